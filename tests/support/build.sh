@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# ./dev build, env, fetch and clean.
+
+build_help() {
+    cat <<'END'
+./dev build [PRESET]
+
+Configures and builds with cmake into build/PRESET. Presets: dev (default), asan, tsan, release,
+clang. The program is then build/PRESET/tallybox.
+END
+}
+
+build_prepare() {
+    packages_need build
+    rdkafka_use
+}
+
+# build_preset PRESET [CMAKE-ARG...]
+build_preset() {
+    local preset=$1
+    shift
+    step "building build/$preset"
+    quietly cmake --preset "$preset" "$@" || fail "cmake --preset $preset failed (see above)"
+    cmake --build "build/$preset" >&2 || fail "the build of build/$preset failed (see above)"
+}
+
+build_main() {
+    local preset=${1:-dev}
+    (($# <= 1)) || usage_error "build takes one preset; see ./dev build --help"
+    case $preset in
+    dev | asan | tsan | release | clang) ;;
+    *) usage_error "there is no preset '$preset'; there are dev, asan, tsan, release, clang" ;;
+    esac
+    build_prepare
+    [[ $preset != clang ]] || packages_need lint
+    build_preset "$preset"
+}
+
+env_help() {
+    cat <<'END'
+eval "$(./dev env)"
+
+Prints the settings under which `cmake --preset dev` finds the same libraries as ./dev build.
+END
+}
+
+env_main() {
+    (($# == 0)) || usage_error "env takes no argument"
+    build_prepare
+    printf 'export PKG_CONFIG_PATH=%q\n' "${PKG_CONFIG_PATH:-}"
+}
+
+fetch_help() {
+    cat <<'END'
+./dev fetch
+
+Installs the packages of build, tests and lint and fills the cache (librdkafka, MySQL, Kafka),
+so that everything later works without the network.
+END
+}
+
+fetch_main() {
+    (($# == 0)) || usage_error "fetch takes no argument"
+    packages_need build fetch mariadb kafka demo e2e lint
+    rdkafka_use
+    mysql_root >/dev/null || fail "no MySQL: see above"
+    kafka_home >/dev/null || fail "no Kafka: see above"
+}
+
+clean_help() { echo "./dev clean: removes build/. The cache ($(cache_root)) stays."; }
+
+clean_main() {
+    (($# == 0)) || usage_error "clean takes no argument"
+    rm -rf build
+}

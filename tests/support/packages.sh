@@ -1,0 +1,74 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# Debian packages by purpose. The demo needs fewer than the tests, the tests fewer than the lint.
+
+packages_of() {
+    case $1 in
+    build)
+        echo gcc g++ libc6-dev make cmake ninja-build pkg-config \
+            libmariadb-dev libjansson-dev libcmocka-dev libmicrohttpd-dev libinih-dev zlib1g-dev \
+            libssl-dev libsasl2-dev libzstd-dev liblz4-dev libcurl4-openssl-dev
+        ;;
+    fetch) echo ca-certificates tar xz-utils ;;
+    mariadb) echo mariadb-server-core mariadb-client-core ;;
+    kafka)
+        # A java or mvn that is already on PATH stays the one we use.
+        command -v java >/dev/null || echo default-jre-headless
+        command -v mvn >/dev/null || echo maven
+        echo kcat
+        ;;
+    demo) echo curl jq procps ;;
+    e2e) echo curl jq kcat python3 python3-pymysql procps ;;
+    lint) echo clang clang-14 clang-tidy-14 clang-format-14 shellcheck python3 ;;
+    *) fail "no list of packages is called '$1'" ;;
+    esac
+}
+
+packages_missing() {
+    local name
+    for name in "$@"; do
+        [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] ||
+            echo "$name"
+    done
+}
+
+# Root needs no prefix, a password-less sudo will do, and anybody else is told what to type.
+packages_install_as() {
+    if [[ $(id -u) == 0 ]]; then
+        echo env
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        echo sudo -n env
+    else
+        return 1
+    fi
+}
+
+# Makes sure that every package of the named lists is installed; asks apt only when one is not.
+packages_need() {
+    local purpose as
+    local -a wanted=() missing=()
+    command -v dpkg-query >/dev/null ||
+        fail "this machine has no dpkg: install the equivalents of these by hand: $(
+            for purpose in "$@"; do packages_of "$purpose"; done | tr '\n' ' '
+        )"
+    for purpose in "$@"; do
+        mapfile -t -O "${#wanted[@]}" wanted < <(packages_of "$purpose" | tr ' ' '\n')
+    done
+    mapfile -t missing < <(packages_missing "${wanted[@]}" | sort -u)
+    ((${#missing[@]})) || return 0
+
+    if ! as=$(packages_install_as); then
+        say "These packages are missing. Install them and start again:"
+        say "    sudo apt-get install -y --no-install-recommends ${missing[*]}"
+        exit 1
+    fi
+    step "installing ${#missing[@]} Debian packages: ${missing[*]}"
+    # Words of $as are a command prefix. A second run of ours may hold apt's lock for a while.
+    # shellcheck disable=SC2086
+    quietly $as DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 update ||
+        say "apt-get update had errors; trying with the lists that are there"
+    # shellcheck disable=SC2086
+    quietly $as DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+        install -y --no-install-recommends "${missing[@]}" ||
+        fail "apt-get could not install: ${missing[*]} (its words are above; is the network up?)"
+}
