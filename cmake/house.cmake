@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+# How everything of ours is compiled, and how a test is made.
+add_library(house INTERFACE)
+target_include_directories(house INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(house INTERFACE _POSIX_C_SOURCE=200809L
+                           TALLYBOX_VERSION="${PROJECT_VERSION}")
+target_compile_options(
+  house
+  INTERFACE -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow
+            -Wconversion
+            -Wstrict-prototypes
+            -Wmissing-prototypes
+            -Wpointer-arith
+            -Wcast-qual
+            -Wwrite-strings
+            -Wformat=2
+            -Wundef
+            -Wvla
+            -Wswitch-enum
+            -Wno-format-truncation
+            -fno-common
+            -fstack-protector-strong)
+target_link_libraries(house INTERFACE Threads::Threads)
+if(TALLYBOX_WERROR)
+  target_compile_options(house INTERFACE -Werror)
+endif()
+if(TALLYBOX_SANITIZE)
+  target_compile_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE} -fno-omit-frame-pointer
+                                         -fno-sanitize-recover=all)
+  target_link_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE})
+else()
+  target_compile_options(house INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(house INTERFACE LINKER:-z,relro,-z,now)
+endif()
+
+# house_library(NAME SOURCES... LINKS libraries...): one static library of a floor or a room.
+function(house_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 LIB "" "" "LINKS")
+  add_library(${name} STATIC ${LIB_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${LIB_LINKS} PRIVATE house)
+endfunction()
+
+# tallybox_test(NAME LABEL SOURCES... LINKS libraries...): a cmocka program run by ctest.
+# LABEL: unit (no I/O) or flow (fakes and the in-process broker).
+function(tallybox_test name label)
+  if(NOT TALLYBOX_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 TEST "" "" "LINKS")
+  add_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE house ${TEST_LINKS} dep::cmocka)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 120)
+endfunction()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# The libraries we stand on, as dep::<name>. One place knows how each is found.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+function(dep name)
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${ARGN})
+  add_library(dep::${name} ALIAS PkgConfig::${name})
+endfunction()
+
+dep(jansson jansson>=2.9)
+dep(microhttpd libmicrohttpd>=0.9.60)
+dep(inih inih)
+dep(zlib zlib)
+dep(crypto libcrypto)
+if(TALLYBOX_TESTS)
+  dep(cmocka cmocka>=1.1.5)
+endif()
+
+# The static librdkafka of `./dev` comes with its own file; a packaged one is linked as it is.
+pkg_check_modules(rdkafka_static QUIET IMPORTED_TARGET rdkafka-static>=2.0)
+if(rdkafka_static_FOUND)
+  add_library(dep::rdkafka ALIAS PkgConfig::rdkafka_static)
+  message(STATUS "librdkafka: ${rdkafka_static_VERSION}, static, ${rdkafka_static_PREFIX}")
+else()
+  dep(rdkafka rdkafka>=2.0)
+  message(STATUS "librdkafka: ${rdkafka_VERSION}, shared")
+endif()
+
+# One code for both client libraries; Oracle's is preferred where both are there, because it knows
+# every login method of newer MySQL servers.
+set(clients mysqlclient libmariadb)
+if(NOT TALLYBOX_MYSQL_CLIENT STREQUAL "auto")
+  set(clients ${TALLYBOX_MYSQL_CLIENT})
+endif()
+foreach(client IN LISTS clients)
+  if(NOT TARGET dep::mysql)
+    pkg_check_modules(${client} QUIET IMPORTED_TARGET ${client})
+    if(${client}_FOUND)
+      add_library(dep::mysql ALIAS PkgConfig::${client})
+      message(STATUS "MySQL client: ${client} ${${client}_VERSION}")
+    endif()
+  endif()
+endforeach()
+if(NOT TARGET dep::mysql)
+  message(FATAL_ERROR "no MySQL client library found (looked for: ${clients}); "
+                      "install libmariadb-dev or libmysqlclient-dev")
+endif()

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/backoff.h"
+
+#define TRIES_MAX 30 /* 2^30 times any base is past every cap */
+
+int64_t backoff_next_ms(struct backoff *backoff, uint64_t dice)
+{
+    int64_t limit = backoff->base_ms;
+
+    for (unsigned i = 0; i < backoff->tries && limit < backoff->cap_ms; i++)
+        limit *= 2;
+    if (limit > backoff->cap_ms)
+        limit = backoff->cap_ms;
+    if (backoff->tries < TRIES_MAX)
+        backoff->tries++;
+    return 1 + (int64_t)(dice % (uint64_t)limit);
+}
+
+void backoff_reset(struct backoff *backoff)
+{
+    backoff->tries = 0;
+}
+
+bool breaker_allows(struct breaker *breaker, int64_t now_ms)
+{
+    if (!breaker->open)
+        return true;
+    if (breaker->probing || now_ms < breaker->open_until_ms)
+        return false;
+    breaker->probing = true;
+    return true;
+}
+
+int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms)
+{
+    if (!breaker->open || now_ms >= breaker->open_until_ms)
+        return 0;
+    return breaker->open_until_ms - now_ms;
+}
+
+bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice)
+{
+    bool opened = !breaker->open;
+
+    breaker->open = true;
+    breaker->probing = false;
+    breaker->open_until_ms = now_ms + backoff_next_ms(&breaker->backoff, dice);
+    return opened;
+}
+
+bool breaker_worked(struct breaker *breaker)
+{
+    bool closed = breaker->open;
+
+    breaker->open = false;
+    breaker->probing = false;
+    backoff_reset(&breaker->backoff);
+    return closed;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Growing bytes with a ceiling: SQL statements, JSON answers, row arenas. A failed append (out of
+ * memory, past the ceiling) makes the buf `failed`, later appends do nothing, and the caller asks
+ * once at the end. One thread at a time. */
+#ifndef COMMON_BUF_H
+#define COMMON_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+    char *data; /* not terminated; buf_text() terminates */
+    size_t len;
+    size_t size;     /* bytes allocated */
+    size_t size_max; /* ceiling; 0 = BUF_SIZE_MAX */
+    bool failed;
+};
+
+#define BUF_SIZE_MAX ((size_t)1 << 30)
+
+/* A zeroed buf is ready to use; buf_init() also sets the ceiling. */
+void buf_init(struct buf *buf, size_t size_max);
+void buf_done(struct buf *buf);
+
+/* Empties the buf and forgives a failure; the memory is kept. */
+void buf_reset(struct buf *buf);
+
+/* Cuts back to an earlier length; does not forgive a failure. */
+void buf_cut(struct buf *buf, size_t len);
+
+/* Makes room for more bytes behind len and returns where they go, or NULL when it failed. The
+ * caller adds what it wrote to len. Pointers into the buf end with the next append. */
+char *buf_reserve(struct buf *buf, size_t more);
+
+void buf_put(struct buf *buf, const void *bytes, size_t len);
+void buf_text_put(struct buf *buf, const char *text);
+void buf_char(struct buf *buf, char c);
+void buf_u64(struct buf *buf, uint64_t value);
+void buf_i64(struct buf *buf, int64_t value);
+void buf_hex(struct buf *buf, const void *bytes, size_t len);
+void buf_print(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The bytes as a C string, valid until the next append; "" when failed. */
+const char *buf_text(struct buf *buf);
+
+#endif

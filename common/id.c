@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/id.h"
+
+#include "common/os.h"
+
+#include <string.h>
+
+void id_make(struct id *id, int64_t wall_ms, const uint8_t dice[10])
+{
+    for (int i = 0; i < 6; i++)
+        id->bytes[i] = (uint8_t)((uint64_t)wall_ms >> (40 - 8 * i));
+    memcpy(id->bytes + 6, dice, 10);
+    id->bytes[6] = (uint8_t)(0x70 | (id->bytes[6] & 0x0f));
+    id->bytes[8] = (uint8_t)(0x80 | (id->bytes[8] & 0x3f));
+}
+
+void id_new(struct id *id)
+{
+    uint8_t dice[10];
+
+    os_random(dice, sizeof(dice));
+    id_make(id, os_wall_ms(), dice);
+}
+
+static bool dash_at(size_t place)
+{
+    return place == 8 || place == 13 || place == 18 || place == 23;
+}
+
+void id_format(const struct id *id, char text[ID_TEXT_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t at = 0;
+
+    for (size_t i = 0; i < ID_BYTES; i++) {
+        if (dash_at(at))
+            text[at++] = '-';
+        text[at++] = digits[id->bytes[i] >> 4];
+        text[at++] = digits[id->bytes[i] & 15];
+    }
+    text[at] = '\0';
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+bool id_parse(struct id *id, const char *text, size_t len)
+{
+    struct id parsed = {{0}};
+    size_t digit = 0;
+
+    if (len != ID_TEXT_SIZE - 1)
+        return false;
+    for (size_t at = 0; at < len; at++) {
+        int value = hex_value(text[at]);
+
+        if (dash_at(at)) {
+            if (text[at] != '-')
+                return false;
+            continue;
+        }
+        if (value < 0)
+            return false;
+        parsed.bytes[digit / 2] = (uint8_t)(parsed.bytes[digit / 2] << 4 | value);
+        digit++;
+    }
+    *id = parsed;
+    return true;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Event ids: UUID version 7 (RFC 9562): 48 bits of milliseconds, then random bits, so that ids made
+ * later sort later and indexes on them grow at their end. Pure; any thread. */
+#ifndef COMMON_ID_H
+#define COMMON_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ID_BYTES 16
+#define ID_TEXT_SIZE 37 /* 36 characters and the end */
+
+struct id {
+    uint8_t bytes[ID_BYTES];
+};
+
+/* Makes an id from the time and ten bytes of dice. Ids of one millisecond have no order. */
+void id_make(struct id *id, int64_t wall_ms, const uint8_t dice[10]);
+
+/* As id_make() with the machine's clock and generator. */
+void id_new(struct id *id);
+
+/* Lower case, 8-4-4-4-12. */
+void id_format(const struct id *id, char text[ID_TEXT_SIZE]);
+
+/* Takes any UUID in the 36 character form, either case. False leaves id alone. */
+bool id_parse(struct id *id, const char *text, size_t len);
+
+#endif

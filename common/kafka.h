@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What every user of librdkafka shares: the configuration from settings, topics, and which error
+ * means what. The handle types are librdkafka's own. */
+#ifndef COMMON_KAFKA_H
+#define COMMON_KAFKA_H
+
+#include "common/err.h"
+#include "common/settings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_kafka_s;
+struct rd_kafka_conf_s;
+
+enum kafka_role { KAFKA_PRODUCER, KAFKA_CONSUMER, KAFKA_TOOL };
+
+/* A property the caller wants unless the settings name it; `fixed` ones may not be overridden, and
+ * naming them in [kafka] is an error that says why. */
+struct kafka_default {
+    const char *name;
+    const char *value;
+    const char *fixed; /* why it is fixed, or NULL */
+};
+
+/* Makes a configuration: defaults, then [kafka] properties ("producer.x" and "consumer.x" only for
+ * that role). *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
+ * property; secrets are not in it. Also checks the library's version once and warns below 2.5. */
+enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
+                        enum kafka_role role, const struct kafka_default *defaults, size_t count,
+                        struct err *err);
+
+/* Do the settings' properties make sense, all of them? Used by `config` and before anything
+ * starts. Fixed names are checked by kafka_conf_make(). */
+enum rc kafka_conf_check(const struct settings *settings, struct err *err);
+
+/* RC_RETRY: the broker's or the network's trouble; nothing is wrong with the message.
+ * RC_REJECT: this message is refused (too large, unknown topic, no right, invalid record).
+ * RC_FATAL: this handle is finished: a new one is needed. RC_OK for no error. */
+enum rc kafka_classify(int code);
+
+/* err_fail() with librdkafka's name and sentence for code and kafka_classify()'s rc. */
+enum rc kafka_fail(struct err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Sees that a topic exists, making it with partitions (> 0) and replication (-1: broker's default)
+ * where it does not. A topic that is there is left alone whatever its partitions. A broker without
+ * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_FATAL: it
+ * is missing and may not be made; err says by whom and how to. Blocks up to timeout_ms. */
+enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
+                           int replication, int timeout_ms, struct err *err);
+
+/* librdkafka's own lines go into our log; its statistics and errors are not lines. */
+void kafka_log_to_ours(struct rd_kafka_conf_s *conf);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/log.h"
+
+#include "common/os.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024
+
+static enum log_level log_floor = LOG_INFO;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+void log_init(enum log_level level)
+{
+    log_floor = level;
+}
+
+/* Room for the newline is always kept, so a cut line still ends. */
+struct line {
+    char text[LINE_BYTES];
+    size_t len;
+};
+
+static void line_put(struct line *line, char c)
+{
+    if (line->len < sizeof(line->text) - 1)
+        line->text[line->len++] = c;
+}
+
+static void line_vprint(struct line *line, const char *format, va_list args)
+{
+    size_t room = sizeof(line->text) - 1 - line->len;
+    int n = vsnprintf(line->text + line->len, room, format, args);
+
+    if (n > 0)
+        line->len += (size_t)n < room ? (size_t)n : (room > 0 ? room - 1 : 0);
+}
+
+static void line_print(struct line *line, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    line_vprint(line, format, args);
+    va_end(args);
+}
+
+static void line_quote(struct line *line, const char *text)
+{
+    line_put(line, '"');
+    for (; *text; text++) {
+        bool control = (unsigned char)*text < 0x20;
+
+        if (*text == '"' || *text == '\\')
+            line_put(line, '\\');
+        line_put(line, (char)(control ? ' ' : *text));
+    }
+    line_put(line, '"');
+}
+
+static void line_start(struct line *line, enum log_level level, const char *event)
+{
+    int64_t wall_ms = os_wall_ms();
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm utc;
+    char stamp[32];
+
+    gmtime_r(&seconds, &utc);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+    line->len = 0;
+    line_print(line, "time=%s.%03dZ level=%s event=%s", stamp, (int)(wall_ms % 1000),
+               level_names[level], event);
+}
+
+static void line_write(struct line *line)
+{
+    line->text[line->len++] = '\n';
+    /* A log that cannot be written has nowhere to complain. */
+    if (write(STDERR_FILENO, line->text, line->len) < 0)
+        return;
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    struct line line;
+    va_list args;
+
+    if (level < log_floor)
+        return;
+    line_start(&line, level, event);
+    if (*format)
+        line_put(&line, ' ');
+    va_start(args, format);
+    line_vprint(&line, format, args);
+    va_end(args);
+    line_write(&line);
+}
+
+void log_error(enum log_level level, const char *event, const struct err *err, const char *format,
+               ...)
+{
+    struct line line;
+    va_list args;
+
+    if (level < log_floor)
+        return;
+    line_start(&line, level, event);
+    if (*format)
+        line_put(&line, ' ');
+    va_start(args, format);
+    line_vprint(&line, format, args);
+    va_end(args);
+    line_print(&line, " err=");
+    line_quote(&line, err->text);
+    line_write(&line);
+}

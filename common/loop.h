@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs one engine step as one thread: call it, sleep as long as it says or until its bell rings,
+ * call it again, until stop. Starting and joining are done by the thread that owns the loop. */
+#ifndef COMMON_LOOP_H
+#define COMMON_LOOP_H
+
+#include "common/err.h"
+#include "common/stop.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Does a bounded amount of work and returns in how many milliseconds it wants to be called again:
+ * 0 at once, LOOP_BELL only when its bell rings, LOOP_END never. */
+typedef int64_t (*loop_step)(void *engine, int64_t now_ms);
+
+#define LOOP_BELL (-1)
+#define LOOP_END (-2)
+
+struct loop {
+    const char *name; /* of the thread, 15 characters at most; static */
+    loop_step step;
+    void *engine;
+    struct stop *stop;
+    struct bell bell;
+    pthread_t thread;
+    bool started;
+    atomic_llong beat_ms; /* when the last step ended, os_now_ms() */
+};
+
+/* Opens the bell, without a thread. The loop must not move in memory afterwards. */
+enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *engine,
+                  struct stop *stop, struct err *err);
+enum rc loop_start(struct loop *loop, struct err *err);
+
+/* Waits for the thread's end; stop was requested, or the step returned LOOP_END. */
+void loop_join(struct loop *loop);
+void loop_done(struct loop *loop);
+
+/* Wakes the loop's thread. Any thread. */
+void loop_wake(struct loop *loop);
+
+#endif

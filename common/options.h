@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Command lines: every subcommand names its options in one table, which makes the parser and the
+ * --help page. --config FILE, --set SECTION.KEY=VALUE and --help are always there. Main thread. */
+#ifndef COMMON_OPTIONS_H
+#define COMMON_OPTIONS_H
+
+#include "common/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the process says when it ends. */
+enum exit_code {
+    EXIT_DONE = 0,        /* it worked, every check held */
+    EXIT_FAILED = 1,      /* it did not: a check failed, some lines were bad, a server refused */
+    EXIT_USAGE = 2,       /* the command line or a setting is wrong; nothing was started */
+    EXIT_UNAVAILABLE = 3, /* a database or broker could not be reached in time; try again */
+};
+
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER };
+
+struct option_entry {
+    const char *name;      /* without the dashes */
+    enum option_kind kind; /* *target is bool, const char * or int64_t */
+    void *target;
+    const char *metavar; /* NULL for flags */
+    const char *help;
+};
+
+struct option_parse {
+    const char *command;   /* "tallybox relay" */
+    const char *arguments; /* "VOTER CONTENT", or "" */
+    const char *about;     /* the first paragraph of --help */
+    const struct option_entry *entries;
+    size_t count;
+    const char *examples; /* the last paragraph, or NULL */
+};
+
+/* What is left after parsing; points into argv. */
+struct options {
+    const char *config_path;
+    const char *sets[64];
+    size_t set_count;
+    char **arguments;
+    int argument_count;
+};
+
+/* -1: go on. Otherwise the exit code: help was printed, or the mistake named on stderr. */
+int options_parse(struct options *options, const struct option_parse *parse, int argc, char **argv);
+
+/* options_parse()'s --config and --set, the environment and the file. -1 and *config set: go on
+ * (config_free() it); otherwise the exit code, the mistake named on stderr. Sets the log level. */
+int options_load(const struct options *options, struct config **config);
+
+/* Prints "tallybox: <text>" on stderr and returns the code fit for rc. */
+int options_fail(enum rc rc, const struct err *err);
+
+#endif

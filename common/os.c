@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* pthread_setname_np() */
+#include "common/os.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t clock_us(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t os_now_ms(void)
+{
+    return clock_us(CLOCK_MONOTONIC) / 1000;
+}
+
+int64_t os_now_us(void)
+{
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+int64_t os_wall_ms(void)
+{
+    return clock_us(CLOCK_REALTIME) / 1000;
+}
+
+void os_random(void *bytes, size_t len)
+{
+    unsigned char *at = bytes;
+
+    while (len > 0) {
+        ssize_t n = getrandom(at, len, 0);
+
+        if (n < 0)
+            abort();
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+uint64_t os_random_u64(void)
+{
+    uint64_t value;
+
+    os_random(&value, sizeof(value));
+    return value;
+}
+
+void os_host_name(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0)
+        snprintf(name, size, "localhost");
+    name[size - 1] = '\0';
+}
+
+long os_pid(void)
+{
+    return (long)getpid();
+}
+
+uint64_t os_rss_bytes(void)
+{
+    unsigned long total = 0;
+    unsigned long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lu %lu", &total, &resident) !=
+        2) /* NOLINT(cert-err34-c): checked by count */
+        resident = 0;
+    fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t os_cpu_us(void)
+{
+    struct rusage use;
+
+    getrusage(RUSAGE_SELF, &use);
+    return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+void os_thread_name(const char *name)
+{
+    char cut[16];
+
+    snprintf(cut, sizeof(cut), "%s", name);
+    pthread_setname_np(pthread_self(), cut);
+}

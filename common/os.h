@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The only place that asks the machine: clocks, dice, names. Everything else gets the time and
+ * the dice as parameters. Any thread may call these. */
+#ifndef COMMON_OS_H
+#define COMMON_OS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Milliseconds and microseconds on the monotonic clock; only differences mean something. */
+int64_t os_now_ms(void);
+int64_t os_now_us(void);
+
+/* Milliseconds since 1970, UTC. May jump; never used to measure a duration. */
+int64_t os_wall_ms(void);
+
+/* Fills bytes from the kernel's generator; aborts the process if there is none. */
+void os_random(void *bytes, size_t len);
+uint64_t os_random_u64(void);
+
+/* This host's name, cut to fit; "localhost" when the system has none. */
+void os_host_name(char *name, size_t size);
+
+long os_pid(void);
+
+/* Resident set of this process in bytes, from /proc; 0 where there is none. CPU time of the
+ * process in microseconds (user + system). */
+uint64_t os_rss_bytes(void);
+uint64_t os_cpu_us(void);
+
+/* Names the calling thread for debuggers and top; 15 characters at most are kept. */
+void os_thread_name(const char *name);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Every setting of the program, as one struct that is frozen before threads start, and the one
+ * table that feeds the parser, `tallybox config`, --help and the README. Any thread may read. */
+#ifndef COMMON_SETTINGS_H
+#define COMMON_SETTINGS_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SETTING_TEXT_SIZE 256
+#define KAFKA_PROPERTIES_MAX 64
+
+/* One database server and the account on it: sections [mysql] and [sink]. An empty text or a -1 in
+ * [sink] means: as in [mysql]; settings_load() has filled them in. */
+struct mysql_settings {
+    char host[SETTING_TEXT_SIZE];
+    int64_t port;
+    char socket[SETTING_TEXT_SIZE]; /* used instead of host and port when set */
+    char user[SETTING_TEXT_SIZE];
+    char password[SETTING_TEXT_SIZE];
+    char password_file[SETTING_TEXT_SIZE];
+    char database[SETTING_TEXT_SIZE];
+    char tls[SETTING_TEXT_SIZE]; /* off | on (encrypt) | verify (encrypt, check name and CA) */
+    char tls_ca[SETTING_TEXT_SIZE];
+    int64_t connect_timeout_ms;
+    int64_t query_timeout_ms;
+};
+
+/* One property handed to librdkafka as it stands. */
+struct kafka_property {
+    char name[SETTING_TEXT_SIZE];
+    char value[SETTING_TEXT_SIZE];
+};
+
+struct settings {
+    struct mysql_settings mysql; /* vote_state, vote_count, outbox, relay_lease, instance */
+    struct mysql_settings sink;  /* vote_document, vote_tally, consumer_progress, remark, ... */
+    struct {
+        struct kafka_property properties[KAFKA_PROPERTIES_MAX];
+        size_t count;
+    } kafka;
+    struct {
+        char listen[SETTING_TEXT_SIZE]; /* address:port; port 0 = any free one */
+        int64_t body_bytes_max;
+        int64_t header_bytes_max;
+        int64_t connections_max;
+        int64_t request_timeout_ms;
+        int64_t queue_votes_max;
+        int64_t batch_votes_max;
+        int64_t committers;
+        int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
+    } api;
+    struct {
+        char lanes[SETTING_TEXT_SIZE]; /* comma-separated table names */
+        char source[SETTING_TEXT_SIZE];
+        char topics[SETTING_TEXT_SIZE]; /* "vote=vote-events,order=orders" */
+        char topic_prefix[SETTING_TEXT_SIZE];
+        int64_t topic_partitions;
+        int64_t topic_replication; /* -1: the broker's default */
+        int64_t read_rows_max;
+        int64_t read_bytes_max;
+        int64_t row_bytes_max;
+        int64_t window_rows_max;
+        int64_t poll_ms;
+        int64_t poll_idle_ms;
+        int64_t delete_rows_max;
+        int64_t delete_wait_ms;
+        int64_t gap_wait_ms;
+        int64_t gaps_max;
+        int64_t sweep_ms;
+        int64_t send_timeout_ms;
+        int64_t stopped_keys_max;
+        int64_t lease_ms;
+    } relay;
+    struct {
+        char group[SETTING_TEXT_SIZE];
+        char topics[SETTING_TEXT_SIZE]; /* comma-separated */
+        int64_t batch_rows_max;
+        int64_t batch_bytes_max;
+        int64_t batch_wait_ms;
+        int64_t appliers;
+    } consumer;
+    struct {
+        int64_t interval_ms;
+        int64_t batch_rows_max;
+        int64_t overlap_ms;
+    } rollup;
+    struct {
+        char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
+        int64_t stale_ms;               /* readiness goes red past this age of waiting work */
+        int64_t stop_timeout_ms;        /* bound of a clean stop */
+    } admin;
+    struct {
+        char level[SETTING_TEXT_SIZE];
+    } log;
+};
+
+enum setting_kind {
+    SETTING_TEXT,
+    SETTING_SECRET, /* text that is never printed */
+    SETTING_NUMBER, /* low..high */
+    SETTING_CHOICE, /* one of the words in `choices`, separated by | */
+    SETTING_LISTEN, /* address:port */
+    SETTING_NAMES,  /* comma-separated identifiers [A-Za-z0-9_]{1,64} */
+};
+
+struct setting {
+    const char *section;
+    const char *key;
+    enum setting_kind kind;
+    size_t offset;        /* into struct settings */
+    const char *standard; /* the default, as text */
+    int64_t low;
+    int64_t high;
+    const char *choices;
+    const char *help; /* one sentence, with the unit */
+};
+
+/* The table, in the order of the sections. */
+extern const struct setting settings_table[];
+extern const size_t settings_table_count;
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/stop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static enum rc fd_open(int *fd, struct err *err)
+{
+    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (*fd < 0)
+        return err_fail(err, RC_FATAL, errno, "cannot open an eventfd: %s", strerror(errno));
+    return RC_OK;
+}
+
+static void fd_raise(int fd)
+{
+    uint64_t one = 1;
+    int kept = errno;
+
+    /* A full counter is already readable; there is nothing else to do. */
+    if (write(fd, &one, sizeof(one)) < 0)
+        errno = kept;
+}
+
+static void fd_lower(int fd)
+{
+    uint64_t count;
+
+    if (read(fd, &count, sizeof(count)) < 0)
+        return;
+}
+
+static int poll_ms(int64_t wait_ms)
+{
+    if (wait_ms < 0)
+        return -1;
+    return wait_ms > INT_MAX ? INT_MAX : (int)wait_ms;
+}
+
+enum rc stop_init(struct stop *stop, struct err *err)
+{
+    atomic_init(&stop->requested, false);
+    atomic_init(&stop->failed, false);
+    return fd_open(&stop->fd, err);
+}
+
+void stop_done(struct stop *stop)
+{
+    if (stop->fd > 0)
+        close(stop->fd);
+    stop->fd = 0;
+}
+
+void stop_request(struct stop *stop)
+{
+    atomic_store(&stop->requested, true);
+    fd_raise(stop->fd);
+}
+
+void stop_fail(struct stop *stop)
+{
+    atomic_store(&stop->failed, true);
+    stop_request(stop);
+}
+
+bool stop_requested(const struct stop *stop)
+{
+    return atomic_load(&stop->requested);
+}
+
+bool stop_wait(const struct stop *stop, int64_t wait_ms)
+{
+    struct pollfd fds = {.fd = stop->fd, .events = POLLIN};
+
+    if (wait_ms != 0 && !stop_requested(stop))
+        poll(&fds, 1, poll_ms(wait_ms));
+    return stop_requested(stop);
+}
+
+enum rc bell_init(struct bell *bell, struct err *err)
+{
+    return fd_open(&bell->fd, err);
+}
+
+void bell_done(struct bell *bell)
+{
+    if (bell->fd > 0)
+        close(bell->fd);
+    bell->fd = 0;
+}
+
+void bell_ring(const struct bell *bell)
+{
+    fd_raise(bell->fd);
+}
+
+bool bell_wait(const struct bell *bell, const struct stop *stop, int64_t wait_ms)
+{
+    struct pollfd fds[2] = {{.fd = bell->fd, .events = POLLIN}, {.fd = stop->fd, .events = POLLIN}};
+
+    if (stop_requested(stop))
+        return true;
+    poll(fds, 2, poll_ms(wait_ms));
+    if (fds[0].revents & POLLIN)
+        fd_lower(bell->fd);
+    return stop_requested(stop);
+}
