@@ -42,7 +42,8 @@ rdkafka_make() {
 }
 
 # The part is built in one folder and used in another: pkg-config finds its own place. Upstream's
-# file forgets the libraries the static one stands on. Both names answer, so that `rdkafka` means
+# file forgets the libraries the static one stands on, and CMake puts a library that is named by its
+# path before the objects that need it. Both names answer, so that `rdkafka` means
 # the newer one wherever this folder is on PKG_CONFIG_PATH.
 rdkafka_describe() {
     local out=$1 pc=$1/lib/pkgconfig
@@ -53,7 +54,7 @@ rdkafka_describe() {
     # shellcheck disable=SC2016 # pkg-config's own variables
     sed -i -e 's|^prefix=.*|prefix=${pcfiledir}/../..|' -e "s|$out|\${prefix}|g" \
         -e 's|^Requires.private:.*|Requires: libssl libcrypto libsasl2 libzstd liblz4 zlib|' \
-        "$pc/rdkafka-static.pc"
+        -e 's|[^ ]*/librdkafka\.a|-lrdkafka|' "$pc/rdkafka-static.pc"
     cp "$pc/rdkafka-static.pc" "$pc/rdkafka.pc"
     rm -f "$out"/lib/*++* "$pc"/*++*
 }
