@@ -18,13 +18,30 @@ mysql_root_make() {
         dpkg -x "$package" "$out" || return 1
     done
     rm -rf "$work" "$out"/usr/share/{doc,man,locale}
-    # Only MySQL's own headers: those of the newer libc beside them break the machine's compiler.
-    mkdir "$out/include"
-    ln -s ../usr/include/mysql "$out/include/mysql"
     [[ -x $out/usr/sbin/mysqld && -n $(mysql_loader "$out") ]] || {
         say "the packages of MySQL from Debian sid are not laid out as expected"
         return 1
     }
+    mysql_describe "$out"
+}
+
+# What a compiler may see of it: the client's own headers and library. Those of the newer libc
+# beside them break the machine's compiler and linker.
+mysql_describe() {
+    local out=$1 library
+    mkdir -p "$out/include" "$out/lib/pkgconfig"
+    ln -sfn ../usr/include/mysql "$out/include/mysql"
+    library=$(compgen -G "$(mysql_lib "$out")/libmysqlclient.so" | head -n 1)
+    ln -sfn "../${library#"$out/"}" "$out/lib/libmysqlclient.so"
+    cat >"$out/lib/pkgconfig/mysqlclient.pc" <<'END'
+prefix=${pcfiledir}/../..
+Name: mysqlclient
+Description: Oracle's MySQL client library, unpacked beside the machine's libraries
+Version: @VERSION@
+Cflags: -I${prefix}/include/mysql
+Libs: -L${prefix}/lib -lmysqlclient -Wl,--allow-shlib-undefined
+END
+    sed -i "s/@VERSION@/$(mysql_version "$out")/" "$out/lib/pkgconfig/mysqlclient.pc"
 }
 
 mysql_root() { cache_part mysql-1 mysql_root_make; }

@@ -1,0 +1,159 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# ./dev test.
+
+# shellcheck source=tests/support/process.sh
+. "$ROOT/tests/support/process.sh"
+# shellcheck source=tests/support/test_e2e.sh
+. "$ROOT/tests/support/test_e2e.sh"
+
+test_help() {
+    cat <<'END'
+./dev test [--preset PRESET] [unit|flow|e2e]... [NAME]
+
+Builds and runs the tests; without a tier all three.
+
+  unit   pure modules, no I/O
+  flow   engines on fakes of their seams and on librdkafka's in-process broker
+  e2e    the program on real Kafka, once with MariaDB and once with MySQL
+
+NAME narrows: to C test programs whose name matches it, and to e2e tests whose name contains it.
+--preset asan or tsan runs unit and flow under sanitizers (no e2e).
+TALLYBOX_DB=mariadb or mysql runs e2e with that server only.
+
+A real part that cannot be had is skipped, loudly; with CI=true it is a failure. The last line is
+"N passed, N failed". Exit code 1 when anything failed or nothing ran. What a failed e2e run left
+(data folders, logs) stays in build/work until the next run.
+END
+}
+
+TEST_PASSED=0 TEST_FAILED=0 TEST_SKIPPED=0 TEST_PRESET=dev TEST_NAME='' TEST_WORK=''
+TEST_TIERS=()
+
+test_parse() {
+    while (($#)); do
+        case $1 in
+        --preset)
+            TEST_PRESET=${2:-}
+            [[ $TEST_PRESET =~ ^(dev|asan|tsan|clang)$ ]] ||
+                usage_error "--preset takes dev, asan, tsan or clang"
+            shift
+            ;;
+        -*) usage_error "test does not know '$1'; see ./dev test --help" ;;
+        unit | flow | e2e) TEST_TIERS+=("$1") ;;
+        *)
+            [[ -z $TEST_NAME ]] ||
+                usage_error "one NAME only, not '$TEST_NAME' and '$1'; see ./dev test --help"
+            TEST_NAME=$1
+            ;;
+        esac
+        shift
+    done
+    if ((${#TEST_TIERS[@]} == 0)); then
+        TEST_TIERS=(unit flow)
+        [[ $TEST_PRESET != dev ]] || TEST_TIERS+=(e2e)
+    fi
+}
+
+test_add() {
+    TEST_PASSED=$((TEST_PASSED + $1))
+    TEST_FAILED=$((TEST_FAILED + $2))
+    TEST_SKIPPED=$((TEST_SKIPPED + $3))
+}
+
+# A part that is missing: a failure where it has to be there, else loud but harmless.
+test_missing() {
+    if [[ ${CI:-} == true ]]; then
+        say "FAILED: $*"
+        test_add 0 1 0
+    else
+        say "SKIPPED: $*"
+        test_add 0 0 1
+    fi
+}
+
+# What runs of ours that were killed left behind: servers first, then files.
+test_sweep() {
+    local work pid born
+    for work in build/work/*/; do
+        [[ -f $work/owner ]] || continue
+        read -r pid born <"$work/owner" || true
+        ! process_is "$pid" "$born" || continue
+        tests/support/server sweep "$work" || true
+        rm -rf "$work"
+    done
+}
+
+test_work_make() {
+    test_sweep
+    TEST_WORK=$ROOT/build/work/test.$$
+    mkdir -p "$TEST_WORK"
+    echo "$$ $(process_born $$)" >"$TEST_WORK/owner"
+}
+
+test_exit() {
+    local code=$?
+    trap - EXIT INT TERM HUP
+    e2e_end
+    if [[ -n $TEST_WORK ]]; then
+        tests/support/server sweep "$TEST_WORK" || true
+        ((code)) || rm -rf "$TEST_WORK"
+    fi
+    exit "$code"
+}
+
+# Sanitizers say what they know, and what they find ends the test.
+test_sanitizers() {
+    export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$ROOT/tests/support/tsan.supp
+    export LSAN_OPTIONS=suppressions=$ROOT/tests/support/lsan.supp:print_suppressions=0
+}
+
+# test_c TIER...: runs them through ctest and counts the tests inside the programs.
+test_c() {
+    local labels junit=$TEST_WORK/ctest.xml
+    local -a command=() counts
+    labels=$(IFS='|' && echo "$*")
+    build_preset "$TEST_PRESET"
+    test_sanitizers
+    # TSan of GCC 12 cannot place its shadow under the wide address randomisation of newer kernels.
+    [[ $TEST_PRESET != tsan ]] || ! setarch -R true 2>/dev/null || command=(setarch -R)
+    command+=(
+        ctest --test-dir "build/$TEST_PRESET" -L "^($labels)$" --output-on-failure
+        --output-junit "$junit" --test-output-size-passed 1000000
+        --test-output-size-failed 1000000 --no-tests=ignore -j "$(nproc)"
+    )
+    [[ -z $TEST_NAME ]] || command+=(-R "$TEST_NAME")
+    step "running ${labels//|/ and } tests (build/$TEST_PRESET)"
+    "${command[@]}" </dev/null || true
+    [[ -f $junit ]] || fail "ctest ended without its report"
+    read -ra counts < <(/usr/bin/python3 tests/support/count_ctest.py "$junit")
+    test_add "${counts[@]}"
+}
+
+test_main() {
+    local tier
+    local -a c_tiers=()
+    test_parse "$@"
+    for tier in "${TEST_TIERS[@]}"; do
+        [[ $tier == e2e ]] || c_tiers+=("$tier")
+    done
+    build_prepare
+    packages_need test
+    trap test_exit EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    test_work_make
+    ((${#c_tiers[@]} == 0)) || test_c "${c_tiers[@]}"
+    [[ " ${TEST_TIERS[*]} " != *" e2e "* ]] || e2e_all
+    test_report
+}
+
+test_report() {
+    local line="$TEST_PASSED passed, $TEST_FAILED failed"
+    ((!TEST_SKIPPED)) || line+=", $TEST_SKIPPED skipped"
+    ((TEST_PASSED + TEST_FAILED)) || say "error: nothing ran${TEST_NAME:+ (no test matches '$TEST_NAME')}"
+    echo "$line"
+    ((TEST_FAILED == 0 && TEST_PASSED > 0)) || exit 1
+}
