@@ -16,14 +16,29 @@ build_prepare() {
     rdkafka_use
 }
 
-# build_preset PRESET [CMAKE-ARG...]
-build_preset() {
-    local preset=$1
-    shift
-    step "building build/$preset"
-    quietly cmake --preset "$preset" "$@" || fail "cmake --preset $preset failed (see above)"
-    cmake --build "build/$preset" >&2 || fail "the build of build/$preset failed (see above)"
+# What pkg-config will answer. CMake remembers the answers for ever, also those it got when the
+# folder was configured by hand with other libraries.
+build_libraries() {
+    local folder
+    echo "${PKG_CONFIG_PATH:-}"
+    for folder in ${PKG_CONFIG_PATH//:/ }; do
+        cat "$folder"/*.pc 2>/dev/null | cksum
+    done
 }
+
+# build_in FOLDER PRESET [CMAKE-ARG...]
+build_in() {
+    local folder=$1 preset=$2
+    shift 2
+    step "building $folder"
+    [[ $(build_libraries) == "$(cat "$folder/libraries.txt" 2>/dev/null)" ]] || set -- --fresh "$@"
+    quietly cmake --preset "$preset" -B "$ROOT/$folder" "$@" ||
+        fail "configuring $folder failed (see above)"
+    build_libraries >"$folder/libraries.txt"
+    cmake --build "$folder" >&2 || fail "the build of $folder failed (see above)"
+}
+
+build_preset() { build_in "build/$1" "$1"; }
 
 build_main() {
     local preset=${1:-dev}

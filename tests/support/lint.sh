@@ -114,7 +114,8 @@ lint_commands() {
 lint_tidy() {
     lint_commands || return 1
     jq -r '.[].file' build/lint-clang/compile_commands.json | grep -v "^$ROOT/build/" | sort -u |
-        xargs -r -n 4 -P "$(nproc)" clang-tidy-14 --quiet -p build/lint-clang 2>/dev/null
+        xargs -r -n 4 -P "$(nproc)" clang-tidy-14 --quiet -p build/lint-clang \
+            2> >(grep -vE 'warnings?( and [0-9]+ errors?)? generated' >&2)
 }
 
 lint_main() {

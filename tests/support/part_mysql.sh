@@ -38,7 +38,7 @@ prefix=${pcfiledir}/../..
 Name: mysqlclient
 Description: Oracle's MySQL client library, unpacked beside the machine's libraries
 Version: @VERSION@
-Cflags: -I${prefix}/include/mysql
+Cflags: -I${prefix}/include/mysql -I${prefix}/include
 Libs: -L${prefix}/lib -lmysqlclient -Wl,--allow-shlib-undefined
 END
     sed -i "s/@VERSION@/$(mysql_version "$out")/" "$out/lib/pkgconfig/mysqlclient.pc"

@@ -45,7 +45,7 @@ e2e_run() {
 e2e_build_mysql() {
     local root=$1 build=$ROOT/build/mysql
     PKG_CONFIG_PATH=$root/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} \
-        build_preset dev -B "$build" -DTALLYBOX_MYSQL_CLIENT=mysqlclient -DTALLYBOX_TESTS=OFF
+        build_in build/mysql dev -DTALLYBOX_MYSQL_CLIENT=mysqlclient -DTALLYBOX_TESTS=OFF
     cat >"$build/tallybox-run.new" <<END
 #!/bin/sh
 # build/mysql/tallybox under the libc and the client library of MySQL's own root.
