@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* The README's generated tables stay equal to what the program says of itself.
+ * `./dev format` writes them anew. */
+#include "common/buf.h"
+#include "common/config.h"
+#include "common/metrics.h"
+#include "consumer/consume_command.h"
+#include "outbox/relay_command.h"
+#include "producer/serve_command.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void read_readme(struct buf *readme)
+{
+    FILE *file = fopen("README.md", "r");
+    char chunk[4096];
+    size_t n;
+
+    assert_non_null(file);
+    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        buf_put(readme, chunk, n);
+    fclose(file);
+}
+
+static void assert_block_is(const char *begin, const char *end, struct buf *table)
+{
+    struct buf readme = {0};
+    const char *from;
+    const char *to;
+
+    read_readme(&readme);
+    from = strstr(buf_text(&readme), begin);
+    assert_non_null(from);
+    from = strchr(from, '\n') + 1;
+    to = strstr(from, end);
+    assert_non_null(to);
+    assert_int_equal(to - from, table->len);
+    assert_memory_equal(from, table->data, table->len);
+    buf_done(&readme);
+    buf_done(table);
+}
+
+static void settings_table_is_the_one_of_the_program(void **state)
+{
+    struct buf table = {0};
+
+    (void)state;
+    config_print_table(&table);
+    assert_block_is("<!-- settings:", "<!-- /settings", &table);
+}
+
+static void metrics_table_is_the_one_of_the_program(void **state)
+{
+    struct buf table = {0};
+
+    (void)state;
+    serve_metrics_register();
+    relay_metrics_register();
+    consume_metrics_register();
+    metrics_render_table(&table);
+    assert_block_is("<!-- metrics:", "<!-- /metrics", &table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_table_is_the_one_of_the_program),
+        cmocka_unit_test(metrics_table_is_the_one_of_the_program),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
