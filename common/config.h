@@ -12,10 +12,10 @@
 struct config;
 
 /* path NULL: ./tallybox.ini if there is one, else no file. sets: count texts "section.key=value",
- * borrowed for the call. environ_entries: a NULL-ended "NAME=value" array (pass `environ`).
+ * borrowed for the call. environ_entries: a NULL-ended "NAME=value" array, or NULL.
  * On RC_OK *out is the caller's until config_free(). RC_FATAL: err names the place; no config. */
 enum rc config_load(struct config **out, const char *path, const char *const *sets, size_t count,
-                    char *const *environ_entries, struct err *err);
+                    const char *const *environ_entries, struct err *err);
 void config_free(struct config *config);
 
 /* The frozen settings; they live as long as the config. */

@@ -11,6 +11,9 @@
 #include <stdint.h>
 
 #define SETTING_TEXT_SIZE 256
+#define SETTING_LIST_SIZE 1024
+#define KAFKA_NAME_SIZE 128
+#define KAFKA_VALUE_SIZE 1024
 #define KAFKA_PROPERTIES_MAX 64
 
 /* One database server and the account on it: sections [mysql] and [sink]. An empty text or a -1 in
@@ -31,8 +34,8 @@ struct mysql_settings {
 
 /* One property handed to librdkafka as it stands. */
 struct kafka_property {
-    char name[SETTING_TEXT_SIZE];
-    char value[SETTING_TEXT_SIZE];
+    char name[KAFKA_NAME_SIZE];
+    char value[KAFKA_VALUE_SIZE];
 };
 
 struct settings {
@@ -54,9 +57,9 @@ struct settings {
         int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
     } api;
     struct {
-        char lanes[SETTING_TEXT_SIZE]; /* comma-separated table names */
+        char lanes[SETTING_LIST_SIZE]; /* comma-separated table names */
         char source[SETTING_TEXT_SIZE];
-        char topics[SETTING_TEXT_SIZE]; /* "vote=vote-events,order=orders" */
+        char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
         char topic_prefix[SETTING_TEXT_SIZE];
         int64_t topic_partitions;
         int64_t topic_replication; /* -1: the broker's default */
@@ -77,7 +80,7 @@ struct settings {
     } relay;
     struct {
         char group[SETTING_TEXT_SIZE];
-        char topics[SETTING_TEXT_SIZE]; /* comma-separated */
+        char topics[SETTING_LIST_SIZE]; /* comma-separated */
         int64_t batch_rows_max;
         int64_t batch_bytes_max;
         int64_t batch_wait_ms;
@@ -99,12 +102,15 @@ struct settings {
 };
 
 enum setting_kind {
-    SETTING_TEXT,
-    SETTING_SECRET, /* text that is never printed */
-    SETTING_NUMBER, /* low..high */
-    SETTING_CHOICE, /* one of the words in `choices`, separated by | */
-    SETTING_LISTEN, /* address:port */
-    SETTING_NAMES,  /* comma-separated identifiers [A-Za-z0-9_]{1,64} */
+    SETTING_TEXT,      /* low..high bytes; high 0 = as many as fit */
+    SETTING_SECRET,    /* text that is never printed */
+    SETTING_NUMBER,    /* low..high */
+    SETTING_CHOICE,    /* one of the words in `choices`, separated by | */
+    SETTING_LISTEN,    /* address:port, or the word in `choices` */
+    SETTING_NAMES,     /* comma-separated identifiers [A-Za-z0-9_]{1,64} */
+    SETTING_TOPICS,    /* comma-separated Kafka topics */
+    SETTING_TOPIC_MAP, /* "name=topic,name=topic", may be empty */
+    SETTING_TOPIC_PREFIX,
 };
 
 struct setting {
@@ -112,6 +118,7 @@ struct setting {
     const char *key;
     enum setting_kind kind;
     size_t offset;        /* into struct settings */
+    size_t size;          /* bytes there; a text ends within them */
     const char *standard; /* the default, as text */
     int64_t low;
     int64_t high;
@@ -119,8 +126,20 @@ struct setting {
     const char *help; /* one sentence, with the unit */
 };
 
-/* The table, in the order of the sections. */
+/* The table, in the order of the sections. [kafka] has no entries: it takes every property. */
 extern const struct setting settings_table[];
 extern const size_t settings_table_count;
+
+struct settings_section {
+    const char *name;
+    const char *about; /* one or two sentences */
+};
+
+extern const struct settings_section settings_sections[];
+extern const size_t settings_sections_count;
+
+#define SETTINGS_KAFKA "kafka"
+#define SETTINGS_KAFKA_SERVERS "bootstrap.servers"
+#define SETTINGS_KAFKA_SERVERS_STANDARD "127.0.0.1:9092"
 
 #endif

@@ -1,4 +1,3 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS backoff buf err id ring stop)
-  tallybox_test(test_${name} unit unit/test_${name}.c LINKS common_core)
-endforeach()
+tallybox_test(test_config unit unit/test_config.c LINKS common)
+tallybox_test(test_config_file flow flow/test_config_file.c LINKS common)

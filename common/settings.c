@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/settings.h"
+
+/* The first five members of an entry, so that a name is written once. */
+#define AT(place) offsetof(struct settings, place), sizeof(((struct settings *)NULL)->place)
+#define ENTRY(section, key, kind) #section, #key, kind, AT(section.key)
+
+#define TEXT(section, key) ENTRY(section, key, SETTING_TEXT)
+#define SECRET(section, key) ENTRY(section, key, SETTING_SECRET)
+#define NUMBER(section, key) ENTRY(section, key, SETTING_NUMBER)
+#define CHOICE(section, key) ENTRY(section, key, SETTING_CHOICE)
+#define LISTEN(section, key) ENTRY(section, key, SETTING_LISTEN)
+
+const struct settings_section settings_sections[] = {
+    {"mysql", "The database of the writing side: votes, outbox, leases."},
+    {"sink", "The database of the reading side: vote log, totals, progress, remarks. What is left "
+             "empty (or -1) is as in [mysql]."},
+    {"kafka", "Every line is handed to librdkafka as it stands; \"producer.\" or \"consumer.\" in "
+              "front of a name limits it to that side."},
+    {"api", "tallybox serve: the HTTP API for votes."},
+    {"relay", "tallybox relay: from the outbox to Kafka."},
+    {"consumer", "tallybox consume: from Kafka to the vote log."},
+    {"rollup", "tallybox rollup: from the totals to remark.votes."},
+    {"admin", "Health, readiness and metrics of every long-running command."},
+    {"log", "One event, one line, on standard error."},
+};
+const size_t settings_sections_count = sizeof(settings_sections) / sizeof(settings_sections[0]);
+
+const struct setting settings_table[] = {
+    {TEXT(mysql, host), "127.0.0.1", 1, 0, NULL, "Host name or address of the server."},
+    {NUMBER(mysql, port), "3306", 1, 65535, NULL, "TCP port of the server."},
+    {TEXT(mysql, socket), "", 0, 0, NULL, "Unix socket, used instead of host and port when set."},
+    {TEXT(mysql, user), "tallybox", 1, 0, NULL, "Account to log in with."},
+    {SECRET(mysql, password), "", 0, 0, NULL, "Password of the account."},
+    {TEXT(mysql, password_file), "", 0, 0, NULL,
+     "File to read the password from; the line end after it is not part of it."},
+    {TEXT(mysql, database), "tallybox", 1, 64, NULL, "Database (schema) that holds the tables."},
+    {CHOICE(mysql, tls), "off", 0, 0, "off|on|verify",
+     "Encrypt the connection (on), and check the server's name and certificate (verify)."},
+    {TEXT(mysql, tls_ca), "", 0, 0, NULL,
+     "File of trusted certificates for verify; empty takes the system's."},
+    {NUMBER(mysql, connect_timeout_ms), "5000", 100, 600000, NULL,
+     "Longest wait for a connection, in milliseconds."},
+    {NUMBER(mysql, query_timeout_ms), "30000", 100, 3600000, NULL,
+     "Longest wait for the answer to one statement, in milliseconds."},
+
+    {TEXT(sink, host), "", 0, 0, NULL, "Host name or address of the server; empty: as in [mysql]."},
+    {NUMBER(sink, port), "-1", -1, 65535, NULL, "TCP port of the server; -1: as in [mysql]."},
+    {TEXT(sink, socket), "", 0, 0, NULL,
+     "Unix socket; empty: as in [mysql], unless host or port is set here."},
+    {TEXT(sink, user), "", 0, 0, NULL, "Account to log in with; empty: as in [mysql]."},
+    {SECRET(sink, password), "", 0, 0, NULL, "Password of the account; empty: as in [mysql]."},
+    {TEXT(sink, password_file), "", 0, 0, NULL,
+     "File to read the password from; empty: password, or as in [mysql]."},
+    {TEXT(sink, database), "", 0, 64, NULL,
+     "Database that holds the tables; empty: as in [mysql]."},
+    {CHOICE(sink, tls), "", 0, 0, "|off|on|verify", "Encryption; empty: as in [mysql]."},
+    {TEXT(sink, tls_ca), "", 0, 0, NULL, "File of trusted certificates; empty: as in [mysql]."},
+    {NUMBER(sink, connect_timeout_ms), "-1", -1, 600000, NULL,
+     "Longest wait for a connection, in milliseconds; -1: as in [mysql]."},
+    {NUMBER(sink, query_timeout_ms), "-1", -1, 3600000, NULL,
+     "Longest wait for one statement, in milliseconds; -1: as in [mysql]."},
+
+    {LISTEN(api, listen), "127.0.0.1:8080", 0, 0, NULL,
+     "Where the API listens; port 0 takes a free one."},
+    {NUMBER(api, body_bytes_max), "1048576", 1024, 67108864, NULL,
+     "Longest body of a request, in bytes; a longer one is answered 413."},
+    {NUMBER(api, header_bytes_max), "16384", 1024, 1048576, NULL,
+     "Longest request line and headers together, in bytes."},
+    {NUMBER(api, connections_max), "1000", 1, 100000, NULL, "Connections at the same time."},
+    {NUMBER(api, request_timeout_ms), "10000", 100, 600000, NULL,
+     "A connection on which nothing moves is closed after this, in milliseconds."},
+    {NUMBER(api, queue_votes_max), "10000", 1, 1000000, NULL,
+     "Votes that may wait for their commit; past it requests are answered 429."},
+    {NUMBER(api, batch_votes_max), "1000", 1, 10000, NULL, "Votes in one transaction, at most."},
+    {NUMBER(api, committers), "2", 1, 64, NULL,
+     "Threads, each with its connection, that commit votes."},
+    {NUMBER(api, lane_count), "1", 1, 64, NULL,
+     "Outbox tables to spread over by key: outbox, outbox_1, outbox_2 ..."},
+
+    {ENTRY(relay, lanes, SETTING_NAMES), "outbox", 0, 0, NULL,
+     "Outbox tables to publish, separated by commas."},
+    {TEXT(relay, source), "tallybox", 1, 0, NULL, "Value of the header ce_source of every record."},
+    {ENTRY(relay, topics, SETTING_TOPIC_MAP), "vote=vote-events", 0, 0, NULL,
+     "Topics of aggregate types, as type=topic,type=topic."},
+    {ENTRY(relay, topic_prefix, SETTING_TOPIC_PREFIX), "outbox.event.", 0, 0, NULL,
+     "Put before the aggregate type to name the topic of a type not listed in topics."},
+    {NUMBER(relay, topic_partitions), "12", 1, 10000, NULL,
+     "Partitions of a topic that must be made."},
+    {NUMBER(relay, topic_replication), "-1", -1, 100, NULL,
+     "Replicas of a topic that must be made; -1: as the broker is set."},
+    {NUMBER(relay, read_rows_max), "5000", 1, 100000, NULL, "Rows read with one statement."},
+    {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
+     "Bytes of rows held from one read; the rest is read again."},
+    {NUMBER(relay, row_bytes_max), "1000000", 1024, 67108864, NULL,
+     "Largest row that is published, in bytes; a larger one stops its key."},
+    {NUMBER(relay, window_rows_max), "100000", 1, 10000000, NULL,
+     "Rows of one lane read and not yet acknowledged or deleted."},
+    {NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
+     "Wait before the next read while rows arrive, in milliseconds."},
+    {NUMBER(relay, poll_idle_ms), "20", 1, 60000, NULL,
+     "Wait before the next read while the outbox stays empty, in milliseconds."},
+    {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
+     "Published rows deleted with one statement."},
+    {NUMBER(relay, delete_wait_ms), "200", 0, 60000, NULL,
+     "Longest time a published row waits for others to be deleted with it, in milliseconds."},
+    {NUMBER(relay, gap_wait_ms), "30000", 1000, 86400000, NULL,
+     "A missing seq is given up at the earliest after this, in milliseconds."},
+    {NUMBER(relay, gaps_max), "4096", 16, 1000000, NULL,
+     "Missing seqs watched at the same time; past it reading waits."},
+    {NUMBER(relay, sweep_ms), "60000", 1000, 86400000, NULL,
+     "Time between two looks for rows left below the cursor, in milliseconds."},
+    {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,
+     "A record not acknowledged after this is sent again, in milliseconds; below lease_ms."},
+    {NUMBER(relay, stopped_keys_max), "10000", 1, 1000000, NULL,
+     "Keys that may be stopped by a refused event before the lane stops."},
+    {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
+     "A lane whose holder is silent this long goes to another relay, in milliseconds."},
+
+    {TEXT(consumer, group), "tallybox", 1, 128, NULL,
+     "Kafka consumer group, and the name of its progress."},
+    {ENTRY(consumer, topics, SETTING_TOPICS), "vote-events", 0, 0, NULL,
+     "Topics to read, separated by commas."},
+    {NUMBER(consumer, batch_rows_max), "5000", 1, 100000, NULL,
+     "Records applied in one transaction."},
+    {NUMBER(consumer, batch_bytes_max), "4194304", 65536, 268435456, NULL,
+     "Bytes of records applied in one transaction."},
+    {NUMBER(consumer, batch_wait_ms), "5", 0, 60000, NULL,
+     "Longest wait for a batch to fill, in milliseconds."},
+    {NUMBER(consumer, appliers), "1", 1, 64, NULL,
+     "Threads, each with its connection, that apply batches."},
+
+    {NUMBER(rollup, interval_ms), "3600000", 1000, 86400000, NULL,
+     "Time between two roll-ups, in milliseconds."},
+    {NUMBER(rollup, batch_rows_max), "1000", 1, 100000, NULL,
+     "Contents rolled up in one transaction."},
+    {NUMBER(rollup, overlap_ms), "600000", 0, 86400000, NULL,
+     "How far a roll-up looks back before the last one, in milliseconds."},
+
+    {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
+     "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},
+    {NUMBER(admin, stale_ms), "60000", 100, 86400000, NULL,
+     "Not ready while the oldest waiting work is older than this, in milliseconds."},
+    {NUMBER(admin, stop_timeout_ms), "10000", 100, 600000, NULL,
+     "Longest time a clean stop may take, in milliseconds."},
+
+    {CHOICE(log, level), "info", 0, 0, "debug|info|warn|error",
+     "The least important lines to write."},
+};
+const size_t settings_table_count = sizeof(settings_table) / sizeof(settings_table[0]);

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/config.h"
+
+#include "common/setting.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* An empty file, so that a tallybox.ini where the tests run does not matter. */
+static enum rc load(struct config **config, const char *const *sets, const char *const *environment,
+                    struct err *err)
+{
+    size_t count = 0;
+
+    while (sets && sets[count])
+        count++;
+    return config_load(config, "/dev/null", sets, count, environment, err);
+}
+
+#define SETS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define VARIABLES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static struct config *loaded(const char *const *sets, const char *const *environment)
+{
+    struct config *config = NULL;
+    struct err err = {0};
+    enum rc rc = load(&config, sets, environment, &err);
+
+    if (rc != RC_OK)
+        fail_msg("%s", err.text);
+    return config;
+}
+
+static void refused(const char *const *sets, const char *const *environment, const char *sentence)
+{
+    struct config *config = NULL;
+    struct err err = {0};
+
+    assert_int_equal(load(&config, sets, environment, &err), RC_FATAL);
+    assert_null(config);
+    assert_string_equal(err.text, sentence);
+}
+
+static void every_default_is_valid(void **state)
+{
+    struct config *config = loaded(NULL, NULL);
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_string_equal(settings->mysql.host, "127.0.0.1");
+    assert_int_equal(settings->mysql.port, 3306);
+    assert_int_equal(settings->relay.lease_ms, 15000);
+    assert_string_equal(settings->consumer.topics, "vote-events");
+    assert_string_equal(settings->log.level, "info");
+    assert_int_equal(settings->kafka.count, 1);
+    assert_string_equal(settings->kafka.properties[0].name, "bootstrap.servers");
+    assert_string_equal(settings->kafka.properties[0].value, "127.0.0.1:9092");
+    config_free(config);
+}
+
+static void every_entry_has_a_help_sentence_and_a_section(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+        size_t len = strlen(setting->help);
+
+        assert_non_null(setting_section_find(setting->section));
+        assert_ptr_equal(setting_find(setting->section, setting->key), setting);
+        assert_true(len > 10 && setting->help[len - 1] == '.');
+        if (strstr(setting->key, "_ms"))
+            assert_non_null(strstr(setting->help, "millisecond"));
+        if (setting->kind == SETTING_NUMBER)
+            assert_true(setting->low < setting->high);
+    }
+}
+
+static void the_command_line_wins_over_the_environment(void **state)
+{
+    struct config *config =
+        loaded(SETS("relay.lease_ms=20000"),
+               VARIABLES("TALLYBOX_RELAY_LEASE_MS=30000", "TALLYBOX_RELAY_POLL_MS=7"));
+
+    (void)state;
+    assert_int_equal(config_settings(config)->relay.lease_ms, 20000);
+    assert_int_equal(config_settings(config)->relay.poll_ms, 7);
+    config_free(config);
+}
+
+static void the_last_of_two_sets_wins(void **state)
+{
+    struct config *config = loaded(SETS("api.committers=3", "api.committers=4"), NULL);
+
+    (void)state;
+    assert_int_equal(config_settings(config)->api.committers, 4);
+    config_free(config);
+}
+
+static void any_kafka_property_passes_through(void **state)
+{
+    struct config *config =
+        loaded(SETS("kafka.producer.linger.ms=5", "kafka.client.id=", "kafka.x.y==a=b"),
+               VARIABLES("TALLYBOX_KAFKA_BOOTSTRAP_SERVERS=one:1,two:2"));
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_int_equal(settings->kafka.count, 4);
+    assert_string_equal(settings->kafka.properties[0].name, "bootstrap.servers");
+    assert_string_equal(settings->kafka.properties[0].value, "one:1,two:2");
+    assert_string_equal(settings->kafka.properties[1].name, "producer.linger.ms");
+    assert_string_equal(settings->kafka.properties[1].value, "5");
+    assert_string_equal(settings->kafka.properties[2].value, "");
+    assert_string_equal(settings->kafka.properties[3].value, "=a=b");
+    config_free(config);
+}
+
+static void too_many_kafka_properties_are_refused(void **state)
+{
+    char texts[KAFKA_PROPERTIES_MAX][32];
+    const char *sets[KAFKA_PROPERTIES_MAX + 1] = {0};
+
+    (void)state;
+    for (int i = 0; i < KAFKA_PROPERTIES_MAX; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "kafka.p%d=1", i);
+        sets[i] = texts[i];
+    }
+    refused(sets, NULL, "--set kafka.p63: is one property too many; expected 64 at most");
+    sets[KAFKA_PROPERTIES_MAX - 1] = NULL;
+    config_free(loaded(sets, NULL));
+}
+
+static void a_long_kafka_value_is_refused_with_a_way_out(void **state)
+{
+    char text[KAFKA_VALUE_SIZE + 32] = "kafka.ssl.ca.pem=";
+
+    (void)state;
+    memset(text + 17, 'x', KAFKA_VALUE_SIZE);
+    refused(SETS(text), NULL,
+            "--set kafka.ssl.ca.pem: is 1024 bytes long; expected 1023 at most (a certificate or "
+            "key can be named by its file: ssl.ca.location ...)");
+}
+
+static void a_mistyped_key_names_the_nearest(void **state)
+{
+    (void)state;
+    refused(SETS("relay.leese_ms=1"), NULL,
+            "--set relay.leese_ms: leese_ms is not a setting of [relay]; did you mean lease_ms?");
+    refused(NULL, VARIABLES("TALLYBOX_RELAY_TYPO=1"),
+            "environment TALLYBOX_RELAY_TYPO: typo is not a setting of [relay]; `tallybox config "
+            "--defaults` shows them all");
+    refused(SETS("mysql.lease_ms=1"), NULL,
+            "--set mysql.lease_ms: lease_ms is not a setting of [mysql]; did you mean "
+            "relay.lease_ms?");
+    refused(SETS("relai.lease_ms=1"), NULL,
+            "--set relai.lease_ms: [relai] is not a section; did you mean [relay]?");
+    refused(SETS("quux.lease_ms=1"), NULL,
+            "--set quux.lease_ms: [quux] is not a section; `tallybox config --defaults` shows "
+            "them all");
+}
+
+static void variables_of_others_are_left_alone(void **state)
+{
+    struct config *config =
+        loaded(NULL, VARIABLES("TALLYBOX_CACHE=/x", "TALLYBOX_BIN=/y", "TALLYBOX_BROKER=z",
+                               "TALLYBOX_=", "TALLYBOX_MYSQLDUMP_OPTIONS=1", "PATH=/bin",
+                               "TALLYBOX", "=", ""));
+
+    (void)state;
+    assert_int_equal(config_settings(config)->kafka.count, 1);
+    config_free(config);
+}
+
+static void a_mistyped_section_in_a_variable_is_no_stranger(void **state)
+{
+    (void)state;
+    refused(NULL, VARIABLES("TALLYBOX_RELAI_LEASE_MS=1"),
+            "environment TALLYBOX_RELAI_LEASE_MS: no setting has this name; did you mean "
+            "TALLYBOX_RELAY_LEASE_MS?");
+    refused(NULL, VARIABLES("TALLYBOX_LOG=debug"),
+            "environment TALLYBOX_LOG: names the section [log] but none of its keys");
+}
+
+static void a_bad_number_names_place_and_range(void **state)
+{
+    (void)state;
+    refused(SETS("relay.lease_ms=15s"), NULL,
+            "--set relay.lease_ms: \"15s\" is not a whole number; expected 2000..3600000");
+    refused(SETS("relay.lease_ms="), NULL,
+            "--set relay.lease_ms: \"\" is not a whole number; expected 2000..3600000");
+    refused(SETS("relay.lease_ms= 15000"), NULL,
+            "--set relay.lease_ms: \" 15000\" is not a whole number; expected 2000..3600000");
+    refused(NULL, VARIABLES("TALLYBOX_MYSQL_PORT=65536"),
+            "environment TALLYBOX_MYSQL_PORT: 65536 is out of range; expected 1..65535");
+    refused(SETS("mysql.port=99999999999999999999"), NULL,
+            "--set mysql.port: 99999999999999999999 is out of range; expected 1..65535");
+}
+
+static void a_bad_text_names_what_was_expected(void **state)
+{
+    char long_text[400] = "mysql.host=";
+
+    (void)state;
+    memset(long_text + 11, 'h', 256);
+    refused(SETS(long_text), NULL, "--set mysql.host: is 256 bytes long; expected 255 at most");
+    refused(SETS("mysql.user="), NULL, "--set mysql.user: must not be empty");
+    refused(SETS("log.level=loud"), NULL,
+            "--set log.level: \"loud\" is not one of: debug|info|warn|error");
+    refused(SETS("log.level=debug|info"), NULL,
+            "--set log.level: \"debug|info\" is not one of: debug|info|warn|error");
+}
+
+static void a_listen_address_has_a_port(void **state)
+{
+    static const char *const good[] = {"0.0.0.0:0", "localhost:65535", "[::1]:80", "[::]:9464"};
+    static const char *const bad[] = {
+        "8080",  ":8080",  "host:",  "host:65536", "host:1x",     "::1:80",     "[::1]",
+        "[]:80", "a b:80", "[x]:80", "",           "host:123456", "http://a:80"};
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "api.listen=%s", good[i]);
+        config_free(loaded(SETS(text), NULL));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct config *config = NULL;
+        struct err err = {0};
+
+        snprintf(text, sizeof(text), "api.listen=%s", bad[i]);
+        assert_int_equal(load(&config, SETS(text), NULL, &err), RC_FATAL);
+        assert_non_null(strstr(err.text, "is not an address and port"));
+    }
+}
+
+static void only_the_admin_pages_can_be_off(void **state)
+{
+    (void)state;
+    config_free(loaded(SETS("admin.listen=off"), NULL));
+    refused(SETS("api.listen=off"), NULL,
+            "--set api.listen: \"off\" is not an address and port; expected 127.0.0.1:8080, "
+            "[::1]:8080 or the like");
+}
+
+static void lists_are_kept_without_blanks(void **state)
+{
+    struct config *config =
+        loaded(SETS("relay.lanes=outbox, outbox_1 ,other", "relay.topics=vote=v, order=o.rders-1",
+                    "consumer.topics=a, b"),
+               NULL);
+
+    (void)state;
+    assert_string_equal(config_settings(config)->relay.lanes, "outbox,outbox_1,other");
+    assert_string_equal(config_settings(config)->relay.topics, "vote=v,order=o.rders-1");
+    assert_string_equal(config_settings(config)->consumer.topics, "a,b");
+    config_free(config);
+}
+
+static void a_bad_list_names_the_part(void **state)
+{
+    (void)state;
+    refused(SETS("relay.lanes=a,b-c"), NULL,
+            "--set relay.lanes: \"b-c\" is not a table name; expected letters, digits and _, 64 "
+            "at most, separated by commas");
+    refused(SETS("relay.lanes=a,"), NULL,
+            "--set relay.lanes: \"\" is not a table name; expected letters, digits and _, 64 at "
+            "most, separated by commas");
+    refused(SETS("relay.lanes=a,b,a"), NULL, "--set relay.lanes: \"a\" is there twice");
+    refused(SETS("relay.topics=a=x,a=y"), NULL, "--set relay.topics: \"a=y\" is there twice");
+    refused(SETS("relay.topics=a"), NULL,
+            "--set relay.topics: \"a\" is not a type and its topic; expected "
+            "type=topic,type=topic");
+    refused(SETS("consumer.topics=.."), NULL,
+            "--set consumer.topics: \"..\" is not a topic; expected letters, digits and ._-, "
+            "separated by commas");
+    refused(SETS("relay.topic_prefix=out box"), NULL,
+            "--set relay.topic_prefix: \"out box\" is not the beginning of a topic; expected "
+            "letters, digits and ._-, 185 at most");
+}
+
+static void an_empty_topic_map_and_prefix_are_fine(void **state)
+{
+    (void)state;
+    config_free(loaded(SETS("relay.topics=", "relay.topic_prefix="), NULL));
+}
+
+static void a_send_must_end_before_its_lease(void **state)
+{
+    (void)state;
+    refused(SETS("relay.send_timeout_ms=15000"), NULL,
+            "--set relay.send_timeout_ms: 15000 must be less than "
+            "relay.lease_ms (15000, default): nothing may be sent after the lane went to another "
+            "relay");
+    refused(SETS("relay.lease_ms=8000"), NULL,
+            "--set relay.lease_ms: 8000 must be more than relay.send_timeout_ms "
+            "(8000, default): nothing may be sent after the lane went to another relay");
+    config_free(loaded(SETS("relay.lease_ms=8001"), NULL));
+}
+
+static void a_batch_must_fit_into_its_queue(void **state)
+{
+    (void)state;
+    refused(SETS("api.queue_votes_max=999"), NULL,
+            "--set api.queue_votes_max: 999 must be at least "
+            "api.batch_votes_max (1000, default): one batch must fit into the queue");
+    config_free(loaded(SETS("api.queue_votes_max=1000"), NULL));
+}
+
+static void the_sink_is_as_mysql_where_it_says_nothing(void **state)
+{
+    struct config *config = loaded(
+        SETS("mysql.host=db1", "mysql.port=3307", "mysql.password=geheim", "mysql.tls=verify",
+             "sink.database=log", "mysql.query_timeout_ms=1000", "sink.connect_timeout_ms=200"),
+        NULL);
+    const struct mysql_settings *sink = &config_settings(config)->sink;
+
+    (void)state;
+    assert_string_equal(sink->host, "db1");
+    assert_int_equal(sink->port, 3307);
+    assert_string_equal(sink->user, "tallybox");
+    assert_string_equal(sink->password, "geheim");
+    assert_string_equal(sink->tls, "verify");
+    assert_string_equal(sink->database, "log");
+    assert_int_equal(sink->query_timeout_ms, 1000);
+    assert_int_equal(sink->connect_timeout_ms, 200);
+    config_free(config);
+}
+
+static void another_sink_host_is_not_hidden_by_a_socket(void **state)
+{
+    struct config *config = loaded(SETS("mysql.socket=/s", "sink.host=db2"), NULL);
+
+    (void)state;
+    assert_string_equal(config_settings(config)->sink.socket, "");
+    config_free(config);
+    config = loaded(SETS("mysql.socket=/s"), NULL);
+    assert_string_equal(config_settings(config)->sink.socket, "/s");
+    config_free(config);
+}
+
+static void a_sink_number_between_unset_and_valid_is_refused(void **state)
+{
+    (void)state;
+    refused(SETS("sink.port=0"), NULL,
+            "--set sink.port: 0 is out of range; expected 1..65535, or -1 for as in "
+            "[mysql]");
+}
+
+static void a_set_is_section_key_and_value(void **state)
+{
+    (void)state;
+    refused(SETS("relay.lease_ms"), NULL, "--set relay.lease_ms: expected section.key=value");
+    refused(SETS("lease_ms=1.5"), NULL, "--set lease_ms: expected section.key=value");
+    refused(SETS("mysqlpassword=geheim.x"), NULL,
+            "--set mysqlpassword: expected section.key=value");
+    refused(SETS("kafka.=x"), NULL, "--set kafka.: expected the name of a librdkafka property");
+}
+
+static void secrets_are_masked(void **state)
+{
+    struct config *config =
+        loaded(SETS("mysql.password=geheim1", "kafka.sasl.password=geheim2",
+                    "kafka.ssl.key.pem=geheim3", "kafka.sasl.oauthbearer.client.secret=geheim4",
+                    "kafka.sasl.username=carol", "sink.password=geheim5"),
+               NULL);
+    struct buf out = {0};
+
+    (void)state;
+    config_print(config, &out);
+    config_print_json(config, &out);
+    assert_null(strstr(buf_text(&out), "geheim"));
+    assert_non_null(strstr(buf_text(&out), "password = ***"));
+    assert_non_null(strstr(buf_text(&out), "sasl.password = ***"));
+    assert_non_null(strstr(buf_text(&out), "sasl.username = carol"));
+    buf_done(&out);
+    config_free(config);
+}
+
+static void a_secret_is_never_in_an_error(void **state)
+{
+    char text[400] = "mysql.password=";
+
+    (void)state;
+    memset(text + 15, 'g', 300);
+    refused(SETS(text), NULL, "--set mysql.password: is 300 bytes long; expected 255 at most");
+}
+
+static void every_value_shows_where_it_came_from(void **state)
+{
+    struct config *config = loaded(SETS("relay.poll_ms=3", "kafka.linger.ms=1"),
+                                   VARIABLES("TALLYBOX_RELAY_LEASE_MS=20000"));
+    struct buf out = {0};
+
+    (void)state;
+    config_print(config, &out);
+    assert_non_null(strstr(buf_text(&out), "; --set relay.poll_ms\n"));
+    assert_non_null(strstr(buf_text(&out), "; --set kafka.linger.ms\n"));
+    assert_non_null(strstr(buf_text(&out), "; environment TALLYBOX_RELAY_LEASE_MS\n"));
+    assert_non_null(strstr(buf_text(&out), "; as mysql.port\n"));
+    assert_non_null(strstr(buf_text(&out), "; default\n"));
+    buf_reset(&out);
+    config_print_json(config, &out);
+    assert_non_null(strstr(buf_text(&out), "\"relay.poll_ms\": {\n    \"value\": 3,\n    "
+                                           "\"source\": \"--set relay.poll_ms\"\n  }"));
+    assert_non_null(strstr(buf_text(&out), "\"log.level\": {\n    \"value\": \"info\",\n    "
+                                           "\"source\": \"default\"\n  }"));
+    buf_done(&out);
+    config_free(config);
+}
+
+static void the_table_has_a_row_for_every_setting(void **state)
+{
+    struct buf out = {0};
+    size_t lines = 0;
+
+    (void)state;
+    config_print_table(&out);
+    for (const char *at = buf_text(&out); (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 2 + settings_table_count + 2);
+    assert_non_null(strstr(buf_text(&out), "| `mysql.port` | `3306` | 1..65535 | TCP port of the "
+                                           "server. |\n"));
+    buf_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_default_is_valid),
+        cmocka_unit_test(every_entry_has_a_help_sentence_and_a_section),
+        cmocka_unit_test(the_command_line_wins_over_the_environment),
+        cmocka_unit_test(the_last_of_two_sets_wins),
+        cmocka_unit_test(any_kafka_property_passes_through),
+        cmocka_unit_test(too_many_kafka_properties_are_refused),
+        cmocka_unit_test(a_long_kafka_value_is_refused_with_a_way_out),
+        cmocka_unit_test(a_mistyped_key_names_the_nearest),
+        cmocka_unit_test(variables_of_others_are_left_alone),
+        cmocka_unit_test(a_mistyped_section_in_a_variable_is_no_stranger),
+        cmocka_unit_test(a_bad_number_names_place_and_range),
+        cmocka_unit_test(a_bad_text_names_what_was_expected),
+        cmocka_unit_test(a_listen_address_has_a_port),
+        cmocka_unit_test(only_the_admin_pages_can_be_off),
+        cmocka_unit_test(lists_are_kept_without_blanks),
+        cmocka_unit_test(a_bad_list_names_the_part),
+        cmocka_unit_test(an_empty_topic_map_and_prefix_are_fine),
+        cmocka_unit_test(a_send_must_end_before_its_lease),
+        cmocka_unit_test(a_batch_must_fit_into_its_queue),
+        cmocka_unit_test(the_sink_is_as_mysql_where_it_says_nothing),
+        cmocka_unit_test(another_sink_host_is_not_hidden_by_a_socket),
+        cmocka_unit_test(a_sink_number_between_unset_and_valid_is_refused),
+        cmocka_unit_test(a_set_is_section_key_and_value),
+        cmocka_unit_test(secrets_are_masked),
+        cmocka_unit_test(a_secret_is_never_in_an_error),
+        cmocka_unit_test(every_value_shows_where_it_came_from),
+        cmocka_unit_test(the_table_has_a_row_for_every_setting),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
