@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/db_handle.h"
+
+#include "common/buf.h"
+#include "common/db_error.h"
+
+#include <openssl/x509.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One answer may be as large as the protocol allows; statements bound their rows themselves. */
+#define ANSWER_BYTES_MAX (1UL << 30)
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static pthread_key_t library_thread;
+static bool library_usable;
+
+static void thread_leave(void *unused)
+{
+    (void)unused;
+    mysql_thread_end();
+}
+
+static void library_start(void)
+{
+    library_usable = mysql_library_init(0, NULL, NULL) == 0 &&
+                     pthread_key_create(&library_thread, thread_leave) == 0;
+}
+
+/* Oracle's library wants to know every thread that calls it. Connections move between threads, so
+ * each call that enters the library passes here first. */
+void db_thread_enter(void)
+{
+    static const char known;
+
+    if (pthread_getspecific(library_thread))
+        return;
+    mysql_thread_init();
+    pthread_setspecific(library_thread, &known);
+}
+
+enum rc db_library_enter(struct err *err)
+{
+    pthread_once(&library_once, library_start);
+    if (!library_usable)
+        return err_fail(err, RC_FATAL, 0, "the MySQL client library cannot start: no memory");
+    db_thread_enter();
+    return RC_OK;
+}
+
+/* OpenSSL writes to sockets without MSG_NOSIGNAL: a server that goes away would end the process.
+ * A program that chose its own way with SIGPIPE keeps it. */
+void db_pipe_signal_ignore(void)
+{
+    struct sigaction action;
+
+    if (sigaction(SIGPIPE, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+        return;
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+/* The libraries count in whole seconds, and take 0 for "for ever". */
+static unsigned seconds_of(int64_t ms)
+{
+    return ms <= 1000 ? 1 : (unsigned)((ms + 999) / 1000);
+}
+
+#ifdef LIBMARIADB
+/* MariaDB's library: it takes the system's certificates where it is given none, and newer versions
+ * verify unless told otherwise. It asks for a public key by itself where a login needs one. */
+static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
+{
+    bool off = strcmp(settings->tls, "off") == 0;
+    my_bool enforce = !off;
+    my_bool verify = strcmp(settings->tls, "verify") == 0;
+
+    mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &enforce);
+    mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    if (verify && settings->tls_ca[0])
+        mysql_options(mysql, MYSQL_OPT_SSL_CA, settings->tls_ca);
+}
+#else
+/* Oracle's library: it verifies only against certificates that it is given. */
+static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
+{
+    const char *file = X509_get_default_cert_file();
+    unsigned mode = SSL_MODE_REQUIRED;
+    bool public_key = true;
+
+    if (strcmp(settings->tls, "off") == 0)
+        mode = SSL_MODE_DISABLED;
+    if (strcmp(settings->tls, "verify") == 0) {
+        mode = SSL_MODE_VERIFY_IDENTITY;
+        if (settings->tls_ca[0])
+            file = settings->tls_ca;
+        else
+            mysql_options(mysql, MYSQL_OPT_SSL_CAPATH, X509_get_default_cert_dir());
+        if (settings->tls_ca[0] || access(file, R_OK) == 0)
+            mysql_options(mysql, MYSQL_OPT_SSL_CA, file);
+    }
+    mysql_options(mysql, MYSQL_OPT_SSL_MODE, &mode);
+    /* caching_sha2_password over plain TCP needs it the first time. */
+    mysql_options(mysql, MYSQL_OPT_GET_SERVER_PUBLIC_KEY, &public_key);
+}
+#endif
+
+static void options_set(MYSQL *mysql, const struct mysql_settings *settings)
+{
+    unsigned connect = seconds_of(settings->connect_timeout_ms);
+    unsigned query = seconds_of(settings->query_timeout_ms);
+    unsigned off = 0;
+    unsigned protocol = settings->socket[0] ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
+    unsigned long answer = ANSWER_BYTES_MAX;
+
+    mysql_options(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &connect);
+    mysql_options(mysql, MYSQL_OPT_READ_TIMEOUT, &query);
+    mysql_options(mysql, MYSQL_OPT_WRITE_TIMEOUT, &query);
+    /* A server must not be able to ask us for files. */
+    mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &off);
+    /* Without this "localhost" would mean a socket, whatever the port says. */
+    mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol);
+    mysql_options(mysql, MYSQL_OPT_MAX_ALLOWED_PACKET, &answer);
+    mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "tallybox");
+    options_tls(mysql, settings);
+}
+
+/* MariaDB's library goes on in plain text when the server has no TLS, unless it has to verify. */
+static enum rc tls_check(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
+                         struct err *err)
+{
+    if (strcmp(settings->tls, "off") == 0 || mysql_get_ssl_cipher(mysql))
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "%s: the server offers no TLS; give it a certificate or set tls = off", place);
+}
+
+enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
+                          struct err *err)
+{
+    bool local = settings->socket[0] != '\0';
+    MYSQL *mysql = mysql_init(NULL);
+    enum rc rc;
+
+    if (!mysql)
+        return err_fail(err, RC_FATAL, 0, "%s: out of memory", place);
+    options_set(mysql, settings);
+    /* No flags: no multi statements, and affected rows are those that really changed. */
+    if (mysql_real_connect(mysql, local ? NULL : settings->host, settings->user, settings->password,
+                           settings->database[0] ? settings->database : NULL,
+                           (unsigned)settings->port, local ? settings->socket : NULL, 0))
+        rc = tls_check(mysql, settings, place, err);
+    else
+        rc = db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
+    if (rc == RC_OK) {
+        *out = mysql;
+        return RC_OK;
+    }
+    mysql_close(mysql);
+    /* There is no item yet that could be set aside. */
+    return rc == RC_REJECT ? RC_RETRY : rc;
+}
+
+/* The waits of the server end before ours do, so that it says what happened and the connection
+ * lives. A session whose client froze or whose host vanished gives its locks back after a while;
+ * without a bound that would be eight hours. */
+static void session_sql(struct buf *sql, const struct mysql_settings *settings)
+{
+    unsigned query = seconds_of(settings->query_timeout_ms);
+    unsigned lock = query > 1 ? query - 1 : 1;
+    unsigned idle = query < 15 ? 30 : 2 * query;
+
+    buf_print(sql,
+              "SET NAMES utf8mb4, time_zone = '+00:00', autocommit = 1, sql_mode = "
+              "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,NO_ZERO_IN_DATE,"
+              "NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = "
+              "LEAST(@@innodb_lock_wait_timeout, %u), lock_wait_timeout = "
+              "LEAST(@@lock_wait_timeout, %u), wait_timeout = LEAST(@@wait_timeout, %u)",
+              lock, lock, idle);
+}
+
+static enum rc session_run(MYSQL *mysql, const char *place, const char *sql, struct err *err)
+{
+    if (mysql_real_query(mysql, sql, (unsigned long)strlen(sql)) == 0)
+        return RC_OK;
+    return db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
+}
+
+static enum rc session_read(MYSQL *mysql, const char *place, struct db_server *server,
+                            struct err *err)
+{
+    enum rc rc = session_run(mysql, place, "SELECT @@max_allowed_packet, VERSION()", err);
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+
+    if (rc != RC_OK)
+        return rc;
+    res = mysql_store_result(mysql);
+    row = res ? mysql_fetch_row(res) : NULL;
+    if (row && row[0] && row[1]) {
+        server->packet_bytes_max = strtoull(row[0], NULL, 10);
+        server->kind = strstr(row[1], "MariaDB") ? DB_MARIADB : DB_MYSQL;
+    } else {
+        rc = err_fail(err, RC_RETRY, 0, "%s: the server does not say what it is", place);
+    }
+    if (res)
+        mysql_free_result(res);
+    return rc;
+}
+
+enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
+                         struct db_server *server, struct err *err)
+{
+    struct buf sql = {0};
+    enum rc rc;
+
+    session_sql(&sql, settings);
+    rc = sql.failed ? err_fail(err, RC_FATAL, 0, "%s: out of memory", place)
+                    : session_run(mysql, place, buf_text(&sql), err);
+    if (rc == RC_OK)
+        rc = session_run(mysql, place, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                         err);
+    if (rc == RC_OK)
+        rc = session_read(mysql, place, server, err);
+    buf_done(&sql);
+    return rc == RC_REJECT ? RC_FATAL : rc;
+}
