@@ -11,9 +11,10 @@ clang. The program is then build/PRESET/tallybox.
 END
 }
 
+# build_prepare [PRESET]
 build_prepare() {
     packages_need build
-    rdkafka_use
+    rdkafka_use "${1:-dev}"
 }
 
 # What pkg-config will answer. CMake remembers the answers for ever, also those it got when the
@@ -47,7 +48,7 @@ build_main() {
     dev | asan | tsan | release | clang) ;;
     *) usage_error "there is no preset '$preset'; there are dev, asan, tsan, release, clang" ;;
     esac
-    build_prepare
+    build_prepare "$preset"
     [[ $preset != clang ]] || packages_need lint
     build_preset "$preset"
 }

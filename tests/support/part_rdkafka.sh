@@ -17,9 +17,18 @@ rdkafka_fetch() {
     }
 }
 
+# ThreadSanitizer has to see both sides of a hand-over, so its presets get a librdkafka that is
+# built with it; and it does not know C11 threads, which only a failing probe turns off.
+rdkafka_prepare_tsan() {
+    echo '#error not under ThreadSanitizer' \
+        >"$1/src/packaging/cmake/try_compile/c11threads_test.c"
+}
+
+# rdkafka_compile WORK PREFIX C-FLAGS
 rdkafka_compile() {
-    local work=$1 prefix=$2
+    local work=$1 prefix=$2 flags=$3
     quietly cmake -S "$work/src" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
         -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib \
         -DRDKAFKA_BUILD_STATIC=ON -DRDKAFKA_BUILD_TESTS=OFF -DRDKAFKA_BUILD_EXAMPLES=OFF \
         -DWITH_SSL=ON -DWITH_SASL=ON -DWITH_ZLIB=ON -DWITH_ZSTD=ON -DENABLE_LZ4_EXT=ON \
@@ -30,13 +39,18 @@ rdkafka_compile() {
     }
 }
 
+# rdkafka_make plain|tsan OUT
 rdkafka_make() {
-    local out=$1 work=$1/.work
+    local kind=$1 out=$2 work=$2/.work flags=''
     mkdir "$work"
-    step "fetching a newer librdkafka than this machine's (once)"
+    step "fetching the source of a newer librdkafka than this machine's (once)"
     rdkafka_fetch "$work" || return 1
-    step "building librdkafka, about a minute (once)"
-    rdkafka_compile "$work" "$out" || return 1
+    if [[ $kind == tsan ]]; then
+        flags='-fsanitize=thread -g -O1'
+        rdkafka_prepare_tsan "$work"
+    fi
+    step "building librdkafka ($kind), about a minute (once)"
+    rdkafka_compile "$work" "$out" "$flags" || return 1
     rdkafka_describe "$out" || return 1
     rm -rf "$work"
 }
@@ -61,15 +75,17 @@ rdkafka_describe() {
 
 rdkafka_packaged() { pkg-config --atleast-version="$RDKAFKA_MIN" rdkafka 2>/dev/null; }
 
-# Puts the chosen librdkafka first on PKG_CONFIG_PATH.
+# rdkafka_use [PRESET]: puts the librdkafka of this preset first on PKG_CONFIG_PATH.
 rdkafka_use() {
-    local prefix
-    if rdkafka_packaged; then
+    local prefix name=librdkafka-1 kind=plain
+    if [[ ${1:-} == tsan ]]; then
+        name=librdkafka-tsan-1 kind=tsan
+    elif rdkafka_packaged; then
         say "librdkafka $(pkg-config --modversion rdkafka) (this machine's)"
         return 0
     fi
     packages_need fetch
-    prefix=$(cache_part librdkafka-1 rdkafka_make) || fail "no librdkafka: see above"
+    prefix=$(cache_part "$name" rdkafka_make "$kind") || fail "no librdkafka: see above"
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
     say "librdkafka $(pkg-config --modversion rdkafka) (in $prefix)"
 }

@@ -72,13 +72,22 @@ test_missing() {
     fi
 }
 
-# What runs of ours that were killed left behind: servers first, then files.
+# Ends the session of tests that a killed run of ours left behind.
+test_sweep_session() {
+    local pid born
+    [[ -f $1/session ]] || return 0
+    read -r pid born <"$1/session" || true
+    ! process_is "$pid" "$born" || kill -KILL -- "-$pid" 2>/dev/null || true
+}
+
+# What killed runs of ours left behind: processes first, then files.
 test_sweep() {
     local work pid born
     for work in build/work/*/; do
         [[ -f $work/owner ]] || continue
         read -r pid born <"$work/owner" || true
         ! process_is "$pid" "$born" || continue
+        test_sweep_session "$work"
         tests/support/server sweep "$work" || true
         rm -rf "$work"
     done
@@ -139,7 +148,7 @@ test_main() {
     for tier in "${TEST_TIERS[@]}"; do
         [[ $tier == e2e ]] || c_tiers+=("$tier")
     done
-    build_prepare
+    build_prepare "$TEST_PRESET"
     packages_need test
     trap test_exit EXIT
     trap 'exit 130' INT

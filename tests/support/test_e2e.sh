@@ -28,6 +28,7 @@ e2e_run() {
         setsid /usr/bin/python3 tests/support/run_e2e.py "$work/counts" \
         ${TEST_NAME:+"$TEST_NAME"} </dev/null &
     E2E_PID=$!
+    echo "$E2E_PID $(process_born "$E2E_PID")" >"$TEST_WORK/session"
     wait "$E2E_PID" || true
     e2e_end
     tests/support/server sweep "$work"
