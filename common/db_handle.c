@@ -174,12 +174,14 @@ static void session_sql(struct buf *sql, const struct mysql_settings *settings)
     unsigned lock = query > 1 ? query - 1 : 1;
     unsigned idle = query < 15 ? 30 : 2 * query;
 
+    /* The casts are for MySQL, where LEAST() of these makes a decimal, which SET does not take. */
     buf_print(sql,
               "SET NAMES utf8mb4, time_zone = '+00:00', autocommit = 1, sql_mode = "
               "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,NO_ZERO_IN_DATE,"
               "NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = "
-              "LEAST(@@innodb_lock_wait_timeout, %u), lock_wait_timeout = "
-              "LEAST(@@lock_wait_timeout, %u), wait_timeout = LEAST(@@wait_timeout, %u)",
+              "CAST(LEAST(@@innodb_lock_wait_timeout, %u) AS SIGNED), lock_wait_timeout = "
+              "CAST(LEAST(@@lock_wait_timeout, %u) AS SIGNED), wait_timeout = "
+              "CAST(LEAST(@@wait_timeout, %u) AS SIGNED)",
               lock, lock, idle);
 }
 
