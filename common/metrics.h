@@ -36,8 +36,8 @@ int64_t metric_value(const struct metric *metric);
 void metric_observe_us(struct metric *metric, int64_t us);
 
 /* The exposition format 0.0.4 of everything registered, grouped by name; and the same list as a
- * Markdown table (name, kind, what it counts). A gauge whose name ends in _seconds holds
- * milliseconds and is rendered in seconds. */
+ * Markdown table (name, kind, what it counts). A gauge whose name ends in _seconds and a counter
+ * whose name ends in _seconds_total hold milliseconds and are rendered in seconds. */
 void metrics_render(struct buf *out);
 void metrics_render_table(struct buf *out);
 
