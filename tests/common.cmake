@@ -1,3 +1,8 @@
 # SPDX-License-Identifier: MIT
-tallybox_test(test_config unit unit/test_config.c LINKS common)
+foreach(name IN ITEMS metrics nearest)
+  tallybox_test(test_${name} unit unit/test_${name}.c LINKS common_core)
+endforeach()
+foreach(name IN ITEMS config options)
+  tallybox_test(test_${name} unit unit/test_${name}.c LINKS common)
+endforeach()
 tallybox_test(test_config_file flow flow/test_config_file.c LINKS common)
