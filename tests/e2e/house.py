@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: MIT
+"""What every end-to-end test stands on: real servers started once per run, a fresh database, topic
+and group per test class, and tallybox's roles as processes of their own.
+
+TALLYBOX_BIN     the program (default: build/dev/tallybox)
+TALLYBOX_DB      mariadb or mysql (default: mariadb)
+TALLYBOX_SERVER  the script that starts servers (default: tests/support/server)
+TALLYBOX_WORK    where this run keeps its files (default: a temporary folder, removed at the end)
+
+Everything that is started here is ended here, by its pid, also on SIGINT and SIGTERM.
+"""
+
+import atexit
+import collections
+import http.client
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import pymysql
+
+import wire
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.path.abspath(os.environ.get("TALLYBOX_BIN") or ROOT / "build/dev/tallybox")
+DATABASE = os.environ.get("TALLYBOX_DB") or "mariadb"
+SERVER = os.path.abspath(os.environ.get("TALLYBOX_SERVER") or ROOT / "tests/support/server")
+
+# Exit codes of the program.
+DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
+
+# Servers that can see a dead consumer sooner than after the usual six seconds.
+SERVER_ARGUMENTS = {
+    "mariadb": ["--max-connections=400", "--max-allowed-packet=64M"],
+    "mysql": ["--max-connections=400", "--max-allowed-packet=64M", "--performance-schema=OFF"],
+    "kafka": ["group.min.session.timeout.ms=1000", "message.max.bytes=2000000"],
+}
+
+Answer = collections.namedtuple("Answer", "status headers body")
+
+
+def wait_for(what, probe, seconds=20, every=0.05):
+    """Calls probe until it returns something true, which is the result."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = probe()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s for {what}; the last look gave {value!r}")
+        time.sleep(every)
+
+
+def tail(path, lines=25):
+    """The end of a log, for a person."""
+    try:
+        with open(path, "rb") as log:
+            log.seek(max(0, os.path.getsize(path) - 16000))
+            text = log.read().decode(errors="replace")
+    except OSError as reason:
+        return f"({reason})"
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _port_free(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+# Below the range of the servers and far below the one from which clients get theirs.
+_ports = itertools.cycle(range(10000 + os.getpid() * 37 % 4000, 14999))
+_port_lock = threading.Lock()
+
+
+def free_port():
+    """A port that nothing listens on, not given out twice."""
+    with _port_lock:
+        return next(port for port in _ports if _port_free(port))
+
+
+class Run:
+    """The files and processes of this run; ends everything."""
+
+    def __init__(self):
+        work = os.environ.get("TALLYBOX_WORK")
+        self.borrowed = bool(work)
+        if work:
+            os.makedirs(work, exist_ok=True)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="e2e-", dir=work))
+        self.servers = {}
+        self.roles = set()
+        self.numbers = itertools.count(1)
+        self.owner = os.getpid()
+        atexit.register(self.close)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+
+    def server(self, kind):
+        """The one server of a kind, started on first use."""
+        if kind not in self.servers:
+            server = Server(kind, self.folder / kind)
+            server.start()
+            self.servers[kind] = server
+        return self.servers[kind]
+
+    def close(self):
+        if os.getpid() != self.owner:
+            return
+        for role in list(self.roles):
+            role.kill()
+        for server in self.servers.values():
+            server.script("kill", check=False)
+        if not self.borrowed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Server:
+    """One of the real servers, through tests/support/server."""
+
+    def __init__(self, kind, folder):
+        self.kind = kind
+        self.folder = folder
+        self.env = {}
+
+    def script(self, command, *arguments, check=True):
+        done = subprocess.run([SERVER, command, *arguments, str(self.folder)],
+                              capture_output=True, text=True, timeout=240, check=False)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"server {command} {self.kind}: {done.stdout}{done.stderr}")
+        self._read_env()
+
+    def _read_env(self):
+        try:
+            lines = (self.folder / "env").read_text().splitlines()
+        except OSError:
+            return
+        self.env = dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def start(self):
+        extra = SERVER_ARGUMENTS[self.kind]
+        done = subprocess.run([SERVER, "start", self.kind, str(self.folder), "--", *extra],
+                              capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"server start {self.kind}: {done.stdout}{done.stderr}")
+        self._read_env()
+
+    def stop(self):
+        self.script("stop")
+
+    def kill(self):
+        self.script("kill")
+
+    def restart(self):
+        """Starts it again on the same port with the same data, whether it runs or not."""
+        self.script("restart")
+
+    @property
+    def host(self):
+        return self.env["HOST"]
+
+    @property
+    def port(self):
+        return int(self.env["PORT"])
+
+    @property
+    def bootstrap(self):
+        return self.env["BOOTSTRAP"]
+
+
+_run = None
+
+
+def run():
+    """The run, made on first use so that importing this module starts nothing."""
+    global _run  # pylint: disable=global-statement
+    if _run is None:
+        _run = Run()
+    return _run
+
+
+def database():
+    return run().server(DATABASE)
+
+
+def kafka():
+    return run().server("kafka")
+
+
+def connect(name=None, **more):
+    """A connection of our own to the database under test: autocommit, UTC."""
+    server = database()
+    options = {"host": server.host, "port": server.port, "user": "root", "database": name,
+               "autocommit": True, "charset": "utf8mb4", "connect_timeout": 10,
+               "init_command": "SET time_zone = '+00:00'"}
+    return pymysql.connect(**{**options, **more})
+
+
+def http_call(port, method, path, body=None, headers=None, seconds=30):
+    """One request on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        # Several headers of one name do not occur here.
+        fields = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, fields, answer.read())
+    finally:
+        connection.close()
+
+
+def parse_metrics(text):
+    """{'name{labels}': value} of the exposition format."""
+    values = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            values[name] = float(value)
+    return values
+
+
+class Role:
+    """A tallybox daemon as a process: its log, its admin page, its life and death.
+
+    Start roles from the main thread: the kernel ends them when that thread dies, which covers even
+    a SIGKILL of the test run.
+    """
+
+    def __init__(self, stack, name, sets, arguments):
+        self.name = name
+        self.stack = stack
+        self.sets = dict(sets)
+        self.arguments = list(arguments)
+        self.admin_port = free_port()
+        self.api_port = free_port() if name in ("serve", "run") else None
+        self.log = stack.folder / f"{name}-{self.admin_port}.log"
+        self.process = None
+        self.killed = False
+
+    def command(self):
+        sets = {"admin.listen": f"127.0.0.1:{self.admin_port}", **self.sets}
+        if self.api_port:
+            sets.setdefault("api.listen", f"127.0.0.1:{self.api_port}")
+        words = [BINARY, self.name, "--config", str(self.stack.ini), *self.arguments]
+        for key, value in sets.items():
+            words += ["--set", f"{key}={value}"]
+        return words
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self.command()], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, env=clean_environment())
+        self.killed = False
+        run().roles.add(self)
+        return self
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def admin(self, path, seconds=10):
+        return http_call(self.admin_port, "GET", path, seconds=seconds)
+
+    def ready(self):
+        """Whether it says so; an exit instead is a failure at once."""
+        if not self.alive():
+            raise AssertionError(f"{self.name} ended with {self.process.returncode}\n"
+                                 f"{tail(self.log)}")
+        try:
+            return self.admin("/readyz").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def wait_ready(self, seconds=30):
+        try:
+            wait_for(f"{self.name} to be ready", self.ready, seconds)
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}\n{self.why_not_ready()}\n{tail(self.log)}") from None
+        return self
+
+    def why_not_ready(self):
+        try:
+            return self.admin("/readyz").body.decode()
+        except (OSError, http.client.HTTPException) as reason:
+            return str(reason)
+
+    def metrics(self):
+        return parse_metrics(self.admin("/metrics").body.decode())
+
+    def metric(self, name):
+        """The sum over all labels of a metric; 0 where there is none."""
+        return sum(value for key, value in self.metrics().items()
+                   if key == name or key.startswith(name + "{"))
+
+    def log_text(self):
+        return self.log.read_text(errors="replace")
+
+    def peak_rss_mib(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+
+    def kill(self):
+        """SIGKILL, as a crash would."""
+        if self.alive():
+            self.killed = True
+            self.process.kill()
+        if self.process is not None:
+            self.process.wait(20)
+        run().roles.discard(self)
+
+    def terminate(self, seconds=30):
+        """SIGTERM; the exit code."""
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM\n"
+                                 f"{tail(self.log)}") from None
+        run().roles.discard(self)
+        return code
+
+    def end(self):
+        """For cleanups: it must go in peace, unless a test has killed it."""
+        if self.process is None or self.killed:
+            return
+        ran = self.alive()
+        code = self.terminate()
+        if ran and code != 0:
+            raise AssertionError(f"{self.name} ended with {code}\n{tail(self.log)}")
+
+
+def clean_environment(**more):
+    """The environment without settings of the program that a developer may have."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TALLYBOX_")}
+    return {**kept, **more}
+
+
+class Stack:
+    """One installation: a database, a topic, a group, an ini file, and the roles on them."""
+
+    def __init__(self, name, settings=None, migrate=True):
+        number = next(run().numbers)
+        self.name = f"{name.lower()}_{number}"
+        self.folder = run().folder / self.name
+        self.folder.mkdir()
+        self.ini = self.folder / "tallybox.ini"
+        self.topic = f"votes-{self.name}"
+        self.group = f"group-{self.name}"
+        self.roles = []
+        self.settings = {
+            "mysql.host": database().host, "mysql.port": database().port, "mysql.user": "root",
+            "mysql.database": self.name,
+            "kafka.bootstrap.servers": kafka().bootstrap,
+            "kafka.reconnect.backoff.max.ms": 500,
+            "kafka.consumer.session.timeout.ms": 3000,
+            "kafka.consumer.heartbeat.interval.ms": 500,
+            "relay.topics": f"vote={self.topic}",
+            "relay.topic_prefix": f"event.{self.name}.",
+            "relay.topic_partitions": 4,
+            "relay.lease_ms": 3000,
+            "relay.send_timeout_ms": 2000,
+            "consumer.group": self.group,
+            "consumer.topics": self.topic,
+            **(settings or {}),
+        }
+        self.write_ini()
+        self.sql(f"CREATE DATABASE `{self.name}`", database=None)
+        if migrate:
+            self.tallybox("migrate", "up")
+
+    def write_ini(self, **changes):
+        """Writes the ini file; changes are given as section__key=value."""
+        for key, value in changes.items():
+            self.settings[key.replace("__", ".", 1)] = value
+        sections = {}
+        for key, value in self.settings.items():
+            section, rest = key.split(".", 1)
+            sections.setdefault(section, []).append(f"{rest} = {value}\n")
+        self.ini.write_text("".join(f"[{section}]\n{''.join(lines)}\n"
+                                    for section, lines in sections.items()))
+
+    def tallybox(self, *arguments, stdin=None, expect=DONE, seconds=60, sets=None, env=None):
+        """Runs a command to its end; stdout and stderr as text."""
+        words = [BINARY, arguments[0], "--config", str(self.ini), *map(str, arguments[1:])]
+        for key, value in (sets or {}).items():
+            words += ["--set", f"{key}={value}"]
+        done = subprocess.run(words, input=stdin, capture_output=True, timeout=seconds,
+                              check=False, env=clean_environment(**(env or {})))
+        done.stdout = done.stdout.decode(errors="replace")
+        done.stderr = done.stderr.decode(errors="replace")
+        if expect is not None and done.returncode != expect:
+            raise AssertionError(f"tallybox {' '.join(map(str, arguments))} ended with "
+                                 f"{done.returncode} instead of {expect}\n{done.stdout[-3000:]}"
+                                 f"{done.stderr[-3000:]}")
+        return done
+
+    def role(self, name, sets=None, arguments=(), ready=True):
+        """Starts a role; who calls sees to its end."""
+        role = Role(self, name, sets or {}, arguments).start()
+        self.roles.append(role)
+        return role.wait_ready() if ready else role
+
+    def sql(self, statement, arguments=(), **options):
+        """All rows of one statement, on a connection of its own."""
+        options.setdefault("name", self.name)
+        if "database" in options:
+            options["name"] = options.pop("database")
+        connection = connect(**options)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement, arguments or None)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def number(self, statement, arguments=()):
+        """The first column of the first row."""
+        return self.sql(statement, arguments)[0][0]
+
+    def append(self, rows, table="outbox", connection=None):
+        """Plain INSERTs of another application: dicts of columns."""
+        mine = connection or connect(self.name)
+        try:
+            with mine.cursor() as cursor:
+                for row in rows:
+                    names = ", ".join(row)
+                    marks = ", ".join(["%s"] * len(row))
+                    cursor.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})",
+                                   list(row.values()))
+        finally:
+            if connection is None:
+                mine.close()
+
+    def drained(self, table="outbox"):
+        return self.number(f"SELECT COUNT(*) FROM {table}") == 0
+
+    def wait_drained(self, seconds=30, table="outbox"):
+        wait_for(f"{table} to be empty", lambda: self.drained(table), seconds)
+
+    def wait_rows(self, table, count, seconds=30):
+        """Waits for exactly so many rows; more fail at once."""
+        def look():
+            found = self.number(f"SELECT COUNT(*) FROM {table}")
+            if found > count:
+                raise AssertionError(f"{table} has {found} rows, {count} were expected")
+            return found == count
+        try:
+            wait_for(f"{count} rows in {table}", look, seconds)
+        except AssertionError as reason:
+            found = self.number(f"SELECT COUNT(*) FROM {table}")
+            raise AssertionError(f"{reason}; {table} has {found} rows") from None
+
+    def records(self, topic=None):
+        return wire.read_topic(kafka().bootstrap, topic or self.topic)
+
+    def verify(self, expect=DONE, arguments=()):
+        """`verify --json`: the parsed report."""
+        done = self.tallybox("verify", "--json", *arguments, expect=expect)
+        return json.loads(done.stdout)
+
+    def close(self):
+        """Ends the roles and drops the database; says who did not go in peace."""
+        troubles = []
+        for role in self.roles:
+            try:
+                role.end()
+            except AssertionError as reason:
+                troubles.append(str(reason))
+        try:
+            self.sql(f"DROP DATABASE IF EXISTS `{self.name}`", database=None)
+        except pymysql.MySQLError as reason:
+            troubles.append(str(reason))
+        if troubles:
+            raise AssertionError("\n".join(troubles))
+
+    def log_tails(self):
+        return "".join(f"--- the end of {role.name}'s log ({role.log})\n{tail(role.log)}\n"
+                       for role in self.roles)
+
+
+class Case(unittest.TestCase):
+    """A test class on an installation of its own."""
+
+    settings = {}  # of the ini file, section.key: value
+    roles = ()     # that run for all tests of the class
+    stack = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = Stack(cls.__name__, cls.settings)
+        cls.addClassCleanup(cls.stack.close)
+        for name in cls.roles:
+            setattr(cls, name, cls.stack.role(name))
+
+    def start(self, name, **options):
+        """A role for this test only."""
+        role = self.stack.role(name, **options)
+        self.addCleanup(role.end)
+        return role
+
+    def run(self, result=None):
+        """A failed test is followed by the ends of the logs."""
+        result = result if result is not None else self.defaultTestResult()
+        before = len(result.failures) + len(result.errors)
+        super().run(result)
+        if self.stack and len(result.failures) + len(result.errors) > before:
+            print(f"\n{self.id()} failed\n{self.stack.log_tails()}", file=sys.stderr)
+        return result
