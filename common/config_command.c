@@ -7,18 +7,6 @@
 
 #include <stdio.h>
 
-static int print(struct buf *out)
-{
-    size_t written = out->failed ? 0 : fwrite(out->data, 1, out->len, stdout);
-    bool whole = !out->failed && written == out->len && fflush(stdout) == 0;
-
-    buf_done(out);
-    if (whole)
-        return EXIT_DONE;
-    fprintf(stderr, "tallybox: cannot write to standard output\n");
-    return EXIT_FAILED;
-}
-
 static int print_effective(const struct options *options, bool json)
 {
     struct config *config;
@@ -32,7 +20,7 @@ static int print_effective(const struct options *options, bool json)
         config_print_json(config, &out);
     else
         config_print(config, &out);
-    code = print(&out);
+    code = options_print(&out);
     /* Shown first: the mistake is easier to find with the sources beside the values. */
     if (kafka_conf_check(config_settings(config), &err) != RC_OK) {
         options_fail(RC_FATAL, &err);
@@ -79,5 +67,5 @@ int config_command(int argc, char **argv)
         config_print_defaults(&out);
     else
         config_print_table(&out);
-    return print(&out);
+    return options_print(&out);
 }

@@ -253,6 +253,19 @@ int options_load(const struct options *options, struct config **config)
     return -1;
 }
 
+int options_print(struct buf *out)
+{
+    bool whole = !out->failed && fwrite(out->data, 1, out->len, stdout) == out->len;
+
+    if (fflush(stdout) != 0)
+        whole = false;
+    buf_done(out);
+    if (whole)
+        return EXIT_DONE;
+    fprintf(stderr, "tallybox: cannot write to standard output\n");
+    return EXIT_FAILED;
+}
+
 int options_fail(enum rc rc, const struct err *err)
 {
     fprintf(stderr, "tallybox: %s\n", err->text);

@@ -53,6 +53,10 @@ int options_parse(struct options *options, const struct option_parse *parse, int
  * (config_free() it); otherwise the exit code, the mistake named on stderr. Sets the log level. */
 int options_load(const struct options *options, struct config **config);
 
+/* Writes out to standard output and frees it. EXIT_DONE, or EXIT_FAILED when it did not all get
+ * there. */
+int options_print(struct buf *out);
+
 /* Prints "tallybox: <text>" on stderr and returns the code fit for rc. */
 int options_fail(enum rc rc, const struct err *err);
 

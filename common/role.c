@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/role.h"
+
+#include "common/admin.h"
+#include "common/backoff.h"
+#include "common/config.h"
+#include "common/kafka.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/os.h"
+#include "common/signals.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROLES_MAX 8
+#define GATE_WAIT_MS 200
+#define GATE_WAIT_MS_MAX 5000
+#define INSTANCE_SIZE 96
+
+/* One process on its way through life: opened, admitted by the gate, started, joined, closed. */
+struct daemon {
+    const char *command; /* "relay" */
+    char title[64];      /* "tallybox relay" */
+    const struct settings *settings;
+    role_gate gate;
+    bool migrate;
+    char instance[INSTANCE_SIZE];
+    struct stop stop;
+    struct role_env env;
+    struct admin *admin; /* NULL: admin.listen is off */
+    struct admin_part parts[ROLES_MAX];
+    size_t count;
+    size_t opened;  /* parts[0..opened) are open */
+    size_t started; /* parts[0..started) have threads */
+};
+
+static void make_instance_name(char name[INSTANCE_SIZE])
+{
+    char host[65];
+    uint16_t dice;
+
+    os_host_name(host, sizeof(host));
+    os_random(&dice, sizeof(dice));
+    snprintf(name, INSTANCE_SIZE, "%s-%ld-%04x", host, os_pid(), (unsigned)dice);
+}
+
+static enum rc open_admin(struct daemon *daemon, struct err *err)
+{
+    const char *listen = daemon->settings->admin.listen;
+    int address_len = (int)(strrchr(listen, ':') ? strrchr(listen, ':') - listen : 0);
+    enum rc rc;
+
+    if (strcmp(listen, "off") == 0)
+        return RC_OK;
+    rc = admin_open(&daemon->admin, listen, daemon->title, err);
+    if (rc == RC_OK)
+        log_event(LOG_INFO, "admin_listening", "url=http://%.*s:%d/", address_len, listen,
+                  admin_port(daemon->admin));
+    return rc;
+}
+
+static enum rc open_parts(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
+        struct admin_part *part = &daemon->parts[i];
+
+        rc = part->role->open(&part->opened, &daemon->env, err);
+        if (rc == RC_OK)
+            daemon->opened = i + 1;
+        else
+            err_wrap(err, "%s", part->role->name);
+    }
+    return rc;
+}
+
+/* Says it once per reason: the database may be away for hours. */
+static void say_waiting(struct daemon *daemon, const struct err *err, char *said, size_t size)
+{
+    if (daemon->admin)
+        admin_wait(daemon->admin, err);
+    if (strcmp(said, err->text) == 0)
+        return;
+    snprintf(said, size, "%s", err->text);
+    log_error(LOG_WARN, "start_waits", err, "role=%s", daemon->command);
+}
+
+/* RC_OK also when stop was requested meanwhile. */
+static enum rc pass_gate(struct daemon *daemon, struct err *err)
+{
+    struct backoff backoff = {.base_ms = GATE_WAIT_MS, .cap_ms = GATE_WAIT_MS_MAX};
+    char said[sizeof(err->text)] = "";
+
+    while (daemon->gate && !stop_requested(&daemon->stop)) {
+        enum rc rc = daemon->gate(daemon->settings, daemon->migrate, err);
+
+        if (rc != RC_RETRY)
+            return rc;
+        say_waiting(daemon, err, said, sizeof(said));
+        stop_wait(&daemon->stop, backoff_next_ms(&backoff, os_random_u64()));
+    }
+    return RC_OK;
+}
+
+static enum rc start_parts(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
+        rc = daemon->parts[i].role->start(daemon->parts[i].opened, err);
+        if (rc == RC_OK)
+            daemon->started = i + 1;
+        else
+            err_wrap(err, "%s", daemon->parts[i].role->name);
+    }
+    return rc;
+}
+
+static enum rc work(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = pass_gate(daemon, err);
+
+    if (rc != RC_OK || stop_requested(&daemon->stop))
+        return rc;
+    rc = start_parts(daemon, err);
+    if (rc != RC_OK)
+        return rc;
+    if (daemon->admin)
+        admin_run(daemon->admin, daemon->parts, daemon->count);
+    log_event(LOG_INFO, "working", "role=%s", daemon->command);
+    while (!stop_wait(&daemon->stop, -1)) {
+    }
+    return RC_OK;
+}
+
+/* The pages stay up while the roles finish, and go before what they may ask. */
+static void end_parts(struct daemon *daemon)
+{
+    int64_t from_ms = os_now_ms();
+
+    stop_request(&daemon->stop);
+    if (daemon->admin)
+        admin_stop(daemon->admin);
+    for (size_t i = 0; i < daemon->started; i++)
+        daemon->parts[i].role->join(daemon->parts[i].opened);
+    admin_close(daemon->admin);
+    while (daemon->opened > 0) {
+        struct admin_part *part = &daemon->parts[--daemon->opened];
+
+        part->role->close(part->opened);
+    }
+    log_event(LOG_INFO, "stopped", "role=%s ms=%" PRId64, daemon->command, os_now_ms() - from_ms);
+}
+
+static enum rc fail_start(const struct daemon *daemon, enum rc rc, const struct err *err)
+{
+    log_error(LOG_ERROR, "start_failed", err, "role=%s rc=%s", daemon->command, rc_name(rc));
+    return rc;
+}
+
+static enum rc live(struct daemon *daemon, struct err *err)
+{
+    struct signals signals;
+    enum rc rc = stop_init(&daemon->stop, err);
+
+    if (rc != RC_OK)
+        return fail_start(daemon, rc, err);
+    rc = signals_start(&signals, &daemon->stop, daemon->settings->admin.stop_timeout_ms, err);
+    if (rc != RC_OK) {
+        stop_done(&daemon->stop);
+        return fail_start(daemon, rc, err);
+    }
+    log_event(LOG_INFO, "starting", "role=%s version=%s instance=%s", daemon->command,
+              TALLYBOX_VERSION, daemon->instance);
+    rc = open_parts(daemon, err);
+    if (rc == RC_OK)
+        rc = open_admin(daemon, err);
+    if (rc == RC_OK)
+        rc = work(daemon, err);
+    /* Said before the end, which may take its time. */
+    if (rc != RC_OK)
+        fail_start(daemon, rc, err);
+    end_parts(daemon);
+    signals_end(&signals);
+    stop_done(&daemon->stop);
+    return rc;
+}
+
+static int parse(struct daemon *daemon, const char *about, int argc, char **argv,
+                 struct config **config)
+{
+    const struct option_entry entries[] = {
+        {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
+         "bring the database's schema to this version first"},
+    };
+    const struct option_parse parse = {
+        .command = daemon->title,
+        .arguments = "",
+        .about = about,
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+    };
+    struct options options;
+    struct err err = {0};
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code < 0)
+        code = options_load(&options, config);
+    if (code >= 0)
+        return code;
+    if (kafka_conf_check(config_settings(*config), &err) == RC_OK)
+        return -1;
+    options_fail(RC_FATAL, &err);
+    config_free(*config);
+    return EXIT_USAGE;
+}
+
+int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
+              role_gate gate, int argc, char **argv)
+{
+    struct daemon daemon = {.command = command, .gate = gate, .count = count};
+    struct config *config = NULL;
+    struct err err = {0};
+    int code;
+    enum rc rc;
+
+    assert(count <= ROLES_MAX);
+    snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", command);
+    code = parse(&daemon, about, argc, argv, &config);
+    if (code >= 0)
+        return code;
+    for (size_t i = 0; i < count; i++)
+        daemon.parts[i].role = roles[i];
+    make_instance_name(daemon.instance);
+    daemon.settings = config_settings(config);
+    daemon.env = (struct role_env){daemon.settings, &daemon.stop, daemon.instance};
+    rc = live(&daemon, &err);
+    config_free(config);
+    if (rc == RC_RETRY)
+        return EXIT_UNAVAILABLE;
+    return rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
+}

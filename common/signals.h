@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns SIGTERM and SIGINT into a stop, on a thread of its own, and sees that the stop ends: a
+ * second signal, or a stop that takes too long, ends the process with a failure on the spot. That
+ * is safe: every part is made to be killed. Main thread only. */
+#ifndef COMMON_SIGNALS_H
+#define COMMON_SIGNALS_H
+
+#include "common/err.h"
+#include "common/stop.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct signals {
+    struct stop *stop;
+    int64_t stop_timeout_ms;
+    struct bell finished; /* rings when the stop is complete */
+    int fd;               /* signals arrive here */
+    pthread_t thread;
+};
+
+/* Call before any other thread starts: they inherit that these signals are not for them. RC_FATAL:
+ * no file descriptor or thread left; nothing was started. */
+enum rc signals_start(struct signals *signals, struct stop *stop, int64_t stop_timeout_ms,
+                      struct err *err);
+
+/* Everything has ended in time. */
+void signals_end(struct signals *signals);
+
+#endif
