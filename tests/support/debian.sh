@@ -14,7 +14,8 @@ debian_mirror() {
     echo "$site"
 }
 
-# debian_apt STATE ARG...: apt-get that knows only sid and believes nothing is installed.
+# debian_apt STATE ARG...: apt-get that knows only sid and believes nothing is installed. Signatures
+# are checked as always; only the age of the lists is not, because mirrors of sid may lag for days.
 debian_apt() {
     local state=$1
     shift
@@ -23,8 +24,8 @@ debian_apt() {
         -o Dir::Cache="$state/cache" -o Dir::Etc::SourceList="$state/sources.list" \
         -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
         -o Dir::Etc::PreferencesParts=/dev/null -o APT::Sandbox::User="$(id -un)" \
-        -o APT::Install-Recommends=false -o Acquire::Languages=none -o Acquire::Retries=3 \
-        -o APT::Update::Post-Invoke::= -o APT::Keep-Downloaded-Packages=true \
+        -o Acquire::Check-Valid-Until=false -o APT::Install-Recommends=false -o Acquire::Languages=none \
+        -o Acquire::Retries=3 -o APT::Update::Post-Invoke::= -o APT::Keep-Downloaded-Packages=true \
         -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
@@ -38,7 +39,7 @@ debian_sid() {
     mkdir -p "$state"/state/lists/partial "$state"/cache/archives/partial
     : >"$state/status"
     echo "$kind $mirror sid main" >"$state/sources.list"
-    quietly debian_apt "$state" update || {
+    quietly debian_apt "$state" update --error-on=any || {
         say "cannot fetch the package lists of Debian sid from $mirror: is the network up?"
         return 1
     }

@@ -46,8 +46,9 @@ mariadb_template_make() {
     local out=$1
     local -a common=(--no-defaults --datadir="$out" --innodb-log-file-size=32M)
     step "making an empty MariaDB data folder (once)"
+    # --force: without it a machine that cannot look up its own name, or has no resolveip, is refused.
     # shellcheck disable=SC2046 # none or one word
-    quietly mariadb-install-db "${common[@]}" $(database_user) --skip-name-resolve \
+    quietly mariadb-install-db "${common[@]}" $(database_user) --force --skip-name-resolve \
         --auth-root-authentication-method=normal --skip-test-db || return 1
     # Flushing turns on the grants that --bootstrap starts without.
     # shellcheck disable=SC2046
