@@ -9,7 +9,7 @@ function(dep name)
 endfunction()
 
 dep(jansson jansson>=2.9)
-dep(microhttpd libmicrohttpd>=0.9.60)
+dep(microhttpd libmicrohttpd>=0.9.71)
 dep(inih inih)
 dep(zlib zlib)
 dep(crypto libcrypto)

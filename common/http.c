@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http.h"
+
+#include "common/buf.h"
+#include "common/http_listen.h"
+#include "common/log.h"
+#include "common/stop.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* All bodies being received at a time; without it connections_max full bodies could be in memory. */
+#define BODIES_BYTES_MAX ((size_t)64 << 20)
+
+/* Of a body that is too large this much is read and dropped, so that the client, which sends before
+ * it reads, sees the answer. What is larger ends with its connection. */
+#define DROP_BYTES_MAX ((size_t)4 << 20)
+
+/* A larger body's memory is not kept for the next request. */
+#define KEPT_BYTES_MAX ((size_t)8 << 10)
+
+/* How long http_close() waits for answers that are still being sent. */
+#define CLOSE_WAIT_MS 2000
+
+#define STATUS_TOO_LARGE 413
+#define STATUS_BUSY 503
+
+enum request_state {
+    REQUEST_GATHERING, /* its body is being received */
+    REQUEST_HANDLING,  /* the handler has it; the connection is not suspended yet */
+    REQUEST_WAITING,   /* the handler has it; the connection is suspended */
+    REQUEST_ANSWERED,  /* http_answer() was called */
+};
+
+/* Belongs to the server's thread, except between the handler's call and http_answer(). */
+struct http_request {
+    struct http_server *server;
+    struct MHD_Connection *connection;
+    const char *method;
+    const char *path;
+    struct buf body;
+    size_t dropped_bytes;
+    int refused;        /* the status, or 0 */
+    struct buf headers; /* of the answer: name, zero, value, zero ... */
+    struct MHD_Response *response;
+    int status;
+    atomic_int state; /* an enum request_state */
+    struct http_request *next;
+};
+
+struct http_server {
+    struct http_config config;
+    http_handler handler;
+    http_on_refuse on_refuse;
+    void *ctx;
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    int port;
+    atomic_bool quiet;   /* takes no new connections */
+    atomic_bool closing; /* takes no new requests */
+    atomic_int requests; /* begun and not yet ended */
+    struct stop drained; /* requested when closing and no request is left */
+    /* Of the server's thread only: */
+    struct http_request *spare;
+    size_t bodies_bytes;
+};
+
+static struct http_request *request_take(struct http_server *server)
+{
+    struct http_request *request = server->spare;
+
+    if (request) {
+        server->spare = request->next;
+        request->next = NULL;
+    } else {
+        request = calloc(1, sizeof(*request));
+        if (!request)
+            return NULL;
+        request->server = server;
+        buf_init(&request->body, server->config.body_bytes_max);
+    }
+    server->bodies_bytes += request->body.size;
+    atomic_init(&request->state, REQUEST_GATHERING);
+    atomic_fetch_add(&server->requests, 1);
+    return request;
+}
+
+static void body_drop(struct http_request *request)
+{
+    request->server->bodies_bytes -= request->body.size;
+    buf_done(&request->body);
+    buf_init(&request->body, request->server->config.body_bytes_max);
+}
+
+static void request_free(struct http_request *request)
+{
+    buf_done(&request->body);
+    buf_done(&request->headers);
+    free(request);
+}
+
+/* Keeps the request and its memory for the next one. */
+static void request_give_back(struct http_request *request)
+{
+    struct http_server *server = request->server;
+
+    if (request->body.size > KEPT_BYTES_MAX)
+        body_drop(request);
+    server->bodies_bytes -= request->body.size;
+    buf_reset(&request->body);
+    buf_reset(&request->headers);
+    if (request->response)
+        MHD_destroy_response(request->response);
+    request->response = NULL;
+    request->refused = 0;
+    request->dropped_bytes = 0;
+    request->next = server->spare;
+    server->spare = request;
+    if (atomic_fetch_sub(&server->requests, 1) == 1 && atomic_load(&server->closing))
+        stop_request(&server->drained);
+}
+
+/* The connection's thread: the answer is there, hand it to the library. */
+static enum MHD_Result request_send(struct http_request *request)
+{
+    /* Without memory for an answer the connection ends. */
+    if (!request->response)
+        return MHD_NO;
+    return MHD_queue_response(request->connection, (unsigned)request->status, request->response);
+}
+
+static void refuse_plainly(struct http_request *request)
+{
+    const char *text = "the request cannot be read\n";
+
+    if (request->refused == STATUS_TOO_LARGE)
+        text = "the body is too large\n";
+    if (request->refused == STATUS_BUSY)
+        text = "too many bodies are being received; try again later\n";
+    http_answer(request, request->refused, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static void request_hand_out(struct http_request *request)
+{
+    struct http_server *server = request->server;
+
+    if (!request->refused) {
+        server->handler(server->ctx, request);
+        return;
+    }
+    if (request->refused == STATUS_BUSY)
+        http_answer_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (server->on_refuse)
+        server->on_refuse(server->ctx, request, request->refused);
+    else
+        refuse_plainly(request);
+}
+
+/* Hands the request to its handler and parks the connection unless it was answered meanwhile.
+ * Invariant: whoever moves the state second resumes, so that no answer is lost between the
+ * handler's return and the suspension. */
+static enum MHD_Result request_deliver(struct http_request *request)
+{
+    int handling = REQUEST_HANDLING;
+
+    atomic_store(&request->state, REQUEST_HANDLING);
+    request_hand_out(request);
+    if (atomic_load(&request->state) == REQUEST_ANSWERED)
+        return request_send(request);
+    MHD_suspend_connection(request->connection);
+    if (!atomic_compare_exchange_strong(&request->state, &handling, REQUEST_WAITING))
+        MHD_resume_connection(request->connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result body_put(struct http_request *request, const char *bytes, size_t len)
+{
+    struct http_server *server = request->server;
+    size_t size = request->body.size;
+    size_t bound = BODIES_BYTES_MAX > server->config.body_bytes_max ? BODIES_BYTES_MAX
+                                                                    : server->config.body_bytes_max;
+
+    if (!request->refused) {
+        bool grows = size - request->body.len < len;
+
+        if (len > server->config.body_bytes_max - request->body.len)
+            request->refused = STATUS_TOO_LARGE;
+        else if (grows && server->bodies_bytes + len > bound)
+            request->refused = STATUS_BUSY;
+        else
+            buf_put(&request->body, bytes, len);
+        if (request->body.failed)
+            return MHD_NO;
+        server->bodies_bytes += request->body.size - size;
+    }
+    if (request->refused) {
+        body_drop(request);
+        request->dropped_bytes += len;
+    }
+    return request->dropped_bytes > DROP_BYTES_MAX ? MHD_NO : MHD_YES;
+}
+
+/* What the length in the header already says. */
+static enum MHD_Result request_begin(struct http_request *request)
+{
+    size_t body_bytes_max = request->server->config.body_bytes_max;
+    const char *text = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    unsigned long long len = text ? strtoull(text, NULL, 10) : 0;
+
+    if (len <= body_bytes_max)
+        return MHD_YES;
+    request->refused = STATUS_TOO_LARGE;
+    /* A client that asks first, or would send too much, is answered at once; the library closes
+     * the connection afterwards, unread. */
+    if (http_header(request, MHD_HTTP_HEADER_EXPECT) || len > DROP_BYTES_MAX)
+        return request_deliver(request);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *bytes,
+                                 size_t *len, void **slot)
+{
+    struct http_server *server = ctx;
+    struct http_request *request = *slot;
+    enum MHD_Result result;
+
+    (void)version;
+    if (!request) {
+        request = atomic_load(&server->closing) ? NULL : request_take(server);
+        if (!request)
+            return MHD_NO;
+        *slot = request;
+        request->connection = connection;
+        request->method = method;
+        request->path = url;
+        return request_begin(request);
+    }
+    if (*len > 0) {
+        result = body_put(request, bytes, *len);
+        *len = 0;
+        return result;
+    }
+    if (atomic_load(&request->state) == REQUEST_ANSWERED)
+        return request_send(request);
+    return request_deliver(request);
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **slot,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)ctx;
+    (void)connection;
+    (void)code;
+    if (*slot)
+        request_give_back(*slot);
+    *slot = NULL;
+}
+
+static int hex_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes in place. "%00" stays as it is: decoded it would end the text early, and two different
+ * paths would look the same. */
+static size_t on_unescape(void *ctx, struct MHD_Connection *connection, char *text)
+{
+    char *out = text;
+
+    (void)ctx;
+    (void)connection;
+    for (const char *in = text; *in;) {
+        int high = *in == '%' ? hex_of(in[1]) : -1;
+        int low = high >= 0 ? hex_of(in[2]) : -1;
+
+        if (low < 0 || high + low == 0) {
+            *out++ = *in++;
+            continue;
+        }
+        *out++ = (char)(high * 16 + low);
+        in += 3;
+    }
+    *out = '\0';
+    return (size_t)(out - text);
+}
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *ctx, const char *format,
+                                                         va_list args)
+{
+    char text[256];
+
+    (void)ctx;
+    vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\r\n")] = '\0';
+    log_event(LOG_DEBUG, "http_library", "text=\"%s\"", text);
+}
+
+static unsigned idle_seconds(const struct http_config *config)
+{
+    return (config->idle_timeout_ms + 999) / 1000;
+}
+
+static struct MHD_Daemon *daemon_start(struct http_server *server)
+{
+    const struct http_config *config = &server->config;
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                     MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)idle_seconds(config), NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->header_bytes_max, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    /* The logger has to come first; pairs of pointers do not fit into the array. */
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
+                            on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+                            MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_ARRAY,
+                            options, MHD_OPTION_END);
+}
+
+static void server_free(struct http_server *server)
+{
+    while (server->spare) {
+        struct http_request *request = server->spare;
+
+        server->spare = request->next;
+        request_free(request);
+    }
+    if (server->listen_fd >= 0)
+        close(server->listen_fd);
+    stop_done(&server->drained);
+    free(server);
+}
+
+enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
+                  http_on_refuse on_refuse, void *ctx, struct err *err)
+{
+    struct http_server *server = calloc(1, sizeof(*server));
+    enum rc rc;
+
+    if (!server)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    server->config = *config;
+    server->handler = handler;
+    server->on_refuse = on_refuse;
+    server->ctx = ctx;
+    server->listen_fd = -1;
+    rc = stop_init(&server->drained, err);
+    if (rc == RC_OK)
+        rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
+    if (rc == RC_OK) {
+        server->daemon = daemon_start(server);
+        if (!server->daemon)
+            rc = err_fail(err, RC_FATAL, 0, "cannot start the HTTP server on %s", config->listen);
+    }
+    if (rc != RC_OK) {
+        server_free(server);
+        return rc;
+    }
+    *out = server;
+    return RC_OK;
+}
+
+void http_quiesce(struct http_server *server)
+{
+    if (atomic_exchange(&server->quiet, true))
+        return;
+    /* The library gives the socket back but may look at it until it is stopped: it is closed then,
+     * and made to refuse connections now. */
+    MHD_quiesce_daemon(server->daemon);
+    shutdown(server->listen_fd, SHUT_RDWR);
+}
+
+void http_close(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_quiesce(server);
+    atomic_store(&server->closing, true);
+    if (atomic_load(&server->requests) > 0)
+        stop_wait(&server->drained, CLOSE_WAIT_MS);
+    MHD_stop_daemon(server->daemon);
+    server_free(server);
+}
+
+int http_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+const char *http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+const char *http_argument(struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *http_header(struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const void *http_body(const struct http_request *request, size_t *len)
+{
+    *len = request->body.len;
+    return request->body.data ? request->body.data : "";
+}
+
+struct each_argument {
+    void (*on_argument)(void *ctx, const char *name, const char *value);
+    void *ctx;
+};
+
+static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct each_argument *each = ctx;
+
+    (void)kind;
+    each->on_argument(each->ctx, name, value ? value : "");
+    return MHD_YES;
+}
+
+void http_each_argument(struct http_request *request,
+                        void (*callback)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    struct each_argument each = {callback, ctx};
+
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
+}
+
+void http_answer_header(struct http_request *request, const char *name, const char *value)
+{
+    buf_put(&request->headers, name, strlen(name) + 1);
+    buf_put(&request->headers, value, strlen(value) + 1);
+}
+
+static bool headers_add(struct http_request *request, struct MHD_Response *response,
+                        const char *content_type)
+{
+    const char *at = request->headers.data;
+    const char *end = at ? at + request->headers.len : at;
+    bool good = !request->headers.failed;
+
+    if (content_type)
+        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ==
+                MHD_YES;
+    while (good && at < end) {
+        const char *value = at + strlen(at) + 1;
+
+        good = MHD_add_response_header(response, at, value) == MHD_YES;
+        at = value + strlen(value) + 1;
+    }
+    /* A server that is about to go asks its clients to go as well. */
+    if (atomic_load(&request->server->quiet))
+        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
+    return good;
+}
+
+void http_answer(struct http_request *request, int status, const char *content_type,
+                 const void *body, size_t len)
+{
+    struct MHD_Connection *connection = request->connection;
+    /* The library's parameter is not const, but it only copies from it. */
+    void *bytes = (void *)(uintptr_t)body;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
+    int was;
+
+    if (response && !headers_add(request, response, content_type)) {
+        MHD_destroy_response(response);
+        response = NULL;
+    }
+    request->response = response;
+    request->status = status;
+    was = atomic_exchange(&request->state, REQUEST_ANSWERED);
+    assert(was == REQUEST_HANDLING || was == REQUEST_WAITING);
+    /* From here on the request belongs to the server's thread. */
+    if (was == REQUEST_WAITING)
+        MHD_resume_connection(connection);
+}
