@@ -20,7 +20,7 @@ target_compile_options(
             -Wundef
             -Wvla
             -Wswitch-enum
-            -Wno-format-truncation
+            $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
             -fno-common
             -fstack-protector-strong)
 target_link_libraries(house INTERFACE Threads::Threads)

@@ -33,7 +33,8 @@ static void line_put(struct line *line, char c)
         line->text[line->len++] = c;
 }
 
-static void line_vprint(struct line *line, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void line_vprint(struct line *line, const char *format,
+                                                              va_list args)
 {
     size_t room = sizeof(line->text) - 1 - line->len;
     int n = vsnprintf(line->text + line->len, room, format, args);
@@ -42,7 +43,8 @@ static void line_vprint(struct line *line, const char *format, va_list args)
         line->len += (size_t)n < room ? (size_t)n : (room > 0 ? room - 1 : 0);
 }
 
-static void line_print(struct line *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void line_print(struct line *line, const char *format,
+                                                             ...)
 {
     va_list args;
 
