@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/verify.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two sides in memory; a call number that fails, counted from 1. */
+struct fake {
+    const struct verify_total *side[2];
+    size_t count[2];
+    size_t check_count;
+    size_t bad_check;
+    unsigned calls;
+    unsigned fail_at;
+    size_t page_max;
+};
+
+static bool fails(struct fake *fake)
+{
+    return ++fake->calls == fake->fail_at;
+}
+
+static enum rc fake_check(void *ctx, size_t index, struct verify_result *result, bool *more,
+                          struct err *err)
+{
+    struct fake *fake = ctx;
+
+    if (fails(fake))
+        return err_fail(err, RC_RETRY, 0, "away");
+    *more = index < fake->check_count;
+    if (!*more)
+        return RC_OK;
+    result->name = "some_check";
+    result->rows = 7;
+    if (index + 1 == fake->bad_check)
+        for (int i = 0; i < VERIFY_OFFENDERS_MAX + 2; i++)
+            verify_found(result, "row %d", i);
+    return RC_OK;
+}
+
+static enum rc fake_totals(void *ctx, enum verify_side side, int64_t after,
+                           struct verify_total *totals, size_t max, size_t *count, struct err *err)
+{
+    struct fake *fake = ctx;
+
+    if (fails(fake))
+        return err_fail(err, RC_RETRY, 0, "away");
+    if (fake->page_max && fake->page_max < max)
+        max = fake->page_max;
+    *count = 0;
+    for (size_t i = 0; i < fake->count[side] && *count < max; i++)
+        if (fake->side[side][i].content_id > after)
+            totals[(*count)++] = fake->side[side][i];
+    return RC_OK;
+}
+
+struct seen {
+    size_t results;
+    struct verify_result last;
+    struct verify_result worst;
+};
+
+static void see(void *ctx, const struct verify_result *result)
+{
+    struct seen *seen = ctx;
+
+    seen->results++;
+    seen->last = *result;
+    if (result->violations > seen->worst.violations)
+        seen->worst = *result;
+}
+
+static enum rc run(struct fake *fake, struct seen *seen, uint64_t *violations, struct err *err)
+{
+    struct verify_source source = {.ctx = fake, .check = fake_check, .totals = fake_totals};
+
+    memset(seen, 0, sizeof(*seen));
+    return verify_run(&source, see, seen, violations, err);
+}
+
+static void equal_sides_hold_whatever_the_page_size(void **state)
+{
+    const struct verify_total totals[] = {{1, 5}, {2, 0}, {9, 3}, {12, 1}};
+    const struct verify_total logged[] = {{1, 5}, {9, 3}, {12, 1}};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    for (size_t page = 0; page < 5; page++) {
+        struct fake fake = {.side = {totals, logged}, .count = {4, 3}, .page_max = page};
+
+        assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+        assert_int_equal(violations, 0);
+        assert_string_equal(seen.last.name, "log_matches_writers");
+        assert_int_equal(seen.last.rows, 4);
+    }
+}
+
+static void a_difference_on_either_side_is_named(void **state)
+{
+    const struct verify_total written[] = {{1, 5}, {2, 7}, {4, 1}};
+    const struct verify_total logged[] = {{1, 4}, {3, 2}, {4, 1}};
+    struct fake fake = {.side = {written, logged}, .count = {3, 3}, .page_max = 1};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(violations, 3);
+    assert_int_equal(seen.last.rows, 4);
+    assert_string_equal(seen.last.offenders[0], "content 1: vote_count has 5 votes, vote_tally 4");
+    assert_string_equal(seen.last.offenders[1], "content 2: vote_count has 7 votes, vote_tally 0");
+    assert_string_equal(seen.last.offenders[2], "content 3: vote_count has 0 votes, vote_tally 2");
+}
+
+static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
+{
+    struct fake fake = {.check_count = 3, .bad_check = 2};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(seen.results, 4);
+    assert_int_equal(violations, VERIFY_OFFENDERS_MAX + 2);
+    assert_int_equal(seen.worst.offender_count, VERIFY_OFFENDERS_MAX);
+    assert_string_equal(seen.worst.offenders[0], "row 0");
+}
+
+static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
+{
+    const struct verify_total totals[] = {{1, 5}};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+    unsigned at = 1;
+
+    (void)state;
+    for (;; at++) {
+        struct fake fake = {
+            .side = {totals, totals}, .count = {1, 1}, .check_count = 2, .fail_at = at};
+        enum rc rc = run(&fake, &seen, &violations, &err);
+
+        if (fake.calls < at) {
+            assert_int_equal(rc, RC_OK);
+            break;
+        }
+        assert_int_equal(rc, RC_RETRY);
+        assert_non_null(strstr(err.text, "could not be checked: away"));
+    }
+    /* Three looks at the list of checks and a page and an end of each side. */
+    assert_int_equal(at, 3 + 4 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_sides_hold_whatever_the_page_size),
+        cmocka_unit_test(a_difference_on_either_side_is_named),
+        cmocka_unit_test(only_the_first_offenders_are_kept_but_all_are_counted),
+        cmocka_unit_test(a_check_that_cannot_be_made_is_an_error_not_a_pass),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
