@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/backoff.h"
 
+#include <assert.h>
+
 #define TRIES_MAX 30 /* 2^30 times any base is past every cap */
 
 int64_t backoff_next_ms(struct backoff *backoff, uint64_t dice)
 {
     int64_t limit = backoff->base_ms;
 
+    assert(backoff->base_ms > 0 && backoff->cap_ms > 0);
     for (unsigned i = 0; i < backoff->tries && limit < backoff->cap_ms; i++)
         limit *= 2;
     if (limit > backoff->cap_ms)
@@ -33,15 +36,20 @@ bool breaker_allows(struct breaker *breaker, int64_t now_ms)
 
 int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms)
 {
-    if (!breaker->open || now_ms >= breaker->open_until_ms)
+    if (!breaker->open)
         return 0;
-    return breaker->open_until_ms - now_ms;
+    if (now_ms < breaker->open_until_ms)
+        return breaker->open_until_ms - now_ms;
+    /* Nobody knows when the probe is answered: look again after a first wait. */
+    return breaker->probing ? breaker->backoff.base_ms : 0;
 }
 
 bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice)
 {
     bool opened = !breaker->open;
 
+    if (breaker->open && !breaker->probing && now_ms < breaker->open_until_ms)
+        return false;
     breaker->open = true;
     breaker->probing = false;
     breaker->open_until_ms = now_ms + backoff_next_ms(&breaker->backoff, dice);

@@ -30,10 +30,12 @@ struct breaker {
 /* May a call be made now? In the half-open state the first true is the probe. */
 bool breaker_allows(struct breaker *breaker, int64_t now_ms);
 
-/* 0 when a call may be made now, else how long until one may. Takes no probe. */
+/* 0 when a call may be made now, else when to ask again: then one may be made, unless a probe is
+ * still out. Takes no probe. */
 int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms);
 
-/* The outcome of a call. breaker_failed() is true when this opened a closed breaker, and
+/* The outcome of a call; failures of calls made before it opened change nothing while it is open.
+ * breaker_failed() is true when this opened a closed breaker, and
  * breaker_worked() is true when this closed an open one: say it once, in the log. */
 bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice);
 bool breaker_worked(struct breaker *breaker);
