@@ -40,7 +40,7 @@ char *buf_reserve(struct buf *buf, size_t more)
 
     if (buf->failed)
         return NULL;
-    if (more <= buf->size - buf->len)
+    if (buf->data && more <= buf->size - buf->len)
         return buf->data + buf->len;
     if (more > limit || buf->len > limit - more) {
         buf->failed = true;
@@ -50,7 +50,7 @@ char *buf_reserve(struct buf *buf, size_t more)
         size *= 2;
     if (size > limit)
         size = limit;
-    data = realloc(buf->data, size);
+    data = realloc(buf->data, size + 1);
     if (!data) {
         buf->failed = true;
         return NULL;
@@ -130,7 +130,7 @@ void buf_print(struct buf *buf, const char *format, ...)
     va_start(args, format);
     need = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (need < 0 || !buf_reserve(buf, (size_t)need + 1)) {
+    if (need < 0 || !buf_reserve(buf, (size_t)need)) {
         buf->failed = true;
         return;
     }
@@ -142,10 +142,8 @@ void buf_print(struct buf *buf, const char *format, ...)
 
 const char *buf_text(struct buf *buf)
 {
-    char *at = buf_reserve(buf, 1);
-
-    if (!at)
+    if (buf->failed || !buf->data)
         return "";
-    *at = '\0';
+    buf->data[buf->len] = '\0';
     return buf->data;
 }

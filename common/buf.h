@@ -12,7 +12,7 @@
 struct buf {
     char *data; /* not terminated; buf_text() terminates */
     size_t len;
-    size_t size;     /* bytes allocated */
+    size_t size;     /* room for so many bytes, and one more that ends a C string */
     size_t size_max; /* ceiling; 0 = BUF_SIZE_MAX */
     bool failed;
 };
