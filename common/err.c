@@ -5,6 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* By way of a copy, because args may point into the old text. */
+__attribute__((format(printf, 2, 0))) static void set_text(struct err *err, const char *format,
+                                                           va_list args)
+{
+    char text[sizeof(err->text)];
+
+    vsnprintf(text, sizeof(text), format, args);
+    memcpy(err->text, text, sizeof(text));
+}
+
 void err_set(struct err *err, const char *format, ...)
 {
     va_list args;
@@ -13,7 +23,7 @@ void err_set(struct err *err, const char *format, ...)
         return;
     err->code = 0;
     va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
+    set_text(err, format, args);
     va_end(args);
 }
 
@@ -25,7 +35,7 @@ enum rc err_fail(struct err *err, enum rc rc, int code, const char *format, ...)
         return rc;
     err->code = code;
     va_start(args, format);
-    vsnprintf(err->text, sizeof(err->text), format, args);
+    set_text(err, format, args);
     va_end(args);
     return rc;
 }
@@ -34,16 +44,16 @@ void err_wrap(struct err *err, const char *format, ...)
 {
     char was[sizeof(err->text)];
     va_list args;
-    int n;
+    size_t len;
 
     if (!err)
         return;
     memcpy(was, err->text, sizeof(was));
     va_start(args, format);
-    n = vsnprintf(err->text, sizeof(err->text), format, args);
+    set_text(err, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof(err->text))
-        snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", was);
+    len = strlen(err->text);
+    snprintf(err->text + len, sizeof(err->text) - len, ": %s", was);
 }
 
 const char *rc_name(enum rc rc)

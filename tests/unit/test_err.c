@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/err.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void failing_keeps_code_and_sentence(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(err_fail(&err, RC_REJECT, 1062, "row %d", 7), RC_REJECT);
+    assert_int_equal(err.code, 1062);
+    assert_string_equal(err.text, "row 7");
+}
+
+static void setting_forgets_the_code(void **state)
+{
+    struct err err = {.code = 5};
+
+    (void)state;
+    err_set(&err, "%s", "lost");
+    assert_int_equal(err.code, 0);
+    assert_string_equal(err.text, "lost");
+}
+
+static void wrapping_puts_words_in_front_and_keeps_the_code(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    err_fail(&err, RC_RETRY, 2006, "gone");
+    err_wrap(&err, "lane %s", "outbox");
+    assert_int_equal(err.code, 2006);
+    assert_string_equal(err.text, "lane outbox: gone");
+}
+
+static void an_err_may_be_part_of_its_own_new_sentence(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "gone");
+    err_fail(&err, RC_RETRY, 1, "cannot read: %s", err.text);
+    assert_string_equal(err.text, "cannot read: gone");
+    err_set(&err, "twice %s", err.text);
+    assert_string_equal(err.text, "twice cannot read: gone");
+    err_wrap(&err, "of %s", err.text);
+    assert_string_equal(err.text, "of twice cannot read: gone: twice cannot read: gone");
+}
+
+static void long_sentences_are_cut(void **state)
+{
+    char long_text[2 * sizeof(((struct err *)NULL)->text)];
+    struct err err = {0};
+
+    (void)state;
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    long_text[sizeof(long_text) - 1] = '\0';
+    err_set(&err, "%s", long_text);
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+    err_wrap(&err, "front");
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+    assert_int_equal(strncmp(err.text, "front: xxx", 10), 0);
+    err_wrap(&err, "%s", long_text);
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+}
+
+static void nobody_has_to_listen(void **state)
+{
+    (void)state;
+    err_set(NULL, "x");
+    err_wrap(NULL, "x");
+    assert_int_equal(err_fail(NULL, RC_FATAL, 1, "x"), RC_FATAL);
+}
+
+static void every_rc_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(rc_name(RC_OK), "ok");
+    assert_string_equal(rc_name(RC_RETRY), "retry");
+    assert_string_equal(rc_name(RC_REJECT), "reject");
+    assert_string_equal(rc_name(RC_FATAL), "fatal");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failing_keeps_code_and_sentence),
+        cmocka_unit_test(setting_forgets_the_code),
+        cmocka_unit_test(wrapping_puts_words_in_front_and_keeps_the_code),
+        cmocka_unit_test(an_err_may_be_part_of_its_own_new_sentence),
+        cmocka_unit_test(long_sentences_are_cut),
+        cmocka_unit_test(nobody_has_to_listen),
+        cmocka_unit_test(every_rc_has_a_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
