@@ -4,7 +4,6 @@
 #include "common/os.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -57,11 +56,9 @@ static void line_quote(struct line *line, const char *text)
 {
     line_put(line, '"');
     for (; *text; text++) {
-        bool control = (unsigned char)*text < 0x20;
-
         if (*text == '"' || *text == '\\')
             line_put(line, '\\');
-        line_put(line, (char)(control ? ' ' : *text));
+        line_put(line, *text);
     }
     line_put(line, '"');
 }
@@ -80,8 +77,13 @@ static void line_start(struct line *line, enum log_level level, const char *even
                level_names[level], event);
 }
 
+/* Values come from outside too (names, paths, other people's errors): none may begin a line of its
+ * own or steer a terminal. */
 static void line_write(struct line *line)
 {
+    for (size_t i = 0; i < line->len; i++)
+        if ((unsigned char)line->text[i] < 0x20 || line->text[i] == 0x7f)
+            line->text[i] = ' ';
     line->text[line->len++] = '\n';
     /* A log that cannot be written has nowhere to complain. */
     if (write(STDERR_FILENO, line->text, line->len) < 0)
