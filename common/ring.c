@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/ring.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@ enum rc ring_init(struct ring *ring, size_t slots_min, struct err *err)
     size_t slots = 1;
 
     memset(ring, 0, sizeof(*ring));
+    if (slots_min > RING_SLOTS_MAX)
+        return err_fail(err, RC_FATAL, 0, "a ring of %zu slots is too large", slots_min);
     while (slots < slots_min)
         slots *= 2;
     ring->slots = calloc(slots, sizeof(*ring->slots));
@@ -31,6 +34,7 @@ bool ring_give(struct ring *ring, void *item)
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     size_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
 
+    assert(item);
     if (tail - head > ring->mask)
         return false;
     ring->slots[tail & ring->mask] = item;
@@ -53,5 +57,9 @@ void *ring_take(struct ring *ring)
 
 size_t ring_count(const struct ring *ring)
 {
-    return atomic_load(&ring->tail) - atomic_load(&ring->head);
+    /* In this order: a head read later may have passed the tail. */
+    size_t head = atomic_load(&ring->head);
+    size_t count = atomic_load(&ring->tail) - head;
+
+    return count > ring->mask ? ring->mask + 1 : count;
 }

@@ -10,26 +10,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define RING_LINE_BYTES 64
+#define RING_SLOTS_MAX ((size_t)1 << 30)
+
 struct ring {
     void **slots;
     size_t mask;
-    _Alignas(64) atomic_size_t head; /* next to take; written by the taker */
-    _Alignas(64) atomic_size_t tail; /* next to give; written by the giver */
+    /* A cache line for each end. Padded, not aligned: malloc() aligns to less. */
+    char pad_slots[RING_LINE_BYTES];
+    atomic_size_t head; /* next to take; written by the taker */
+    char pad_head[RING_LINE_BYTES];
+    atomic_size_t tail; /* next to give; written by the giver */
+    char pad_tail[RING_LINE_BYTES];
 };
 
-/* Room for at least slots_min pointers (rounded up to a power of two). RC_FATAL: no memory. */
+/* Room for at least slots_min pointers (rounded up to a power of two). RC_FATAL: no memory, or
+ * more than RING_SLOTS_MAX. */
 enum rc ring_init(struct ring *ring, size_t slots_min, struct err *err);
 
 /* What is still inside is the caller's to release first. */
 void ring_done(struct ring *ring);
 
-/* False when full; the pointer then stays the caller's. */
+/* item is not NULL. False when full; it then stays the caller's. */
 bool ring_give(struct ring *ring, void *item);
 
 /* NULL when empty. */
 void *ring_take(struct ring *ring);
 
-/* Exact for the giver and the taker, a guess for anybody else. */
+/* The giver finds it no larger, the taker no smaller a moment later; anybody else gets a guess, but
+ * never more than there are slots. */
 size_t ring_count(const struct ring *ring);
 
 #endif
