@@ -32,10 +32,8 @@ struct scan {
     int at; /* the argument looked at */
 };
 
-static int fail(const struct option_parse *parse, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int fail(const struct option_parse *parse, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int fail(const struct option_parse *parse,
+                                                      const char *format, ...)
 {
     va_list args;
 

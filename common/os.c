@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* pthread_setname_np() */
 #include "common/os.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +42,10 @@ void os_random(void *bytes, size_t len)
     while (len > 0) {
         ssize_t n = getrandom(at, len, 0);
 
-        if (n < 0)
+        if (n < 0 && errno != EINTR)
             abort();
+        if (n < 0)
+            continue;
         at += n;
         len -= (size_t)n;
     }

@@ -76,8 +76,10 @@ bool stop_wait(const struct stop *stop, int64_t wait_ms)
 {
     struct pollfd fds = {.fd = stop->fd, .events = POLLIN};
 
-    if (wait_ms != 0 && !stop_requested(stop))
-        poll(&fds, 1, poll_ms(wait_ms));
+    /* A debugger or a handler may interrupt a sleep; only one without end must go on then. */
+    while (wait_ms != 0 && !stop_requested(stop))
+        if (poll(&fds, 1, poll_ms(wait_ms)) >= 0 || wait_ms > 0)
+            break;
     return stop_requested(stop);
 }
 

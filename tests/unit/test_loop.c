@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+
+#include "common/os.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define LONG_MS 60000 /* nobody sleeps that long here: something wakes them */
+
+/* An engine that says what its script says, and rings a bell at every step. */
+struct engine {
+    const int64_t *script;
+    atomic_int steps;
+    struct bell stepped;
+};
+
+static int64_t step(void *arg, int64_t now_ms)
+{
+    struct engine *engine = arg;
+    int64_t wait_ms = engine->script[atomic_fetch_add(&engine->steps, 1)];
+
+    assert_true(now_ms > 0);
+    bell_ring(&engine->stepped);
+    return wait_ms;
+}
+
+struct fixture {
+    struct stop stop;
+    struct engine engine;
+    struct loop loop;
+};
+
+static int open_loop(void **state)
+{
+    static struct fixture fixture;
+    struct err err;
+
+    fixture = (struct fixture){0};
+    *state = &fixture;
+    return stop_init(&fixture.stop, &err) == RC_OK &&
+                   bell_init(&fixture.engine.stepped, &err) == RC_OK &&
+                   loop_init(&fixture.loop, "test", step, &fixture.engine, &fixture.stop, &err) ==
+                       RC_OK
+               ? 0
+               : -1;
+}
+
+static int close_loop(void **state)
+{
+    struct fixture *fixture = *state;
+
+    loop_done(&fixture->loop);
+    bell_done(&fixture->engine.stepped);
+    stop_done(&fixture->stop);
+    return 0;
+}
+
+static void start(struct fixture *fixture, const int64_t *script)
+{
+    struct err err;
+
+    fixture->engine.script = script;
+    assert_int_equal(loop_start(&fixture->loop, &err), RC_OK);
+}
+
+static void wait_for_steps(struct fixture *fixture, int steps)
+{
+    while (atomic_load(&fixture->engine.steps) < steps)
+        bell_wait(&fixture->engine.stepped, &fixture->stop, LONG_MS);
+}
+
+static void a_step_is_called_again_as_soon_as_it_says(void **state)
+{
+    static const int64_t script[] = {0, 1, 0, LOOP_END};
+    struct fixture *fixture = *state;
+
+    start(fixture, script);
+    loop_join(&fixture->loop);
+    assert_int_equal(atomic_load(&fixture->engine.steps), 4);
+    assert_true(atomic_load(&fixture->loop.beat_ms) > 0);
+}
+
+static void a_bell_wakes_a_sleeping_loop(void **state)
+{
+    static const int64_t script[] = {LOOP_BELL, LONG_MS, LOOP_END};
+    struct fixture *fixture = *state;
+
+    start(fixture, script);
+    wait_for_steps(fixture, 1);
+    loop_wake(&fixture->loop);
+    wait_for_steps(fixture, 2);
+    loop_wake(&fixture->loop);
+    loop_join(&fixture->loop);
+    assert_int_equal(atomic_load(&fixture->engine.steps), 3);
+}
+
+static void a_stop_ends_a_sleeping_loop(void **state)
+{
+    static const int64_t script[] = {LONG_MS};
+    struct fixture *fixture = *state;
+
+    start(fixture, script);
+    wait_for_steps(fixture, 1);
+    stop_request(&fixture->stop);
+    loop_join(&fixture->loop);
+    assert_int_equal(atomic_load(&fixture->engine.steps), 1);
+}
+
+static void a_loop_that_never_sleeps_hears_the_stop(void **state)
+{
+    static const int64_t script[1 << 20] = {0};
+    struct fixture *fixture = *state;
+
+    start(fixture, script);
+    wait_for_steps(fixture, 3);
+    stop_request(&fixture->stop);
+    loop_join(&fixture->loop);
+    assert_true(atomic_load(&fixture->engine.steps) >= 3);
+}
+
+static void a_loop_started_after_the_stop_does_nothing(void **state)
+{
+    static const int64_t script[] = {LOOP_END};
+    struct fixture *fixture = *state;
+
+    stop_request(&fixture->stop);
+    start(fixture, script);
+    loop_join(&fixture->loop);
+    assert_int_equal(atomic_load(&fixture->engine.steps), 0);
+}
+
+static void a_loop_that_never_started_can_be_joined(void **state)
+{
+    struct fixture *fixture = *state;
+    struct loop zeroed = {0};
+
+    loop_join(&fixture->loop);
+    loop_join(&fixture->loop);
+    loop_join(&zeroed);
+    loop_done(&zeroed);
+    assert_false(fixture->loop.started);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_step_is_called_again_as_soon_as_it_says, open_loop,
+                                        close_loop),
+        cmocka_unit_test_setup_teardown(a_bell_wakes_a_sleeping_loop, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_stop_ends_a_sleeping_loop, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_loop_that_never_sleeps_hears_the_stop, open_loop,
+                                        close_loop),
+        cmocka_unit_test_setup_teardown(a_loop_started_after_the_stop_does_nothing, open_loop,
+                                        close_loop),
+        cmocka_unit_test_setup_teardown(a_loop_that_never_started_can_be_joined, open_loop,
+                                        close_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/stop.h"
+
+#include "common/os.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define SOON_MS 1
+#define LONG_MS 60000 /* nobody sleeps that long here: something wakes them */
+
+struct fixture {
+    struct stop stop;
+    struct bell bell;
+};
+
+static int open_both(void **state)
+{
+    static struct fixture fixture;
+    struct err err;
+
+    *state = &fixture;
+    return stop_init(&fixture.stop, &err) == RC_OK && bell_init(&fixture.bell, &err) == RC_OK ? 0
+                                                                                              : -1;
+}
+
+static int close_both(void **state)
+{
+    struct fixture *fixture = *state;
+
+    bell_done(&fixture->bell);
+    stop_done(&fixture->stop);
+    return 0;
+}
+
+static void nobody_has_asked_at_first(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_false(stop_requested(&fixture->stop));
+    assert_false(stop_wait(&fixture->stop, 0));
+    assert_false(stop_wait(&fixture->stop, SOON_MS));
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, 0));
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, SOON_MS));
+}
+
+static void a_stop_wakes_now_and_from_now_on(void **state)
+{
+    struct fixture *fixture = *state;
+
+    stop_request(&fixture->stop);
+    stop_request(&fixture->stop);
+    for (int i = 0; i < 3; i++) {
+        assert_true(stop_wait(&fixture->stop, LONG_MS));
+        assert_true(stop_wait(&fixture->stop, -1));
+        assert_true(bell_wait(&fixture->bell, &fixture->stop, -1));
+    }
+    assert_false(atomic_load(&fixture->stop.failed));
+}
+
+static void a_failed_stop_is_a_stop(void **state)
+{
+    struct fixture *fixture = *state;
+
+    stop_fail(&fixture->stop);
+    assert_true(stop_requested(&fixture->stop));
+    assert_true(atomic_load(&fixture->stop.failed));
+}
+
+static void the_stop_can_be_polled(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pollfd fds = {.fd = fixture->stop.fd, .events = POLLIN};
+
+    assert_int_equal(poll(&fds, 1, 0), 0);
+    stop_request(&fixture->stop);
+    assert_int_equal(poll(&fds, 1, 0), 1);
+}
+
+static void a_ring_nobody_heard_is_kept_once(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t from_ms = os_now_ms();
+
+    bell_ring(&fixture->bell);
+    bell_ring(&fixture->bell);
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, LONG_MS));
+    assert_true(os_now_ms() - from_ms < LONG_MS);
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, SOON_MS));
+    bell_ring(&fixture->bell);
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, 0));
+    from_ms = os_now_ms();
+    assert_false(bell_wait(&fixture->bell, &fixture->stop, 20));
+    assert_true(os_now_ms() - from_ms >= 19);
+}
+
+static void *wait_for_bell(void *arg)
+{
+    struct fixture *fixture = arg;
+    bool stopped = bell_wait(&fixture->bell, &fixture->stop, LONG_MS);
+
+    return stopped ? fixture : NULL;
+}
+
+static void a_sleeper_hears_its_bell_and_the_stop(void **state)
+{
+    struct fixture *fixture = *state;
+    pthread_t thread;
+    void *stopped;
+
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_bell, fixture), 0);
+    bell_ring(&fixture->bell);
+    pthread_join(thread, &stopped);
+    assert_null(stopped);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_bell, fixture), 0);
+    stop_request(&fixture->stop);
+    pthread_join(thread, &stopped);
+    assert_ptr_equal(stopped, fixture);
+}
+
+static void a_zeroed_stop_can_be_released(void **state)
+{
+    struct stop stop = {0};
+    struct bell bell = {0};
+
+    (void)state;
+    stop_done(&stop);
+    bell_done(&bell);
+    assert_int_equal(stop.fd, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nobody_has_asked_at_first, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_stop_wakes_now_and_from_now_on, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_failed_stop_is_a_stop, open_both, close_both),
+        cmocka_unit_test_setup_teardown(the_stop_can_be_polled, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_ring_nobody_heard_is_kept_once, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_sleeper_hears_its_bell_and_the_stop, open_both,
+                                        close_both),
+        cmocka_unit_test(a_zeroed_stop_can_be_released),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
