@@ -48,9 +48,9 @@ static const struct check checks[] = {
         VERIFY_LOG,
         "SELECT COUNT(*) FROM vote_document",
         "SELECT CONCAT('content ', content_id, ': content_seq ', content_seq, ' follows ', seq_was,"
-        " ' (id ', id, ')') FROM (SELECT id, content_id, content_seq, LAG(content_seq, 1, 0) OVER"
-        " (PARTITION BY content_id ORDER BY content_seq, id) AS seq_was FROM vote_document) d"
-        " WHERE content_seq <> seq_was + 1",
+        " ' (id ', id, ')') FROM (SELECT id, content_id, content_seq, COALESCE(LAG(content_seq)"
+        " OVER (PARTITION BY content_id ORDER BY content_seq, id), 0) AS seq_was FROM"
+        " vote_document) d WHERE content_seq <> seq_was + 1",
     },
     {
         "totals_running",
@@ -59,8 +59,8 @@ static const struct check checks[] = {
         "SELECT COUNT(*) FROM vote_document",
         "SELECT CONCAT('content ', content_id, ', content_seq ', content_seq, ': voting ', voting,"
         " ' makes ', votes, ' votes of ', votes_was, ' (id ', id, ')') FROM (SELECT id, content_id,"
-        " content_seq, voting, votes, LAG(votes, 1, 0) OVER (PARTITION BY content_id ORDER BY"
-        " content_seq, id) AS votes_was FROM vote_document) d WHERE votes < 0 OR voting NOT IN"
+        " content_seq, voting, votes, COALESCE(LAG(votes) OVER (PARTITION BY content_id ORDER BY"
+        " content_seq, id), 0) AS votes_was FROM vote_document) d WHERE votes < 0 OR voting NOT IN"
         " (0, 1) OR votes <> votes_was + IF(voting = 1, 1, -1)",
     },
     {
