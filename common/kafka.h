@@ -24,8 +24,8 @@ struct kafka_default {
     const char *fixed; /* why it is fixed, or NULL */
 };
 
-/* Makes a configuration: defaults, then [kafka] properties ("producer.x" and "consumer.x" only for
- * that role). *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
+/* Makes a configuration: 127.0.0.1:9092 as bootstrap server, the defaults, then [kafka] properties
+ * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
  * property; secrets are not in it. Also checks the library's version once and warns below 2.5. */
 enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
@@ -35,8 +35,15 @@ enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *se
  * starts. Fixed names are checked by kafka_conf_make(). */
 enum rc kafka_conf_check(const struct settings *settings, struct err *err);
 
-/* RC_RETRY: the broker's or the network's trouble; nothing is wrong with the message.
- * RC_REJECT: this message is refused (too large, unknown topic, no right, invalid record).
+/* False for versions below 2.5, whose cooperative rebalancing can hang or fail an assertion: use
+ * the eager assignor with them. */
+bool kafka_cooperative(void);
+
+/* What a delivery report's, a call's, a consumer's or a global error means.
+ * RC_RETRY: the broker's or the network's trouble; nothing is wrong with the message. Every code
+ * nobody knows is one of them.
+ * RC_REJECT: this message is refused (too large, unknown topic, no right, invalid record), or, for
+ * a consumer, this partition cannot go on (its records are gone).
  * RC_FATAL: this handle is finished: a new one is needed. RC_OK for no error. */
 enum rc kafka_classify(int code);
 

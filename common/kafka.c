@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/kafka.h"
+
+#include "common/log.h"
+#include "common/nearest.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* From here on cooperative rebalancing is sound; see kafka_cooperative(). */
+#define VERSION_COOPERATIVE 0x020500ff
+
+#define ERROR_BYTES 256
+
+/* What [kafka] may leave out. */
+static const struct kafka_default ground[] = {
+    {"bootstrap.servers", "127.0.0.1:9092", NULL},
+    {"client.id", "tallybox", NULL},
+};
+
+bool kafka_cooperative(void)
+{
+    return rd_kafka_version() >= VERSION_COOPERATIVE;
+}
+
+static void version_check(void)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+
+    if (kafka_cooperative() || atomic_flag_test_and_set(&said))
+        return;
+    log_event(LOG_WARN, "kafka_library_old",
+              "version=%s wanted=2.5.0 text=\"older ones can lose an idempotent producer on a "
+              "disconnect and hang in rebalances; the eager assignor is used\"",
+              rd_kafka_version_str());
+}
+
+/* level: as syslog counts, 0 worst and 7 for debugging. (Its header's names are ours as well.) */
+static enum log_level level_of(int level, const char *facility, const char *text)
+{
+    /* [kafka] is for both roles: that a property belongs to the other one is no news. */
+    if (strcmp(facility, "CONFWARN") == 0 && strstr(text, "will be ignored by this"))
+        return LOG_DEBUG;
+    /* The same as an error event, which whoever owns the handle hears and decides on. */
+    if (strcmp(facility, "ERROR") == 0)
+        return LOG_DEBUG;
+    if (level <= 2)
+        return LOG_ERROR;
+    /* Most of librdkafka's errors are brokers that cannot be reached for a moment. */
+    if (level <= 4)
+        return LOG_WARN;
+    return level <= 6 ? LOG_INFO : LOG_DEBUG;
+}
+
+static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
+{
+    struct err line;
+
+    err_set(&line, "%s", text);
+    log_error(level_of(level, facility, text), "kafka_library", &line, "client=%s facility=%s",
+              kafka ? rd_kafka_name(kafka) : "none", facility);
+}
+
+void kafka_log_to_ours(rd_kafka_conf_t *conf)
+{
+    rd_kafka_conf_set_log_cb(conf, on_log);
+}
+
+/* Values of these are not shown in an error. */
+static bool is_secret(const char *name)
+{
+    static const char *const words[] = {"password", "secret", "token", "key", "pem", "jaas"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(name, words[i]))
+            return true;
+    }
+    return false;
+}
+
+static void offer_all(struct nearest *nearest, const char **pairs, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i += 2)
+        nearest_offer(nearest, pairs[i]);
+}
+
+static enum rc property_unknown(const char *name, struct err *err)
+{
+    struct nearest nearest = {.typed = name};
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_conf_t *topic_conf = rd_kafka_topic_conf_new();
+    size_t count = 0;
+    size_t topic_count = 0;
+    const char **pairs = rd_kafka_conf_dump(conf, &count);
+    const char **topic_pairs = rd_kafka_topic_conf_dump(topic_conf, &topic_count);
+
+    offer_all(&nearest, pairs, count);
+    offer_all(&nearest, topic_pairs, topic_count);
+    if (nearest.word)
+        err_set(err, "kafka.%s: librdkafka has no property of that name; did you mean %s?", name,
+                nearest.word);
+    else
+        err_set(err, "kafka.%s: librdkafka has no property of that name", name);
+    rd_kafka_conf_dump_free(pairs, count);
+    rd_kafka_conf_dump_free(topic_pairs, topic_count);
+    rd_kafka_conf_destroy(conf);
+    rd_kafka_topic_conf_destroy(topic_conf);
+    return RC_FATAL;
+}
+
+static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char *value,
+                            struct err *err)
+{
+    char text[ERROR_BYTES] = "";
+
+    switch (rd_kafka_conf_set(conf, name, value, text, sizeof(text))) {
+    case RD_KAFKA_CONF_OK:
+        return RC_OK;
+    case RD_KAFKA_CONF_UNKNOWN:
+        return property_unknown(name, err);
+    case RD_KAFKA_CONF_INVALID:
+    default:
+        return err_fail(err, RC_FATAL, 0, "kafka.%s: %s", name,
+                        is_secret(name) ? "librdkafka does not take this value" : text);
+    }
+}
+
+/* The name without the role in front, or NULL when the property is for another role. */
+static const char *name_for(const char *name, enum kafka_role role)
+{
+    static const char producer[] = "producer.";
+    static const char consumer[] = "consumer.";
+
+    if (strncmp(name, producer, sizeof(producer) - 1) == 0)
+        return role == KAFKA_PRODUCER ? name + sizeof(producer) - 1 : NULL;
+    if (strncmp(name, consumer, sizeof(consumer) - 1) == 0)
+        return role == KAFKA_CONSUMER ? name + sizeof(consumer) - 1 : NULL;
+    return name;
+}
+
+static bool is_same(const rd_kafka_conf_t *base, const rd_kafka_conf_t *conf, const char *name)
+{
+    char want[ERROR_BYTES] = "";
+    char have[ERROR_BYTES] = "";
+    size_t want_size = sizeof(want);
+    size_t have_size = sizeof(have);
+
+    return rd_kafka_conf_get(base, name, want, &want_size) == RD_KAFKA_CONF_OK &&
+           rd_kafka_conf_get(conf, name, have, &have_size) == RD_KAFKA_CONF_OK &&
+           strcmp(want, have) == 0;
+}
+
+/* Compares values, not names: most properties have a second name. */
+static enum rc fixed_check(const rd_kafka_conf_t *base, const rd_kafka_conf_t *conf,
+                           const struct kafka_default *defaults, size_t count, const char *name,
+                           struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (defaults[i].fixed && !is_same(base, conf, defaults[i].name))
+            return err_fail(err, RC_FATAL, 0, "kafka.%s: %s has to stay %s: %s", name,
+                            defaults[i].name, defaults[i].value, defaults[i].fixed);
+    }
+    return RC_OK;
+}
+
+static enum rc settings_apply(const rd_kafka_conf_t *base, rd_kafka_conf_t *conf,
+                              const struct settings *settings, enum kafka_role role,
+                              const struct kafka_default *defaults, size_t count, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < settings->kafka.count && rc == RC_OK; i++) {
+        const struct kafka_property *property = &settings->kafka.properties[i];
+        const char *name = name_for(property->name, role);
+
+        if (!name)
+            continue;
+        rc = property_set(conf, name, property->value, err);
+        if (rc == RC_OK)
+            rc = fixed_check(base, conf, defaults, count, property->name, err);
+    }
+    return rc;
+}
+
+static enum rc defaults_apply(rd_kafka_conf_t *conf, const struct kafka_default *defaults,
+                              size_t count, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        rc = property_set(conf, defaults[i].name, defaults[i].value, err);
+    return rc;
+}
+
+enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
+                        enum kafka_role role, const struct kafka_default *defaults, size_t count,
+                        struct err *err)
+{
+    rd_kafka_conf_t *base = rd_kafka_conf_new();
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc = defaults_apply(base, ground, sizeof(ground) / sizeof(ground[0]), err);
+
+    version_check();
+    kafka_log_to_ours(base);
+    if (rc == RC_OK)
+        rc = defaults_apply(base, defaults, count, err);
+    if (rc == RC_OK) {
+        conf = rd_kafka_conf_dup(base);
+        rc = settings_apply(base, conf, settings, role, defaults, count, err);
+    }
+    rd_kafka_conf_destroy(base);
+    if (rc == RC_OK)
+        *out = conf;
+    else if (conf)
+        rd_kafka_conf_destroy(conf);
+    return rc;
+}
+
+/* Some mistakes (a certificate that is not there, a login method that was not built in) show only
+ * when a handle is made. It gets no broker, so that it connects nowhere. */
+static enum rc handle_check(const struct settings *settings, enum kafka_role role, struct err *err)
+{
+    rd_kafka_type_t type = role == KAFKA_CONSUMER ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER;
+    rd_kafka_conf_t *conf = NULL;
+    rd_kafka_t *kafka;
+    char text[ERROR_BYTES] = "";
+    enum rc rc = kafka_conf_make(&conf, settings, role, NULL, 0, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = property_set(conf, "bootstrap.servers", "", err);
+    kafka = rc == RC_OK ? rd_kafka_new(type, conf, text, sizeof(text)) : NULL;
+    if (!kafka) {
+        rd_kafka_conf_destroy(conf);
+        return rc != RC_OK ? rc : err_fail(err, RC_FATAL, 0, "[kafka]: %s", text);
+    }
+    rd_kafka_destroy(kafka);
+    return RC_OK;
+}
+
+enum rc kafka_conf_check(const struct settings *settings, struct err *err)
+{
+    enum rc rc = handle_check(settings, KAFKA_PRODUCER, err);
+
+    return rc == RC_OK ? handle_check(settings, KAFKA_CONSUMER, err) : rc;
+}

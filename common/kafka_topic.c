@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/kafka.h"
+
+#include "common/os.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One effort to see a topic made. */
+struct topic_wish {
+    rd_kafka_t *kafka;
+    const char *topic;
+    int partitions;
+    int replication;
+    int64_t until_ms;
+};
+
+static int wish_left_ms(const struct topic_wish *wish)
+{
+    int64_t left_ms = wish->until_ms - os_now_ms();
+
+    return left_ms > 1 ? (int)left_ms : 1;
+}
+
+/* Asks for every topic's name, because asking for one makes it, with the broker's partitions, where
+ * the broker has auto.create.topics.enable. */
+static enum rc topic_find(const struct topic_wish *wish, bool *found, struct err *err)
+{
+    const struct rd_kafka_metadata *metadata = NULL;
+    rd_kafka_resp_err_t code =
+        rd_kafka_metadata(wish->kafka, 1, NULL, &metadata, wish_left_ms(wish));
+
+    *found = false;
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        kafka_fail(err, code, "kafka: cannot list the topics");
+        return RC_RETRY;
+    }
+    for (int i = 0; i < metadata->topic_cnt && !*found; i++)
+        *found = strcmp(metadata->topics[i].topic, wish->topic) == 0;
+    rd_kafka_metadata_destroy(metadata);
+    return RC_OK;
+}
+
+static void replication_option(const struct topic_wish *wish, char text[48])
+{
+    text[0] = '\0';
+    if (wish->replication > 0)
+        snprintf(text, 48, " --replication-factor %d", wish->replication);
+}
+
+/* The broker said no: what does that mean for a topic we need? */
+static enum rc create_failed(const struct topic_wish *wish, rd_kafka_resp_err_t code,
+                             const char *text, struct err *err)
+{
+    char replication[48];
+
+    switch ((int)code) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+    case RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS:
+        return RC_OK;
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        replication_option(wish, replication);
+        return err_fail(err, RC_FATAL, code,
+                        "kafka: topic %s does not exist and this account may not make it; somebody "
+                        "who may: kafka-topics.sh --bootstrap-server HOST:PORT --create --topic %s "
+                        "--partitions %d%s",
+                        wish->topic, wish->topic, wish->partitions, replication);
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_INVALID_PARTITIONS:
+    case RD_KAFKA_RESP_ERR_INVALID_CONFIG:
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+        return err_fail(err, RC_FATAL, code,
+                        "kafka: topic %s does not exist and the broker refuses to make it with "
+                        "relay.topic_partitions = %d, relay.topic_replication = %d: %s",
+                        wish->topic, wish->partitions, wish->replication, text);
+    default:
+        /* INVALID_REPLICATION_FACTOR is one of them: it passes when more brokers are up. */
+        return err_fail(err, RC_RETRY, code,
+                        "kafka: cannot make topic %s (relay.topic_partitions = %d, "
+                        "relay.topic_replication = %d): %s",
+                        wish->topic, wish->partitions, wish->replication, text);
+    }
+}
+
+static enum rc create_result(const struct topic_wish *wish, rd_kafka_event_t *event,
+                             rd_kafka_resp_err_t *code, struct err *err)
+{
+    const rd_kafka_CreateTopics_result_t *result;
+    const rd_kafka_topic_result_t **topics;
+    const char *text;
+    size_t count = 0;
+
+    *code = rd_kafka_event_error(event);
+    text = rd_kafka_event_error_string(event);
+    result = rd_kafka_event_CreateTopics_result(event);
+    topics = result ? rd_kafka_CreateTopics_result_topics(result, &count) : NULL;
+    if (*code == RD_KAFKA_RESP_ERR_NO_ERROR && count == 1) {
+        *code = rd_kafka_topic_result_error(topics[0]);
+        text = rd_kafka_topic_result_error_string(topics[0]);
+    }
+    return create_failed(wish, *code, text ? text : rd_kafka_err2str(*code), err);
+}
+
+/* Sends the request and waits for its result. *code is the broker's word on it. */
+static enum rc create_send(const struct topic_wish *wish, rd_kafka_NewTopic_t *wanted,
+                           rd_kafka_resp_err_t *code, struct err *err)
+{
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(wish->kafka, RD_KAFKA_ADMIN_OP_CREATETOPICS);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(wish->kafka);
+    rd_kafka_event_t *event;
+    int left_ms = wish_left_ms(wish);
+    char text[128] = "";
+    enum rc rc;
+
+    rd_kafka_AdminOptions_set_request_timeout(options, left_ms, text, sizeof(text));
+    /* The broker answers when the topic is there, not when it is noted down. */
+    rd_kafka_AdminOptions_set_operation_timeout(options, left_ms, text, sizeof(text));
+    rd_kafka_CreateTopics(wish->kafka, &wanted, 1, options, queue);
+    event = rd_kafka_queue_poll(queue, left_ms + 1000);
+    if (event) {
+        rc = create_result(wish, event, code, err);
+        rd_kafka_event_destroy(event);
+    } else {
+        *code = RD_KAFKA_RESP_ERR__TIMED_OUT;
+        rc = create_failed(wish, *code, "no answer in time", err);
+    }
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_AdminOptions_destroy(options);
+    return rc;
+}
+
+static enum rc topic_create(const struct topic_wish *wish, rd_kafka_resp_err_t *code,
+                            struct err *err)
+{
+    char text[256] = "";
+    rd_kafka_NewTopic_t *wanted =
+        rd_kafka_NewTopic_new(wish->topic, wish->partitions,
+                              wish->replication > 0 ? wish->replication : -1, text, sizeof(text));
+    enum rc rc;
+
+    *code = RD_KAFKA_RESP_ERR__INVALID_ARG;
+    if (!wanted)
+        return err_fail(err, RC_FATAL, *code, "kafka: topic \"%s\" cannot be made: %s", wish->topic,
+                        text);
+    rc = create_send(wish, wanted, code, err);
+    rd_kafka_NewTopic_destroy(wanted);
+    return rc;
+}
+
+/* A broker that knows no admin requests makes a topic when it is asked for. */
+static enum rc topic_touch(const struct topic_wish *wish, struct err *err)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(wish->kafka, wish->topic, NULL);
+    const struct rd_kafka_metadata *metadata = NULL;
+    rd_kafka_resp_err_t code;
+
+    if (!handle)
+        return err_fail(err, RC_FATAL, rd_kafka_last_error(), "kafka: topic \"%s\": %s",
+                        wish->topic, rd_kafka_err2str(rd_kafka_last_error()));
+    code = rd_kafka_metadata(wish->kafka, 0, handle, &metadata, wish_left_ms(wish));
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && metadata->topic_cnt == 1)
+        code = metadata->topics[0].err;
+    if (metadata)
+        rd_kafka_metadata_destroy(metadata);
+    rd_kafka_topic_destroy(handle);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return RC_OK;
+    kafka_fail(err, code, "kafka: topic %s is not there yet", wish->topic);
+    return RC_RETRY;
+}
+
+enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions, int replication,
+                           int timeout_ms, struct err *err)
+{
+    struct topic_wish wish = {kafka, topic, partitions, replication, os_now_ms() + timeout_ms};
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    bool found;
+    enum rc rc = topic_find(&wish, &found, err);
+
+    if (rc != RC_OK || found)
+        return rc;
+    rc = topic_create(&wish, &code, err);
+    if (code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE)
+        return topic_touch(&wish, err);
+    return rc;
+}
