@@ -29,11 +29,17 @@ struct verify_result {
 void verify_found(struct verify_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A content's total as one side has it. */
+/* What one side says of a content: its total, or the fingerprint of who votes for it. */
 struct verify_total {
     int64_t content_id;
-    int64_t votes;
+    int64_t value;
 };
+
+/* Contents are looked at in this many groups (content_id modulo it) before one by one. */
+#define VERIFY_GROUPS 1024
+
+/* A group that is no group: all contents' totals. */
+#define VERIFY_TOTALS (-1)
 
 enum verify_side { VERIFY_WRITERS, VERIFY_LOG };
 
@@ -43,10 +49,15 @@ struct verify_source {
     /* Runs the check and fills in rows, violations and offenders; false in *more ends the list. */
     enum rc (*check)(void *ctx, size_t index, struct verify_result *result, bool *more,
                      struct err *err);
-    /* The next totals above `after`, in the order of content_id, at most max; *count 0 = the end.
-     * Contents without any vote may be left out or have 0. */
-    enum rc (*totals)(void *ctx, enum verify_side side, int64_t after, struct verify_total *totals,
-                      size_t max, size_t *count, struct err *err);
+    /* Fingerprints of who votes for what, per group of contents: equal on both sides exactly when
+     * each voter's last vote is (but for collisions of a 32 bit hash). One pass over the data. */
+    enum rc (*groups)(void *ctx, enum verify_side side, int64_t fingerprints[VERIFY_GROUPS],
+                      struct err *err);
+    /* The next contents above `after`, in order, at most max, with their totals (group =
+     * VERIFY_TOTALS) or, those of one group, with their fingerprints; *count 0 = the end. Contents
+     * without any vote may be left out or have 0. */
+    enum rc (*contents)(void *ctx, enum verify_side side, int group, int64_t after,
+                        struct verify_total *totals, size_t max, size_t *count, struct err *err);
 };
 
 /* Called after every check; result is borrowed for the call. */

@@ -258,14 +258,47 @@ static enum rc total_on_row(void *ctx, const struct db_row *row, struct err *err
 
     (void)err;
     page->totals[page->count].content_id = db_column_i64(row, 0);
-    page->totals[page->count].votes = db_column_i64(row, 1);
+    page->totals[page->count].value = db_column_i64(row, 1);
     page->count++;
     return RC_OK;
 }
 
-static enum rc source_totals(void *ctx, enum verify_side side, int64_t after,
-                             struct verify_total *totals, size_t max, size_t *count,
+/* A vote weighs the hash of who votes for what; those given and taken back cancel out. */
+#define FINGERPRINT "CAST(CRC32(CONCAT(voter_id, '/', content_id)) AS SIGNED)"
+
+static const char *const fingerprints[] = {
+    [VERIFY_WRITERS] = "SUM(voting * " FINGERPRINT ") FROM vote_state",
+    [VERIFY_LOG] = "SUM(IF(voting = 1, 1, -1) * " FINGERPRINT ") FROM vote_document",
+};
+
+static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    int64_t *sums = ctx;
+    int64_t group = db_column_i64(row, 0);
+
+    (void)err;
+    if (group >= 0 && group < VERIFY_GROUPS)
+        sums[group] = db_column_i64(row, 1);
+    return RC_OK;
+}
+
+static enum rc source_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY_GROUPS],
                              struct err *err)
+{
+    struct verify_mysql *verify = ctx;
+    struct buf *sql = &verify->sql;
+
+    memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
+    buf_reset(sql);
+    /* Ids are 1 to 2^63-1, so MOD() is never negative. */
+    buf_print(sql, "SELECT MOD(content_id, %d) AS content_group, %s GROUP BY content_group",
+              VERIFY_GROUPS, fingerprints[side]);
+    return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
+}
+
+static enum rc source_contents(void *ctx, enum verify_side side, int group, int64_t after,
+                               struct verify_total *totals, size_t max, size_t *count,
+                               struct err *err)
 {
     struct verify_mysql *verify = ctx;
     struct page page = {.totals = totals};
@@ -273,10 +306,15 @@ static enum rc source_totals(void *ctx, enum verify_side side, int64_t after,
     enum rc rc;
 
     buf_reset(sql);
-    buf_print(sql,
-              "SELECT content_id, votes FROM %s WHERE content_id > %lld ORDER BY content_id"
-              " LIMIT %zu",
-              side == VERIFY_WRITERS ? "vote_count" : "vote_tally", (long long)after, max);
+    if (group == VERIFY_TOTALS)
+        buf_print(sql, "SELECT content_id, votes FROM %s WHERE content_id > %lld",
+                  side == VERIFY_WRITERS ? "vote_count" : "vote_tally", (long long)after);
+    else
+        buf_print(sql,
+                  "SELECT content_id, %s WHERE content_id > %lld AND MOD(content_id, %d) = %d"
+                  " GROUP BY content_id",
+                  fingerprints[side], (long long)after, VERIFY_GROUPS, group);
+    buf_print(sql, " ORDER BY content_id LIMIT %zu", max);
     rc = db_query(verify->db[side], buf_text(sql), sql->len, total_on_row, &page, err);
     *count = page.count;
     return rc;
@@ -294,7 +332,8 @@ enum rc verify_mysql_begin(struct verify_mysql *verify, struct verify_source *so
     }
     source->ctx = verify;
     source->check = source_check;
-    source->totals = source_totals;
+    source->groups = source_groups;
+    source->contents = source_contents;
     return rc;
 }
 

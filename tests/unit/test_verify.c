@@ -14,6 +14,8 @@
 struct fake {
     const struct verify_total *side[2];
     size_t count[2];
+    const struct verify_total *voters[2];
+    size_t voter_count;
     size_t check_count;
     size_t bad_check;
     unsigned calls;
@@ -44,13 +46,35 @@ static enum rc fake_check(void *ctx, size_t index, struct verify_result *result,
     return RC_OK;
 }
 
-static enum rc fake_totals(void *ctx, enum verify_side side, int64_t after,
-                           struct verify_total *totals, size_t max, size_t *count, struct err *err)
+static enum rc fake_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY_GROUPS],
+                           struct err *err)
 {
     struct fake *fake = ctx;
 
     if (fails(fake))
         return err_fail(err, RC_RETRY, 0, "away");
+    memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
+    for (size_t i = 0; i < fake->voter_count; i++)
+        sums[fake->voters[side][i].content_id % VERIFY_GROUPS] += fake->voters[side][i].value;
+    return RC_OK;
+}
+
+static enum rc fake_contents(void *ctx, enum verify_side side, int group, int64_t after,
+                             struct verify_total *totals, size_t max, size_t *count,
+                             struct err *err)
+{
+    struct fake *fake = ctx;
+
+    if (fails(fake))
+        return err_fail(err, RC_RETRY, 0, "away");
+    if (group != VERIFY_TOTALS) {
+        *count = 0;
+        for (size_t i = 0; i < fake->voter_count && *count < max; i++)
+            if (fake->voters[side][i].content_id > after &&
+                fake->voters[side][i].content_id % VERIFY_GROUPS == group)
+                totals[(*count)++] = fake->voters[side][i];
+        return RC_OK;
+    }
     if (fake->page_max && fake->page_max < max)
         max = fake->page_max;
     *count = 0;
@@ -62,7 +86,8 @@ static enum rc fake_totals(void *ctx, enum verify_side side, int64_t after,
 
 struct seen {
     size_t results;
-    struct verify_result last;
+    struct verify_result totals;
+    struct verify_result voters;
     struct verify_result worst;
 };
 
@@ -71,14 +96,18 @@ static void see(void *ctx, const struct verify_result *result)
     struct seen *seen = ctx;
 
     seen->results++;
-    seen->last = *result;
+    if (strcmp(result->name, "log_matches_writers") == 0)
+        seen->totals = *result;
+    if (strcmp(result->name, "voters_match") == 0)
+        seen->voters = *result;
     if (result->violations > seen->worst.violations)
         seen->worst = *result;
 }
 
 static enum rc run(struct fake *fake, struct seen *seen, uint64_t *violations, struct err *err)
 {
-    struct verify_source source = {.ctx = fake, .check = fake_check, .totals = fake_totals};
+    struct verify_source source = {
+        .ctx = fake, .check = fake_check, .groups = fake_groups, .contents = fake_contents};
 
     memset(seen, 0, sizeof(*seen));
     return verify_run(&source, see, seen, violations, err);
@@ -98,8 +127,7 @@ static void equal_sides_hold_whatever_the_page_size(void **state)
 
         assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
         assert_int_equal(violations, 0);
-        assert_string_equal(seen.last.name, "log_matches_writers");
-        assert_int_equal(seen.last.rows, 4);
+        assert_int_equal(seen.totals.rows, 4);
     }
 }
 
@@ -115,10 +143,32 @@ static void a_difference_on_either_side_is_named(void **state)
     (void)state;
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
     assert_int_equal(violations, 3);
-    assert_int_equal(seen.last.rows, 4);
-    assert_string_equal(seen.last.offenders[0], "content 1: vote_count has 5 votes, vote_tally 4");
-    assert_string_equal(seen.last.offenders[1], "content 2: vote_count has 7 votes, vote_tally 0");
-    assert_string_equal(seen.last.offenders[2], "content 3: vote_count has 0 votes, vote_tally 2");
+    assert_int_equal(seen.totals.rows, 4);
+    assert_string_equal(seen.totals.offenders[0],
+                        "content 1: vote_count has 5 votes, vote_tally 4");
+    assert_string_equal(seen.totals.offenders[1],
+                        "content 2: vote_count has 7 votes, vote_tally 0");
+    assert_string_equal(seen.totals.offenders[2],
+                        "content 3: vote_count has 0 votes, vote_tally 2");
+}
+
+static void voters_that_differ_are_found_although_the_totals_agree(void **state)
+{
+    const struct verify_total written[] = {{7, 100}, {8, 50}, {7 + VERIFY_GROUPS, 3}};
+    const struct verify_total logged[] = {{7, 100}, {8, 51}, {7 + VERIFY_GROUPS, 4}};
+    struct fake fake = {.voters = {written, logged}, .voter_count = 3};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(seen.totals.violations, 0);
+    assert_int_equal(seen.voters.violations, 2);
+    assert_string_equal(seen.voters.offenders[0],
+                        "content 1031: the voters in vote_state are not those in vote_document");
+    assert_string_equal(seen.voters.offenders[1],
+                        "content 8: the voters in vote_state are not those in vote_document");
 }
 
 static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
@@ -130,7 +180,7 @@ static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
 
     (void)state;
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
-    assert_int_equal(seen.results, 4);
+    assert_int_equal(seen.results, 5);
     assert_int_equal(violations, VERIFY_OFFENDERS_MAX + 2);
     assert_int_equal(seen.worst.offender_count, VERIFY_OFFENDERS_MAX);
     assert_string_equal(seen.worst.offenders[0], "row 0");
@@ -157,8 +207,8 @@ static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
         assert_int_equal(rc, RC_RETRY);
         assert_non_null(strstr(err.text, "could not be checked: away"));
     }
-    /* Three looks at the list of checks and a page and an end of each side. */
-    assert_int_equal(at, 3 + 4 + 1);
+    /* Three looks at the list of checks, a page and an end of each side, the voters' groups. */
+    assert_int_equal(at, 3 + 4 + 2 + 1);
 }
 
 int main(void)
@@ -166,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_sides_hold_whatever_the_page_size),
         cmocka_unit_test(a_difference_on_either_side_is_named),
+        cmocka_unit_test(voters_that_differ_are_found_although_the_totals_agree),
         cmocka_unit_test(only_the_first_offenders_are_kept_but_all_are_counted),
         cmocka_unit_test(a_check_that_cannot_be_made_is_an_error_not_a_pass),
     };
