@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/outbox.h"
+
+#include "common/buf.h"
+#include "common/db.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One INSERT is closed at about this many bytes: past it, fewer statements gain nothing. */
+#define STATEMENT_BYTES ((size_t)1 << 20)
+/* The protocol's own part of a packet, and then some. */
+#define PACKET_SPARE_BYTES 64
+
+static enum rc text_check(const char *text, const char *name, size_t number, struct err *err)
+{
+    size_t len = text ? strnlen(text, OUTBOX_TEXT_BYTES_MAX + 1) : 0;
+
+    if (len == 0)
+        return err_fail(err, RC_REJECT, 0, "outbox event %zu: %s is empty", number, name);
+    if (len > OUTBOX_TEXT_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0, "outbox event %zu: %s is longer than %d bytes", number,
+                        name, OUTBOX_TEXT_BYTES_MAX);
+    return RC_OK;
+}
+
+/* A relay that cannot read the headers stops the whole key, so nobody may append such a row. */
+static enum rc headers_check(const char *headers, size_t number, struct err *err)
+{
+    json_error_t fault;
+    json_t *object;
+    json_t *value;
+    const char *name;
+    enum rc rc = RC_OK;
+
+    if (strnlen(headers, OUTBOX_HEADERS_BYTES_MAX + 1) > OUTBOX_HEADERS_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0, "outbox event %zu: headers are longer than %d bytes",
+                        number, OUTBOX_HEADERS_BYTES_MAX);
+    object = json_loads(headers, JSON_REJECT_DUPLICATES, &fault);
+    if (!json_is_object(object)) {
+        rc = err_fail(err, RC_REJECT, 0, "outbox event %zu: headers are not a JSON object%s%s",
+                      number, object ? "" : ": ", object ? "" : fault.text);
+        goto out;
+    }
+    json_object_foreach(object, name, value) {
+        if (!json_is_string(value)) {
+            rc = err_fail(err, RC_REJECT, 0, "outbox event %zu: header \"%s\" is not a text",
+                          number, name);
+            break;
+        }
+    }
+out:
+    json_decref(object);
+    return rc;
+}
+
+static enum rc events_check(const struct outbox_event *events, size_t count, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < count && rc == RC_OK; i++) {
+        const struct outbox_event *event = &events[i];
+
+        rc = text_check(event->aggregate_type, "aggregate_type", i, err);
+        if (rc == RC_OK)
+            rc = text_check(event->aggregate_id, "aggregate_id", i, err);
+        if (rc == RC_OK)
+            rc = text_check(event->type, "type", i, err);
+        /* Events of one request share their headers. */
+        if (rc == RC_OK && event->headers && (i == 0 || event->headers != events[i - 1].headers))
+            rc = headers_check(event->headers, i, err);
+    }
+    return rc;
+}
+
+static void row_put(struct db *db, struct buf *sql, const struct outbox_event *event)
+{
+    char id[ID_TEXT_SIZE];
+
+    id_format(&event->id, id);
+    buf_text_put(sql, "('");
+    buf_put(sql, id, ID_TEXT_SIZE - 1);
+    buf_text_put(sql, "',");
+    db_put_text(db, sql, event->aggregate_type, strlen(event->aggregate_type));
+    buf_char(sql, ',');
+    db_put_text(db, sql, event->aggregate_id, strlen(event->aggregate_id));
+    buf_char(sql, ',');
+    db_put_text(db, sql, event->type, strlen(event->type));
+    buf_char(sql, ',');
+    db_put_bytes(db, sql, event->payload, event->payload_len);
+    buf_char(sql, ',');
+    if (event->headers)
+        db_put_text(db, sql, event->headers, strlen(event->headers));
+    else
+        buf_text_put(sql, "NULL");
+    buf_char(sql, ')');
+}
+
+/* Builds one INSERT from events[0...] and says in *taken how many went in, at least one. */
+static enum rc statement_build(struct db *db, struct buf *sql, const char *lane,
+                               const struct outbox_event *events, size_t count, size_t *taken,
+                               struct err *err)
+{
+    size_t limit = STATEMENT_BYTES;
+    uint64_t packet = db_packet_bytes_max(db);
+
+    if (packet > PACKET_SPARE_BYTES && packet - PACKET_SPARE_BYTES < limit)
+        limit = (size_t)(packet - PACKET_SPARE_BYTES);
+    buf_reset(sql);
+    buf_text_put(sql, "INSERT INTO ");
+    db_put_name(sql, lane);
+    buf_text_put(sql, " (id, aggregatetype, aggregateid, type, payload, headers) VALUES ");
+    if (sql->failed)
+        return err_fail(err, RC_REJECT, 0, "\"%.80s\" is not the name of an outbox table", lane);
+
+    for (*taken = 0; *taken < count; ++*taken) {
+        size_t len = sql->len;
+
+        if (*taken > 0)
+            buf_char(sql, ',');
+        row_put(db, sql, &events[*taken]);
+        if (sql->failed || sql->len <= limit || *taken == 0)
+            continue;
+        buf_cut(sql, len);
+        break;
+    }
+    if (sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for an INSERT into %s", lane);
+    return RC_OK;
+}
+
+static enum rc statement_check(struct db *db, const struct buf *sql, size_t number, struct err *err)
+{
+    uint64_t packet = db_packet_bytes_max(db);
+
+    if (packet == 0 || sql->len + PACKET_SPARE_BYTES <= packet)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "outbox event %zu takes %zu bytes as SQL, the server reads at most %llu: make "
+                    "the payload smaller or raise max_allowed_packet",
+                    number, sql->len, (unsigned long long)packet);
+}
+
+enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event *events,
+                      size_t count, struct err *err)
+{
+    struct buf sql = {0};
+    size_t done = 0;
+    enum rc rc = events_check(events, count, err);
+
+    while (rc == RC_OK && done < count) {
+        size_t taken = 0;
+
+        rc = statement_build(db, &sql, lane, events + done, count - done, &taken, err);
+        if (rc == RC_OK && taken == 1)
+            rc = statement_check(db, &sql, done, err);
+        if (rc == RC_OK)
+            rc = db_exec(db, sql.data, sql.len, NULL, err);
+        done += taken;
+    }
+    buf_done(&sql);
+    return rc;
+}
+
+size_t outbox_lane_of(const char *aggregate_id, size_t lane_count)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (const char *at = aggregate_id; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    return (size_t)(hash % lane_count);
+}
+
+void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane)
+{
+    if (lane == 0)
+        snprintf(name, OUTBOX_LANE_NAME_SIZE, "outbox");
+    else
+        snprintf(name, OUTBOX_LANE_NAME_SIZE, "outbox_%zu", lane);
+}
