@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/queue.h"
+
+#include "common/backoff.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the one who was turned away for fullness is told: the queue turns over in far less. */
+#define FULL_WAIT_MS 1000
+
+struct list {
+    struct queue_entry *first;
+    struct queue_entry *last;
+};
+
+struct shard {
+    struct list waiting;
+    struct list running;
+    size_t weight; /* of waiting */
+};
+
+struct queue {
+    struct queue_config config;
+    pthread_mutex_t lock; /* guards all below, and the queue's part of its entries */
+    struct shard *shards;
+    size_t weight;  /* of what waits in all shards */
+    size_t running; /* entries in workers' hands */
+    struct breaker breaker;
+    bool closed;
+};
+
+static void list_add(struct list *list, struct queue_entry *entry)
+{
+    entry->next = NULL;
+    entry->before = list->last;
+    if (list->last)
+        list->last->next = entry;
+    else
+        list->first = entry;
+    list->last = entry;
+}
+
+static void list_remove(struct list *list, struct queue_entry *entry)
+{
+    if (entry->before)
+        entry->before->next = entry->next;
+    else
+        list->first = entry->next;
+    if (entry->next)
+        entry->next->before = entry->before;
+    else
+        list->last = entry->before;
+    entry->next = NULL;
+    entry->before = NULL;
+}
+
+enum rc queue_open(struct queue **out, const struct queue_config *config, struct err *err)
+{
+    struct queue *queue = calloc(1, sizeof(*queue));
+
+    *out = NULL;
+    if (queue)
+        queue->shards = calloc(config->shards, sizeof(*queue->shards));
+    if (!queue || !queue->shards) {
+        free(queue);
+        return err_fail(err, RC_FATAL, 0, "no memory for a queue");
+    }
+    queue->config = *config;
+    queue->breaker.backoff.base_ms = config->breaker_base_ms;
+    queue->breaker.backoff.cap_ms = config->breaker_cap_ms;
+    queue->breaker.open = true;
+    pthread_mutex_init(&queue->lock, NULL);
+    *out = queue;
+    return RC_OK;
+}
+
+void queue_free(struct queue *queue)
+{
+    if (!queue)
+        return;
+    assert(queue->weight == 0 && queue->running == 0);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue->shards);
+    free(queue);
+}
+
+static void weight_add(struct queue *queue, struct shard *shard, size_t weight)
+{
+    shard->weight += weight;
+    queue->weight += weight;
+    if (queue->config.waiting)
+        metric_set(queue->config.waiting, (int64_t)queue->weight);
+}
+
+static void weight_take(struct queue *queue, struct shard *shard, size_t weight)
+{
+    shard->weight -= weight;
+    queue->weight -= weight;
+    if (queue->config.waiting)
+        metric_set(queue->config.waiting, (int64_t)queue->weight);
+}
+
+/* An empty queue takes any entry, however heavy. */
+static enum queue_verdict put_verdict(const struct queue *queue, const struct queue_entry *entry,
+                                      int64_t now_ms, int64_t *wait_ms)
+{
+    if (queue->closed)
+        return QUEUE_STOPPING;
+    if (queue->breaker.open) {
+        *wait_ms = breaker_wait_ms(&queue->breaker, now_ms);
+        return QUEUE_AWAY;
+    }
+    if (queue->weight > 0 && queue->weight + entry->weight > queue->config.weight_max) {
+        *wait_ms = FULL_WAIT_MS;
+        return QUEUE_FULL;
+    }
+    return QUEUE_TAKEN;
+}
+
+enum queue_verdict queue_put(struct queue *queue, size_t shard, struct queue_entry *entry,
+                             int64_t now_ms, int64_t *wait_ms)
+{
+    struct shard *mine = &queue->shards[shard];
+    enum queue_verdict verdict;
+    bool wake = false;
+
+    assert(shard < queue->config.shards && entry->weight > 0);
+    *wait_ms = 0;
+    pthread_mutex_lock(&queue->lock);
+    verdict = put_verdict(queue, entry, now_ms, wait_ms);
+    if (verdict == QUEUE_TAKEN) {
+        entry->deadline_ms = now_ms + queue->config.timeout_ms;
+        entry->answered = false;
+        entry->holders = 1;
+        wake = !mine->waiting.first;
+        list_add(&mine->waiting, entry);
+        weight_add(queue, mine, entry->weight);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (wake && queue->config.wake)
+        queue->config.wake(queue->config.wake_ctx, shard);
+    return verdict;
+}
+
+size_t queue_shard_least(struct queue *queue)
+{
+    size_t least = 0;
+
+    pthread_mutex_lock(&queue->lock);
+    for (size_t i = 1; i < queue->config.shards; i++) {
+        if (queue->shards[i].weight < queue->shards[least].weight)
+            least = i;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return least;
+}
+
+/* Takes the first waiting entry out if its time is up (or `any`). With the lock held. */
+static struct queue_entry *waiting_pop(struct queue *queue, struct shard *shard, int64_t now_ms,
+                                       bool any)
+{
+    struct queue_entry *entry = shard->waiting.first;
+
+    if (!entry || (!any && now_ms < entry->deadline_ms))
+        return NULL;
+    list_remove(&shard->waiting, entry);
+    weight_take(queue, shard, entry->weight);
+    return entry;
+}
+
+static void entry_end(struct queue_entry *entry, enum queue_end end)
+{
+    entry->answer(entry, end);
+    entry->release(entry);
+}
+
+/* Ends what waits in a shard and is late (or all of it). */
+static void waiting_end(struct queue *queue, struct shard *shard, int64_t now_ms, bool any,
+                        enum queue_end end)
+{
+    struct queue_entry *entry;
+
+    for (;;) {
+        pthread_mutex_lock(&queue->lock);
+        entry = waiting_pop(queue, shard, now_ms, any);
+        pthread_mutex_unlock(&queue->lock);
+        if (!entry)
+            return;
+        entry_end(entry, end);
+    }
+}
+
+struct queue_entry *queue_take(struct queue *queue, size_t shard, size_t room, int64_t now_ms)
+{
+    struct shard *mine = &queue->shards[shard];
+    struct queue_entry *entry;
+
+    waiting_end(queue, mine, now_ms, false, QUEUE_LATE);
+    pthread_mutex_lock(&queue->lock);
+    entry = mine->waiting.first;
+    if (entry && entry->weight <= room) {
+        list_remove(&mine->waiting, entry);
+        weight_take(queue, mine, entry->weight);
+        list_add(&mine->running, entry);
+        queue->running++;
+    } else {
+        entry = NULL;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return entry;
+}
+
+bool queue_answered(struct queue *queue, struct queue_entry *entry)
+{
+    bool answered;
+
+    pthread_mutex_lock(&queue->lock);
+    answered = entry->answered;
+    pthread_mutex_unlock(&queue->lock);
+    return answered;
+}
+
+/* The last of worker and expirer releases it. */
+static void entry_let_go(struct queue *queue, struct queue_entry *entry)
+{
+    bool last;
+
+    pthread_mutex_lock(&queue->lock);
+    last = --entry->holders == 0;
+    pthread_mutex_unlock(&queue->lock);
+    if (last)
+        entry->release(entry);
+}
+
+void queue_finish(struct queue *queue, size_t shard, struct queue_entry *entry, enum queue_end end)
+{
+    bool answer;
+
+    pthread_mutex_lock(&queue->lock);
+    answer = !entry->answered;
+    entry->answered = true;
+    list_remove(&queue->shards[shard].running, entry);
+    queue->running--;
+    pthread_mutex_unlock(&queue->lock);
+    if (answer)
+        entry->answer(entry, end);
+    entry_let_go(queue, entry);
+}
+
+/* The first late entry in the worker's hands that has no answer yet, held for us. */
+static struct queue_entry *running_late(struct queue *queue, struct shard *shard, int64_t now_ms)
+{
+    struct queue_entry *entry;
+
+    pthread_mutex_lock(&queue->lock);
+    for (entry = shard->running.first; entry; entry = entry->next) {
+        if (now_ms < entry->deadline_ms)
+            entry = NULL;
+        if (!entry || !entry->answered)
+            break;
+    }
+    if (entry) {
+        entry->answered = true;
+        entry->holders++;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return entry;
+}
+
+/* Entries come and are taken in the order of their deadlines: the first unanswered one is next. */
+static int64_t list_wait_ms(const struct list *list, int64_t now_ms, int64_t wait_ms)
+{
+    for (const struct queue_entry *entry = list->first; entry; entry = entry->next) {
+        if (entry->answered)
+            continue;
+        return entry->deadline_ms - now_ms < wait_ms ? entry->deadline_ms - now_ms : wait_ms;
+    }
+    return wait_ms;
+}
+
+int64_t queue_expire(struct queue *queue, int64_t now_ms)
+{
+    int64_t wait_ms = queue->config.timeout_ms;
+
+    for (size_t i = 0; i < queue->config.shards; i++) {
+        struct shard *shard = &queue->shards[i];
+        struct queue_entry *entry;
+
+        waiting_end(queue, shard, now_ms, false, QUEUE_LATE);
+        while ((entry = running_late(queue, shard, now_ms)) != NULL) {
+            entry->answer(entry, QUEUE_UNKNOWN);
+            entry_let_go(queue, entry);
+        }
+        pthread_mutex_lock(&queue->lock);
+        wait_ms = list_wait_ms(&shard->waiting, now_ms, wait_ms);
+        wait_ms = list_wait_ms(&shard->running, now_ms, wait_ms);
+        pthread_mutex_unlock(&queue->lock);
+    }
+    return wait_ms > 0 ? wait_ms : 1;
+}
+
+void queue_close(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->closed = true;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void queue_drop(struct queue *queue)
+{
+    for (size_t i = 0; i < queue->config.shards; i++)
+        waiting_end(queue, &queue->shards[i], 0, true, QUEUE_CLOSED);
+}
+
+size_t queue_waiting(struct queue *queue)
+{
+    size_t weight;
+
+    pthread_mutex_lock(&queue->lock);
+    weight = queue->weight;
+    pthread_mutex_unlock(&queue->lock);
+    return weight;
+}
+
+bool queue_idle(struct queue *queue)
+{
+    bool idle;
+
+    pthread_mutex_lock(&queue->lock);
+    idle = queue->weight == 0 && queue->running == 0;
+    pthread_mutex_unlock(&queue->lock);
+    return idle;
+}
+
+bool queue_is_full(struct queue *queue)
+{
+    return queue_waiting(queue) >= queue->config.weight_max;
+}
+
+bool queue_may_try(struct queue *queue, int64_t now_ms)
+{
+    bool may;
+
+    pthread_mutex_lock(&queue->lock);
+    may = breaker_allows(&queue->breaker, now_ms);
+    pthread_mutex_unlock(&queue->lock);
+    return may;
+}
+
+int64_t queue_wait_ms(struct queue *queue, int64_t now_ms)
+{
+    int64_t wait_ms;
+
+    pthread_mutex_lock(&queue->lock);
+    wait_ms = breaker_wait_ms(&queue->breaker, now_ms);
+    pthread_mutex_unlock(&queue->lock);
+    return wait_ms;
+}
+
+bool queue_worked(struct queue *queue)
+{
+    bool closed;
+
+    pthread_mutex_lock(&queue->lock);
+    closed = breaker_worked(&queue->breaker);
+    pthread_mutex_unlock(&queue->lock);
+    return closed;
+}
+
+bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice)
+{
+    bool opened;
+
+    pthread_mutex_lock(&queue->lock);
+    opened = breaker_failed(&queue->breaker, now_ms, dice);
+    pthread_mutex_unlock(&queue->lock);
+    return opened;
+}
+
+bool queue_is_away(struct queue *queue)
+{
+    bool away;
+
+    pthread_mutex_lock(&queue->lock);
+    away = queue->breaker.open;
+    pthread_mutex_unlock(&queue->lock);
+    return away;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/serve_metrics.h"
+
+#include <stddef.h>
+
+#define VOTES_HELP                                                                                \
+    "Votes by result; failed: refused by the database, or not done in time, then not counted or " \
+    "unknown."
+#define ANSWERS_HELP "Answers of the HTTP API by class."
+
+struct metric serve_votes_changed = {.name = "tallybox_votes_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = VOTES_HELP,
+                                     .labels = "result=\"changed\""};
+struct metric serve_votes_unchanged = {.name = "tallybox_votes_total",
+                                       .kind = METRIC_COUNTER,
+                                       .help = VOTES_HELP,
+                                       .labels = "result=\"unchanged\""};
+struct metric serve_votes_failed = {.name = "tallybox_votes_total",
+                                    .kind = METRIC_COUNTER,
+                                    .help = VOTES_HELP,
+                                    .labels = "result=\"failed\""};
+struct metric serve_commit_seconds = {.name = "tallybox_commit_seconds",
+                                      .kind = METRIC_SECONDS,
+                                      .help =
+                                          "Time of each transaction of votes that succeeded; with "
+                                          "tallybox_votes_total it gives votes per transaction."};
+struct metric serve_queue_votes = {.name = "tallybox_commit_queue_votes",
+                                   .kind = METRIC_GAUGE,
+                                   .help = "Votes that wait for a committer."};
+struct metric serve_queue_reads = {.name = "tallybox_read_queue_contents",
+                                   .kind = METRIC_GAUGE,
+                                   .help = "Contents whose totals wait to be read."};
+struct metric serve_answers_2xx = {.name = "tallybox_http_answers_total",
+                                   .kind = METRIC_COUNTER,
+                                   .help = ANSWERS_HELP,
+                                   .labels = "class=\"2xx\""};
+struct metric serve_answers_4xx = {.name = "tallybox_http_answers_total",
+                                   .kind = METRIC_COUNTER,
+                                   .help = ANSWERS_HELP,
+                                   .labels = "class=\"4xx\""};
+struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
+                                   .kind = METRIC_COUNTER,
+                                   .help = ANSWERS_HELP,
+                                   .labels = "class=\"5xx\""};
+
+void serve_metrics_register(void)
+{
+    static struct metric *const all[] = {
+        &serve_votes_changed,  &serve_votes_unchanged, &serve_votes_failed,
+        &serve_commit_seconds, &serve_queue_votes,     &serve_queue_reads,
+        &serve_answers_2xx,    &serve_answers_4xx,     &serve_answers_5xx,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        metrics_register(all[i]);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What the producer counts. Any thread. */
+#ifndef PRODUCER_SERVE_METRICS_H
+#define PRODUCER_SERVE_METRICS_H
+
+#include "common/metrics.h"
+
+extern struct metric serve_votes_changed;
+extern struct metric serve_votes_unchanged;
+extern struct metric serve_votes_failed;
+extern struct metric serve_commit_seconds;
+extern struct metric serve_queue_votes;
+extern struct metric serve_queue_reads;
+extern struct metric serve_answers_2xx;
+extern struct metric serve_answers_4xx;
+extern struct metric serve_answers_5xx;
+
+void serve_metrics_register(void);
+
+#endif

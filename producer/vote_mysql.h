@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The vote engine's seam on a MySQL or MariaDB connection. One thread at a time. */
+#ifndef PRODUCER_VOTE_MYSQL_H
+#define PRODUCER_VOTE_MYSQL_H
+
+#include "common/err.h"
+#include "common/settings.h"
+#include "producer/vote_seam.h"
+
+#include <stdint.h>
+
+struct vote_mysql;
+
+/* Connects at first use. settings are borrowed until the close. No lock is waited for longer than
+ * lock_wait_ms (rounded up to seconds). RC_FATAL: no memory. */
+enum rc vote_mysql_open(struct vote_mysql **store, const struct mysql_settings *settings,
+                        int64_t lock_wait_ms, struct err *err);
+void vote_mysql_close(struct vote_mysql *store);
+
+/* The seam; valid until the close. */
+const struct vote_store *vote_mysql_seam(const struct vote_mysql *store);
+
+/* Ends the statement that runs now, from another thread. */
+void vote_mysql_interrupt(struct vote_mysql *store);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/worker.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An idle worker looks after the database this often: for readiness, and to come back by itself. */
+#define PING_MS 2000
+#define COLLISION_BASE_MS 5
+#define COLLISION_CAP_MS 500
+
+enum rc worker_init(struct worker *worker, const struct worker_config *config, struct err *err)
+{
+    memset(worker, 0, sizeof(*worker));
+    worker->config = *config;
+    worker->collisions.base_ms = COLLISION_BASE_MS;
+    worker->collisions.cap_ms = COLLISION_CAP_MS;
+    worker->hand = calloc(config->entries_max, sizeof(struct queue_entry *));
+    if (!worker->hand)
+        return err_fail(err, RC_FATAL, 0, "no memory for %s", config->name);
+    return RC_OK;
+}
+
+static void hand_end(struct worker *worker, enum queue_end end)
+{
+    const struct worker_config *config = &worker->config;
+
+    for (size_t i = 0; i < worker->count; i++)
+        queue_finish(config->queue, config->shard, worker->hand[i], end);
+    worker->count = 0;
+    worker->losses = 0;
+    worker->try_ms = 0;
+    backoff_reset(&worker->collisions);
+    config->ops->set(config->ctx, worker->hand, 0);
+}
+
+void worker_done(struct worker *worker)
+{
+    if (worker->count > 0)
+        hand_end(worker, QUEUE_UNKNOWN);
+    free(worker->hand);
+    worker->hand = NULL;
+}
+
+static void hand_fill(struct worker *worker, int64_t now_ms)
+{
+    const struct worker_config *config = &worker->config;
+    size_t room = SIZE_MAX;
+    size_t weight = 0;
+
+    while (worker->count < config->entries_max) {
+        struct queue_entry *entry = queue_take(config->queue, config->shard, room, now_ms);
+
+        if (!entry)
+            break;
+        worker->hand[worker->count++] = entry;
+        weight += entry->weight;
+        room = weight < config->weight_max ? config->weight_max - weight : 0;
+    }
+    if (worker->count > 0)
+        config->ops->set(config->ctx, worker->hand, worker->count);
+}
+
+/* Whose time ran out has his answer: what is not done for him is not done any more. */
+static void hand_drop_late(struct worker *worker)
+{
+    const struct worker_config *config = &worker->config;
+    size_t count = worker->count;
+
+    worker->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct queue_entry *entry = worker->hand[i];
+
+        if (queue_answered(config->queue, entry))
+            queue_finish(config->queue, config->shard, entry, QUEUE_UNKNOWN);
+        else
+            worker->hand[worker->count++] = entry;
+    }
+    if (worker->count < count)
+        config->ops->set(config->ctx, worker->hand, worker->count);
+}
+
+static void database_there(struct worker *worker)
+{
+    worker->losses = 0;
+    if (queue_worked(worker->config.queue))
+        log_event(LOG_INFO, "database_there", "worker=%s", worker->config.name);
+}
+
+/* A connection that an idle time-out or a restart has cut is made again by the second try; only
+ * when that fails too is the database away. */
+static int64_t database_away(struct worker *worker, int64_t now_ms, const struct err *err)
+{
+    const struct worker_config *config = &worker->config;
+
+    if (worker->losses++ == 0 && !queue_is_away(config->queue))
+        return 0;
+    if (queue_failed(config->queue, now_ms, config->dice()))
+        log_error(LOG_WARN, "database_away", err, "worker=%s", config->name);
+    worker->try_ms = now_ms + queue_wait_ms(config->queue, now_ms);
+    return worker->try_ms - now_ms;
+}
+
+static int64_t worker_broken(struct worker *worker, const struct err *err)
+{
+    log_error(LOG_ERROR, "worker_broken", err, "worker=%s", worker->config.name);
+    queue_close(worker->config.queue);
+    hand_end(worker, QUEUE_UNKNOWN);
+    stop_fail(worker->config.stop);
+    return LOOP_END;
+}
+
+static int64_t attempt_outcome(struct worker *worker, enum rc rc, bool finished, int64_t now_ms,
+                               const struct err *err)
+{
+    const struct worker_config *config = &worker->config;
+
+    switch (rc) {
+    case RC_OK:
+        database_there(worker);
+        if (finished) {
+            config->ops->finished(config->ctx);
+            hand_end(worker, QUEUE_DONE);
+        }
+        return 0;
+    case RC_RETRY:
+        if (!config->ops->collided(config->ctx, err))
+            return database_away(worker, now_ms, err);
+        database_there(worker);
+        worker->try_ms = now_ms + backoff_next_ms(&worker->collisions, config->dice());
+        return worker->try_ms - now_ms;
+    case RC_REJECT: /* not in the contract of attempt() */
+    case RC_FATAL:
+        return worker_broken(worker, err);
+    }
+    return LOOP_END;
+}
+
+static int64_t idle_step(struct worker *worker, int64_t now_ms)
+{
+    const struct worker_config *config = &worker->config;
+    struct err err = {0};
+    enum rc rc;
+
+    if (!queue_is_away(config->queue) && worker->losses == 0 && now_ms < worker->ping_ms)
+        return worker->ping_ms - now_ms;
+    if (!queue_may_try(config->queue, now_ms))
+        return queue_wait_ms(config->queue, now_ms);
+    worker->ping_ms = now_ms + PING_MS;
+    rc = config->ops->ping(config->ctx, &err);
+    switch (rc) {
+    case RC_OK:
+        database_there(worker);
+        return PING_MS;
+    case RC_RETRY:
+        return database_away(worker, now_ms, &err);
+    case RC_REJECT: /* not in the contract of ping() */
+    case RC_FATAL:
+        return worker_broken(worker, &err);
+    }
+    return LOOP_END;
+}
+
+int64_t worker_step(void *arg, int64_t now_ms)
+{
+    struct worker *worker = arg;
+    struct err err = {0};
+    bool finished = false;
+    enum rc rc;
+
+    if (worker->count == 0)
+        hand_fill(worker, now_ms);
+    else
+        hand_drop_late(worker);
+    if (worker->count == 0)
+        return idle_step(worker, now_ms);
+    if (now_ms < worker->try_ms)
+        return worker->try_ms - now_ms;
+    if (!queue_may_try(worker->config.queue, now_ms))
+        return queue_wait_ms(worker->config.queue, now_ms);
+    worker->ping_ms = now_ms + PING_MS;
+    rc = worker->config.ops->attempt(worker->config.ctx, &finished, &err);
+    return attempt_outcome(worker, rc, finished, now_ms, &err);
+}
