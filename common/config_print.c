@@ -156,9 +156,12 @@ static void print_default(const struct setting *setting, struct buf *out)
 {
     struct buf comment = {0};
 
-    buf_print(&comment, "%s (", setting->help);
-    setting_put_range(setting, &comment);
-    buf_char(&comment, ')');
+    buf_text_put(&comment, setting->help);
+    if (setting->kind != SETTING_TEXT && setting->kind != SETTING_SECRET) {
+        buf_text_put(&comment, " (");
+        setting_put_range(setting, &comment);
+        buf_char(&comment, ')');
+    }
     put_comment(out, buf_text(&comment));
     buf_done(&comment);
     buf_print(out, "%s =%s%s\n\n", setting->key, *setting->standard ? " " : "", setting->standard);
@@ -174,7 +177,8 @@ void config_print_defaults(struct buf *out)
     for (size_t s = 0; s < settings_sections_count; s++) {
         const char *section = settings_sections[s].name;
 
-        buf_char(out, '\n');
+        if (s == 0)
+            buf_char(out, '\n');
         put_comment(out, settings_sections[s].about);
         buf_print(out, "[%s]\n\n", section);
         if (strcmp(section, SETTINGS_KAFKA) == 0)

@@ -71,17 +71,52 @@ static void put_wrapped(const char *text, size_t column, size_t indent)
     putchar('\n');
 }
 
-static void put_entry(const struct option_entry *entry)
+/* Two columns: what it is called, what it does. */
+static void put_line(const char *name, const char *help)
 {
-    int width = printf("  --%s%s%s", entry->name, entry->metavar ? " " : "",
-                       entry->metavar ? entry->metavar : "");
+    int width = printf("  %s", name);
 
     if (width > HELP_COLUMN - 2) {
         putchar('\n');
         width = 0;
     }
     printf("%*s", HELP_COLUMN - width, "");
-    put_wrapped(entry->help, HELP_COLUMN, HELP_COLUMN);
+    put_wrapped(help, HELP_COLUMN, HELP_COLUMN);
+}
+
+static void put_entry(const struct option_entry *entry)
+{
+    char name[PAGE_COLUMNS];
+
+    snprintf(name, sizeof(name), "--%s%s%s", entry->name, entry->metavar ? " " : "",
+             entry->metavar ? entry->metavar : "");
+    put_line(name, entry->help);
+}
+
+static bool is_listed(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = list; (at = strstr(at, word)); at++)
+        if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+            return true;
+    return false;
+}
+
+static void put_settings(const char *sections)
+{
+    printf("\nSettings, with their defaults:\n");
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+        char name[PAGE_COLUMNS];
+        char help[512];
+
+        if (!is_listed(sections, setting->section))
+            continue;
+        snprintf(name, sizeof(name), "%s.%s", setting->section, setting->key);
+        snprintf(help, sizeof(help), "%s [%s]", setting->help, setting->standard);
+        put_line(name, help);
+    }
 }
 
 static int show_help(const struct option_parse *parse)
@@ -94,6 +129,8 @@ static int show_help(const struct option_parse *parse)
         put_entry(&parse->entries[i]);
     for (size_t i = 0; i < COMMON_COUNT; i++)
         put_entry(&common_entries[i]);
+    if (parse->sections)
+        put_settings(parse->sections);
     printf("\n");
     put_wrapped(
         "Settings come from the file, then from the environment (TALLYBOX_SECTION_KEY), then "

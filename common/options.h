@@ -35,6 +35,8 @@ struct option_parse {
     const struct option_entry *entries;
     size_t count;
     const char *examples; /* the last paragraph, or NULL */
+    /* Sections whose settings --help lists, separated by commas, or NULL. */
+    const char *sections;
 };
 
 /* What is left after parsing; points into argv. */

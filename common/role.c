@@ -191,25 +191,37 @@ static enum rc live(struct daemon *daemon, struct err *err)
 }
 
 static int parse(struct daemon *daemon, const char *about, int argc, char **argv,
-                 struct config **config)
+                 struct options *options)
 {
     const struct option_entry entries[] = {
         {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
          "bring the database's schema to this version first"},
     };
-    const struct option_parse parse = {
+    struct option_parse parse = {
         .command = daemon->title,
         .arguments = "",
         .about = about,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
     };
-    struct options options;
-    struct err err = {0};
-    int code = options_parse(&options, &parse, argc, argv);
+    struct buf sections = {0};
+    int code;
 
-    if (code < 0)
-        code = options_load(&options, config);
+    for (size_t i = 0; i < daemon->count; i++)
+        if (daemon->parts[i].role->sections)
+            buf_print(&sections, "%s,", daemon->parts[i].role->sections);
+    buf_text_put(&sections, "admin,log");
+    parse.sections = buf_text(&sections);
+    code = options_parse(options, &parse, argc, argv);
+    buf_done(&sections);
+    return code;
+}
+
+static int load(const struct options *options, struct config **config)
+{
+    struct err err = {0};
+    int code = options_load(options, config);
+
     if (code >= 0)
         return code;
     if (kafka_conf_check(config_settings(*config), &err) == RC_OK)
@@ -224,17 +236,20 @@ int role_main(const char *command, const char *about, const struct role *const *
 {
     struct daemon daemon = {.command = command, .gate = gate, .count = count};
     struct config *config = NULL;
+    struct options options;
     struct err err = {0};
     int code;
     enum rc rc;
 
     assert(count <= ROLES_MAX);
     snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", command);
-    code = parse(&daemon, about, argc, argv, &config);
-    if (code >= 0)
-        return code;
     for (size_t i = 0; i < count; i++)
         daemon.parts[i].role = roles[i];
+    code = parse(&daemon, about, argc, argv, &options);
+    if (code < 0)
+        code = load(&options, &config);
+    if (code >= 0)
+        return code;
     make_instance_name(daemon.instance);
     daemon.settings = config_settings(config);
     daemon.env = (struct role_env){daemon.settings, &daemon.stop, daemon.instance};

@@ -46,6 +46,8 @@ struct role {
     /* stop was requested: finish or give back what is in hand, join the threads. */
     void (*join)(void *role);
     void (*close)(void *role);
+
+    const char *sections; /* of the settings, as --help lists them: "relay" */
 };
 
 /* Asked before roles start, again and again while it says RC_RETRY (the process is up, alive and

@@ -132,10 +132,20 @@ static void dummy_close(void *role)
     loop_done(&dummy->loop);
 }
 
-static const struct role one = {"one",        "The first.", one_open,   one_start,
-                                dummy_health, dummy_join,   dummy_close};
-static const struct role two = {"two", "The second.", two_open,   two_start,
-                                NULL,  dummy_join,    dummy_close};
+static const struct role one = {.name = "one",
+                                .about = "The first.",
+                                .open = one_open,
+                                .start = one_start,
+                                .health = dummy_health,
+                                .join = dummy_join,
+                                .close = dummy_close,
+                                .sections = "rollup"};
+static const struct role two = {.name = "two",
+                                .about = "The second.",
+                                .open = two_open,
+                                .start = two_start,
+                                .join = dummy_join,
+                                .close = dummy_close};
 
 static enum rc shared_gate(const struct settings *settings, bool migrate, struct err *err)
 {

@@ -223,12 +223,16 @@ static void no_line_of_help_is_wider_than_a_terminal(void **state)
                  "line.\n\nSecond paragraph.",
         .entries = wide,
         .count = 1,
+        .sections = "relay,admin",
     };
     char *argv[] = {ARG("x"), ARG("-h"), NULL};
 
     (void)state;
     assert_int_equal(parse_catching(stdout, &page, 2, argv), EXIT_DONE);
     assert_non_null(strstr(said, "line.\n\nSecond paragraph.\n\n"));
+    assert_non_null(strstr(said, "\nSettings, with their defaults:\n  relay.lanes "));
+    assert_non_null(strstr(said, "\n  admin.stop_timeout_ms"));
+    assert_null(strstr(said, "mysql.host"));
     for (const char *line = said; *line; line += strcspn(line, "\n") + 1) {
         size_t len = strcspn(line, "\n");
 
