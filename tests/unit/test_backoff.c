@@ -10,6 +10,7 @@
 
 #define BASE_MS 100
 #define CAP_MS 1000
+#define DICE_MAX UINT64_C(4000) /* every remainder up to the cap */
 
 /* The longest wait that dice can throw next, and the try counts. */
 static int64_t longest_ms(struct backoff *backoff)
@@ -17,7 +18,7 @@ static int64_t longest_ms(struct backoff *backoff)
     struct backoff copy = *backoff;
     int64_t longest = 0;
 
-    for (uint64_t dice = 0; dice < 4 * CAP_MS; dice++) {
+    for (uint64_t dice = 0; dice < DICE_MAX; dice++) {
         struct backoff thrown = copy;
         int64_t wait_ms = backoff_next_ms(&thrown, dice);
 
