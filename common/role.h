@@ -39,11 +39,12 @@ struct role {
     /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
      * away is not an error here. RC_FATAL: err says what a person must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
-    /* Starts the threads. */
+    /* Starts the threads. After a failure none is left, and close() comes next. */
     enum rc (*start)(void *role, struct err *err);
-    /* Called by the admin thread at any time between start and join. */
+    /* Called by the admin thread between start and the end of join; must not block. May be NULL. */
     void (*health)(void *role, struct health *health);
-    /* stop was requested: finish or give back what is in hand, join the threads. */
+    /* stop was requested: finish or give back what is in hand, join the threads. Called only when
+     * start() worked; close() whenever open() did. */
     void (*join)(void *role);
     void (*close)(void *role);
 
