@@ -29,10 +29,12 @@ CREATE TABLE outbox (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'a row that exists is a row not yet known to be published';
 
 CREATE TABLE relay_lease (
-    lane        VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table',
-    owner       VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance, or empty',
-    epoch       BIGINT       NOT NULL COMMENT 'grows with every new owner: fences the ones before',
-    lease_until DATETIME(3)  NOT NULL,
+    lane           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table',
+    owner          VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance, or empty',
+    epoch          BIGINT       NOT NULL COMMENT 'grows with every new owner: fences the ones before',
+    lease_until    DATETIME(3)  NOT NULL,
+    stopped_keys   INT          NOT NULL DEFAULT 0 COMMENT 'keys that wait behind a refused event',
+    stopped_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'of the newest one',
     PRIMARY KEY (lane)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'who reads which outbox table';
 
