@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+tallybox_test(test_rollup unit unit/test_rollup.c unit/rollup_sink.c LINKS consumer_core)

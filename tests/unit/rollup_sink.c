@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/rollup_sink.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static enum rc trouble(struct sink *sink, bool after, struct err *err)
+{
+    if (!after)
+        sink->calls++;
+    if (sink->calls != sink->fail_call || after != sink->fail_after)
+        return RC_OK;
+    return err_fail(err, sink->fail_rc, 1, "call %d failed", (int)sink->calls);
+}
+
+static enum rc sink_look(void *ctx, struct rollup_state *state, struct err *err)
+{
+    struct sink *sink = ctx;
+    enum rc rc = trouble(sink, false, err);
+
+    if (rc == RC_OK)
+        *state = sink->state;
+    return rc == RC_OK ? trouble(sink, true, err) : rc;
+}
+
+static enum rc sink_take(void *ctx, const struct rollup_hold *hold, bool *taken, struct err *err)
+{
+    struct sink *sink = ctx;
+    struct rollup_state *state = &sink->state;
+    enum rc rc = trouble(sink, false, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *taken = state->epoch == hold->epoch - 1 &&
+             (!state->owner[0] || state->lease_until_ms <= state->now_ms ||
+              strcmp(state->owner, hold->owner) == 0);
+    if (*taken) {
+        snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
+        state->epoch = hold->epoch;
+        state->lease_until_ms = state->now_ms + hold->lease_ms;
+    }
+    return trouble(sink, true, err);
+}
+
+static bool behind(const struct content *content, int64_t id, const struct rollup_place *place)
+{
+    if (content->changed_ms != place->changed_ms)
+        return content->changed_ms > place->changed_ms;
+    return id > place->content_id;
+}
+
+/* The first content behind the place, 0 when there is none up to until_ms. */
+static int64_t next_content(const struct sink *sink, const struct rollup_place *place,
+                            int64_t until_ms)
+{
+    int64_t best = 0;
+
+    for (int64_t id = 1; id <= CONTENTS; id++) {
+        const struct content *content = &sink->contents[id];
+
+        if (!content->exists || content->changed_ms > until_ms || !behind(content, id, place))
+            continue;
+        if (best == 0 || content->changed_ms < sink->contents[best].changed_ms)
+            best = id;
+    }
+    return best;
+}
+
+static enum rc sink_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
+                         struct rollup_row *rows, size_t max, size_t *count, struct err *err)
+{
+    struct sink *sink = ctx;
+    struct rollup_place place = *after;
+    enum rc rc = trouble(sink, false, err);
+
+    *count = 0;
+    while (rc == RC_OK && *count < max) {
+        int64_t id = next_content(sink, &place, until_ms);
+        const struct content *content = &sink->contents[id];
+
+        if (id == 0)
+            break;
+        place = (struct rollup_place){content->changed_ms, id};
+        rows[(*count)++] = (struct rollup_row){
+            .place = place,
+            .votes = content->votes,
+            .seq = content->seq,
+            .remark_seq = content->has_remark ? content->remark_seq : ROLLUP_NO_REMARK,
+        };
+        sink->rows_read++;
+    }
+    return rc == RC_OK ? trouble(sink, true, err) : rc;
+}
+
+static enum rc sink_write(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+                          const struct rollup_row *rows, size_t count, uint64_t *changed,
+                          bool *held, struct err *err)
+{
+    struct sink *sink = ctx;
+    enum rc rc = trouble(sink, false, err);
+
+    *changed = 0;
+    *held = sink->state.epoch == hold->epoch;
+    if (rc != RC_OK || !*held)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].place.content_id == sink->refused_id)
+            return err_fail(err, RC_REJECT, 4025, "CHECK constraint");
+    for (size_t i = 0; i < count; i++) {
+        struct content *content = &sink->contents[rows[i].place.content_id];
+
+        assert_true(i == 0 || rows[i - 1].place.content_id < rows[i].place.content_id);
+        if (content->remark_seq >= rows[i].seq)
+            continue;
+        content->remark_seq = rows[i].seq;
+        content->remark_votes = rows[i].votes;
+        ++*changed;
+    }
+    sink->writes++;
+    sink->state.rolled_until_ms = rolled_until_ms;
+    sink->state.lease_until_ms = sink->state.now_ms + hold->lease_ms;
+    return trouble(sink, true, err);
+}
+
+static enum rc sink_finish(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+                           bool *held, struct err *err)
+{
+    struct sink *sink = ctx;
+    enum rc rc = trouble(sink, false, err);
+
+    *held = sink->state.epoch == hold->epoch;
+    if (rc != RC_OK || !*held)
+        return rc;
+    sink->state.rolled_until_ms = rolled_until_ms;
+    sink->state.finished_ms = sink->state.now_ms;
+    sink->state.lease_until_ms = sink->state.now_ms;
+    sink->state.owner[0] = '\0';
+    return trouble(sink, true, err);
+}
+
+static void sink_release(void *ctx, const struct rollup_hold *hold)
+{
+    struct sink *sink = ctx;
+
+    if (sink->state.epoch == hold->epoch)
+        sink->state.owner[0] = '\0';
+}
+
+void sink_init(struct sink *sink)
+{
+    *sink = (struct sink){.state = {.now_ms = NOON_MS}, .fail_rc = RC_RETRY};
+    for (int64_t id = 1; id <= CONTENTS; id++)
+        sink->contents[id] = (struct content){
+            .exists = true,
+            .changed_ms = NOON_MS - 1 - id % 4, /* many share their time */
+            .votes = id * 2,
+            .seq = id,
+            .has_remark = true,
+        };
+}
+
+void sink_change(struct sink *sink, int64_t id, int64_t changed_ms)
+{
+    struct content *content = &sink->contents[id];
+
+    content->exists = true;
+    content->changed_ms = changed_ms;
+    content->votes++;
+    content->seq++;
+}
+
+struct rollup_store sink_store(struct sink *sink)
+{
+    return (struct rollup_store){
+        .ctx = sink,
+        .look = sink_look,
+        .take = sink_take,
+        .read = sink_read,
+        .write = sink_write,
+        .finish = sink_finish,
+        .release = sink_release,
+    };
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* A model of the sink's database for the roll-up's tests: what it holds, its clock, and the trouble
+ * it makes. */
+#ifndef TESTS_UNIT_ROLLUP_SINK_H
+#define TESTS_UNIT_ROLLUP_SINK_H
+
+#include "consumer/rollup_seam.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONTENTS 25
+#define HOUR_MS INT64_C(3600000)
+#define NOON_MS (INT64_C(500000) * HOUR_MS)
+
+struct content {
+    bool exists; /* in vote_tally */
+    int64_t changed_ms;
+    int64_t votes;
+    int64_t seq;
+    bool has_remark;
+    int64_t remark_votes;
+    int64_t remark_seq;
+};
+
+struct sink {
+    struct rollup_state state; /* now_ms is the clock */
+    struct content contents[CONTENTS + 1];
+    int64_t calls;
+    int64_t fail_call;  /* this call fails; 0 = none */
+    enum rc fail_rc;    /* with this */
+    bool fail_after;    /* after it took effect: the answer is lost */
+    int64_t refused_id; /* writes with this content are refused; 0 = none */
+    int64_t writes;     /* that came through */
+    int64_t rows_read;
+};
+
+/* Noon, a remark for every content, and nothing rolled up yet. */
+void sink_init(struct sink *sink);
+
+/* One more vote, said to be from then. */
+void sink_change(struct sink *sink, int64_t id, int64_t changed_ms);
+
+/* Whose ctx is sink; sink must not move. */
+struct rollup_store sink_store(struct sink *sink);
+
+#endif

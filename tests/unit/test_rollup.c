@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/rollup.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "tests/unit/rollup_sink.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OVERLAP_MS INT64_C(600000)
+#define LEASE_MS INT64_C(10000)
+#define BATCH_ROWS 10
+
+static uint64_t no_dice(void)
+{
+    return 0;
+}
+
+static void engine_start(struct rollup *rollup, const struct rollup_store *store, const char *owner,
+                         bool once)
+{
+    const struct rollup_config config = {
+        .store = store,
+        .owner = owner,
+        .interval_ms = HOUR_MS,
+        .overlap_ms = OVERLAP_MS,
+        .lease_ms = LEASE_MS,
+        .batch_rows_max = BATCH_ROWS,
+        .once = once,
+        .dice = no_dice,
+    };
+
+    assert_int_equal(rollup_init(rollup, &config, NULL), RC_OK);
+}
+
+/* Steps without letting time pass until a window is finished; LOOP_END ends it too. */
+static void run_window(struct rollup *rollup)
+{
+    int64_t windows = rollup->windows;
+
+    for (int i = 0; i < 200 && rollup->windows == windows; i++)
+        if (rollup_step(rollup, 0) == LOOP_END)
+            break;
+    assert_int_equal(rollup->windows, windows + 1);
+}
+
+static void assert_rolled_up(const struct sink *sink)
+{
+    for (int64_t id = 1; id <= CONTENTS; id++) {
+        const struct content *content = &sink->contents[id];
+
+        if (!content->exists || !content->has_remark)
+            continue;
+        assert_int_equal(content->remark_seq, content->seq);
+        assert_int_equal(content->remark_votes, content->votes);
+    }
+}
+
+static void the_first_window_covers_everything_from_the_beginning(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    sink.contents[7].changed_ms = 0;
+    sink.contents[8].has_remark = false;
+    engine_start(&rollup, &store, "a", false);
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    assert_int_equal(rollup.counts.contents, CONTENTS);
+    assert_int_equal(rollup.counts.changed, CONTENTS - 1);
+    assert_int_equal(rollup.counts.missing, 1);
+    assert_int_equal(sink.rows_read, CONTENTS);
+    assert_int_equal(sink.state.rolled_until_ms, NOON_MS);
+    assert_string_equal(sink.state.owner, "");
+    rollup_done(&rollup);
+}
+
+static void a_window_is_due_at_the_full_interval_of_the_databases_clock(void **state)
+{
+    (void)state;
+    assert_int_equal(rollup_due_ms(0, NOON_MS, HOUR_MS), HOUR_MS);
+    assert_int_equal(rollup_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(rollup_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(rollup_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
+    /* The clock was set back: nobody waits for the old time to come again. */
+    assert_int_equal(rollup_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
+}
+
+static void windows_do_not_drift_with_the_time_they_take(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    sink.state.now_ms = NOON_MS + 1234; /* late, because nobody ran at noon */
+    run_window(&rollup);
+    sink.state.now_ms = NOON_MS + HOUR_MS - 1;
+    assert_int_equal(rollup_step(&rollup, 0), 1);
+    assert_int_equal(rollup.phase, ROLLUP_LOOK);
+    sink.state.now_ms = NOON_MS + HOUR_MS;
+    assert_int_equal(rollup_step(&rollup, 0), 0);
+    assert_int_equal(rollup.phase, ROLLUP_READ);
+    rollup_done(&rollup);
+}
+
+static void a_missed_window_is_caught_up_at_once(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    run_window(&rollup);
+    rollup_done(&rollup);
+
+    sink.state.now_ms = NOON_MS + 5 * HOUR_MS + 77;
+    sink_change(&sink, 3, NOON_MS + 1);
+    engine_start(&rollup, &store, "b", false);
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    assert_int_equal(sink.state.rolled_until_ms, NOON_MS + 5 * HOUR_MS + 77);
+    rollup_done(&rollup);
+}
+
+static void a_window_leaves_unchanged_contents_alone(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    run_window(&rollup);
+    sink.state.now_ms = NOON_MS + HOUR_MS;
+    run_window(&rollup);
+    assert_int_equal(rollup.counts.changed, 0);
+    /* All of them lie within the overlap of noon; an hour later none does. */
+    assert_int_equal(rollup.counts.contents, CONTENTS);
+    sink.state.now_ms = NOON_MS + 2 * HOUR_MS;
+    sink_change(&sink, 5, NOON_MS + HOUR_MS + 1);
+    run_window(&rollup);
+    assert_int_equal(rollup.counts.contents, 1);
+    assert_int_equal(rollup.counts.changed, 1);
+    rollup_done(&rollup);
+}
+
+static void a_commit_that_comes_late_is_found_within_the_overlap(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    run_window(&rollup);
+    /* Said it changed before the window, was committed after it. */
+    sink_change(&sink, 4, NOON_MS - OVERLAP_MS);
+    sink.state.now_ms = NOON_MS + HOUR_MS;
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    rollup_done(&rollup);
+}
+
+static void a_change_during_the_window_waits_for_the_next(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    assert_int_equal(rollup_step(&rollup, 0), 0);
+    sink.state.now_ms += 5;
+    for (int64_t id = 1; id <= CONTENTS; id++)
+        sink_change(&sink, id, sink.state.now_ms);
+    run_window(&rollup);
+    assert_int_equal(rollup.counts.contents, 0);
+    sink.state.now_ms = NOON_MS + HOUR_MS;
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    rollup_done(&rollup);
+}
+
+static void a_clock_that_was_set_back_hides_no_change(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    sink.state.now_ms = NOON_MS + 50 * HOUR_MS;
+    run_window(&rollup);
+    sink_change(&sink, 1, NOON_MS + 50 * HOUR_MS + 1);
+    sink.state.now_ms = NOON_MS + 1;
+    sink_change(&sink, 2, NOON_MS + 1);
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    assert_int_equal(sink.state.rolled_until_ms, NOON_MS + 1);
+    rollup_done(&rollup);
+}
+
+/* Every call fails once, before or after its effect: the engine goes on and the end is the same. */
+static void every_call_may_fail_once(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        for (int64_t call = 1;; call++) {
+            struct sink sink;
+            struct rollup_store store = sink_store(&sink);
+            struct rollup rollup;
+
+            sink_init(&sink);
+            sink.fail_call = call;
+            sink.fail_after = after == 1;
+            engine_start(&rollup, &store, "a", true);
+            run_window(&rollup);
+            assert_rolled_up(&sink);
+            assert_false(rollup.failing);
+            assert_string_equal(sink.state.owner, "");
+            assert_int_equal(sink.state.rolled_until_ms, NOON_MS);
+            rollup_done(&rollup);
+            if (sink.calls < call) {
+                assert_true(call > 8); /* look, take, three pages read and written, finish */
+                break;
+            }
+        }
+    }
+}
+
+static void trouble_makes_it_wait(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    sink.fail_call = 1;
+    engine_start(&rollup, &store, "a", false);
+    assert_true(rollup_step(&rollup, 0) > 0);
+    assert_true(rollup.failing);
+    assert_string_equal(rollup.err.text, "call 1 failed");
+    rollup_done(&rollup);
+}
+
+/* The process ends before any call, or behind one whose effect it never hears of; another engine
+ * takes over once the lease is over. */
+static void killed_anywhere_the_next_engine_does_the_rest(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 9; steps++) {
+        for (int after = 0; after < 2; after++) {
+            struct sink sink;
+            struct rollup_store store = sink_store(&sink);
+            struct rollup rollup;
+
+            sink_init(&sink);
+            engine_start(&rollup, &store, "dies", false);
+            for (int i = 0; i < steps; i++)
+                rollup_step(&rollup, 0);
+            if (after == 1) {
+                sink.fail_call = sink.calls + 1;
+                sink.fail_after = true;
+                rollup_step(&rollup, 0);
+                sink.fail_call = 0;
+            }
+            rollup_done(&rollup);
+
+            sink_change(&sink, 2, sink.state.now_ms);
+            sink.state.now_ms += LEASE_MS + HOUR_MS;
+            engine_start(&rollup, &store, "lives", false);
+            run_window(&rollup);
+            assert_rolled_up(&sink);
+            assert_int_equal(sink.state.rolled_until_ms, sink.state.now_ms);
+            rollup_done(&rollup);
+        }
+    }
+}
+
+static void a_successor_starts_where_the_dead_one_was(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    for (int64_t id = 1; id <= CONTENTS; id++)
+        sink.contents[id].changed_ms = NOON_MS - HOUR_MS * (CONTENTS + 1 - id);
+    engine_start(&rollup, &store, "dies", false);
+    for (int i = 0; i < 5; i++) /* look, and two pages */
+        rollup_step(&rollup, 0);
+    rollup_done(&rollup);
+    assert_int_equal(sink.state.rolled_until_ms, sink.contents[2 * BATCH_ROWS].changed_ms);
+
+    sink.state.now_ms += LEASE_MS;
+    engine_start(&rollup, &store, "lives", false);
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    assert_int_equal(rollup.counts.contents, CONTENTS - 2 * BATCH_ROWS + 1);
+    rollup_done(&rollup);
+}
+
+static void who_lost_the_lease_writes_no_more(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup frozen;
+    struct rollup other;
+    int64_t writes;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&frozen, &store, "frozen", false);
+    for (int i = 0; i < 4; i++) /* look, read, write, read */
+        rollup_step(&frozen, 0);
+    assert_int_equal(frozen.phase, ROLLUP_WRITE);
+    sink.state.now_ms += LEASE_MS;
+    engine_start(&other, &store, "other", false);
+    run_window(&other);
+    writes = sink.writes;
+
+    assert_int_equal(rollup_step(&frozen, 0), 0);
+    assert_int_equal(frozen.phase, ROLLUP_LOOK);
+    assert_int_equal(sink.writes, writes);
+    assert_true(rollup_step(&frozen, 0) > 0);
+    assert_int_equal(sink.writes, writes);
+    assert_rolled_up(&sink);
+    rollup_done(&frozen);
+    rollup_done(&other);
+}
+
+static void who_lost_the_lease_does_not_end_the_window(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    while (rollup.phase != ROLLUP_FINISH)
+        rollup_step(&rollup, 0);
+    sink.state.epoch++;
+    snprintf(sink.state.owner, sizeof(sink.state.owner), "other");
+    rollup_step(&rollup, 0);
+    assert_int_equal(rollup.phase, ROLLUP_LOOK);
+    assert_int_equal(sink.state.finished_ms, 0);
+    assert_int_equal(rollup.windows, 0);
+    rollup_done(&rollup);
+}
+
+static void one_works_while_the_other_waits(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup a;
+    struct rollup b;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&a, &store, "a", false);
+    engine_start(&b, &store, "b", false);
+    assert_int_equal(rollup_step(&a, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_true(rollup_step(&b, 0) > 0);
+        assert_string_equal(b.other, "a");
+        assert_int_equal(b.phase, ROLLUP_LOOK);
+    }
+    run_window(&a);
+    /* The hour is done, by whomever. */
+    assert_true(rollup_step(&b, 0) > 0);
+    assert_string_equal(b.other, "");
+    assert_int_equal(sink.state.epoch, 1);
+
+    sink.state.now_ms = NOON_MS + HOUR_MS;
+    sink_change(&sink, 1, NOON_MS + 1);
+    run_window(&b);
+    assert_true(rollup_step(&a, 0) > 0);
+    assert_int_equal(a.windows, 1);
+    assert_int_equal(b.windows, 1);
+    assert_rolled_up(&sink);
+    rollup_done(&a);
+    rollup_done(&b);
+}
+
+static void once_works_beside_a_waiting_daemon_and_ends(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup daemon;
+    struct rollup once;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&daemon, &store, "daemon", false);
+    run_window(&daemon);
+    sink_change(&sink, 9, NOON_MS);
+    engine_start(&once, &store, "once", true);
+    run_window(&once);
+    assert_int_equal(once.counts.changed, 1);
+    assert_rolled_up(&sink);
+    assert_int_equal(rollup_step(&once, 0), LOOP_END);
+    rollup_done(&daemon);
+    rollup_done(&once);
+}
+
+static void leaving_in_mid_window_gives_the_lease_back(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup a;
+    struct rollup b;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&a, &store, "a", false);
+    for (int i = 0; i < 3; i++)
+        rollup_step(&a, 0);
+    rollup_leave(&a);
+    assert_int_equal(rollup_step(&a, 0), LOOP_END);
+    engine_start(&b, &store, "b", false);
+    run_window(&b);
+    assert_rolled_up(&sink);
+    rollup_done(&a);
+    rollup_done(&b);
+}
+
+static void a_refused_remark_is_left_out_alone(void **state)
+{
+    (void)state;
+    for (int64_t id = 1; id <= CONTENTS; id++) {
+        struct sink sink;
+        struct rollup_store store = sink_store(&sink);
+        struct rollup rollup;
+
+        sink_init(&sink);
+        sink.refused_id = id;
+        engine_start(&rollup, &store, "a", false);
+        run_window(&rollup);
+        assert_int_equal(rollup.counts.refused, 1);
+        assert_int_equal(rollup.counts.changed, CONTENTS - 1);
+        assert_int_equal(sink.contents[id].remark_seq, 0);
+        sink.contents[id].has_remark = false;
+        assert_rolled_up(&sink);
+        rollup_done(&rollup);
+    }
+}
+
+static void what_people_must_mend_stops_the_process(void **state)
+{
+    (void)state;
+    for (int64_t call = 1; call <= 9; call++) {
+        struct sink sink;
+        struct rollup_store store = sink_store(&sink);
+        struct rollup rollup;
+        struct stop stop;
+
+        sink_init(&sink);
+        sink.fail_call = call;
+        sink.fail_rc = RC_FATAL;
+        assert_int_equal(stop_init(&stop, NULL), RC_OK);
+        engine_start(&rollup, &store, "a", false);
+        rollup.config.stop = &stop;
+        for (int i = 0; i < 20 && !stop_requested(&stop); i++)
+            rollup_step(&rollup, 0);
+        assert_true(atomic_load(&stop.failed));
+        assert_int_equal(rollup_step(&rollup, 0), LOOP_END);
+        rollup_done(&rollup);
+        stop_done(&stop);
+    }
+}
+
+static void a_due_window_without_progress_is_late(void **state)
+{
+    struct sink sink;
+    struct rollup_store store = sink_store(&sink);
+    struct rollup rollup;
+
+    (void)state;
+    sink_init(&sink);
+    engine_start(&rollup, &store, "a", false);
+    assert_int_equal(rollup.late_since_ms, ROLLUP_ON_TIME);
+    rollup_step(&rollup, 1000);
+    assert_int_equal(rollup.late_since_ms, 1000);
+    rollup_step(&rollup, 2000);
+    assert_int_equal(rollup.late_since_ms, 2000);
+    sink.fail_call = sink.calls + 1;
+    rollup_step(&rollup, 3000);
+    assert_int_equal(rollup.late_since_ms, 2000);
+    run_window(&rollup);
+    assert_int_equal(rollup.late_since_ms, ROLLUP_ON_TIME);
+    rollup_done(&rollup);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_window_covers_everything_from_the_beginning),
+        cmocka_unit_test(a_window_is_due_at_the_full_interval_of_the_databases_clock),
+        cmocka_unit_test(windows_do_not_drift_with_the_time_they_take),
+        cmocka_unit_test(a_missed_window_is_caught_up_at_once),
+        cmocka_unit_test(a_window_leaves_unchanged_contents_alone),
+        cmocka_unit_test(a_commit_that_comes_late_is_found_within_the_overlap),
+        cmocka_unit_test(a_change_during_the_window_waits_for_the_next),
+        cmocka_unit_test(a_clock_that_was_set_back_hides_no_change),
+        cmocka_unit_test(every_call_may_fail_once),
+        cmocka_unit_test(trouble_makes_it_wait),
+        cmocka_unit_test(killed_anywhere_the_next_engine_does_the_rest),
+        cmocka_unit_test(a_successor_starts_where_the_dead_one_was),
+        cmocka_unit_test(who_lost_the_lease_writes_no_more),
+        cmocka_unit_test(who_lost_the_lease_does_not_end_the_window),
+        cmocka_unit_test(one_works_while_the_other_waits),
+        cmocka_unit_test(once_works_beside_a_waiting_daemon_and_ends),
+        cmocka_unit_test(leaving_in_mid_window_gives_the_lease_back),
+        cmocka_unit_test(a_refused_remark_is_left_out_alone),
+        cmocka_unit_test(what_people_must_mend_stops_the_process),
+        cmocka_unit_test(a_due_window_without_progress_is_late),
+    };
+
+    log_init(LOG_ERROR); /* warnings are what most of these tests make */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
