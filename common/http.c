@@ -190,11 +190,12 @@ static enum MHD_Result body_put(struct http_request *request, const char *bytes,
                                                                     : server->config.body_bytes_max;
 
     if (!request->refused) {
-        bool grows = size - request->body.len < len;
+        /* A buf grows to twice its size. */
+        size_t growth = size - request->body.len < len ? (size > len ? size : len) : 0;
 
         if (len > server->config.body_bytes_max - request->body.len)
             request->refused = STATUS_TOO_LARGE;
-        else if (grows && server->bodies_bytes + len > bound)
+        else if (server->bodies_bytes + growth > bound)
             request->refused = STATUS_BUSY;
         else
             buf_put(&request->body, bytes, len);
@@ -413,11 +414,6 @@ const char *http_path(const struct http_request *request)
     return request->path;
 }
 
-const char *http_argument(struct http_request *request, const char *name)
-{
-    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
-}
-
 const char *http_header(struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -452,32 +448,57 @@ void http_each_argument(struct http_request *request,
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
 }
 
-void http_answer_header(struct http_request *request, const char *name, const char *value)
+struct one_argument {
+    const char *name;
+    const char *value;
+};
+
+static void on_one_argument(void *ctx, const char *name, const char *value)
 {
-    buf_put(&request->headers, name, strlen(name) + 1);
-    buf_put(&request->headers, value, strlen(value) + 1);
+    struct one_argument *one = ctx;
+
+    if (!one->value && strcmp(name, one->name) == 0)
+        one->value = value;
 }
 
-static bool headers_add(struct http_request *request, struct MHD_Response *response,
+/* The library's own look-up takes either case. */
+const char *http_argument(struct http_request *request, const char *name)
+{
+    struct one_argument one = {.name = name};
+
+    http_each_argument(request, on_one_argument, &one);
+    return one.value;
+}
+
+void http_answer_header(struct http_request *request, const char *name, const char *value)
+{
+    size_t len = request->headers.len;
+
+    buf_put(&request->headers, name, strlen(name) + 1);
+    buf_put(&request->headers, value, strlen(value) + 1);
+    /* Without memory for a header it is whole or not there. */
+    if (request->headers.failed)
+        buf_cut(&request->headers, len);
+}
+
+/* A header the library refuses (empty, or with a line end in it) is left out: the answer counts. */
+static void headers_add(struct http_request *request, struct MHD_Response *response,
                         const char *content_type)
 {
     const char *at = request->headers.data;
     const char *end = at ? at + request->headers.len : at;
-    bool good = !request->headers.failed;
 
     if (content_type)
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) ==
-                MHD_YES;
-    while (good && at < end) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    while (at < end) {
         const char *value = at + strlen(at) + 1;
 
-        good = MHD_add_response_header(response, at, value) == MHD_YES;
+        MHD_add_response_header(response, at, value);
         at = value + strlen(value) + 1;
     }
     /* A server that is about to go asks its clients to go as well. */
     if (atomic_load(&request->server->quiet))
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
-    return good;
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
 void http_answer(struct http_request *request, int status, const char *content_type,
@@ -490,10 +511,8 @@ void http_answer(struct http_request *request, int status, const char *content_t
         MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
     int was;
 
-    if (response && !headers_add(request, response, content_type)) {
-        MHD_destroy_response(response);
-        response = NULL;
-    }
+    if (response)
+        headers_add(request, response, content_type);
     request->response = response;
     request->status = status;
     was = atomic_exchange(&request->state, REQUEST_ANSWERED);

@@ -41,7 +41,8 @@ void http_close(struct http_server *server);
 int http_port(const struct http_server *server);
 
 /* Borrowed until the answer. The path is decoded and without the query; NULL where there is none.
- * http_argument(): a decoded query argument. http_header(): any case. */
+ * http_argument(): a decoded query argument, the first of that name, "" for one without a value.
+ * http_header(): any case. */
 const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request);
 const char *http_argument(struct http_request *request, const char *name);

@@ -7,6 +7,7 @@
 #include <librdkafka/rdkafka.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* From here on cooperative rebalancing is sound; see kafka_cooperative(). */
@@ -80,33 +81,39 @@ static bool is_secret(const char *name)
     return false;
 }
 
-static void offer_all(struct nearest *nearest, const char **pairs, size_t count)
+/* librdkafka prints its properties as a table, one line each, the name first. */
+static void offer_all(struct nearest *nearest, char *table)
 {
-    for (size_t i = 0; i + 1 < count; i += 2)
-        nearest_offer(nearest, pairs[i]);
+    char *rest = NULL;
+
+    for (char *line = strtok_r(table, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        size_t len = strcspn(line, " |");
+
+        if (line[len] == '\0')
+            continue;
+        line[len] = '\0';
+        if (strpbrk(line, "."))
+            nearest_offer(nearest, line);
+    }
 }
 
 static enum rc property_unknown(const char *name, struct err *err)
 {
     struct nearest nearest = {.typed = name};
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_topic_conf_t *topic_conf = rd_kafka_topic_conf_new();
-    size_t count = 0;
-    size_t topic_count = 0;
-    const char **pairs = rd_kafka_conf_dump(conf, &count);
-    const char **topic_pairs = rd_kafka_topic_conf_dump(topic_conf, &topic_count);
+    char *table = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&table, &size);
 
-    offer_all(&nearest, pairs, count);
-    offer_all(&nearest, topic_pairs, topic_count);
-    if (nearest.word)
-        err_set(err, "kafka.%s: librdkafka has no property of that name; did you mean %s?", name,
-                nearest.word);
-    else
-        err_set(err, "kafka.%s: librdkafka has no property of that name", name);
-    rd_kafka_conf_dump_free(pairs, count);
-    rd_kafka_conf_dump_free(topic_pairs, topic_count);
-    rd_kafka_conf_destroy(conf);
-    rd_kafka_topic_conf_destroy(topic_conf);
+    if (stream) {
+        rd_kafka_conf_properties_show(stream);
+        fclose(stream);
+    }
+    if (table)
+        offer_all(&nearest, table);
+    err_set(err, "kafka.%s: librdkafka has no property of that name%s%s%s", name,
+            nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "",
+            nearest.word ? "?" : "");
+    free(table);
     return RC_FATAL;
 }
 
@@ -122,9 +129,12 @@ static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char 
         return property_unknown(name, err);
     case RD_KAFKA_CONF_INVALID:
     default:
-        return err_fail(err, RC_FATAL, 0, "kafka.%s: %s", name,
-                        is_secret(name) ? "librdkafka does not take this value" : text);
+        break;
     }
+    text[strcspn(text, "\n")] = '\0';
+    if (is_secret(name))
+        return err_fail(err, RC_FATAL, 0, "kafka.%s: librdkafka does not take this value", name);
+    return err_fail(err, RC_FATAL, 0, "kafka.%s = %s: %s", name, value, text);
 }
 
 /* The name without the role in front, or NULL when the property is for another role. */
@@ -218,6 +228,15 @@ enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
     return rc;
 }
 
+static void on_log_dropped(const rd_kafka_t *kafka, int level, const char *facility,
+                           const char *text)
+{
+    (void)kafka;
+    (void)level;
+    (void)facility;
+    (void)text;
+}
+
 /* Some mistakes (a certificate that is not there, a login method that was not built in) show only
  * when a handle is made. It gets no broker, so that it connects nowhere. */
 static enum rc handle_check(const struct settings *settings, enum kafka_role role, struct err *err)
@@ -230,6 +249,7 @@ static enum rc handle_check(const struct settings *settings, enum kafka_role rol
 
     if (rc != RC_OK)
         return rc;
+    rd_kafka_conf_set_log_cb(conf, on_log_dropped);
     rc = property_set(conf, "bootstrap.servers", "", err);
     /* It would only say that it has no broker. */
     if (rc == RC_OK)

@@ -53,8 +53,9 @@ enum rc kafka_fail(struct err *err, int code, const char *format, ...)
 
 /* Sees that a topic exists, making it with partitions (> 0) and replication (-1: broker's default)
  * where it does not. A topic that is there is left alone whatever its partitions. A broker without
- * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_FATAL: it
- * is missing and may not be made; err says by whom and how to. Blocks up to timeout_ms. */
+ * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_REJECT:
+ * no topic can have that name. RC_FATAL: it is missing and may not be made; err says by whom and
+ * how to. Blocks up to timeout_ms. */
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
                            int replication, int timeout_ms, struct err *err);
 
