@@ -15,10 +15,15 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* timeout(1) and the like send a signal to the process and again to its group: so soon after the
+ * first one the same signal is no second one. */
+#define ECHO_MS 500
+
 /* What the thread knows of the stop. */
 struct watch {
-    int64_t deadline_ms; /* of the stop; 0: none was requested */
-    bool signalled;      /* by the first signal */
+    int64_t deadline_ms;  /* of the stop; 0: none was requested */
+    uint32_t signal;      /* the first one; 0: none came */
+    int64_t signalled_ms; /* and when */
 };
 
 static const char *signal_name(uint32_t number)
@@ -37,11 +42,14 @@ static void hear(struct signals *signals, struct watch *watch)
                   "signal=SIGHUP hint=\"settings are read at start; restart to change them\"");
         return;
     }
-    if (watch->signalled) {
+    if (info.ssi_signo == watch->signal && os_now_ms() - watch->signalled_ms < ECHO_MS)
+        return;
+    if (watch->signal != 0) {
         log_event(LOG_ERROR, "stop_forced", "signal=%s", signal_name(info.ssi_signo));
         _exit(EXIT_FAILED);
     }
-    watch->signalled = true;
+    watch->signal = info.ssi_signo;
+    watch->signalled_ms = os_now_ms();
     log_event(LOG_INFO, "stopping", "signal=%s stop_timeout_ms=%" PRId64,
               signal_name(info.ssi_signo), signals->stop_timeout_ms);
     stop_request(signals->stop);

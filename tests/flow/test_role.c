@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -34,6 +35,7 @@ struct shared {
     atomic_bool migrate;
     atomic_bool sick;
     atomic_bool fail;
+    atomic_bool join_waits;
 };
 
 static struct shared *shared;
@@ -121,6 +123,8 @@ static void dummy_join(void *role)
     fprintf(stderr, "join %s\n", dummy->name);
     while (join_hangs)
         pause();
+    while (atomic_load(&shared->join_waits))
+        sched_yield();
     loop_join(&dummy->loop);
 }
 
@@ -271,6 +275,7 @@ static int reset(void **state)
     atomic_store(&shared->migrate, false);
     atomic_store(&shared->sick, false);
     atomic_store(&shared->fail, false);
+    atomic_store(&shared->join_waits, false);
     open_rc = RC_OK;
     start_rc = RC_OK;
     join_hangs = false;
@@ -318,6 +323,21 @@ static void a_second_signal_ends_at_once(void **state)
     kill(child.pid, SIGINT);
     child_says(&child, "event=stop_forced signal=SIGINT");
     assert_int_equal(child_end(&child), EXIT_FAILED);
+}
+
+static void an_echo_of_the_signal_is_no_second_one(void **state)
+{
+    struct child child;
+
+    (void)state;
+    atomic_store(&shared->join_waits, true);
+    child_works(&child, NULL);
+    kill(child.pid, SIGTERM);
+    child_says(&child, "join one");
+    kill(child.pid, SIGTERM);
+    atomic_store(&shared->join_waits, false);
+    child_says(&child, "event=stopped");
+    assert_int_equal(child_end(&child), EXIT_DONE);
 }
 
 static void a_stop_that_takes_too_long_is_cut(void **state)
@@ -431,7 +451,7 @@ static void readiness_ends_with_the_stop(void **state)
     assert_int_equal(ask(&child, "GET", "/healthz"), 200);
     assert_int_equal(ask(&child, "GET", "/readyz"), 503);
     assert_non_null(strstr(answer, "not ready\nstop: the process is stopping\n"));
-    kill(child.pid, SIGTERM);
+    kill(child.pid, SIGINT);
     assert_int_equal(child_end(&child), EXIT_FAILED);
 }
 
@@ -558,6 +578,7 @@ int main(void)
         cmocka_unit_test_setup(a_term_stops_cleanly_and_in_order, reset),
         cmocka_unit_test_setup(an_interrupt_stops_cleanly_and_a_hangup_does_nothing, reset),
         cmocka_unit_test_setup(a_second_signal_ends_at_once, reset),
+        cmocka_unit_test_setup(an_echo_of_the_signal_is_no_second_one, reset),
         cmocka_unit_test_setup(a_stop_that_takes_too_long_is_cut, reset),
         cmocka_unit_test_setup(a_role_that_fails_stops_the_process, reset),
         cmocka_unit_test_setup(a_failed_role_does_not_outlive_the_stop_timeout_either, reset),
