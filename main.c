@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/admin.h"
+#include "common/command.h"
+#include "common/config_command.h"
+#include "common/metrics_command.h"
+#include "common/nearest.h"
+#include "common/options.h"
+#include "common/role.h"
+#include "consumer/consume_command.h"
+#include "consumer/rollup_command.h"
+#include "consumer/status_command.h"
+#include "consumer/verify_command.h"
+#include "outbox/relay_command.h"
+#include "producer/serve_command.h"
+#include "producer/vote_command.h"
+#include "schema/migrate_command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static int run_command(int argc, char **argv)
+{
+    static const struct role *const roles[] = {&serve_role, &relay_role, &consume_role,
+                                               &rollup_role};
+
+    return role_main(
+        "run", "Runs serve, relay, consume and rollup in one process, for a small installation.",
+        roles, COUNT(roles), schema_gate, argc, argv);
+}
+
+static int one_role(const struct role *role, int argc, char **argv)
+{
+    return role_main(role->name, role->about, &role, 1, schema_gate, argc, argv);
+}
+
+static int serve_command(int argc, char **argv)
+{
+    return one_role(&serve_role, argc, argv);
+}
+
+static int relay_command(int argc, char **argv)
+{
+    return one_role(&relay_role, argc, argv);
+}
+
+static int consume_command(int argc, char **argv)
+{
+    return one_role(&consume_role, argc, argv);
+}
+
+static int rollup_gated_command(int argc, char **argv)
+{
+    return rollup_command(schema_gate, argc, argv);
+}
+
+static int all_metrics_command(int argc, char **argv)
+{
+    static const metrics_registrar registrars[] = {serve_metrics_register, relay_metrics_register,
+                                                   consume_metrics_register,
+                                                   rollup_metrics_register, admin_metrics_register};
+
+    return metrics_command(registrars, COUNT(registrars), argc, argv);
+}
+
+static int version_command(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return printf("tallybox %s\n", TALLYBOX_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* help has no function: it needs this table itself. */
+static const struct command commands[] = {
+    {"run", "serve, relay, consume and rollup in one process", run_command},
+    {"serve", "the HTTP API for votes", serve_command},
+    {"relay", "publishes the outbox to Kafka", relay_command},
+    {"consume", "applies the events of Kafka to the vote log", consume_command},
+    {"rollup", "brings remark.votes up to date", rollup_gated_command},
+    {"vote", "votes from the command line or a CSV file", vote_command},
+    {"migrate", "makes and checks the tables", migrate_command},
+    {"verify", "proves on the data that no vote was lost or doubled", verify_command},
+    {"status", "shows how far every stage is", status_command},
+    {"config", "shows every setting and where it came from", config_command},
+    {"metrics", "lists every metric", all_metrics_command},
+    {"help", "shows this page, or the one of a command", NULL},
+    {"version", "shows the version", version_command},
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COUNT(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    struct nearest nearest = {.typed = name};
+
+    for (size_t i = 0; i < COUNT(commands); i++)
+        nearest_offer(&nearest, commands[i].name);
+    fprintf(stderr, "tallybox: unknown command \"%s\"", name);
+    if (nearest.word)
+        fprintf(stderr, "; did you mean \"%s\"?", nearest.word);
+    fprintf(stderr, "\nTry `tallybox --help`.\n");
+    return EXIT_USAGE;
+}
+
+static void print_page(FILE *out)
+{
+    fprintf(out, "Usage: tallybox COMMAND [OPTION]...\n\n"
+                 "Moves votes from a MySQL transaction through Kafka into an insert-only log with\n"
+                 "running totals, and loses none and counts none twice on the way.\n\n"
+                 "Commands:\n");
+    for (size_t i = 0; i < COUNT(commands); i++)
+        fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\n`tallybox COMMAND --help` tells more about one.\n");
+}
+
+/* topic: a command's name, or NULL for all of them. */
+static int help(char *topic)
+{
+    const struct command *command = topic ? find_command(topic) : NULL;
+    char option[] = "--help";
+
+    if (topic && !command)
+        return unknown_command(topic);
+    if (command && command->run)
+        return command->run(2, (char *[]){topic, option, NULL});
+    print_page(stdout);
+    return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+
+    if (argc < 2) {
+        print_page(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return help(NULL);
+    if (strcmp(argv[1], "--version") == 0)
+        return version_command(1, argv + 1);
+    command = find_command(argv[1]);
+    if (!command)
+        return unknown_command(argv[1]);
+    if (!command->run)
+        return help(argc > 2 ? argv[2] : NULL);
+    return command->run(argc - 1, argv + 1);
+}
