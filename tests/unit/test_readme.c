@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The README's generated tables stay equal to what the program says of itself.
  * `./dev format` writes them anew. */
+#include "common/admin.h"
 #include "common/buf.h"
 #include "common/config.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
+#include "consumer/rollup_command.h"
 #include "outbox/relay_command.h"
 #include "producer/serve_command.h"
 
@@ -62,9 +64,12 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     struct buf table = {0};
 
     (void)state;
+    /* In the order of main.c. */
     serve_metrics_register();
     relay_metrics_register();
     consume_metrics_register();
+    rollup_metrics_register();
+    admin_metrics_register();
     metrics_render_table(&table);
     assert_block_is("<!-- metrics:", "<!-- /metrics", &table);
 }
