@@ -63,9 +63,10 @@ static enum rc create_failed(const struct topic_wish *wish, rd_kafka_resp_err_t 
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
         replication_option(wish, replication);
         return err_fail(err, RC_FATAL, code,
-                        "kafka: topic %s does not exist and this account may not make it; somebody "
-                        "who may: kafka-topics.sh --bootstrap-server HOST:PORT --create --topic %s "
-                        "--partitions %d%s",
+                        "kafka: topic %s is missing (or hidden from this account), and this "
+                        "account may not make it; ask for: kafka-topics.sh --bootstrap-server "
+                        "HOST:PORT --create --topic %s --partitions %d%s "
+                        "(relay.topic_partitions, relay.topic_replication)",
                         wish->topic, wish->topic, wish->partitions, replication);
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
         return err_fail(err, RC_REJECT, code, "kafka: \"%s\" cannot be a topic: %s", wish->topic,
