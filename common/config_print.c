@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MASK "***"
+#define PLACE_COLUMN 43
 
 /* librdkafka has no list of its secrets. Masking a harmless ssl.keystore.location is the price of
  * never showing an ssl.key.password. */
@@ -84,17 +85,29 @@ struct ini_print {
     const char *section;
 };
 
+/* Certificates in the environment have line ends; what is printed keeps to its line. */
+static void put_flat(struct buf *out, const char *text)
+{
+    for (; *text; text++)
+        buf_char(out, (unsigned char)*text < 0x20 ? ' ' : *text);
+}
+
 static void print_ini(void *ctx, const char *section, const char *key, const char *value,
                       const char *place, bool is_number)
 {
     struct ini_print *print = ctx;
+    size_t from;
 
     (void)is_number;
     if (!print->section || strcmp(print->section, section) != 0)
         buf_print(print->out, "%s[%s]\n", print->section ? "\n" : "", section);
     print->section = section;
-    buf_print(print->out, "%s = %-*s ; %s\n", key, strlen(key) < 40 ? 40 - (int)strlen(key) : 0,
-              value, place);
+    from = print->out->len;
+    buf_print(print->out, "%s = ", key);
+    put_flat(print->out, value);
+    while (print->out->len < from + PLACE_COLUMN && !print->out->failed)
+        buf_char(print->out, ' ');
+    buf_print(print->out, " ; %s\n", place);
 }
 
 void config_print(const struct config *config, struct buf *out)

@@ -381,6 +381,21 @@ static void secrets_are_masked(void **state)
     config_free(config);
 }
 
+static void what_is_printed_keeps_to_its_line(void **state)
+{
+    struct config *config =
+        loaded(NULL, VARIABLES("TALLYBOX_KAFKA_SSL_CA_PEM=a\nb", "TALLYBOX_KAFKA_CLIENT_ID=x"));
+    struct buf out = {0};
+
+    (void)state;
+    config_print(config, &out);
+    assert_non_null(strstr(buf_text(&out), "\nssl.ca.pem = a b"));
+    assert_non_null(
+        strstr(buf_text(&out), "\nclient.id = x                               ; environment "));
+    buf_done(&out);
+    config_free(config);
+}
+
 static void a_secret_is_never_in_an_error(void **state)
 {
     char text[400] = "mysql.password=";
@@ -455,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_sink_number_between_unset_and_valid_is_refused),
         cmocka_unit_test(a_set_is_section_key_and_value),
         cmocka_unit_test(secrets_are_masked),
+        cmocka_unit_test(what_is_printed_keeps_to_its_line),
         cmocka_unit_test(a_secret_is_never_in_an_error),
         cmocka_unit_test(every_value_shows_where_it_came_from),
         cmocka_unit_test(the_table_has_a_row_for_every_setting),
