@@ -115,8 +115,10 @@ static struct settings *settings_of(size_t count, const char *const pairs[][2])
 
     memset(&settings, 0, sizeof(settings));
     for (size_t i = 0; i < count; i++) {
-        strcpy(settings.kafka.properties[i].name, pairs[i][0]);
-        strcpy(settings.kafka.properties[i].value, pairs[i][1]);
+        struct kafka_property *property = &settings.kafka.properties[i];
+
+        snprintf(property->name, sizeof(property->name), "%s", pairs[i][0]);
+        snprintf(property->value, sizeof(property->value), "%s", pairs[i][1]);
     }
     settings.kafka.count = count;
     return &settings;

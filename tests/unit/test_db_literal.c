@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -17,7 +18,7 @@ static int setup(void **state)
     struct err err;
     struct db *db;
 
-    strcpy(settings.host, "nowhere.invalid");
+    snprintf(settings.host, sizeof(settings.host), "nowhere.invalid");
     settings.port = 3306;
     assert_int_equal(db_open(&db, &settings, &err), RC_OK);
     *state = db;
