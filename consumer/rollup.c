@@ -222,10 +222,11 @@ static enum rc finish(struct rollup *rollup, int64_t now_ms)
     rollup->late_since_ms = ROLLUP_ON_TIME;
     rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_LOOK;
     metric_observe_us(&rollup_seconds, counts->ms * 1000);
-    log_event(LOG_INFO, "rolled_up",
-              "contents=%" PRIu64 " changed=%" PRIu64 " missing=%" PRIu64 " refused=%" PRIu64
-              " ms=%" PRId64,
-              counts->contents, counts->changed, counts->missing, counts->refused, counts->ms);
+    if (!rollup->config.once)
+        log_event(LOG_INFO, "rolled_up",
+                  "contents=%" PRIu64 " changed=%" PRIu64 " missing=%" PRIu64 " refused=%" PRIu64
+                  " ms=%" PRId64,
+                  counts->contents, counts->changed, counts->missing, counts->refused, counts->ms);
     return RC_OK;
 }
 
