@@ -112,7 +112,7 @@ CREATE TABLE remark (
     gmt_create  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (id),
     KEY ix_remark_item (item_id, votes)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what people vote on';
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_unicode_ci COMMENT = 'what people vote on';
 
 CREATE TABLE rollup_state (
     name         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
