@@ -108,7 +108,9 @@ class Run:
         self.owner = os.getpid()
         atexit.register(self.close)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+            if signal.getsignal(number) is signal.SIG_DFL:
+                # The one exception that no test takes for its own failure.
+                signal.signal(number, signal.default_int_handler)
 
     def server(self, kind):
         """The one server of a kind, started on first use."""
@@ -302,6 +304,28 @@ class Role:
         except (OSError, http.client.HTTPException) as reason:
             return str(reason)
 
+    def call(self, method, path, body=None, headers=None, seconds=30):
+        """One request to the API; a body that is not bytes is sent as JSON."""
+        headers = dict(headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers.setdefault("Content-Type", "application/json")
+        return http_call(self.api_port, method, path, body, headers, seconds)
+
+    def vote(self, *votes, status=200):
+        """Posts (voter, content, voting)s: one as an object, several as an array."""
+        items = [{"voterId": v, "contentId": c, "voting": g} for v, c, g in votes]
+        answer = self.call("POST", "/v1/votes", items[0] if len(items) == 1 else items)
+        if answer.status != status:
+            raise AssertionError(f"POST /v1/votes: {answer.status} {answer.body.decode()[:500]}")
+        return json.loads(answer.body)
+
+    def get(self, path):
+        answer = self.call("GET", path)
+        if answer.status != 200:
+            raise AssertionError(f"GET {path}: {answer.status} {answer.body.decode()[:500]}")
+        return json.loads(answer.body)
+
     def metrics(self):
         return parse_metrics(self.admin("/metrics").body.decode())
 
@@ -404,8 +428,13 @@ class Stack:
         words = [BINARY, arguments[0], "--config", str(self.ini), *map(str, arguments[1:])]
         for key, value in (sets or {}).items():
             words += ["--set", f"{key}={value}"]
-        done = subprocess.run(words, input=stdin, capture_output=True, timeout=seconds,
-                              check=False, env=clean_environment(**(env or {})))
+        try:
+            done = subprocess.run(words, input=stdin, capture_output=True, timeout=seconds,
+                                  check=False, env=clean_environment(**(env or {})))
+        except subprocess.TimeoutExpired as late:
+            text = ((late.stdout or b"") + (late.stderr or b""))[-3000:].decode(errors="replace")
+            raise AssertionError(f"tallybox {' '.join(map(str, arguments))} still ran after "
+                                 f"{seconds} s\n{text}") from None
         done.stdout = done.stdout.decode(errors="replace")
         done.stderr = done.stderr.decode(errors="replace")
         if expect is not None and done.returncode != expect:
@@ -502,7 +531,7 @@ class Case(unittest.TestCase):
     """A test class on an installation of its own."""
 
     settings = {}  # of the ini file, section.key: value
-    roles = ()     # that run for all tests of the class
+    roles = ()     # that run for all tests of the class, each as an attribute of its name
     stack = None
 
     @classmethod
@@ -510,7 +539,8 @@ class Case(unittest.TestCase):
         cls.stack = Stack(cls.__name__, cls.settings)
         cls.addClassCleanup(cls.stack.close)
         for name in cls.roles:
-            setattr(cls, name, cls.stack.role(name))
+            # unittest has a run() of its own.
+            setattr(cls, "one" if name == "run" else name, cls.stack.role(name))
 
     def start(self, name, **options):
         """A role for this test only."""
