@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/api.h"
+
+#include "producer/api_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STATUS_NO_CONTENT 204
+
+enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT };
+
+/* "/v1/contents/{id}/votes": id is what stands between, whatever it is. */
+static enum route route_of(const char *path, char *id, size_t size)
+{
+    static const char before[] = "/v1/contents/";
+    static const char behind[] = "/votes";
+    const char *start = path + sizeof(before) - 1;
+    size_t len;
+
+    if (strcmp(path, "/v1/votes") == 0)
+        return ROUTE_VOTES;
+    if (strncmp(path, before, sizeof(before) - 1) != 0)
+        return ROUTE_NONE;
+    len = strcspn(start, "/");
+    if (len == 0 || strcmp(start + len, behind) != 0)
+        return ROUTE_NONE;
+    if (len >= size)
+        len = 0; /* longer than any number: refused as one that is out of range */
+    memcpy(id, start, len);
+    id[len] = '\0';
+    return ROUTE_CONTENT;
+}
+
+static void answer_options(struct http_request *request, const char *allow)
+{
+    struct buf none = {0};
+
+    http_answer_header(request, "Allow", allow);
+    api_answer(request, STATUS_NO_CONTENT, &none);
+}
+
+static void answer_other_method(struct http_request *request, const char *allow)
+{
+    struct fault fault;
+
+    http_answer_header(request, "Allow", allow);
+    fault_set(&fault, FAULT_METHOD, "this path takes %s", allow);
+    api_answer_fault(request, &fault, 0);
+}
+
+static void on_request(void *ctx, struct http_request *request)
+{
+    struct api *api = ctx;
+    const char *method = http_method(request);
+    bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    char id[32];
+    enum route route = route_of(http_path(request), id, sizeof(id));
+    const char *allow = route == ROUTE_VOTES ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD, OPTIONS";
+    struct fault fault;
+
+    if (route == ROUTE_NONE) {
+        fault_set(&fault, FAULT_NOT_FOUND,
+                  "there is /v1/votes and /v1/contents/{id}/votes, nothing else");
+        api_answer_fault(request, &fault, 0);
+    } else if (strcmp(method, "OPTIONS") == 0) {
+        answer_options(request, allow);
+    } else if (route == ROUTE_CONTENT && reads) {
+        api_get_content(api, request, id);
+    } else if (route == ROUTE_VOTES && reads) {
+        api_get_votes(api, request);
+    } else if (route == ROUTE_VOTES && strcmp(method, "POST") == 0) {
+        api_post_votes(api, request);
+    } else {
+        answer_other_method(request, allow);
+    }
+}
+
+static void on_refuse(void *ctx, struct http_request *request, int status)
+{
+    struct api *api = ctx;
+    struct fault fault;
+
+    if (status == fault_status(FAULT_TOO_LARGE))
+        fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %lld bytes",
+                  (long long)api->config.settings->api.body_bytes_max);
+    else if (status == fault_status(FAULT_AWAY))
+        fault_set(&fault, FAULT_AWAY,
+                  "too many bodies are being received; nothing was done: send "
+                  "this request again later");
+    else
+        fault_set(&fault, FAULT_BAD_REQUEST, "the request cannot be read as HTTP");
+    api_answer_fault(request, &fault, 0);
+}
+
+enum rc api_open(struct api **out, const struct api_config *config, struct err *err)
+{
+    struct api *api = calloc(1, sizeof(*api));
+    struct http_config http = {
+        .listen = config->settings->api.listen,
+        .body_bytes_max = (size_t)config->settings->api.body_bytes_max,
+        .header_bytes_max = (size_t)config->settings->api.header_bytes_max,
+        .connections_max = (unsigned)config->settings->api.connections_max,
+        .idle_timeout_ms = (unsigned)config->settings->api.request_timeout_ms,
+    };
+    enum rc rc;
+
+    *out = NULL;
+    if (!api)
+        return err_fail(err, RC_FATAL, 0, "no memory for the API");
+    api->config = *config;
+    rc = http_open(&api->server, &http, on_request, on_refuse, api, err);
+    if (rc != RC_OK)
+        free(api);
+    else
+        *out = api;
+    return rc;
+}
+
+void api_quiesce(struct api *api)
+{
+    http_quiesce(api->server);
+}
+
+void api_close(struct api *api)
+{
+    if (!api)
+        return;
+    http_close(api->server);
+    free(api);
+}
+
+int api_port(const struct api *api)
+{
+    return http_port(api->server);
+}

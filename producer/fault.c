@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/fault.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    int status;
+} codes[] = {
+    [FAULT_NOT_JSON] = {"not_json", 400},
+    [FAULT_WRONG_TYPE] = {"wrong_type", 400},
+    [FAULT_MISSING] = {"missing", 400},
+    [FAULT_UNKNOWN] = {"unknown_field", 400},
+    [FAULT_OUT_OF_RANGE] = {"out_of_range", 400},
+    [FAULT_DUPLICATE] = {"duplicate", 400},
+    [FAULT_REFUSED] = {"refused", 422},
+    [FAULT_NOT_FOUND] = {"not_found", 404},
+    [FAULT_METHOD] = {"method_not_allowed", 405},
+    [FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415},
+    [FAULT_TOO_LARGE] = {"too_large", 413},
+    [FAULT_BAD_REQUEST] = {"bad_request", 400},
+    [FAULT_FULL] = {"too_many_requests", 429},
+    [FAULT_AWAY] = {"unavailable", 503},
+    [FAULT_TIMEOUT] = {"timeout", 503},
+};
+
+const char *fault_name(enum fault_code code)
+{
+    return codes[code].name;
+}
+
+int fault_status(enum fault_code code)
+{
+    return codes[code].status;
+}
+
+void fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
+{
+    va_list args;
+
+    fault->code = code;
+    fault->has_at = false;
+    va_start(args, format);
+    vsnprintf(fault->message, sizeof(fault->message), format, args);
+    va_end(args);
+}
+
+void fault_at(struct fault *fault, const char *at)
+{
+    fault->has_at = true;
+    snprintf(fault->at, sizeof(fault->at), "%s", at);
+}
+
+/* The length of the UTF-8 sequence at text, 0 when there is none. */
+static size_t utf8_len(const unsigned char *text)
+{
+    size_t len = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+
+    if (len == 1)
+        return 1;
+    if (text[0] < 0xc2 || text[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+void fault_put_text(struct buf *out, const char *text)
+{
+    buf_char(out, '"');
+    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+        size_t len = utf8_len(at);
+
+        if (len == 0)
+            buf_char(out, '?');
+        else if (*at == '"' || *at == '\\')
+            buf_print(out, "\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7f)
+            buf_print(out, "\\u%04x", (unsigned)*at);
+        else
+            buf_put(out, at, len);
+        at += len > 0 ? len : 1;
+    }
+    buf_char(out, '"');
+}
+
+void fault_put(struct buf *out, const struct fault *fault)
+{
+    buf_text_put(out, "{\"error\":{\"code\":\"");
+    buf_text_put(out, fault_name(fault->code));
+    buf_text_put(out, "\",\"message\":");
+    fault_put_text(out, fault->message);
+    if (fault->has_at) {
+        buf_text_put(out, ",\"at\":");
+        fault_put_text(out, fault->at);
+    }
+    buf_text_put(out, "}}");
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/serve_command.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/os.h"
+#include "producer/api.h"
+#include "producer/commit.h"
+#include "producer/lookup.h"
+#include "producer/lookup_mysql.h"
+#include "producer/serve_metrics.h"
+#include "producer/vote_mysql.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BREAKER_BASE_MS 100
+#define BREAKER_CAP_MS 2000
+#define DRAIN_LOOK_MS 5
+
+/* One shard of both queues: a connection that commits and one that reads. */
+struct lane {
+    struct vote_mysql *vote_store;
+    struct committer *committer;
+    struct loop commit_loop;
+    struct lookup_mysql *lookup_store;
+    struct looker *looker;
+    struct loop lookup_loop;
+};
+
+struct serve {
+    struct role_env env;
+    struct stop stop; /* of our threads: after the process' own, once the queues are empty */
+    struct queue *votes;
+    struct queue *reads;
+    struct lane *lanes;
+    size_t lane_count;
+    struct loop expire_loop;
+    struct api *api;
+};
+
+static void wake_committer(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    loop_wake(&serve->lanes[shard].commit_loop);
+}
+
+static void wake_looker(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    loop_wake(&serve->lanes[shard].lookup_loop);
+}
+
+static int64_t expire_step(void *ctx, int64_t now_ms)
+{
+    struct serve *serve = ctx;
+    int64_t votes_ms = queue_expire(serve->votes, now_ms);
+    int64_t reads_ms = queue_expire(serve->reads, now_ms);
+
+    return votes_ms < reads_ms ? votes_ms : reads_ms;
+}
+
+static enum rc queues_open(struct serve *serve, struct err *err)
+{
+    struct queue_config config = {
+        .shards = serve->lane_count,
+        .weight_max = (size_t)serve->env.settings->api.queue_votes_max,
+        .timeout_ms = serve->env.settings->api.request_timeout_ms,
+        .breaker_base_ms = BREAKER_BASE_MS,
+        .breaker_cap_ms = BREAKER_CAP_MS,
+        .wake = wake_committer,
+        .wake_ctx = serve,
+        .waiting = &serve_queue_votes,
+    };
+    enum rc rc = queue_open(&serve->votes, &config, err);
+
+    config.wake = wake_looker;
+    config.waiting = &serve_queue_reads;
+    return rc == RC_OK ? queue_open(&serve->reads, &config, err) : rc;
+}
+
+static enum rc committer_make(struct serve *serve, size_t shard, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    struct lane *lane = &serve->lanes[shard];
+    struct commit_config config = {
+        .queue = serve->votes,
+        .shard = shard,
+        .batch_votes_max = (size_t)settings->api.batch_votes_max,
+        .lane_count = (size_t)settings->api.lane_count,
+        .dice = os_random,
+        .dice_u64 = os_random_u64,
+        .clock_us = os_now_us,
+        .stop = serve->env.stop,
+    };
+    enum rc rc =
+        vote_mysql_open(&lane->vote_store, &settings->mysql, settings->api.request_timeout_ms, err);
+
+    if (rc != RC_OK)
+        return rc;
+    config.store = vote_mysql_seam(lane->vote_store);
+    rc = committer_open(&lane->committer, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&lane->commit_loop, "commit", committer_step, lane->committer, &serve->stop,
+                     err);
+}
+
+static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
+{
+    struct lane *lane = &serve->lanes[shard];
+    struct lookup_config config = {
+        .queue = serve->reads,
+        .shard = shard,
+        .dice = os_random_u64,
+        .stop = serve->env.stop,
+    };
+    enum rc rc = lookup_mysql_open(&lane->lookup_store, &serve->env.settings->mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    config.store = lookup_mysql_seam(lane->lookup_store);
+    rc = looker_open(&lane->looker, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&lane->lookup_loop, "lookup", looker_step, lane->looker, &serve->stop, err);
+}
+
+static void serve_close(void *role)
+{
+    struct serve *serve = role;
+
+    for (size_t i = 0; serve->lanes && i < serve->lane_count; i++) {
+        struct lane *lane = &serve->lanes[i];
+
+        loop_done(&lane->lookup_loop);
+        looker_close(lane->looker);
+        lookup_mysql_close(lane->lookup_store);
+        loop_done(&lane->commit_loop);
+        committer_close(lane->committer);
+        vote_mysql_close(lane->vote_store);
+    }
+    loop_done(&serve->expire_loop);
+    queue_free(serve->reads);
+    queue_free(serve->votes);
+    free(serve->lanes);
+    stop_done(&serve->stop);
+    free(serve);
+}
+
+static enum rc serve_open_parts(struct serve *serve, struct err *err)
+{
+    enum rc rc = stop_init(&serve->stop, err);
+
+    serve->lanes = calloc(serve->lane_count, sizeof(*serve->lanes));
+    if (rc == RC_OK && !serve->lanes)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for %zu committers", serve->lane_count);
+    if (rc == RC_OK)
+        rc = queues_open(serve, err);
+    if (rc == RC_OK)
+        rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
+    for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
+        rc = committer_make(serve, i, err);
+        if (rc == RC_OK)
+            rc = looker_make(serve, i, err);
+    }
+    return rc;
+}
+
+static enum rc serve_open(void **role, const struct role_env *env, struct err *err)
+{
+    struct serve *serve = calloc(1, sizeof(*serve));
+    enum rc rc;
+
+    if (!serve)
+        return err_fail(err, RC_FATAL, 0, "no memory for the API");
+    serve_metrics_register();
+    serve->env = *env;
+    serve->lane_count = (size_t)env->settings->api.committers;
+    rc = serve_open_parts(serve, err);
+    if (rc != RC_OK)
+        serve_close(serve);
+    else
+        *role = serve;
+    return rc;
+}
+
+/* Answers whatever is still in a hand: nobody may be left without an answer when the server goes. */
+static void threads_join(struct serve *serve)
+{
+    stop_request(&serve->stop);
+    for (size_t i = 0; i < serve->lane_count; i++) {
+        struct lane *lane = &serve->lanes[i];
+
+        loop_join(&lane->commit_loop);
+        loop_join(&lane->lookup_loop);
+        committer_close(lane->committer);
+        lane->committer = NULL;
+        looker_close(lane->looker);
+        lane->looker = NULL;
+    }
+    loop_join(&serve->expire_loop);
+}
+
+static enum rc serve_start(void *role, struct err *err)
+{
+    struct serve *serve = role;
+    struct api_config config = {
+        .settings = serve->env.settings,
+        .votes = serve->votes,
+        .reads = serve->reads,
+        .shards = serve->lane_count,
+    };
+    enum rc rc = loop_start(&serve->expire_loop, err);
+
+    for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
+        rc = loop_start(&serve->lanes[i].commit_loop, err);
+        if (rc == RC_OK)
+            rc = loop_start(&serve->lanes[i].lookup_loop, err);
+    }
+    if (rc == RC_OK)
+        rc = api_open(&serve->api, &config, err);
+    if (rc != RC_OK)
+        threads_join(serve);
+    else
+        log_event(LOG_INFO, "api_listening", "listen=%s port=%d committers=%zu",
+                  serve->env.settings->api.listen, api_port(serve->api), serve->lane_count);
+    return rc;
+}
+
+static void queue_health(struct health *health, struct queue *queue, const char *database,
+                         const char *name)
+{
+    if (queue_is_away(queue))
+        health_bad(health, database,
+                   "cannot be reached or does not take the work; the log says "
+                   "why");
+    else
+        health_good(health, database);
+    if (queue_is_full(queue))
+        health_bad(health, name, "full, %zu wait", queue_waiting(queue));
+    else
+        health_good(health, name);
+}
+
+static void serve_health(void *role, struct health *health)
+{
+    struct serve *serve = role;
+
+    queue_health(health, serve->votes, "database for votes", "vote queue");
+    queue_health(health, serve->reads, "database for totals", "read queue");
+}
+
+static void queues_drain(struct serve *serve, int64_t until_ms)
+{
+    while (os_now_ms() < until_ms && !(queue_idle(serve->votes) && queue_idle(serve->reads)))
+        stop_wait(&serve->stop, DRAIN_LOOK_MS);
+}
+
+/* What waits is still done, in half of the time that a clean stop may take. What hangs in the
+ * database then is ended there; its askers hear that nobody knows. */
+static void serve_join(void *role)
+{
+    struct serve *serve = role;
+    int64_t half_ms = serve->env.settings->admin.stop_timeout_ms / 2;
+
+    api_quiesce(serve->api);
+    queues_drain(serve, os_now_ms() + half_ms);
+    queue_close(serve->votes);
+    queue_close(serve->reads);
+    queue_drop(serve->votes);
+    queue_drop(serve->reads);
+    for (size_t i = 0; i < serve->lane_count; i++) {
+        if (!queue_idle(serve->votes))
+            vote_mysql_interrupt(serve->lanes[i].vote_store);
+        if (!queue_idle(serve->reads))
+            lookup_mysql_interrupt(serve->lanes[i].lookup_store);
+    }
+    threads_join(serve);
+    api_close(serve->api);
+    serve->api = NULL;
+}
+
+const struct role serve_role = {
+    .name = "serve",
+    .about = "Serves the HTTP API for votes. Each vote is answered after the COMMIT of its "
+             "transaction; votes that wait at the same time share one.",
+    .open = serve_open,
+    .start = serve_start,
+    .health = serve_health,
+    .join = serve_join,
+    .close = serve_close,
+};
