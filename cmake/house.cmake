@@ -22,6 +22,7 @@ target_compile_options(
             -Wswitch-enum
             $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
             -fno-common
+            -UNDEBUG # asserts stay on in release
             -fstack-protector-strong)
 target_link_libraries(house INTERFACE Threads::Threads)
 if(TALLYBOX_WERROR)
