@@ -9,7 +9,13 @@
  * or read-only: whatever the transaction did is undone or (in db_commit()) unknown.
  * RC_REJECT: this statement's data was refused (duplicate key, value out of range, too big).
  * RC_FATAL: a wrong password, a missing table or right, a syntax error: people must act.
- * err->code is the server's number. After RC_RETRY/RC_FATAL no transaction is open. */
+ * err->code is the server's number. After RC_RETRY/RC_FATAL no transaction is open, whether the
+ * server said so or an on_row. A lock that NOWAIT did not get is RC_RETRY with DB_NOWAIT (MySQL) or
+ * DB_LOCK_TIMEOUT (MariaDB), and keeps the connection.
+ *
+ * The server gives up a session that was silent for twice the query time-out (30 s at least), so
+ * that a frozen client does not keep its locks; outside a transaction such a loss goes unnoticed,
+ * but for db_session(). */
 #ifndef COMMON_DB_H
 #define COMMON_DB_H
 
@@ -39,7 +45,8 @@ enum rc db_open(struct db **db, const struct mysql_settings *settings, struct er
 void db_close(struct db *db);
 
 /* Wraps a connected handle (a MYSQL *) of the caller, who keeps it, its transaction and its session
- * settings: for outbox_append() inside an application. Never reconnects. db_close() frees the wrap. */
+ * settings, whatever they are: for outbox_append() inside an application. Never reconnects, begins
+ * or ends a transaction, also not after a failure. db_close() frees the wrap. */
 enum rc db_borrow(struct db **db, void *mysql, struct err *err);
 
 /* Connects if need be. Other calls do it themselves outside a transaction; inside one a lost
@@ -48,11 +55,12 @@ enum rc db_connect(struct db *db, struct err *err);
 
 /* Changes with every new connection, > 0: temporary state of the session is gone when it did. */
 uint64_t db_session(const struct db *db);
+/* Means nothing before the first connection. */
 enum db_kind db_server_kind(const struct db *db);
 /* The server's @@max_allowed_packet in bytes; 0 before the first connection. */
 uint64_t db_packet_bytes_max(const struct db *db);
 
-/* A statement without rows. *affected (may be NULL): rows changed, as the server counts them
+/* A statement without rows (those it gives are dropped). *affected (may be NULL): rows changed, as the server counts them
  * (an upsert counts 2 for a changed row). */
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err);
 /* The same for a C string. */
