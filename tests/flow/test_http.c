@@ -247,8 +247,8 @@ static void a_busy_port_is_named(void **state)
 
 static void an_address_that_is_not_ours_is_named(void **state)
 {
-    static const char *const addresses[] = {"192.0.2.1:0", "no.such.host.invalid:80", "127.0.0.1",
-                                            ":8080",       "127.0.0.1:http",          "[::1:80"};
+    static const char *const addresses[] = {"192.0.2.1:0", "127.0.0.1", ":8080", "127.0.0.1:http",
+                                            "[::1:80"};
     struct http_config config = {
         .body_bytes_max = 1, .header_bytes_max = 1024, .connections_max = 1, .idle_timeout_ms = 1};
 
