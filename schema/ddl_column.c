@@ -32,8 +32,9 @@ enum rc ddl_fail(const struct ddl_reader *reader, const char *what)
 
     while (len < rest && len < EXCERPT && at[len] != '\n')
         len++;
-    return err_fail(reader->err, RC_FATAL, 0, "expected %s at: %.*s", what, (int)len,
-                    len > 0 ? at : "its end");
+    if (len == 0)
+        return err_fail(reader->err, RC_FATAL, 0, "expected %s at the end", what);
+    return err_fail(reader->err, RC_FATAL, 0, "expected %s at: %.*s", what, (int)len, at);
 }
 
 enum rc ddl_want(struct ddl_reader *reader, const char *word)

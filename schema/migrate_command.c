@@ -271,16 +271,22 @@ static int run_action(const struct options *options, struct run *run, bool json)
 }
 
 static const char about[] =
-    "Makes and checks the tables, in the databases of [mysql] and [sink]. "
-    "ACTION is one of:\n\n"
-    "up        makes the database if it is missing and applies what is pending\n"
-    "status    shows the schema version and every migration\n"
-    "plan      prints the SQL that up would run, and changes nothing\n"
-    "verify    compares tables, columns and indexes with what the migrations make\n"
-    "baseline  records tables that are in place already as made by the migrations\n\n"
-    "A run that was killed goes on where it stopped when up is run again; several at the same "
-    "time take turns. The exit code is 1 when status finds something pending, verify a difference, "
-    "or a migration fails, and 3 when a server is away.";
+    "Makes and checks the tables, in the databases of [mysql] and [sink]. A run of up that was "
+    "killed goes on where it stopped when up is run again; several at the same time take turns.\n\n"
+    "The exit code is 1 when status finds something pending, verify finds a difference or a "
+    "migration fails, and 3 when a server is away.";
+
+static const char actions_and_examples[] =
+    "Actions:\n"
+    "  up        makes the database if it is missing and applies what is pending\n"
+    "  status    shows the schema version and every migration\n"
+    "  plan      prints the SQL that up would run, and changes nothing\n"
+    "  verify    compares tables, columns and indexes with what the migrations make\n"
+    "  baseline  records tables that are in place already as made by the migrations\n\n"
+    "Examples:\n"
+    "  tallybox migrate plan\n"
+    "  tallybox migrate up --wait 300\n"
+    "  tallybox migrate verify --json\n";
 
 int migrate_command(int argc, char **argv)
 {
@@ -300,10 +306,7 @@ int migrate_command(int argc, char **argv)
         .about = about,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
-        .examples = "Examples:\n"
-                    "  tallybox migrate plan\n"
-                    "  tallybox migrate up --wait 300\n"
-                    "  tallybox migrate verify --json\n",
+        .examples = actions_and_examples,
     };
     struct run run = {.migrate = {.set = &migration_set_ours, .on_event = on_event}};
     struct options options;

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: MIT
-tallybox_test(test_vote_event unit unit/test_vote_event.c LINKS schema_core)
+foreach(name IN ITEMS shape statement vote_event)
+  tallybox_test(test_${name} unit unit/test_${name}.c LINKS schema_core)
+endforeach()
