@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_rollup unit unit/test_rollup.c unit/rollup_sink.c LINKS consumer_core)
+tallybox_test(test_status unit unit/test_status.c LINKS consumer_core dep::jansson)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/status.h"
+
+#include <stdio.h>
+
+int64_t status_lag(const struct status_partition *partition)
+{
+    int64_t next = partition->next_offset;
+
+    if (partition->high == STATUS_UNKNOWN)
+        return STATUS_UNKNOWN;
+    if (next < partition->low)
+        next = partition->low;
+    return partition->high > next ? partition->high - next : 0;
+}
+
+static void worsen(enum rc *worst, const struct status_fault *fault)
+{
+    if (fault->rc == RC_OK || fault->no_schema || *worst == RC_FATAL)
+        return;
+    *worst = fault->rc == RC_RETRY ? RC_RETRY : RC_FATAL;
+}
+
+enum rc status_outcome(const struct status *status)
+{
+    enum rc worst = RC_OK;
+
+    for (size_t i = 0; i < status->schema_count; i++)
+        worsen(&worst, &status->schemas[i].fault);
+    worsen(&worst, &status->outbox_fault);
+    for (size_t i = 0; i < status->lane_count; i++)
+        worsen(&worst, &status->lanes[i].fault);
+    worsen(&worst, &status->instances_fault);
+    worsen(&worst, &status->progress_fault);
+    worsen(&worst, &status->kafka_fault);
+    worsen(&worst, &status->dead_fault);
+    worsen(&worst, &status->rollup.fault);
+    return worst;
+}
+
+void status_age(char text[STATUS_AGE_SIZE], int64_t age_ms)
+{
+    long long ms = age_ms < 0 ? 0 : (long long)age_ms;
+
+    if (ms < 1000)
+        snprintf(text, STATUS_AGE_SIZE, "%lld ms", ms);
+    else if (ms < 10000)
+        snprintf(text, STATUS_AGE_SIZE, "%lld.%lld s", ms / 1000, ms % 1000 / 100);
+    else if (ms < 60000)
+        snprintf(text, STATUS_AGE_SIZE, "%lld s", ms / 1000);
+    else if (ms < 3600000)
+        snprintf(text, STATUS_AGE_SIZE, "%lld min", ms / 60000);
+    else if (ms < 48 * 3600000LL)
+        snprintf(text, STATUS_AGE_SIZE, "%lld h", ms / 3600000);
+    else
+        snprintf(text, STATUS_AGE_SIZE, "%lld days", ms / (24 * 3600000LL));
+}

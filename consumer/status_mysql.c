@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/status_mysql.h"
+
+#include "common/buf.h"
+#include "common/db.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONNECT_MS_MAX 2000
+#define QUERY_MS_MAX 10000
+
+#define TEXT_OF(number) #number
+#define DIGITS_OF(number) TEXT_OF(number)
+#define COUNT_LIMIT " LIMIT " DIGITS_OF(STATUS_COUNT_MAX)
+
+/* In ms, of a time of the database. */
+#define AGE_OF(time) "TIMESTAMPDIFF(MICROSECOND, " time ", UTC_TIMESTAMP(3)) DIV 1000"
+#define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
+
+struct side {
+    struct mysql_settings settings; /* with shorter waits */
+    struct db *db;
+    struct buf sql;
+};
+
+/* What a reading fills in; only the member of its kind is used. */
+struct reading {
+    struct status *status;
+    struct status_lane *lane;
+    struct status_schema *schema;
+};
+
+static void copy(char *text, size_t size, const struct db_row *row, size_t column)
+{
+    snprintf(text, size, "%s", row->columns[column] ? row->columns[column] : "");
+}
+
+static int64_t known(const struct db_row *row, size_t column)
+{
+    return row->columns[column] ? db_column_i64(row, column) : STATUS_UNKNOWN;
+}
+
+static void fail(struct status_fault *fault, enum rc rc, const struct err *err)
+{
+    if (rc == RC_OK)
+        return;
+    status_fail(fault, rc, err);
+    fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE;
+}
+
+/* Runs side->sql for a part that has not failed yet. */
+static void query(struct side *side, struct status_fault *fault, db_on_row on_row, void *ctx)
+{
+    struct err err = {0};
+    enum rc rc;
+
+    if (fault->rc != RC_OK)
+        return;
+    if (side->sql.failed)
+        rc = err_fail(&err, RC_FATAL, 0, "no memory for a statement");
+    else
+        rc = db_query(side->db, side->sql.data, side->sql.len, on_row, ctx, &err);
+    fail(fault, rc, &err);
+}
+
+static void sql_set(struct side *side, const char *text)
+{
+    buf_reset(&side->sql);
+    buf_text_put(&side->sql, text);
+}
+
+static enum rc schema_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_schema *schema = ctx;
+
+    (void)err;
+    if (row->columns[1] && strcmp(row->columns[1], "applied") == 0)
+        schema->version = db_column_i64(row, 0);
+    else
+        copy(schema->unfinished, sizeof(schema->unfinished), row, 2);
+    return RC_OK;
+}
+
+static void fill_schema(struct side *side, struct status_schema *schema, const char *section,
+                        const struct status_fault *away)
+{
+    const struct mysql_settings *settings = &side->settings;
+
+    schema->section = section;
+    schema->fault = *away;
+    if (settings->socket[0])
+        snprintf(schema->place, sizeof(schema->place), "%.64s at %.180s", settings->database,
+                 settings->socket);
+    else
+        snprintf(schema->place, sizeof(schema->place), "%.64s at %.160s:%" PRId64,
+                 settings->database, settings->host, settings->port);
+    sql_set(side, "SELECT version, state, name FROM schema_history ORDER BY version LIMIT 10000");
+    query(side, &schema->fault, schema_on_row, schema);
+}
+
+static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_lane *lane = ctx;
+
+    (void)err;
+    lane->rows = db_column_i64(row, 0);
+    lane->oldest_ms = known(row, 1);
+    return RC_OK;
+}
+
+static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_lane *lane = ctx;
+
+    (void)err;
+    copy(lane->owner, sizeof(lane->owner), row, 0);
+    lane->epoch = db_column_i64(row, 1);
+    lane->lease_left_ms = db_column_i64(row, 2);
+    lane->stopped_keys = db_column_i64(row, 3);
+    copy(lane->stopped_reason, sizeof(lane->stopped_reason), row, 4);
+    return RC_OK;
+}
+
+static void fill_lane(struct side *side, struct status_lane *lane)
+{
+    struct buf *sql = &side->sql;
+
+    lane->oldest_ms = STATUS_UNKNOWN;
+    sql_set(side, "SELECT COUNT(*), (SELECT " AGE_OF("created_at") " FROM ");
+    db_put_name(sql, lane->name);
+    buf_text_put(sql, " ORDER BY seq LIMIT 1) FROM (SELECT 1 FROM ");
+    db_put_name(sql, lane->name);
+    buf_text_put(sql, COUNT_LIMIT ") waiting");
+    query(side, &lane->fault, lane_on_row, lane);
+    sql_set(side, "SELECT owner, epoch, -(" AGE_OF("lease_until") "), stopped_keys, stopped_reason "
+                                                                  "FROM relay_lease WHERE lane = ");
+    db_put_text(side->db, sql, lane->name, strlen(lane->name));
+    query(side, &lane->fault, lease_on_row, lane);
+}
+
+static void fill_lanes(struct side *side, struct status *status, const char *lanes)
+{
+    char names[SETTING_LIST_SIZE];
+    char *rest = NULL;
+
+    snprintf(names, sizeof(names), "%s", lanes);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+        struct status_lane *lane = &status->lanes[status->lane_count];
+
+        assert(status->lane_count < STATUS_LANES_MAX);
+        snprintf(lane->name, sizeof(lane->name), "%s", name);
+        fill_lane(side, lane);
+        status->lane_count++;
+    }
+}
+
+static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status *status = ctx;
+    struct status_instance *one = &status->instances[status->instance_count++];
+
+    (void)err;
+    copy(one->name, sizeof(one->name), row, 0);
+    copy(one->role, sizeof(one->role), row, 1);
+    one->up_ms = db_column_i64(row, 2);
+    one->seen_ms = db_column_i64(row, 3);
+    return RC_OK;
+}
+
+static void fill_instances(struct side *side, struct status *status)
+{
+    sql_set(side,
+            "SELECT name, role, TIMESTAMPDIFF(MICROSECOND, started_at, seen_at) DIV 1000, " AGE_OF(
+                "seen_at") " FROM instance WHERE seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
+                           "ORDER BY seen_at DESC, name LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX));
+    query(side, &status->instances_fault, instance_on_row, status);
+}
+
+static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_partition *one = status_partition_at(ctx, row->columns[0] ? row->columns[0] : "",
+                                                       (int32_t)db_column_i64(row, 1));
+
+    (void)err;
+    if (!one)
+        return RC_OK;
+    one->held = true;
+    one->next_offset = db_column_i64(row, 2);
+    copy(one->owner, sizeof(one->owner), row, 3);
+    one->epoch = db_column_i64(row, 4);
+    one->updated_ms = db_column_i64(row, 5);
+    return RC_OK;
+}
+
+static void fill_progress(struct side *side, struct status *status)
+{
+    sql_set(side, "SELECT topic, partition_id, next_offset, owner, epoch, " AGE_OF(
+                      "updated_at") " FROM consumer_progress WHERE consumer_group = ");
+    db_put_text(side->db, &side->sql, status->group, strlen(status->group));
+    buf_text_put(&side->sql,
+                 " ORDER BY topic, partition_id LIMIT " DIGITS_OF(STATUS_PARTITIONS_MAX));
+    query(side, &status->progress_fault, progress_on_row, status);
+}
+
+static enum rc class_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status *status = ctx;
+    struct status_class *one = &status->classes[status->class_count++];
+
+    (void)err;
+    copy(one->name, sizeof(one->name), row, 0);
+    one->records = db_column_i64(row, 1);
+    one->newest_ms = db_column_i64(row, 2);
+    return RC_OK;
+}
+
+static void fill_dead(struct side *side, struct status *status)
+{
+    sql_set(side, "SELECT reason_class, COUNT(*), " AGE_OF(
+                      "MAX(created_at)") " FROM (SELECT reason_class, created_at FROM dead_record "
+                                         "WHERE consumer_group = ");
+    db_put_text(side->db, &side->sql, status->group, strlen(status->group));
+    buf_text_put(&side->sql,
+                 " ORDER BY id DESC" COUNT_LIMIT ") newest GROUP BY reason_class "
+                 "ORDER BY COUNT(*) DESC, reason_class LIMIT " DIGITS_OF(STATUS_CLASSES_MAX));
+    query(side, &status->dead_fault, class_on_row, status);
+}
+
+static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_rollup *rollup = ctx;
+
+    (void)err;
+    rollup->rolled_until_ms = db_column_i64(row, 0);
+    rollup->finished_ms = db_column_i64(row, 1);
+    copy(rollup->owner, sizeof(rollup->owner), row, 2);
+    return RC_OK;
+}
+
+static enum rc waiting_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_rollup *rollup = ctx;
+
+    (void)err;
+    rollup->waiting = db_column_i64(row, 0);
+    return RC_OK;
+}
+
+static void fill_rollup(struct side *side, struct status *status, int64_t overlap_ms)
+{
+    struct status_rollup *rollup = &status->rollup;
+
+    sql_set(side, "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF(
+                      "finished_at") ", 0), IF(lease_until > UTC_TIMESTAMP(3), owner, '') "
+                                     "FROM rollup_state WHERE name = 'remark'");
+    query(side, &rollup->fault, rollup_on_row, rollup);
+    sql_set(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
+                  "ON r.id = t.content_id WHERE t.changed_at >= TIMESTAMP'1970-01-01 00:00:00' + "
+                  "INTERVAL ");
+    buf_i64(&side->sql,
+            (rollup->rolled_until_ms > overlap_ms ? rollup->rolled_until_ms - overlap_ms : 0) *
+                1000);
+    buf_text_put(&side->sql, " MICROSECOND AND r.votes_seq < t.seq" COUNT_LIMIT ") waiting");
+    query(side, &rollup->fault, waiting_on_row, rollup);
+}
+
+static enum rc side_open(struct side *side, const struct mysql_settings *settings, struct err *err)
+{
+    side->settings = *settings;
+    if (side->settings.connect_timeout_ms > CONNECT_MS_MAX)
+        side->settings.connect_timeout_ms = CONNECT_MS_MAX;
+    if (side->settings.query_timeout_ms > QUERY_MS_MAX)
+        side->settings.query_timeout_ms = QUERY_MS_MAX;
+    return db_open(&side->db, &side->settings, err);
+}
+
+static void side_close(struct side *side)
+{
+    db_close(side->db);
+    buf_done(&side->sql);
+}
+
+static void fill_writers(struct side *side, struct status *status, const char *lanes)
+{
+    struct status_fault away = {0};
+    struct err err = {0};
+
+    fail(&away, db_connect(side->db, &err), &err);
+    fill_schema(side, &status->schemas[status->schema_count++], "mysql", &away);
+    status->outbox_fault = away;
+    status->instances_fault = away;
+    if (away.rc == RC_OK)
+        fill_lanes(side, status, lanes);
+    fill_instances(side, status);
+}
+
+static void fill_sink(struct side *side, struct status *status, int64_t overlap_ms, bool same)
+{
+    struct status_fault away = {0};
+    struct err err = {0};
+    enum rc rc = db_connect(side->db, &err);
+
+    if (rc == RC_OK)
+        rc = db_number(side->db, "SELECT " MS_OF("UTC_TIMESTAMP(3)"), &status->now_ms, NULL, &err);
+    fail(&away, rc, &err);
+    if (!same)
+        fill_schema(side, &status->schemas[status->schema_count++], "sink", &away);
+    status->progress_fault = away;
+    status->dead_fault = away;
+    status->rollup.fault = away;
+    fill_progress(side, status);
+    fill_dead(side, status);
+    fill_rollup(side, status, overlap_ms);
+}
+
+static bool is_same(const struct mysql_settings *a, const struct mysql_settings *b)
+{
+    bool same_server = a->socket[0] || b->socket[0]
+                           ? strcmp(a->socket, b->socket) == 0
+                           : strcmp(a->host, b->host) == 0 && a->port == b->port;
+
+    return same_server && strcmp(a->database, b->database) == 0;
+}
+
+enum rc status_mysql_fill(struct status *status, const struct settings *settings, struct err *err)
+{
+    struct side writers = {0};
+    struct side sink = {0};
+    enum rc rc = side_open(&writers, &settings->mysql, err);
+
+    if (rc == RC_OK)
+        rc = side_open(&sink, &settings->sink, err);
+    if (rc == RC_OK) {
+        fill_writers(&writers, status, settings->relay.lanes);
+        fill_sink(&sink, status, settings->rollup.overlap_ms,
+                  is_same(&settings->mysql, &settings->sink));
+    }
+    side_close(&writers);
+    side_close(&sink);
+    return rc;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/status.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOW_MS INT64_C(1767225600000) /* 2026-01-01 00:00:00 */
+
+static void set(char *text, const char *value)
+{
+    strcpy(text, value);
+}
+
+static struct status *status_make(void)
+{
+    struct status *status = calloc(1, sizeof(*status));
+
+    assert_non_null(status);
+    status->group = "tallybox";
+    status->admin = "127.0.0.1:9464";
+    status->relay_lease_ms = 15000;
+    status->now_ms = NOW_MS;
+    status->schema_count = 1;
+    status->schemas[0].section = "mysql";
+    set(status->schemas[0].place, "tallybox at db:3306");
+    status->schemas[0].version = 2;
+    return status;
+}
+
+/* One of everything. */
+static struct status *status_full(void)
+{
+    struct status *status = status_make();
+    struct status_partition *partition = status_partition_at(status, "vote-events", 3);
+
+    status->lane_count = 2;
+    set(status->lanes[0].name, "outbox");
+    status->lanes[0].rows = STATUS_COUNT_MAX;
+    status->lanes[0].oldest_ms = 1234;
+    set(status->lanes[0].owner, "db-1-ab12");
+    status->lanes[0].epoch = 7;
+    status->lanes[0].lease_left_ms = 12000;
+    status->lanes[0].stopped_keys = 2;
+    set(status->lanes[0].stopped_reason, "too large");
+    set(status->lanes[1].name, "outbox_1");
+    status->lanes[1].oldest_ms = STATUS_UNKNOWN;
+    status->instance_count = 1;
+    set(status->instances[0].name, "db-1-ab12");
+    set(status->instances[0].role, "relay");
+    status->instances[0].up_ms = 3600000;
+    status->instances[0].seen_ms = 16000;
+    partition->held = true;
+    partition->next_offset = 40;
+    partition->low = 0;
+    partition->high = 42;
+    partition->updated_ms = 50;
+    set(partition->owner, "db-2-cd34");
+    status->class_count = 1;
+    set(status->classes[0].name, "not_json");
+    status->classes[0].records = 9;
+    status->classes[0].newest_ms = 61000;
+    status->rollup.finished_ms = NOW_MS - 720000;
+    status->rollup.rolled_until_ms = NOW_MS - 721000;
+    status->rollup.due_ms = NOW_MS + 2880000;
+    status->rollup.waiting = 5;
+    return status;
+}
+
+static void assert_says(const struct status *status, const char *words)
+{
+    struct buf out = {0};
+
+    status_text(status, &out);
+    if (!strstr(buf_text(&out), words))
+        fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
+    buf_done(&out);
+}
+
+static json_t *json_of(const struct status *status)
+{
+    struct buf out = {0};
+    json_t *root;
+
+    status_json(status, &out);
+    assert_false(out.failed);
+    root = json_loads(buf_text(&out), 0, NULL);
+    assert_non_null(root);
+    buf_done(&out);
+    return root;
+}
+
+static void ages_are_short(void **state)
+{
+    static const struct {
+        int64_t age_ms;
+        const char *text;
+    } cases[] = {
+        {-5, "0 ms"},        {0, "0 ms"},      {999, "999 ms"},     {1000, "1.0 s"},
+        {1299, "1.2 s"},     {10000, "10 s"},  {59999, "59 s"},     {60000, "1 min"},
+        {3599999, "59 min"}, {3600000, "1 h"}, {172799999, "47 h"}, {172800000, "2 days"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[STATUS_AGE_SIZE];
+
+        status_age(text, cases[i].age_ms);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void a_partition_is_found_again(void **state)
+{
+    struct status *status = status_make();
+    struct status_partition *one = status_partition_at(status, "a", 1);
+
+    (void)state;
+    assert_ptr_not_equal(status_partition_at(status, "a", 2), one);
+    assert_ptr_not_equal(status_partition_at(status, "b", 1), one);
+    assert_ptr_equal(status_partition_at(status, "a", 1), one);
+    assert_int_equal(status->partition_count, 3);
+    assert_int_equal(one->next_offset, STATUS_UNKNOWN);
+    free(status);
+}
+
+static void there_is_an_end_to_partitions(void **state)
+{
+    struct status *status = status_make();
+
+    (void)state;
+    for (int32_t i = 0; i < STATUS_PARTITIONS_MAX; i++)
+        assert_non_null(status_partition_at(status, "a", i));
+    assert_null(status_partition_at(status, "a", STATUS_PARTITIONS_MAX));
+    assert_non_null(status_partition_at(status, "a", 0));
+    free(status);
+}
+
+static void lag_counts_what_can_still_be_read(void **state)
+{
+    static const struct {
+        int64_t next, low, high, lag;
+    } cases[] = {
+        {5, 0, 8, 3},
+        {8, 0, 8, 0},
+        {9, 0, 8, 0}, /* a topic made again: the consumer says so, there is no lag */
+        {5, 6, 8, 2},
+        {STATUS_UNKNOWN, 6, 8, 2},
+        {STATUS_UNKNOWN, 0, 0, 0},
+        {5, STATUS_UNKNOWN, STATUS_UNKNOWN, STATUS_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct status_partition partition = {
+            .next_offset = cases[i].next, .low = cases[i].low, .high = cases[i].high};
+
+        assert_int_equal(status_lag(&partition), cases[i].lag);
+    }
+}
+
+static void the_first_fault_of_a_part_counts(void **state)
+{
+    struct status_fault fault = {0};
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "first");
+    status_fail(&fault, RC_RETRY, &err);
+    err_set(&err, "second");
+    status_fail(&fault, RC_FATAL, &err);
+    assert_int_equal(fault.rc, RC_RETRY);
+    assert_string_equal(fault.err.text, "first");
+}
+
+/* Every part that can fail, in turn. */
+static void any_part_that_fails_is_told(void **state)
+{
+    struct status *status = status_full();
+    struct status_fault *const faults[] = {
+        &status->schemas[0].fault, &status->outbox_fault,   &status->lanes[1].fault,
+        &status->instances_fault,  &status->progress_fault, &status->kafka_fault,
+        &status->dead_fault,       &status->rollup.fault,
+    };
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "server away");
+    assert_int_equal(status_outcome(status), RC_OK);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        status_fail(faults[i], RC_RETRY, &err);
+        assert_int_equal(status_outcome(status), RC_RETRY);
+        assert_says(status, "server away");
+        *faults[i] = (struct status_fault){0};
+    }
+    free(status);
+}
+
+static void a_fault_that_stays_is_graver_than_one_that_passes(void **state)
+{
+    struct status *status = status_full();
+    struct err err = {0};
+
+    (void)state;
+    status_fail(&status->outbox_fault, RC_FATAL, &err);
+    status_fail(&status->kafka_fault, RC_RETRY, &err);
+    assert_int_equal(status_outcome(status), RC_FATAL);
+    status->outbox_fault = (struct status_fault){0};
+    assert_int_equal(status_outcome(status), RC_RETRY);
+    free(status);
+}
+
+static void a_missing_schema_is_a_fact_and_not_a_failure(void **state)
+{
+    struct status *status = status_make();
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "Table does not exist");
+    status_fail(&status->schemas[0].fault, RC_FATAL, &err);
+    status->schemas[0].fault.no_schema = true;
+    status->schemas[0].version = 0;
+    status->rollup.fault = status->schemas[0].fault;
+    assert_int_equal(status_outcome(status), RC_OK);
+    assert_says(status, "[mysql] tallybox at db:3306: no schema: run tallybox migrate up");
+    assert_says(status, "roll-up\n  no schema: run tallybox migrate up");
+    free(status);
+}
+
+static void a_person_reads_aligned_columns(void **state)
+{
+    struct status *status = status_full();
+
+    (void)state;
+    assert_says(status, "2026-01-01 00:00:00 UTC");
+    assert_says(status, "  [mysql] tallybox at db:3306: version 2\n");
+    assert_says(status, "  lane         rows  oldest  held by    epoch  lease left\n"
+                        "  outbox    100000+   1.2 s  db-1-ab12      7        12 s\n"
+                        "  outbox_1        0       -  nobody         0           -\n");
+    assert_says(status, "  outbox: keys stopped by a refused event: 2; the newest: too large\n");
+    assert_says(status, "  instance   role    up  last seen\n"
+                        "  db-1-ab12  relay  1 h   16 s ago  silent\n");
+    assert_says(status, "  partition      next  end  lag  held by      updated\n"
+                        "  vote-events/3    40   42    2  db-2-cd34  50 ms ago\n"
+                        "  records not applied yet: 2\n");
+    assert_says(status, "  not_json        9  1 min ago\n");
+    assert_says(status, "  the last one ended 12 min ago\n  the next one is due in 48 min\n"
+                        "  contents changed since their remark: 5\n");
+    free(status);
+}
+
+static void an_empty_installation_says_so(void **state)
+{
+    struct status *status = status_make();
+
+    (void)state;
+    assert_says(status, "none was seen in the last day");
+    assert_says(status, "no partition: its topics do not exist yet");
+    assert_says(status, "dead records\n  none\n");
+    assert_says(status, "none was finished yet\n  the next one is due now\n");
+    free(status);
+}
+
+static void an_unfinished_migration_is_named(void **state)
+{
+    struct status *status = status_make();
+
+    (void)state;
+    status->schemas[0].version = 1;
+    set(status->schemas[0].unfinished, "0002_sink");
+    assert_says(status, "version 1, and 0002_sink is not finished: run tallybox migrate up");
+    free(status);
+}
+
+static void a_lease_that_is_over_is_told_from_one_that_runs(void **state)
+{
+    struct status *status = status_full();
+
+    (void)state;
+    status->lanes[0].lease_left_ms = -1;
+    assert_says(status, "db-1-ab12      7        over\n");
+    free(status);
+}
+
+static void lines_stay_within_100_columns(void **state)
+{
+    struct status *status = status_full();
+    struct buf out = {0};
+    struct err err = {0};
+    char *rest = NULL;
+
+    (void)state;
+    err_set(&err, "%s",
+            "kafka: a reason that is much longer than a line should be, and that goes "
+            "on and on because somebody had a lot to say about what the matter was, "
+            "and did not stop here either");
+    status_fail(&status->kafka_fault, RC_RETRY, &err);
+    memset(status->lanes[0].name, 'x', 64);
+    memset(status->lanes[0].owner, 'y', 128);
+    memset(status->instances[0].name, 'z', 128);
+    status_text(status, &out);
+    assert_non_null(strstr(buf_text(&out), "either"));
+    for (char *line = strtok_r((char *)out.data, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strlen(line) > 100)
+            fail_msg("%zu columns: %s", strlen(line), line);
+    buf_done(&out);
+    free(status);
+}
+
+static void json_has_the_same_facts_as_numbers(void **state)
+{
+    struct status *status = status_full();
+    json_t *root = json_of(status);
+    const char *lane = NULL, *owner = NULL, *topic = NULL;
+    int version, rows_more, partition;
+    json_int_t rows, oldest_ms, left_ms, next, high, lag, waiting, finished_ms, seen_ms, records;
+    json_t *none;
+
+    (void)state;
+    assert_int_equal(
+        json_unpack(root,
+                    "{s:[{s:i}], s:{s:n, s:[{s:s, s:I, s:b, s:I, s:s, s:I}, {s:o}]},"
+                    " s:{s:[{s:I}]}, s:{s:n, s:[{s:s, s:i, s:I, s:I, s:I}]},"
+                    " s:{s:[{s:I}]}, s:{s:n, s:I, s:I}}",
+                    "schema", "version", &version, "outbox", "error", "lanes", "lane", &lane,
+                    "rows", &rows, "rows_more", &rows_more, "oldest_age_ms", &oldest_ms, "owner",
+                    &owner, "lease_left_ms", &left_ms, "oldest_age_ms", &none, "instances", "list",
+                    "seen_age_ms", &seen_ms, "consumer", "kafka_error", "partitions", "topic",
+                    &topic, "partition", &partition, "next_offset", &next, "high_watermark", &high,
+                    "lag", &lag, "dead_records", "classes", "records", &records, "rollup", "error",
+                    "finished_ms", &finished_ms, "waiting", &waiting),
+        0);
+    assert_int_equal(version, 2);
+    assert_string_equal(lane, "outbox");
+    assert_int_equal(rows, STATUS_COUNT_MAX);
+    assert_true(rows_more);
+    assert_int_equal(oldest_ms, 1234);
+    assert_string_equal(owner, "db-1-ab12");
+    assert_int_equal(left_ms, 12000);
+    assert_true(json_is_null(none));
+    assert_int_equal(seen_ms, 16000);
+    assert_string_equal(topic, "vote-events");
+    assert_int_equal(partition, 3);
+    assert_int_equal(next, 40);
+    assert_int_equal(high, 42);
+    assert_int_equal(lag, 2);
+    assert_int_equal(records, 9);
+    assert_int_equal(finished_ms, NOW_MS - 720000);
+    assert_int_equal(waiting, 5);
+    json_decref(root);
+    free(status);
+}
+
+static void json_tells_a_fault_in_its_part(void **state)
+{
+    struct status *status = status_full();
+    struct err err = {0};
+    json_t *root;
+    const char *text = NULL;
+
+    (void)state;
+    err_set(&err, "server away");
+    status_fail(&status->kafka_fault, RC_RETRY, &err);
+    root = json_of(status);
+    assert_int_equal(json_unpack(root, "{s:{s:s}}", "consumer", "kafka_error", &text), 0);
+    assert_string_equal(text, "server away");
+    json_decref(root);
+    free(status);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ages_are_short),
+        cmocka_unit_test(a_partition_is_found_again),
+        cmocka_unit_test(there_is_an_end_to_partitions),
+        cmocka_unit_test(lag_counts_what_can_still_be_read),
+        cmocka_unit_test(the_first_fault_of_a_part_counts),
+        cmocka_unit_test(any_part_that_fails_is_told),
+        cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
+        cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
+        cmocka_unit_test(a_person_reads_aligned_columns),
+        cmocka_unit_test(an_empty_installation_says_so),
+        cmocka_unit_test(an_unfinished_migration_is_named),
+        cmocka_unit_test(a_lease_that_is_over_is_told_from_one_that_runs),
+        cmocka_unit_test(lines_stay_within_100_columns),
+        cmocka_unit_test(json_has_the_same_facts_as_numbers),
+        cmocka_unit_test(json_tells_a_fault_in_its_part),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
