@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/options.h"
+#include "tests/flow/daemon_fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void a_gate_keeps_the_process_alive_and_unready(void **state)
+{
+    struct child child;
+
+    (void)state;
+    atomic_store(&shared->gate, RC_RETRY);
+    child_start(&child, TEXTS("--migrate"));
+    child_listens(&child);
+    child_says(&child, "event=start_waits role=pair err=\"the schema is version 1; expected 2\"");
+    assert_int_equal(child_ask(&child, "GET", "/healthz"), 200);
+    assert_int_equal(child_ask(&child, "GET", "/readyz"), 503);
+    assert_non_null(strstr(child_answer(), "\r\n\r\nnot ready\n"
+                                           "start: the schema is version 1; expected 2\n"));
+    assert_true(atomic_load(&shared->migrate));
+    atomic_store(&shared->gate, RC_OK);
+    child_says(&child, "event=working");
+    assert_int_equal(child_ask(&child, "GET", "/readyz"), 200);
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+static void readiness_names_every_dependency_on_a_line(void **state)
+{
+    struct child child;
+
+    (void)state;
+    child_works(&child, NULL);
+    assert_int_equal(child_ask(&child, "GET", "/readyz"), 200);
+    assert_non_null(strstr(child_answer(), "\r\n\r\nready\none kafka: ok\none mysql: ok\n"));
+    atomic_store(&shared->sick, true);
+    assert_int_equal(child_ask(&child, "GET", "/readyz"), 503);
+    assert_non_null(strstr(child_answer(),
+                           "\r\n\r\nnot ready\none kafka: no broker, no luck\none mysql: ok\n"));
+    assert_int_equal(child_ask(&child, "GET", "/healthz"), 200);
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+static void readiness_ends_with_the_stop(void **state)
+{
+    struct child child;
+
+    (void)state;
+    behaviour.join_hangs = true;
+    child_works(&child, NULL);
+    kill(child.pid, SIGTERM);
+    child_says(&child, "join one");
+    assert_int_equal(child_ask(&child, "GET", "/healthz"), 200);
+    assert_int_equal(child_ask(&child, "GET", "/readyz"), 503);
+    assert_non_null(strstr(child_answer(), "not ready\nstop: the process is stopping\n"));
+    kill(child.pid, SIGINT);
+    assert_int_equal(child_end(&child), EXIT_FAILED);
+}
+
+static void metrics_of_the_process_are_served(void **state)
+{
+    static const char *const lines[] = {
+        "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n",
+        "\ntallybox_build_info{version=\"",
+        "\nprocess_resident_memory_bytes ",
+        "\nprocess_cpu_seconds_total ",
+        "\n# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1",
+    };
+    struct child child;
+
+    (void)state;
+    child_works(&child, NULL);
+    assert_int_equal(child_ask(&child, "GET", "/metrics"), 200);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        assert_non_null(strstr(child_answer(), lines[i]));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+static void other_pages_and_methods_are_refused(void **state)
+{
+    struct child child;
+
+    (void)state;
+    child_works(&child, NULL);
+    assert_int_equal(child_ask(&child, "GET", "/"), 200);
+    assert_non_null(strstr(child_answer(), "<a href=\"/readyz\">"));
+    assert_int_equal(child_ask(&child, "GET", "/nothing"), 404);
+    assert_int_equal(child_ask(&child, "POST", "/healthz"), 405);
+    assert_non_null(strstr(child_answer(), "\r\nAllow: GET, HEAD\r\n"));
+    assert_int_equal(child_ask(&child, "HEAD", "/readyz"), 200);
+    assert_null(strstr(child_answer(), "kafka"));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+static void a_port_in_use_is_named(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct child child;
+    char set[64];
+    char place[64];
+
+    (void)state;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    snprintf(set, sizeof(set), "--set=admin.listen=127.0.0.1:%d", ntohs(address.sin_port));
+    snprintf(place, sizeof(place), "127.0.0.1:%d", ntohs(address.sin_port));
+    child_start(&child, TEXTS(set));
+    child_says(&child, "event=start_failed role=pair rc=fatal err=\"admin.listen: ");
+    assert_non_null(strstr(child.line, place));
+    child_says_next(&child, TEXTS("close two", "close one", "event=stopped"));
+    assert_int_equal(child_end(&child), EXIT_FAILED);
+    close(fd);
+}
+
+static void the_pages_can_be_off(void **state)
+{
+    struct child child;
+
+    (void)state;
+    child_start(&child, TEXTS("--set=admin.listen=off"));
+    child_says(&child, "start two");
+    child_says_next(&child, TEXTS("event=working"));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_gate_keeps_the_process_alive_and_unready, daemon_setup),
+        cmocka_unit_test_setup(readiness_names_every_dependency_on_a_line, daemon_setup),
+        cmocka_unit_test_setup(readiness_ends_with_the_stop, daemon_setup),
+        cmocka_unit_test_setup(metrics_of_the_process_are_served, daemon_setup),
+        cmocka_unit_test_setup(other_pages_and_methods_are_refused, daemon_setup),
+        cmocka_unit_test_setup(a_port_in_use_is_named, daemon_setup),
+        cmocka_unit_test_setup(the_pages_can_be_off, daemon_setup),
+    };
+
+    return cmocka_run_group_tests(tests, daemon_group_setup, NULL);
+}
