@@ -45,9 +45,9 @@ static int relay_command(int argc, char **argv)
     return one_role(&relay_role, argc, argv);
 }
 
-static int consume_command(int argc, char **argv)
+static int consume_gated_command(int argc, char **argv)
 {
-    return one_role(&consume_role, argc, argv);
+    return consume_command(schema_gate, argc, argv);
 }
 
 static int rollup_gated_command(int argc, char **argv)
@@ -76,7 +76,7 @@ static const struct command commands[] = {
     {"run", "serve, relay, consume and rollup in one process", run_command},
     {"serve", "the HTTP API for votes", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
-    {"consume", "applies the events of Kafka to the vote log", consume_command},
+    {"consume", "applies the events of Kafka to the vote log", consume_gated_command},
     {"rollup", "brings remark.votes up to date", rollup_gated_command},
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"migrate", "makes and checks the tables", migrate_command},

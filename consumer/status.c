@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-int64_t status_lag(const struct status_partition *partition)
+int64_t status_lag(const struct status *status, const struct status_partition *partition)
 {
     int64_t next = partition->next_offset;
 
-    if (partition->high == STATUS_UNKNOWN)
+    if (partition->high == STATUS_UNKNOWN || status->progress_fault.rc != RC_OK)
         return STATUS_UNKNOWN;
     if (next < partition->low)
         next = partition->low;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Records that may still be read and are not applied; unknown while Kafka is away. */
-int64_t status_lag(const struct status_partition *partition);
+/* Records that may still be read and are not applied; unknown while Kafka or the sink is away. */
+int64_t status_lag(const struct status *status, const struct status_partition *partition);
 
 /* RC_OK, or the gravest of what could not be shown: RC_FATAL before RC_RETRY. A schema that is not
  * there yet is something to show. */

@@ -92,7 +92,7 @@ static json_t *partitions_json(const struct status *status)
                json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "topic", one->topic,
                          "partition", (int)one->partition, "next_offset", number(one->next_offset),
                          "low_watermark", number(one->low), "high_watermark", number(one->high),
-                         "lag", number(status_lag(one)), "owner", text(one->owner), "epoch",
+                         "lag", number(status_lag(status, one)), "owner", text(one->owner), "epoch",
                          (json_int_t)one->epoch, "updated_age_ms", number(one->updated_ms)));
     }
     return list;

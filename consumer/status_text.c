@@ -128,11 +128,18 @@ __attribute__((format(printf, 2, 3))) static void put_line(struct buf *out, cons
     put_words(out, text);
 }
 
-/* True when the part cannot be shown; says why. */
-static bool put_fault(struct buf *out, const struct status_fault *fault)
+/* True when the part cannot be shown; says why, and what was said under schema not again. */
+static bool put_fault(const struct status *status, struct buf *out,
+                      const struct status_fault *fault)
 {
+    bool said = false;
+
+    for (size_t i = 0; i < status->schema_count; i++)
+        said = said || strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0;
     if (fault->no_schema)
         put_line(out, "no schema: run tallybox migrate up");
+    else if (fault->rc != RC_OK && said)
+        put_line(out, "not known, for the same reason");
     else if (fault->rc != RC_OK)
         put_line(out, "not known: %s", fault->err.text);
     return fault->rc != RC_OK;
@@ -188,7 +195,7 @@ static void put_outbox(const struct status *status, struct buf *out)
     size_t known = 0;
 
     buf_text_put(out, "\noutbox\n");
-    if (put_fault(out, &status->outbox_fault))
+    if (put_fault(status, out, &status->outbox_fault))
         return;
     for (size_t i = 0; i < status->lane_count; i++)
         known += status->lanes[i].fault.rc == RC_OK;
@@ -228,7 +235,7 @@ static void instance_rows(const struct status *status, struct table *table)
 static void put_instances(const struct status *status, struct buf *out)
 {
     buf_text_put(out, "\ninstances\n");
-    if (put_fault(out, &status->instances_fault))
+    if (put_fault(status, out, &status->instances_fault))
         return;
     if (status->instance_count == 0)
         put_line(out, "none was seen in the last day");
@@ -241,6 +248,7 @@ static void put_instances(const struct status *status, struct buf *out)
 static void partition_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"partition", "next", "end", "lag", "held by", "updated"};
+    const char *nobody = status->progress_fault.rc == RC_OK ? "nobody" : "-";
 
     table_row(table, head);
     for (size_t i = 0; i < status->partition_count; i++) {
@@ -252,8 +260,8 @@ static void partition_rows(const struct status *status, struct table *table)
         cell_text(cells[0], name);
         cell_number(cells[1], one->next_offset);
         cell_number(cells[2], one->high);
-        cell_number(cells[3], status_lag(one));
-        cell_text(cells[4], one->owner[0] ? one->owner : "nobody");
+        cell_number(cells[3], status_lag(status, one));
+        cell_text(cells[4], one->owner[0] ? one->owner : nobody);
         cell_age(cells[5], one->updated_ms, " ago");
         table_row(table, cells);
     }
@@ -264,7 +272,7 @@ static void put_partitions(const struct status *status, struct buf *out)
     int64_t lag = 0;
 
     buf_print(out, "\nconsumer group %s\n", status->group);
-    put_fault(out, &status->progress_fault);
+    put_fault(status, out, &status->progress_fault);
     if (status->kafka_fault.rc != RC_OK)
         put_line(out, "the ends of the partitions are not known: %s", status->kafka_fault.err.text);
     if (status->partition_count == 0 && status->kafka_fault.rc == RC_OK &&
@@ -274,8 +282,8 @@ static void put_partitions(const struct status *status, struct buf *out)
         return;
     table_print(status, out, 6, 1U << 1 | 1U << 2 | 1U << 3 | 1U << 5, partition_rows);
     for (size_t i = 0; i < status->partition_count; i++)
-        if (status_lag(&status->partitions[i]) != STATUS_UNKNOWN)
-            lag += status_lag(&status->partitions[i]);
+        if (status_lag(status, &status->partitions[i]) != STATUS_UNKNOWN)
+            lag += status_lag(status, &status->partitions[i]);
     if (status->kafka_fault.rc == RC_OK && status->progress_fault.rc == RC_OK)
         put_line(out, "records not applied yet: %" PRId64, lag);
 }
@@ -298,7 +306,7 @@ static void class_rows(const struct status *status, struct table *table)
 static void put_dead(const struct status *status, struct buf *out)
 {
     buf_text_put(out, "\ndead records\n");
-    if (put_fault(out, &status->dead_fault))
+    if (put_fault(status, out, &status->dead_fault))
         return;
     if (status->class_count == 0)
         put_line(out, "none");
@@ -314,7 +322,7 @@ static void put_rollup(const struct status *status, struct buf *out)
     bool due = rollup->due_ms <= status->now_ms;
 
     buf_text_put(out, "\nroll-up\n");
-    if (put_fault(out, &rollup->fault))
+    if (put_fault(status, out, &rollup->fault))
         return;
     status_age(last, status->now_ms - rollup->finished_ms);
     status_age(next, rollup->due_ms - status->now_ms);

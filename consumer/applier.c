@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/applier.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/consume_metrics.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define RETRY_BASE_MS 20
+#define RETRY_CAP_MS 2000
+#define FULL_WAIT_MS 5
+/* An idle applier looks after the database this often, for readiness. */
+#define PING_MS 2000
+
+enum rc applier_init(struct applier *applier, const struct applier_config *config, struct err *err)
+{
+    struct err unknown = {0};
+    enum rc rc;
+
+    memset(applier, 0, sizeof(*applier));
+    applier->config = *config;
+    applier->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
+    trouble_init(&applier->database);
+    err_set(&unknown, "the database has not answered yet");
+    trouble_set(&applier->database, &unknown);
+    rc = ring_init(&applier->todo, config->jobs_max, err);
+    if (rc == RC_OK)
+        rc = ring_init(&applier->done, config->jobs_max * 2, err);
+    if (rc == RC_OK)
+        rc = apply_init(&applier->apply, config->sink, config->owner, config->batch_rows_max, err);
+    if (rc != RC_OK)
+        applier_done(applier);
+    return rc;
+}
+
+void applier_done(struct applier *applier)
+{
+    ring_done(&applier->todo);
+    ring_done(&applier->done);
+    apply_done(&applier->apply);
+    trouble_done(&applier->database);
+}
+
+static void database_good(struct applier *applier)
+{
+    backoff_reset(&applier->backoff);
+    if (trouble_clear(&applier->database) && applier->heard)
+        log_event(LOG_INFO, "consumer_database_back", "role=consume");
+    applier->heard = true;
+}
+
+static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
+{
+    int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.dice());
+
+    if (trouble_set(&applier->database, err))
+        log_error(LOG_WARN, "consumer_database_trouble", err, "rc=retry wait_ms=%" PRId64, wait_ms);
+    applier->retry_ms = now_ms + wait_ms;
+    return wait_ms;
+}
+
+static enum rc do_claim(struct applier *applier, struct job *job, struct err *err)
+{
+    enum rc rc = apply_claim(&applier->apply, &job->holding->place, &job->progress, err);
+
+    if (rc == RC_OK)
+        job->end = JOB_DONE;
+    return rc;
+}
+
+static enum rc do_apply(struct applier *applier, struct job *job, struct err *err)
+{
+    struct apply_result result = {0};
+    int64_t from_us = applier->config.clock_us();
+    enum rc rc = apply_batch(&applier->apply, &job->holding->place, job->progress.epoch,
+                             &job->batch, &result, err);
+
+    if (rc != RC_OK)
+        return rc;
+    metric_observe_us(&consume_batch_seconds, applier->config.clock_us() - from_us);
+    metric_add(&consume_applied, (int64_t)result.applied);
+    metric_add(&consume_duplicates, (int64_t)result.duplicates);
+    metric_add(&consume_dead, (int64_t)result.dead);
+    job->end = result.end == APPLY_DONE ? JOB_DONE : JOB_FENCED;
+    return RC_OK;
+}
+
+/* One try. RC_OK: the job has its end. */
+static enum rc job_try(struct applier *applier, struct job *job, struct err *err)
+{
+    enum rc rc;
+
+    if (atomic_load(&job->holding->generation) != job->generation) {
+        job->end = JOB_DROPPED;
+        return RC_OK;
+    }
+    rc = job->kind == JOB_CLAIM ? do_claim(applier, job, err) : do_apply(applier, job, err);
+    if (rc == RC_OK)
+        database_good(applier);
+    if (rc != RC_REJECT)
+        return rc;
+    job->end = JOB_STOPPED;
+    job->err = *err;
+    return RC_OK;
+}
+
+/* Says whether the database is there while nothing else does. */
+static int64_t idle_step(struct applier *applier, int64_t now_ms)
+{
+    const struct sink *sink = applier->config.sink;
+    struct err err = {0};
+    enum rc rc;
+
+    if (now_ms < applier->ping_ms)
+        return applier->ping_ms - now_ms;
+    rc = sink->ping(sink->ctx, &err);
+    applier->ping_ms = now_ms + PING_MS;
+    if (rc == RC_OK)
+        database_good(applier);
+    else
+        database_bad(applier, &err, now_ms);
+    return PING_MS;
+}
+
+static int64_t give_back(struct applier *applier)
+{
+    if (!ring_give(&applier->done, applier->current))
+        return FULL_WAIT_MS;
+    applier->current = NULL;
+    applier->finished = false;
+    applier->config.wake_fetch(applier->config.wake_ctx);
+    return 0;
+}
+
+int64_t applier_step(void *ctx, int64_t now_ms)
+{
+    struct applier *applier = ctx;
+    struct err err = {0};
+
+    if (applier->finished)
+        return give_back(applier);
+    if (!applier->current) {
+        applier->current = ring_take(&applier->todo);
+        if (!applier->current)
+            return idle_step(applier, now_ms);
+        applier->apply.unsure = NULL;
+        applier->retry_ms = now_ms;
+    }
+    /* A bell may ring while the database is away; it does not come back any sooner for that. */
+    if (now_ms < applier->retry_ms &&
+        atomic_load(&applier->current->holding->generation) == applier->current->generation)
+        return applier->retry_ms - now_ms;
+    switch (job_try(applier, applier->current, &err)) {
+    case RC_OK:
+    case RC_REJECT: /* job_try() has made it the job's end */
+        applier->finished = true;
+        applier->ping_ms = now_ms + PING_MS;
+        return give_back(applier);
+    case RC_RETRY:
+        return database_bad(applier, &err, now_ms);
+    case RC_FATAL:
+        break;
+    }
+    log_error(LOG_ERROR, "consumer_database_failed", &err, "rc=fatal");
+    trouble_set(&applier->database, &err);
+    applier->failed = true;
+    return LOOP_END;
+}

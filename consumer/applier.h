@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The applying step: takes jobs, does them one after the other, gives them back. Decides when to
+ * try again and what an error means for the partition. applier_step() is the loop of one thread
+ * (common/loop.h); the fetching step is on the other side of both rings. */
+#ifndef CONSUMER_APPLIER_H
+#define CONSUMER_APPLIER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "common/ring.h"
+#include "consumer/apply.h"
+#include "consumer/job.h"
+#include "consumer/trouble.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct applier_config {
+    const struct sink *sink;
+    const char *owner; /* this process, in consumer_progress */
+    size_t batch_rows_max;
+    size_t jobs_max; /* in each ring */
+    uint64_t (*dice)(void);
+    int64_t (*clock_us)(void);
+    void (*wake_fetch)(void *ctx); /* there is something in done */
+    void *wake_ctx;
+};
+
+struct applier {
+    struct applier_config config;
+    struct ring todo;
+    struct ring done;
+    struct apply apply;
+    struct job *current; /* in hand: being tried, or waiting for room in done */
+    bool finished;       /* current has its end */
+    struct backoff backoff;
+    int64_t retry_ms;
+    int64_t ping_ms; /* look after the database, when idle */
+    bool heard;      /* the database has answered, once */
+    struct trouble database;
+    bool failed; /* RC_FATAL: the step has ended; the reason is in database */
+};
+
+/* RC_FATAL: no memory. */
+enum rc applier_init(struct applier *applier, const struct applier_config *config, struct err *err);
+/* Jobs that are still inside are the fetching step's to release. */
+void applier_done(struct applier *applier);
+
+/* A loop_step. */
+int64_t applier_step(void *applier, int64_t now_ms);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/apply.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
+                   size_t batch_rows_max, struct err *err)
+{
+    enum rc rc;
+
+    memset(apply, 0, sizeof(*apply));
+    apply->sink = sink;
+    apply->owner = owner;
+    rc = tally_init(&apply->tally, batch_rows_max, err);
+    if (rc == RC_OK)
+        rc = event_set_init(&apply->events, batch_rows_max, err);
+    if (rc != RC_OK)
+        apply_done(apply);
+    return rc;
+}
+
+void apply_done(struct apply *apply)
+{
+    tally_done(&apply->tally);
+    event_set_done(&apply->events);
+}
+
+static enum rc claim_write(struct apply *apply, const struct place *place,
+                           struct progress_row *progress, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct progress_row row = {0};
+    enum rc rc = sink->make_progress(sink->ctx, place, &row, err);
+
+    if (rc != RC_OK)
+        return rc;
+    row.epoch++;
+    snprintf(row.owner, sizeof(row.owner), "%s", apply->owner);
+    if (row.topic_id[0] == '\0')
+        memcpy(row.topic_id, progress->topic_id, sizeof(row.topic_id));
+    rc = sink->own_progress(sink->ctx, place, &row, err);
+    if (rc == RC_OK)
+        rc = sink->commit(sink->ctx, err);
+    if (rc == RC_OK)
+        *progress = row;
+    return rc;
+}
+
+enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
+                    struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = claim_write(apply, place, progress, err);
+    if (rc != RC_OK)
+        sink->rollback(sink->ctx);
+    return rc;
+}
+
+enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
+
+/* Where the batch stands against the locked row. A batch must begin where the row ends, or before
+ * it: one that begins behind it would skip what lies between. */
+static enum progress_fit progress_fit(const struct batch *batch, int64_t epoch,
+                                      const struct progress_row *progress)
+{
+    if (progress->epoch != epoch)
+        return FIT_FENCED;
+    if (progress->next_offset >= batch->next_offset)
+        return FIT_APPLIED;
+    return batch->from_offset > progress->next_offset ? FIT_FENCED : FIT_BEGINS;
+}
+
+static void skip_before(struct batch *batch, int64_t next_offset)
+{
+    for (size_t i = 0; i < batch->row_count; i++)
+        batch->rows[i].skip = batch->rows[i].offset < next_offset;
+}
+
+static enum rc tallies_lock(struct apply *apply, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct tally *tally = &apply->tally;
+    bool all = true;
+    enum rc rc = sink->lock_tallies(sink->ctx, tally->rows, tally->count, err);
+
+    for (size_t i = 0; i < tally->count; i++)
+        all = all && tally->rows[i].found;
+    if (rc != RC_OK || all)
+        return rc;
+    /* Another writer may make the same rows at the same time: make, then lock what is there. */
+    rc = sink->make_tallies(sink->ctx, tally->rows, tally->count, err);
+    if (rc == RC_OK)
+        rc = sink->lock_tallies(sink->ctx, tally->rows, tally->count, err);
+    for (size_t i = 0; rc == RC_OK && i < tally->count; i++)
+        if (!tally->rows[i].found)
+            rc =
+                err_fail(err, RC_RETRY, 0, "the total of content %" PRId64 " was deleted meanwhile",
+                         tally->rows[i].content_id);
+    return rc;
+}
+
+struct search {
+    struct event_set *events;
+    size_t skipped;
+};
+
+static void event_found(void *ctx, const struct id *event_id)
+{
+    struct search *search = ctx;
+
+    search->skipped += event_set_skip(search->events, event_id);
+}
+
+static enum rc duplicates_skip(struct apply *apply, struct batch *batch, size_t *skipped,
+                               struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct search search = {.events = &apply->events};
+    enum rc rc;
+
+    search.skipped = event_set_collect(&apply->events, batch->rows, batch->row_count);
+    rc = sink->find_events(sink->ctx, batch->rows, batch->row_count, event_found, &search, err);
+    *skipped = search.skipped;
+    return rc;
+}
+
+static size_t votes_left(const struct batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->row_count; i++)
+        count += !batch->rows[i].skip;
+    return count;
+}
+
+/* Invariant: the tallies are locked before the log is searched for duplicates, so that two writers
+ * of one content cannot both find an event missing. */
+static enum rc votes_write(struct apply *apply, struct batch *batch, struct apply_result *reckon,
+                           bool *duplicate, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct tally *tally = &apply->tally;
+    enum rc rc;
+
+    tally_collect(tally, batch->rows, batch->row_count);
+    if (tally->count == 0)
+        return RC_OK;
+    rc = tallies_lock(apply, err);
+    if (rc == RC_OK && apply->careful)
+        rc = duplicates_skip(apply, batch, &reckon->duplicates, err);
+    if (rc != RC_OK)
+        return rc;
+    reckon->applied = votes_left(batch);
+    if (reckon->applied == 0)
+        return RC_OK;
+    tally_count(tally, batch->rows, batch->row_count);
+    rc = sink->insert_votes(sink->ctx, batch->rows, batch->row_count, duplicate, err);
+    if (rc != RC_OK || *duplicate)
+        return rc;
+    return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
+}
+
+static enum rc dead_write(struct apply *apply, const struct place *place, const struct batch *batch,
+                          int64_t next_offset, struct apply_result *reckon, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct dead_row dead;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
+        batch_dead_view(batch, i, &dead);
+        if (dead.offset < next_offset)
+            continue;
+        rc = sink->insert_dead(sink->ctx, place, &dead, err);
+        reckon->dead++;
+    }
+    return rc;
+}
+
+/* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
+ * result->end says why there was nothing to write. */
+static enum rc batch_write(struct apply *apply, const struct place *place, int64_t epoch,
+                           struct batch *batch, bool *duplicate, struct apply_result *result,
+                           struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct apply_result reckon = {.end = APPLY_DONE};
+    struct progress_row progress = {0};
+    enum progress_fit fit = FIT_FENCED;
+    bool found = false;
+    enum rc rc = sink->lock_progress(sink->ctx, place, &progress, &found, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (found)
+        fit = progress_fit(batch, epoch, &progress);
+    if (fit != FIT_BEGINS) {
+        /* What was applied by a COMMIT whose answer was lost still counts. */
+        if (fit == FIT_APPLIED && apply->unsure == batch)
+            reckon = apply->reckon;
+        reckon.end = fit == FIT_APPLIED ? APPLY_DONE : APPLY_FENCED;
+        *result = reckon;
+        return RC_OK;
+    }
+    skip_before(batch, progress.next_offset);
+    rc = votes_write(apply, batch, &reckon, duplicate, err);
+    if (rc != RC_OK || *duplicate)
+        return rc;
+    rc = dead_write(apply, place, batch, progress.next_offset, &reckon, err);
+    progress.next_offset = batch->next_offset;
+    progress.leader_epoch = batch->leader_epoch;
+    if (rc == RC_OK)
+        rc = sink->move_progress(sink->ctx, place, &progress, err);
+    if (rc != RC_OK)
+        return rc;
+    apply->reckon = reckon;
+    apply->unsure = batch;
+    rc = sink->commit(sink->ctx, err);
+    if (rc == RC_OK)
+        *result = reckon;
+    return rc;
+}
+
+static enum rc batch_try(struct apply *apply, const struct place *place, int64_t epoch,
+                         struct batch *batch, bool *duplicate, struct apply_result *result,
+                         struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = batch_write(apply, place, epoch, batch, duplicate, result, err);
+    sink->rollback(sink->ctx); /* where it was not committed */
+    return rc;
+}
+
+enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
+                    struct batch *batch, struct apply_result *result, struct err *err)
+{
+    bool duplicate = false;
+    enum rc rc = batch_try(apply, place, epoch, batch, &duplicate, result, err);
+
+    /* The usual batch has no duplicate and pays for no search; this one starts over with it. */
+    if (rc == RC_OK && duplicate && !apply->careful) {
+        apply->careful = true;
+        duplicate = false;
+        rc = batch_try(apply, place, epoch, batch, &duplicate, result, err);
+    }
+    if (rc == RC_OK && duplicate)
+        return err_fail(err, RC_RETRY, 0, "another writer logs events of this batch just now");
+    if (rc != RC_OK)
+        return rc;
+    apply->unsure = NULL;
+    apply->careful = result->duplicates > 0;
+    return RC_OK;
+}

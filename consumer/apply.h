@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* One batch, one transaction: fence, skip what is applied, count, write, move on. Decides what a
+ * duplicate is and what a batch changes. It may be ended between any two calls of the sink, and
+ * done again: nothing is applied twice. One thread at a time. */
+#ifndef CONSUMER_APPLY_H
+#define CONSUMER_APPLY_H
+
+#include "common/err.h"
+#include "consumer/batch.h"
+#include "consumer/event_set.h"
+#include "consumer/sink_seam.h"
+#include "consumer/tally.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum apply_end {
+    APPLY_DONE,
+    APPLY_FENCED, /* the partition has another owner, or is not where this batch begins */
+};
+
+struct apply_result {
+    enum apply_end end;
+    size_t applied;    /* rows in the log */
+    size_t duplicates; /* votes that were in it before */
+    size_t dead;
+};
+
+struct apply {
+    const struct sink *sink;
+    const char *owner;
+    struct tally tally;
+    struct event_set events;
+    bool careful;               /* look for duplicates before writing: there were some just now */
+    struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
+    const struct batch *unsure; /* its batch, or NULL */
+};
+
+/* sink and owner are borrowed for the life of apply. RC_FATAL: no memory. */
+enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
+                   size_t batch_rows_max, struct err *err);
+void apply_done(struct apply *apply);
+
+/* Takes the partition: the owners before are fenced. progress->topic_id is kept where the row has
+ * none, and *progress filled with what the row says now. RC_RETRY: perhaps taken, do it again. */
+enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
+                    struct err *err);
+
+/* Applies a batch of the partition claimed with epoch. RC_OK: see result. RC_RETRY: nothing, or
+ * nobody knows; call again with the same batch. RC_REJECT: the database refuses this batch.
+ * After all but RC_OK result is left alone. */
+enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
+                    struct batch *batch, struct apply_result *result, struct err *err);
+
+#endif

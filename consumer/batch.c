@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/batch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_FIRST 64
+
+void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max)
+{
+    memset(batch, 0, sizeof(*batch));
+    batch->rows_max = rows_max;
+    batch->bytes_max = bytes_max;
+    buf_init(&batch->bytes, 0);
+}
+
+void batch_done(struct batch *batch)
+{
+    free(batch->rows);
+    free(batch->dead);
+    buf_done(&batch->bytes);
+    memset(batch, 0, sizeof(*batch));
+}
+
+void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch)
+{
+    batch->row_count = 0;
+    batch->dead_count = 0;
+    if (batch->bytes.size > batch->bytes_max)
+        buf_done(&batch->bytes);
+    buf_reset(&batch->bytes);
+    batch->record_bytes = 0;
+    batch->from_offset = from_offset;
+    batch->next_offset = from_offset;
+    batch->leader_epoch = leader_epoch;
+    batch->oldest_ms = -1;
+}
+
+size_t batch_count(const struct batch *batch)
+{
+    return batch->row_count + batch->dead_count;
+}
+
+size_t batch_room(const struct batch *batch)
+{
+    size_t count = batch_count(batch);
+
+    if (count >= batch->rows_max || batch->record_bytes >= batch->bytes_max)
+        return 0;
+    return batch->rows_max - count;
+}
+
+/* Sees to one more element; the array doubles, so that this is rare and then stops. */
+static enum rc array_grow(void **array, size_t *size, size_t count, size_t element, struct err *err)
+{
+    size_t wanted = *size > 0 ? *size * 2 : ROWS_FIRST;
+    void *grown;
+
+    if (count < *size)
+        return RC_OK;
+    grown = realloc(*array, wanted * element);
+    if (!grown)
+        return err_fail(err, RC_FATAL, 0, "no memory for a batch of %zu records", wanted);
+    *array = grown;
+    *size = wanted;
+    return RC_OK;
+}
+
+static enum rc rows_grow(struct batch *batch, struct err *err)
+{
+    void *rows = batch->rows;
+    enum rc rc = array_grow(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows), err);
+
+    batch->rows = rows;
+    return rc;
+}
+
+static enum rc dead_grow(struct batch *batch, struct err *err)
+{
+    void *dead = batch->dead;
+    enum rc rc = array_grow(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead), err);
+
+    batch->dead = dead;
+    return rc;
+}
+
+/* The key says which records Kafka keeps in order: a vote under another key, or none, may have
+ * overtaken the one before it. */
+static bool key_fits(const struct record *record, int64_t content_id)
+{
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%" PRId64, content_id);
+
+    return record->key && record->key_len == (size_t)len &&
+           memcmp(record->key, text, (size_t)len) == 0;
+}
+
+/* RC_REJECT: *reason_class says of what kind. */
+static enum rc record_judge(const struct record *record, struct vote_event *event,
+                            const char **reason_class, struct err *err)
+{
+    enum rc rc;
+
+    if (!record->value) {
+        *reason_class = "tombstone";
+        return err_fail(err, RC_REJECT, 0, "the record has no value, and a vote cannot be erased");
+    }
+    rc = vote_event_decode(event, record->value, record->value_len, err);
+    if (rc == RC_REJECT)
+        *reason_class = vote_event_fault_name(err ? err->code : 0);
+    if (rc != RC_OK || key_fits(record, event->content_id))
+        return rc;
+    *reason_class = "key";
+    if (!record->key)
+        return err_fail(err, RC_REJECT, 0,
+                        "the record has no key; with the key \"%" PRId64
+                        "\", its contentId, the order of its votes would be kept",
+                        event->content_id);
+    return err_fail(err, RC_REJECT, 0, "the key is not the contentId %" PRId64 " as decimal digits",
+                    event->content_id);
+}
+
+/* The sentence may quote what the record holds: any bytes. */
+static void reason_put(struct buf *bytes, const char *reason)
+{
+    for (; *reason; reason++)
+        buf_char(bytes, *reason >= 0x20 && *reason < 0x7f ? *reason : '?');
+}
+
+static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
+                        const char *reason, batch_headers headers, void *headers_ctx,
+                        struct err *err)
+{
+    struct batch_dead dead = {.offset = record->offset,
+                              .time_ms = record->time_ms,
+                              .has_key = record->key != NULL,
+                              .has_value = record->value != NULL,
+                              .reason_class = reason_class};
+    struct buf *bytes = &batch->bytes;
+    size_t begin = bytes->len;
+
+    if (dead_grow(batch, err) != RC_OK)
+        return RC_FATAL;
+    dead.key_at = bytes->len;
+    if (record->key)
+        buf_put(bytes, record->key, record->key_len);
+    dead.value_at = bytes->len;
+    if (record->value)
+        buf_put(bytes, record->value, record->value_len);
+    dead.headers_at = bytes->len;
+    headers(headers_ctx, record, bytes);
+    dead.reason_at = bytes->len;
+    reason_put(bytes, reason);
+    dead.end = bytes->len;
+    if (bytes->failed) {
+        buf_cut(bytes, begin);
+        bytes->failed = false;
+        return err_fail(err, RC_FATAL, 0, "no memory to keep the record at offset %" PRId64,
+                        record->offset);
+    }
+    batch->dead[batch->dead_count++] = dead;
+    return RC_OK;
+}
+
+enum rc batch_add(struct batch *batch, const struct record *record, batch_headers headers,
+                  void *headers_ctx, struct err *err)
+{
+    struct err reason = {0};
+    const char *reason_class = NULL;
+    enum rc rc = rows_grow(batch, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = record_judge(record, &batch->rows[batch->row_count].event, &reason_class, &reason);
+    if (rc == RC_OK) {
+        batch->rows[batch->row_count].offset = record->offset;
+        batch->rows[batch->row_count].skip = false;
+        batch->row_count++;
+    } else if (rc == RC_REJECT) {
+        rc = dead_add(batch, record, reason_class, reason.text, headers, headers_ctx, err);
+    } else if (err) {
+        *err = reason;
+    }
+    if (rc != RC_OK)
+        return rc;
+    if (batch_count(batch) == 1)
+        batch->oldest_ms = record->time_ms;
+    batch->record_bytes += record->key_len + record->value_len;
+    batch->next_offset = record->offset + 1;
+    if (record->leader_epoch >= 0)
+        batch->leader_epoch = record->leader_epoch;
+    return RC_OK;
+}
+
+void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)
+{
+    const struct batch_dead *dead = &batch->dead[index];
+    const char *bytes = batch->bytes.data;
+
+    *view = (struct dead_row){
+        .offset = dead->offset,
+        .time_ms = dead->time_ms,
+        .key = dead->has_key ? bytes + dead->key_at : NULL,
+        .key_len = dead->value_at - dead->key_at,
+        .value = dead->has_value ? bytes + dead->value_at : NULL,
+        .value_len = dead->headers_at - dead->value_at,
+        .headers = bytes + dead->headers_at,
+        .headers_len = dead->reason_at - dead->headers_at,
+        .reason_class = dead->reason_class,
+        .reason = bytes + dead->reason_at,
+        .reason_len = dead->end - dead->reason_at,
+    };
+}

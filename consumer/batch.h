@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of one partition on their way into one transaction. Decides what a record is: a vote, or
+ * a dead record and why. A vote keeps nothing of its record; a dead record is kept whole. Pure; one
+ * thread at a time. */
+#ifndef CONSUMER_BATCH_H
+#define CONSUMER_BATCH_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "consumer/apply_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a dead record's parts lie in batch.bytes. */
+struct batch_dead {
+    int64_t offset;
+    int64_t time_ms;
+    bool has_key;
+    bool has_value;
+    size_t key_at;
+    size_t value_at;
+    size_t headers_at;
+    size_t reason_at;
+    size_t end;
+    const char *reason_class;
+};
+
+struct batch {
+    size_t rows_max;
+    size_t bytes_max;
+    struct vote_row *rows;
+    size_t row_count;
+    size_t row_size; /* allocated */
+    struct batch_dead *dead;
+    size_t dead_count;
+    size_t dead_size;
+    struct buf bytes;     /* of the dead records */
+    size_t record_bytes;  /* of all records, as they came */
+    int64_t from_offset;  /* where its first record was looked for, or OFFSET_BEGINNING */
+    int64_t next_offset;  /* behind its last record */
+    int32_t leader_epoch; /* of its last record */
+    int64_t oldest_ms;    /* time of its first record */
+};
+
+/* Appends the headers of a record as JSON. */
+typedef void (*batch_headers)(void *ctx, const struct record *record, struct buf *out);
+
+/* Takes no memory yet; it will be bounded by rows_max rows and bytes_max bytes of dead records,
+ * plus one record. */
+void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max);
+void batch_done(struct batch *batch);
+
+/* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. */
+void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch);
+
+/* Records in it, and how many more it takes: 0 when it is full. */
+size_t batch_count(const struct batch *batch);
+size_t batch_room(const struct batch *batch);
+
+/* Adds the next record, also to a full batch. RC_FATAL: no memory, and the batch is as before. */
+enum rc batch_add(struct batch *batch, const struct record *record, batch_headers headers,
+                  void *headers_ctx, struct err *err);
+
+/* Fills view with pointers that end with the next batch_add(). */
+void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view);
+
+#endif

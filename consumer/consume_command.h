@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* `tallybox consume`: the role that applies the events of Kafka to the vote log, and
+ * `--restart-partition`, which decides where a stopped partition goes on. */
+#ifndef CONSUMER_CONSUME_COMMAND_H
+#define CONSUMER_CONSUME_COMMAND_H
+
+#include "common/role.h"
+#include "consumer/consume_metrics.h"
+
+extern const struct role consume_role;
+
+/* gate: asked before anything is done, as in role_main(). Returns an enum exit_code. */
+int consume_command(role_gate gate, int argc, char **argv);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/consume_metrics.h"
+
+#include "consumer/rollup_metrics.h"
+
+#include <stddef.h>
+
+struct metric consume_applied = {.name = "tallybox_consumer_applied_total",
+                                 .kind = METRIC_COUNTER,
+                                 .help = "Votes written into the log."};
+struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total",
+                                    .kind = METRIC_COUNTER,
+                                    .help = "Votes that were in the log before and left out."};
+struct metric consume_dead = {.name = "tallybox_consumer_dead_total",
+                              .kind = METRIC_COUNTER,
+                              .help = "Records kept in dead_record."};
+struct metric consume_batch_seconds = {.name = "tallybox_consumer_batch_seconds",
+                                       .kind = METRIC_SECONDS,
+                                       .help = "Time to apply one batch, from BEGIN to COMMIT."};
+struct metric consume_lag = {.name = "tallybox_consumer_lag_records",
+                             .kind = METRIC_GAUGE,
+                             .help = "Records of the partitions held here that are not applied."};
+struct metric consume_oldest_age = {
+    .name = "tallybox_consumer_oldest_age_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "Age of the oldest record that was fetched and is not applied; 0 when there is none."};
+struct metric consume_partitions = {
+    .name = "tallybox_consumer_partitions", .kind = METRIC_GAUGE, .help = "Partitions held here."};
+struct metric consume_stopped = {
+    .name = "tallybox_consumer_stopped_partitions",
+    .kind = METRIC_GAUGE,
+    .help = "Partitions held here that wait for a person; the log and /readyz say why."};
+
+void consume_metrics_register(void)
+{
+    static struct metric *const all[] = {
+        &consume_applied, &consume_duplicates, &consume_dead,       &consume_batch_seconds,
+        &consume_lag,     &consume_oldest_age, &consume_partitions, &consume_stopped,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        metrics_register(all[i]);
+    rollup_metrics_register();
+}

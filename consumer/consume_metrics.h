@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What the consumer counts. Any thread. */
+#ifndef CONSUMER_CONSUME_METRICS_H
+#define CONSUMER_CONSUME_METRICS_H
+
+#include "common/metrics.h"
+
+extern struct metric consume_applied;
+extern struct metric consume_duplicates;
+extern struct metric consume_dead;
+extern struct metric consume_batch_seconds;
+extern struct metric consume_lag;
+extern struct metric consume_oldest_age;
+extern struct metric consume_partitions;
+extern struct metric consume_stopped;
+
+/* Registers these and the roll-up's; a second call does nothing. */
+void consume_metrics_register(void);
+
+#endif

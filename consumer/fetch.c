@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/fetch.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/consume_metrics.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_MAX 512
+#define EVENTS_MAX 64     /* in one step */
+#define IDLE_WAIT_MS 200  /* bells ring for everything that has a time of its own */
+#define FULL_WAIT_MS 2    /* for room in a ring */
+#define ANSWER_WAIT_MS 20 /* for the broker's word on a topic */
+#define SEEK_RETRY_MS 50
+#define SEEK_SAY_MS 10000 /* a seek that takes longer is trouble */
+#define FENCED_WAIT_MS 1000
+#define RECOVERED_MS 5000 /* running for so long, a partition is well again */
+#define PROBE_MS 2000
+#define TICK_MS 1000
+
+enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
+{
+    struct err unknown = {0};
+
+    memset(fetch, 0, sizeof(*fetch));
+    fetch->config = *config;
+    trouble_init(&fetch->broker);
+    trouble_init(&fetch->partitions);
+    err_set(&unknown, "no broker has answered yet");
+    trouble_set(&fetch->broker, &unknown);
+    fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
+    fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
+    if (fetch->records && fetch->jobs)
+        return RC_OK;
+    fetch_done(fetch);
+    return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
+}
+
+void fetch_done(struct fetch *fetch)
+{
+    for (size_t i = 0; i < fetch->job_count; i++) {
+        batch_done(&fetch->jobs[i]->batch);
+        free(fetch->jobs[i]);
+    }
+    for (size_t i = 0; i < fetch->part_count; i++)
+        part_free(fetch->parts[i]);
+    free(fetch->jobs);
+    free(fetch->parts);
+    free(fetch->records);
+    trouble_done(&fetch->broker);
+    trouble_done(&fetch->partitions);
+    memset(fetch, 0, sizeof(*fetch));
+}
+
+static void fetch_fail(struct fetch *fetch, const struct err *err)
+{
+    fetch->failed = true;
+    fetch->err = *err;
+}
+
+static void broker_good(struct fetch *fetch)
+{
+    if (trouble_clear(&fetch->broker) && fetch->heard)
+        log_event(LOG_INFO, "consumer_broker_back", "role=consume");
+    fetch->heard = true;
+}
+
+static void broker_bad(struct fetch *fetch, const struct err *err)
+{
+    if (trouble_set(&fetch->broker, err))
+        log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
+}
+
+/* An empty job; NULL when all are in use (their return rings our bell), or memory is out. */
+static struct job *job_take(struct fetch *fetch)
+{
+    struct job *job = fetch->pool;
+
+    if (job) {
+        fetch->pool = job->next;
+        return job;
+    }
+    if (fetch->job_count == fetch->config.batches_max)
+        return NULL;
+    job = calloc(1, sizeof(*job));
+    if (!job)
+        return NULL;
+    job->kind = JOB_APPLY;
+    batch_init(&job->batch, fetch->config.batch_rows_max, fetch->config.batch_bytes_max);
+    fetch->jobs[fetch->job_count++] = job;
+    return job;
+}
+
+static void job_release(struct fetch *fetch, struct job *job)
+{
+    job->next = fetch->pool;
+    fetch->pool = job;
+}
+
+static void filling_drop(struct fetch *fetch, struct part *part)
+{
+    if (part->filling)
+        job_release(fetch, part->filling);
+    part->filling = NULL;
+}
+
+static void stop_part(struct fetch *fetch, struct part *part, const struct err *err, int64_t now_ms)
+{
+    filling_drop(fetch, part);
+    if (part_stop(part, err, now_ms))
+        log_error(LOG_ERROR, "partition_stopped", err, "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+}
+
+static void say_recovered(struct part *part)
+{
+    if (part_recovered(part))
+        log_event(LOG_INFO, "partition_recovered", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+}
+
+static void claim_returned(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
+{
+    struct err err = {0};
+
+    part->claim_out = false;
+    if (job->generation != atomic_load(&part->holding.generation))
+        return;
+    if (job->end == JOB_STOPPED)
+        stop_part(fetch, part, &job->err, now_ms);
+    else if (part_claimed(part, &job->progress, now_ms, &err) != RC_OK)
+        stop_part(fetch, part, &err, now_ms);
+}
+
+static void batch_returned(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    part_returned(part);
+    if (job->generation != atomic_load(&part->holding.generation))
+        return;
+    switch (job->end) {
+    case JOB_DONE:
+        part->row.next_offset = job->batch.next_offset;
+        stream->store_offset(stream->ctx, part->handle, part->row.next_offset);
+        say_recovered(part);
+        break;
+    case JOB_FENCED:
+        /* If another process really has it, the group will tell us meanwhile. */
+        log_event(LOG_WARN, "partition_fenced", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+        filling_drop(fetch, part);
+        part_restart(part, now_ms,
+                     FENCED_WAIT_MS + (int64_t)(fetch->config.dice() % FENCED_WAIT_MS));
+        break;
+    case JOB_STOPPED:
+        stop_part(fetch, part, &job->err, now_ms);
+        break;
+    case JOB_DROPPED:
+        break;
+    }
+}
+
+static void take_back(struct fetch *fetch, int64_t now_ms)
+{
+    for (size_t i = 0; i < fetch->config.link_count; i++) {
+        struct job *job = ring_take(fetch->config.links[i].done);
+
+        for (; job; job = ring_take(fetch->config.links[i].done)) {
+            struct part *part = part_of(job->holding);
+
+            if (job->kind == JOB_CLAIM) {
+                claim_returned(fetch, part, job, now_ms);
+            } else {
+                batch_returned(fetch, part, job, now_ms);
+                job_release(fetch, job);
+            }
+        }
+    }
+}
+
+static struct part *find_part(struct fetch *fetch, const struct place *place)
+{
+    for (size_t i = 0; i < fetch->part_count; i++)
+        if (fetch->parts[i]->holding.place.partition == place->partition &&
+            strcmp(fetch->parts[i]->topic, place->topic) == 0)
+            return fetch->parts[i];
+    return NULL;
+}
+
+static struct part *add_part(struct fetch *fetch, const struct place *place)
+{
+    if (fetch->part_count == fetch->part_size) {
+        size_t size = fetch->part_size > 0 ? fetch->part_size * 2 : 16;
+        struct part **parts = realloc(fetch->parts, size * sizeof(struct part *));
+
+        if (!parts)
+            return NULL;
+        fetch->parts = parts;
+        fetch->part_size = size;
+    }
+    fetch->parts[fetch->part_count] =
+        part_make(place, fetch->part_count % fetch->config.link_count);
+    return fetch->parts[fetch->part_count] ? fetch->parts[fetch->part_count++] : NULL;
+}
+
+static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+{
+    log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
+    broker_good(fetch);
+    for (size_t i = 0; i < event->count; i++) {
+        struct part *part = find_part(fetch, &event->places[i].place);
+        struct err err = {0};
+
+        if (!part)
+            part = add_part(fetch, &event->places[i].place);
+        if (!part) {
+            err_set(&err, "no memory for one more partition");
+            fetch_fail(fetch, &err);
+            return;
+        }
+        filling_drop(fetch, part);
+        part_assign(part, event->places[i].handle, now_ms);
+    }
+}
+
+/* What the applier has of them goes on or is fenced; nobody needs to wait for it. */
+static void places_revoked(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+{
+    log_event(event->lost ? LOG_WARN : LOG_INFO,
+              event->lost ? "partitions_lost" : "partitions_revoked", "count=%zu", event->count);
+    for (size_t i = 0; i < event->count; i++) {
+        struct part *part = find_part(fetch, &event->places[i].place);
+
+        if (!part)
+            continue;
+        filling_drop(fetch, part);
+        part_revoke(part, now_ms);
+    }
+}
+
+static void stream_trouble(struct fetch *fetch, const struct stream_event *event)
+{
+    switch (event->rc) {
+    case RC_OK:
+        break;
+    case RC_RETRY:
+        broker_bad(fetch, &event->err);
+        break;
+    case RC_REJECT:
+        /* The relay makes topics: before its first event there is nothing to read, and that is not
+         * a fault of ours. */
+        log_error(LOG_WARN, "consumer_topic_trouble", &event->err, "rc=retry");
+        break;
+    case RC_FATAL:
+        fetch_fail(fetch, &event->err);
+        break;
+    }
+}
+
+static void follow_group(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct stream_event event;
+
+    for (int i = 0; i < EVENTS_MAX && !fetch->failed; i++) {
+        stream->poll(stream->ctx, &event);
+        switch (event.kind) {
+        case STREAM_NOTHING:
+            return;
+        case STREAM_ASSIGNED:
+            places_assigned(fetch, &event, now_ms);
+            break;
+        case STREAM_REVOKED:
+            places_revoked(fetch, &event, now_ms);
+            break;
+        case STREAM_TROUBLE:
+            stream_trouble(fetch, &event);
+            break;
+        }
+    }
+}
+
+static int64_t step_claim(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    const struct fetch_link *link = &fetch->config.links[part->link];
+
+    if (now_ms < part->retry_ms)
+        return part->retry_ms - now_ms;
+    if (part->claim_out)
+        return IDLE_WAIT_MS;
+    if (stream->topic_id(stream->ctx, part->topic, part->topic_id) != RC_OK)
+        return ANSWER_WAIT_MS;
+    part->claim.generation = atomic_load(&part->holding.generation);
+    part->claim.progress = (struct progress_row){0};
+    memcpy(part->claim.progress.topic_id, part->topic_id, sizeof(part->topic_id));
+    if (!ring_give(link->todo, &part->claim))
+        return FULL_WAIT_MS;
+    part->claim_out = true;
+    part_enter(part, PART_CLAIMING, now_ms);
+    link->wake(link->wake_ctx);
+    return IDLE_WAIT_MS;
+}
+
+static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+
+    if (now_ms < part->retry_ms)
+        return part->retry_ms - now_ms;
+    switch (stream->seek(stream->ctx, part->handle, part->position, part->last_epoch, &err)) {
+    case RC_OK:
+        part_enter(part, PART_RUNNING, now_ms);
+        return 0;
+    case RC_RETRY:
+        part->retry_ms = now_ms + SEEK_RETRY_MS;
+        if (now_ms - part->since_ms > SEEK_SAY_MS)
+            broker_bad(fetch, &err);
+        return SEEK_RETRY_MS;
+    case RC_REJECT:
+        stop_part(fetch, part, &err, now_ms);
+        return IDLE_WAIT_MS;
+    case RC_FATAL:
+        break;
+    }
+    fetch_fail(fetch, &err);
+    return 0;
+}
+
+static enum rc take_record(struct fetch *fetch, struct part *part, struct record *record,
+                           struct err *err)
+{
+    const struct stream *stream = fetch->config.stream;
+    enum rc rc;
+
+    if (record->offset < part->position)
+        return RC_OK;
+    rc = part_check_epoch(part, record->leader_epoch, err);
+    if (rc != RC_OK)
+        return rc;
+    if (record->time_ms < 0 && batch_count(&part->filling->batch) == 0)
+        record->time_ms = fetch->config.wall_ms();
+    rc = batch_add(&part->filling->batch, record, stream->headers, stream->ctx, err);
+    if (rc != RC_OK)
+        return rc;
+    part->position = record->offset + 1;
+    if (record->leader_epoch >= 0)
+        part->last_epoch = record->leader_epoch;
+    return RC_OK;
+}
+
+static bool filling_begin(struct fetch *fetch, struct part *part)
+{
+    if (part->filling)
+        return true;
+    part->filling = job_take(fetch);
+    if (!part->filling)
+        return false;
+    batch_reset(&part->filling->batch, part->position, part->last_epoch);
+    return true;
+}
+
+/* Reads once. *more: there was as much as was asked for. */
+static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, int64_t now_ms,
+                            struct err *err)
+{
+    const struct stream *stream = fetch->config.stream;
+    size_t room = batch_room(&part->filling->batch);
+    bool empty = batch_count(&part->filling->batch) == 0;
+    size_t wanted = room < READ_MAX ? room : READ_MAX;
+    size_t count = 0;
+    enum rc taken = RC_OK;
+    enum rc rc;
+
+    if (wanted == 0)
+        return RC_OK;
+    rc = stream->read(stream->ctx, part->handle, fetch->records, wanted, &count, err);
+    for (size_t i = 0; taken == RC_OK && i < count; i++)
+        taken = take_record(fetch, part, &fetch->records[i], err);
+    *more = count == wanted;
+    if (count > 0)
+        broker_good(fetch);
+    if (empty && batch_count(&part->filling->batch) > 0)
+        part->filling_ms = now_ms;
+    return taken != RC_OK ? taken : rc;
+}
+
+/* Hands on what is filled when the applier has nothing of this partition, or it is full. */
+static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct fetch_link *link = &fetch->config.links[part->link];
+    struct job *job = part->filling;
+    bool full;
+
+    if (batch_count(&job->batch) == 0) {
+        filling_drop(fetch, part);
+        return IDLE_WAIT_MS;
+    }
+    full = batch_room(&job->batch) == 0;
+    if (part->sent == PART_SENT_MAX || (part->sent > 0 && !full))
+        return IDLE_WAIT_MS;
+    if (!full && now_ms < part->filling_ms + fetch->config.batch_wait_ms)
+        return part->filling_ms + fetch->config.batch_wait_ms - now_ms;
+    job->holding = &part->holding;
+    job->generation = atomic_load(&part->holding.generation);
+    job->progress = part->row;
+    if (!ring_give(link->todo, job))
+        return FULL_WAIT_MS;
+    part_sent(part, job->batch.oldest_ms);
+    part->filling = NULL;
+    link->wake(link->wake_ctx);
+    return 0;
+}
+
+static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    struct err err = {0};
+    bool more = false;
+    int64_t wait_ms;
+
+    if (!filling_begin(fetch, part)) {
+        fetch->hungry = true;
+        return IDLE_WAIT_MS;
+    }
+    switch (read_records(fetch, part, &more, now_ms, &err)) {
+    case RC_OK:
+        break;
+    case RC_RETRY:
+        broker_bad(fetch, &err);
+        break;
+    case RC_REJECT:
+        stop_part(fetch, part, &err, now_ms);
+        return IDLE_WAIT_MS;
+    case RC_FATAL:
+        fetch_fail(fetch, &err);
+        return 0;
+    }
+    wait_ms = send_batch(fetch, part, now_ms);
+    return more ? 0 : wait_ms;
+}
+
+static int64_t step_part(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    switch (part->state) {
+    case PART_WAITING:
+        return step_claim(fetch, part, now_ms);
+    case PART_CLAIMED:
+        return step_seek(fetch, part, now_ms);
+    case PART_RUNNING:
+        return step_run(fetch, part, now_ms);
+    case PART_IDLE:
+    case PART_CLAIMING:
+        break;
+    }
+    return IDLE_WAIT_MS;
+}
+
+/* Each in turn. The first that found no batch is the first next time, so that none starves when
+ * there are more partitions than batches. */
+static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
+{
+    int64_t wait_ms = IDLE_WAIT_MS;
+    size_t turn = fetch->turn;
+    bool starved = false;
+
+    for (size_t i = 0; i < fetch->part_count && !fetch->failed; i++) {
+        size_t index = (turn + i) % fetch->part_count;
+        int64_t part_wait_ms;
+
+        fetch->hungry = false;
+        part_wait_ms = step_part(fetch, fetch->parts[index], now_ms);
+        if (part_wait_ms < wait_ms)
+            wait_ms = part_wait_ms;
+        if (fetch->hungry && !starved) {
+            starved = true;
+            fetch->turn = index;
+        }
+    }
+    if (!starved)
+        fetch->turn = turn + 1;
+    return wait_ms;
+}
+
+static void look_after_topics(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        struct part *part = fetch->parts[i];
+        char topic_id[TOPIC_ID_SIZE] = "";
+        struct err err = {0};
+
+        if (part->state != PART_RUNNING)
+            continue;
+        if (stream->topic_id(stream->ctx, part->topic, topic_id) == RC_OK &&
+            part_check_topic(part, topic_id, &err) != RC_OK)
+            stop_part(fetch, part, &err, now_ms);
+        else if (part->stopped && now_ms - part->since_ms >= RECOVERED_MS)
+            say_recovered(part);
+    }
+}
+
+static int64_t part_lag(const struct fetch *fetch, const struct part *part)
+{
+    const struct stream *stream = fetch->config.stream;
+    int64_t next = part->row.next_offset > 0 ? part->row.next_offset : 0;
+    int64_t high = part->handle ? stream->high_watermark(stream->ctx, part->handle) : -1;
+
+    return high > next ? high - next : 0;
+}
+
+static void count_up(struct fetch *fetch)
+{
+    int64_t wall_ms = fetch->config.wall_ms();
+    int64_t oldest_ms = wall_ms;
+    int64_t lag = 0;
+    int64_t held = 0;
+    int64_t stopped = 0;
+    struct err err = {0};
+
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        const struct part *part = fetch->parts[i];
+        int64_t part_ms = part_oldest_ms(part);
+
+        if (part->state == PART_IDLE)
+            continue;
+        held++;
+        lag += part_lag(fetch, part);
+        if (part_ms >= 0 && part_ms < oldest_ms)
+            oldest_ms = part_ms;
+        if (part->stopped && stopped++ == 0)
+            err_set(&err, "%s/%" PRId32 ": %s", part->topic, part->holding.place.partition,
+                    part->reason.text);
+    }
+    metric_set(&consume_partitions, held);
+    metric_set(&consume_stopped, stopped);
+    metric_set(&consume_lag, lag);
+    metric_set(&consume_oldest_age, wall_ms - oldest_ms);
+    if (stopped > 0)
+        trouble_set(&fetch->partitions, &err);
+    else
+        trouble_clear(&fetch->partitions);
+}
+
+/* Nobody tells when a broker is back: it must be asked. */
+static void look_after_broker(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+
+    if (now_ms < fetch->probe_ms || !trouble_read(&fetch->broker, NULL))
+        return;
+    if (stream->probe(stream->ctx, &err) == RC_OK)
+        broker_good(fetch);
+    else
+        broker_bad(fetch, &err);
+    fetch->probe_ms = now_ms + PROBE_MS;
+}
+
+int64_t fetch_step(void *ctx, int64_t now_ms)
+{
+    struct fetch *fetch = ctx;
+    int64_t wait_ms;
+
+    take_back(fetch, now_ms);
+    follow_group(fetch, now_ms);
+    look_after_broker(fetch, now_ms);
+    wait_ms = step_parts(fetch, now_ms);
+    if (now_ms >= fetch->tick_ms) {
+        look_after_topics(fetch, now_ms);
+        count_up(fetch);
+        fetch->tick_ms = now_ms + TICK_MS;
+    }
+    if (!fetch->failed)
+        return wait_ms;
+    log_error(LOG_ERROR, "consumer_failed", &fetch->err, "rc=fatal");
+    return LOOP_END;
+}
+
+void fetch_finish(struct fetch *fetch, int64_t now_ms)
+{
+    take_back(fetch, now_ms);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What the fetching step hands to an applying step and gets back: claim a partition, apply a batch.
+ * Whoever holds a job owns all of it; the rings between the steps pass it on. */
+#ifndef CONSUMER_JOB_H
+#define CONSUMER_JOB_H
+
+#include "common/err.h"
+#include "consumer/apply_row.h"
+#include "consumer/batch.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum job_kind { JOB_CLAIM, JOB_APPLY };
+
+enum job_end {
+    JOB_DONE,
+    JOB_FENCED,  /* another owner has the partition, or it is not where the batch begins */
+    JOB_DROPPED, /* the partition was given up before the job was done */
+    JOB_STOPPED, /* the database refuses it: see err */
+};
+
+/* What both steps know of a partition. */
+struct holding {
+    struct place place;
+    atomic_uint generation; /* changes when it is given up; written by the fetching step alone */
+};
+
+struct job {
+    enum job_kind kind;
+    struct holding *holding;
+    unsigned generation;          /* of the holding, when the job was made */
+    struct progress_row progress; /* apply: epoch; claim: topic_id, and then all of it */
+    struct batch batch;           /* apply only */
+    enum job_end end;
+    struct err err;
+    struct job *next; /* in the pool */
+};
+
+#endif

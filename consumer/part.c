@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/part.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A stopped partition is claimed again this often: the cause may have gone, or a person may have
+ * set its offset. */
+#define STOPPED_RETRY_MS 10000
+
+_Static_assert(offsetof(struct part, holding) == 0, "part_of() turns one into the other");
+
+struct part *part_of(struct holding *holding)
+{
+    return (struct part *)holding;
+}
+
+struct part *part_make(const struct place *place, size_t link)
+{
+    struct part *part = calloc(1, sizeof(*part));
+
+    if (!part)
+        return NULL;
+    snprintf(part->topic, sizeof(part->topic), "%s", place->topic);
+    part->holding.place = (struct place){part->topic, place->partition};
+    atomic_init(&part->holding.generation, 0);
+    part->link = link;
+    part->claim.kind = JOB_CLAIM;
+    part->claim.holding = &part->holding;
+    return part;
+}
+
+void part_free(struct part *part)
+{
+    free(part);
+}
+
+void part_enter(struct part *part, enum part_state state, int64_t now_ms)
+{
+    part->state = state;
+    part->since_ms = now_ms;
+    part->retry_ms = now_ms;
+}
+
+void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms)
+{
+    atomic_fetch_add(&part->holding.generation, 1);
+    part_enter(part, PART_WAITING, now_ms);
+    part->retry_ms = now_ms + wait_ms;
+}
+
+void part_assign(struct part *part, void *handle, int64_t now_ms)
+{
+    part->handle = handle;
+    part->stopped = false;
+    part_restart(part, now_ms, 0);
+}
+
+void part_revoke(struct part *part, int64_t now_ms)
+{
+    part_restart(part, now_ms, 0);
+    part->state = PART_IDLE;
+    part->handle = NULL;
+    part->stopped = false;
+}
+
+bool part_stop(struct part *part, const struct err *err, int64_t now_ms)
+{
+    bool news = !part->stopped || strcmp(part->reason.text, err->text) != 0;
+
+    part->stopped = true;
+    part->reason = *err;
+    part_restart(part, now_ms, STOPPED_RETRY_MS);
+    return news;
+}
+
+bool part_recovered(struct part *part)
+{
+    bool was_stopped = part->stopped;
+
+    part->stopped = false;
+    return was_stopped;
+}
+
+enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err)
+{
+    if (part->row.topic_id[0] == '\0' || topic_id[0] == '\0' ||
+        strcmp(part->row.topic_id, topic_id) == 0)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "topic %s was deleted and made again: what is applied is of topic id %s, the "
+                    "broker has %s; decide with tallybox consume --restart-partition %s/%" PRId32
+                    "@earliest, @latest or @OFFSET",
+                    part->topic, part->row.topic_id, topic_id, part->topic,
+                    part->holding.place.partition);
+}
+
+enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
+                     struct err *err)
+{
+    enum rc rc;
+
+    part->row = *row;
+    rc = part_check_topic(part, part->topic_id, err);
+    if (rc != RC_OK)
+        return rc;
+    part->position = row->next_offset;
+    part->last_epoch = row->leader_epoch;
+    part_enter(part, PART_CLAIMED, now_ms);
+    return RC_OK;
+}
+
+enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct err *err)
+{
+    if (leader_epoch < 0 || leader_epoch >= part->last_epoch)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "the leader epoch at offset %" PRId64 " is %" PRId32 " after %" PRId32
+                    ": topic %s was deleted and made again, or its log was cut; decide with "
+                    "tallybox consume --restart-partition %s/%" PRId32
+                    "@earliest, @latest or @OFFSET",
+                    part->position, leader_epoch, part->last_epoch, part->topic, part->topic,
+                    part->holding.place.partition);
+}
+
+void part_sent(struct part *part, int64_t oldest_ms)
+{
+    part->sent_ms[part->sent++] = oldest_ms;
+}
+
+void part_returned(struct part *part)
+{
+    part->sent--;
+    for (unsigned i = 0; i < part->sent; i++)
+        part->sent_ms[i] = part->sent_ms[i + 1];
+}
+
+int64_t part_oldest_ms(const struct part *part)
+{
+    if (part->sent > 0)
+        return part->sent_ms[0];
+    return part->filling ? part->filling->batch.oldest_ms : -1;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* One partition as the fetching step sees it: from the assignment over the claim and the seek to
+ * its records, and back. Decides in which order that goes and how long to wait in between. Belongs
+ * to the fetching step, but for what job.h shares. */
+#ifndef CONSUMER_PART_H
+#define CONSUMER_PART_H
+
+#include "common/err.h"
+#include "consumer/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum part_state {
+    PART_IDLE,     /* not ours */
+    PART_WAITING,  /* ours; to be claimed at retry_ms */
+    PART_CLAIMING, /* the claim is with the applier */
+    PART_CLAIMED,  /* to be sought to position, at retry_ms */
+    PART_RUNNING,  /* records are read and applied */
+};
+
+#define PART_SENT_MAX 2
+
+struct part {
+    struct holding holding; /* first: see part_of() */
+    char topic[TOPIC_SIZE];
+    enum part_state state;
+    void *handle; /* of the stream */
+    size_t link;
+    int64_t retry_ms;
+    int64_t since_ms;             /* of the state */
+    int64_t position;             /* the next record to read */
+    int32_t last_epoch;           /* leader epoch of the record before it; -1: unknown */
+    char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
+    struct progress_row row;      /* as of the last claim; next_offset moves with what is applied */
+    struct job claim;
+    bool claim_out; /* with the applier; it must come back before the next one */
+    struct job *filling;
+    int64_t filling_ms;             /* when it was begun */
+    unsigned sent;                  /* batches with the applier */
+    int64_t sent_ms[PART_SENT_MAX]; /* record time of the first in each, oldest first */
+    bool stopped;                   /* a person must act; it is claimed again now and then */
+    struct err reason;              /* why it stopped */
+};
+
+/* The partition that a job is about. */
+struct part *part_of(struct holding *holding);
+
+/* NULL: no memory. */
+struct part *part_make(const struct place *place, size_t link);
+void part_free(struct part *part);
+
+/* The group gave it to us, or took it back. Jobs made before are void. */
+void part_assign(struct part *part, void *handle, int64_t now_ms);
+void part_revoke(struct part *part, int64_t now_ms);
+
+/* The next step has been taken. */
+void part_enter(struct part *part, enum part_state state, int64_t now_ms);
+
+/* Begins again with a claim after wait_ms; jobs made before are void. */
+void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms);
+
+/* As part_restart(), because of err: rarely, until a person has acted. True when err is news. */
+bool part_stop(struct part *part, const struct err *err, int64_t now_ms);
+
+/* It works (again). True when it was stopped. */
+bool part_recovered(struct part *part);
+
+/* The claim has come back done. RC_REJECT: the row belongs to another topic of the same name. */
+enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
+                     struct err *err);
+
+/* May a record with this leader epoch follow in this partition? RC_REJECT: no, the log is another
+ * one than before. */
+enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct err *err);
+
+/* Does the topic still have the id that was claimed? RC_REJECT: no. Unknown ids fit. */
+enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err);
+
+/* Books a batch as handed to the applier, and as come back. */
+void part_sent(struct part *part, int64_t oldest_ms);
+void part_returned(struct part *part);
+
+/* Record time of the oldest record fetched and not applied; -1: none. */
+int64_t part_oldest_ms(const struct part *part);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/restart_command.h"
+
+#include "common/config.h"
+#include "common/options.h"
+#include "consumer/offsets_kafka.h"
+#include "consumer/sink_mysql.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTION "restart-partition"
+#define ANSWER_MS 10000
+#define IDLE_MS 60000
+
+struct request {
+    char topic[TOPIC_SIZE];
+    struct place place;
+    bool earliest;
+    bool latest;
+    int64_t offset;
+};
+
+bool restart_asked(int argc, char **argv)
+{
+    static const char name[] = "--" OPTION;
+    size_t len = sizeof(name) - 1;
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, len) == 0 && (argv[i][len] == '\0' || argv[i][len] == '='))
+            return true;
+    return false;
+}
+
+/* Reads digits up to end. */
+static bool number_read(const char *text, const char *end, int64_t max, int64_t *value)
+{
+    char *stopped;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoll(text, &stopped, 10);
+    return errno == 0 && stopped == end && *value <= max;
+}
+
+static enum rc request_read(struct request *request, const char *text, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    const char *slash = strrchr(text, '/');
+    const char *where = at ? at + 1 : "";
+    int64_t partition = 0;
+
+    request->earliest = strcmp(where, "earliest") == 0;
+    request->latest = strcmp(where, "latest") == 0;
+    if (!at || !slash || slash > at || slash == text ||
+        (size_t)(slash - text) >= sizeof(request->topic) ||
+        !number_read(slash + 1, at, INT32_MAX, &partition) ||
+        (!request->earliest && !request->latest &&
+         !number_read(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
+        return err_fail(err, RC_FATAL, 0,
+                        "--" OPTION " %s: expected TOPIC/PARTITION@earliest, @latest or @OFFSET, "
+                        "such as vote-events/3@1200",
+                        text);
+    memcpy(request->topic, text, (size_t)(slash - text));
+    request->place = (struct place){request->topic, (int32_t)partition};
+    return RC_OK;
+}
+
+static bool topic_listed(const char *topics, const char *topic)
+{
+    size_t wanted = strlen(topic);
+
+    while (*topics) {
+        size_t len = strcspn(topics, ",");
+
+        if (len == wanted && memcmp(topics, topic, len) == 0)
+            return true;
+        topics += len;
+        topics += *topics == ',';
+    }
+    return false;
+}
+
+/* Turns the request into an offset that is there. */
+static enum rc offset_find(struct request *request, const struct settings *settings, int64_t *low,
+                           int64_t *high, struct err *err)
+{
+    struct offsets_kafka *offsets = NULL;
+    enum rc rc = offsets_kafka_open(&offsets, settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = offsets_kafka_ask(offsets, &request->place, low, high, ANSWER_MS, err);
+    offsets_kafka_close(offsets);
+    if (rc != RC_OK)
+        return rc;
+    if (request->earliest)
+        request->offset = *low;
+    if (request->latest)
+        request->offset = *high;
+    if (request->offset >= *low && request->offset <= *high)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "%s/%" PRId32 " has no place %" PRId64 ": it goes from %" PRId64 " to %" PRId64,
+                    request->topic, request->place.partition, request->offset, *low, *high);
+}
+
+/* One transaction; the epoch fences whoever applies batches of the partition now. */
+static enum rc progress_set(const struct sink *sink, const struct request *request,
+                            struct progress_row *before, struct err *err)
+{
+    struct progress_row after;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = sink->make_progress(sink->ctx, &request->place, before, err);
+    after = *before;
+    after.epoch++;
+    after.owner[0] = '\0';
+    after.topic_id[0] = '\0';
+    after.next_offset = request->offset;
+    after.leader_epoch = -1;
+    if (rc == RC_OK)
+        rc = sink->own_progress(sink->ctx, &request->place, &after, err);
+    if (rc == RC_OK)
+        rc = sink->move_progress(sink->ctx, &request->place, &after, err);
+    if (rc == RC_OK)
+        rc = sink->commit(sink->ctx, err);
+    sink->rollback(sink->ctx);
+    return rc;
+}
+
+static enum rc restart(struct request *request, const struct settings *settings, struct err *err)
+{
+    struct sink_mysql *sink = NULL;
+    struct progress_row before = {0};
+    int64_t low = 0;
+    int64_t high = 0;
+    enum rc rc = offset_find(request, settings, &low, &high, err);
+
+    if (rc == RC_OK)
+        rc = sink_mysql_open(&sink, &settings->sink, settings->consumer.group, IDLE_MS, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = progress_set(sink_mysql_seam(sink), request, &before, err);
+    sink_mysql_close(sink);
+    if (rc != RC_OK)
+        return rc;
+    printf("%s/%" PRId32 " of group %s goes on at %" PRId64 " instead of %" PRId64
+           "; Kafka has %" PRId64 " to %" PRId64 ".\n",
+           request->topic, request->place.partition, settings->consumer.group, request->offset,
+           before.next_offset, low, high);
+    if (before.owner[0])
+        printf("It was held by %s: if that consumer runs, it takes the partition up again there "
+               "within seconds.\n",
+               before.owner);
+    return RC_OK;
+}
+
+static int restart_with(const char *text, const struct settings *settings)
+{
+    struct request request = {0};
+    struct err err = {0};
+    enum rc rc = request_read(&request, text, &err);
+
+    if (rc == RC_OK && !topic_listed(settings->consumer.topics, request.topic))
+        rc = err_fail(&err, RC_FATAL, 0, "topic %s is not one of consumer.topics (%s)",
+                      request.topic, settings->consumer.topics);
+    if (rc != RC_OK) {
+        options_fail(rc, &err);
+        return EXIT_USAGE;
+    }
+    rc = restart(&request, settings, &err);
+    return rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
+}
+
+int restart_command(int argc, char **argv)
+{
+    const char *text = NULL;
+    const struct option_entry entries[] = {
+        {OPTION, OPTION_TEXT, &text, "TOPIC/PARTITION@WHERE",
+         "where the partition goes on: earliest, latest or an offset"},
+    };
+    const struct option_parse parse = {
+        .command = "tallybox consume",
+        .arguments = "",
+        .about = "Decides where a stopped partition goes on, and exits. Consumers may run: the one "
+                 "that holds the partition takes it up there within seconds.",
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+        .examples = "  tallybox consume --restart-partition vote-events/3@earliest\n",
+    };
+    struct options options;
+    struct config *config = NULL;
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code < 0)
+        code = options_load(&options, &config);
+    if (code >= 0)
+        return code;
+    code = restart_with(text, config_settings(config));
+    config_free(config);
+    return code;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/sink_rows_mysql.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* MariaDB turns an IN list of 1000 values into a join with a temporary table
+ * (in_predicate_conversion_threshold), which would lock in no order. */
+#define IN_MAX 500
+
+/* Larger statements are no faster; smaller ones fit every server's max_allowed_packet. */
+#define STATEMENT_BYTES 524288
+
+/* Days that are worth a list: more, and every partition is searched. */
+#define DAYS_MAX 32
+#define DAY_MS INT64_C(86400000)
+
+static enum rc sql_run(struct db *db, struct buf *sql, struct err *err)
+{
+    if (sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_exec(db, sql->data, sql->len, NULL, err);
+}
+
+/* Where the answer to a SELECT goes on filling tallies[]: both are in the same order. */
+struct filling {
+    struct tally_row *tallies;
+    size_t count;
+    size_t at;
+};
+
+static enum rc fill_tally(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct filling *filling = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    while (filling->at < filling->count && filling->tallies[filling->at].content_id < content_id)
+        filling->at++;
+    if (filling->at == filling->count || filling->tallies[filling->at].content_id != content_id)
+        return RC_OK;
+    filling->tallies[filling->at].votes = db_column_i64(row, 1);
+    filling->tallies[filling->at].seq = db_column_i64(row, 2);
+    filling->tallies[filling->at].found = true;
+    return RC_OK;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The primary key is forced, or a small table would be locked as a whole. */
+enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
+                          struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t from = 0; rc == RC_OK && from < count; from += IN_MAX) {
+        struct filling filling = {tallies + from, least(IN_MAX, count - from), 0};
+
+        buf_reset(sql);
+        buf_text_put(sql, "SELECT content_id, votes, seq FROM vote_tally FORCE INDEX (PRIMARY) "
+                          "WHERE content_id IN (");
+        for (size_t i = 0; i < filling.count; i++) {
+            filling.tallies[i].found = false;
+            if (i > 0)
+                buf_char(sql, ',');
+            buf_i64(sql, filling.tallies[i].content_id);
+        }
+        buf_text_put(sql, ") ORDER BY content_id FOR UPDATE");
+        if (sql->failed)
+            return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+        rc = db_query(db, sql->data, sql->len, fill_tally, &filling, err);
+    }
+    return rc;
+}
+
+/* Runs what has been put behind the statement's head, when it is big enough or the last. */
+static enum rc values_run(struct db *db, struct buf *sql, size_t head_len, const char *tail,
+                          bool last, struct err *err)
+{
+    enum rc rc;
+
+    if (sql->len == head_len || (!last && sql->len < STATEMENT_BYTES))
+        return RC_OK;
+    buf_text_put(sql, tail);
+    rc = sql_run(db, sql, err);
+    buf_cut(sql, head_len);
+    return rc;
+}
+
+static size_t head_put(struct buf *sql, const char *head)
+{
+    buf_reset(sql);
+    buf_text_put(sql, head);
+    return sql->len;
+}
+
+static void tally_put(struct buf *sql, size_t head_len, const struct tally_row *tally)
+{
+    buf_text_put(sql, sql->len == head_len ? "(" : ",(");
+    buf_i64(sql, tally->content_id);
+    buf_char(sql, ',');
+    buf_i64(sql, tally->votes);
+    buf_char(sql, ',');
+    buf_i64(sql, tally->seq);
+    buf_text_put(sql, ",UTC_TIMESTAMP(3))");
+}
+
+enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                          size_t count, struct err *err)
+{
+    size_t head_len =
+        head_put(sql, "INSERT IGNORE INTO vote_tally (content_id, votes, seq, changed_at) VALUES ");
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct tally_row empty = {.content_id = tallies[i].content_id};
+
+        if (!tallies[i].found)
+            tally_put(sql, head_len, &empty);
+        rc = values_run(db, sql, head_len, "", i + 1 == count, err);
+    }
+    return rc;
+}
+
+enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                           size_t count, struct err *err)
+{
+    size_t head_len =
+        head_put(sql, "INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES ");
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (tallies[i].changed)
+            tally_put(sql, head_len, &tallies[i]);
+        rc = values_run(db, sql, head_len,
+                        " ON DUPLICATE KEY UPDATE votes = VALUES(votes), seq = VALUES(seq), "
+                        "changed_at = VALUES(changed_at)",
+                        i + 1 == count, err);
+    }
+    return rc;
+}
+
+/* 'YYYY-MM-DD' of days since 1970-01-01, from the calendar's 400-year cycle that begins on a
+ * 1 March: leap days then stand at the end of a year. */
+static void day_put(struct buf *sql, int64_t days)
+{
+    int64_t day = days + 719468;
+    int64_t era = day / 146097;
+    int64_t of_era = day - era * 146097;
+    int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t month = (5 * of_year + 2) / 153;
+    int64_t year = year_of_era + era * 400 + (month >= 10);
+
+    buf_print(sql, "%04d-%02d-%02d", (int)year, (int)(month < 10 ? month + 3 : month - 9),
+              (int)(of_year - (153 * month + 2) / 5 + 1));
+}
+
+static void two_digits(char *text, int64_t value)
+{
+    text[0] = (char)('0' + value / 10);
+    text[1] = (char)('0' + value % 10);
+}
+
+/* The date of the last row, as text: most rows are of the same day as the one before. */
+struct day {
+    int64_t days;
+    struct buf text;
+};
+
+static void date_put(struct buf *sql, struct day *day, int64_t ms)
+{
+    if (day->days != ms / DAY_MS || day->text.len == 0) {
+        day->days = ms / DAY_MS;
+        buf_reset(&day->text);
+        day_put(&day->text, day->days);
+    }
+    buf_put(sql, day->text.data, day->text.len);
+}
+
+static void time_put(struct buf *sql, int64_t ms)
+{
+    int64_t of_day = ms % DAY_MS;
+    int64_t seconds = of_day / 1000;
+    char text[] = " 00:00:00.000";
+
+    two_digits(text + 1, seconds / 3600);
+    two_digits(text + 4, seconds / 60 % 60);
+    two_digits(text + 7, seconds % 60);
+    text[10] = (char)('0' + of_day % 1000 / 100);
+    two_digits(text + 11, of_day % 100);
+    buf_put(sql, text, sizeof(text) - 1);
+}
+
+static void vote_put(struct buf *sql, size_t head_len, const struct vote_row *row, struct day *day)
+{
+    const struct vote_event *event = &row->event;
+
+    buf_text_put(sql, sql->len == head_len ? "('" : ",('");
+    date_put(sql, day, event->occurred_ms);
+    time_put(sql, event->occurred_ms);
+    buf_text_put(sql, "',");
+    buf_i64(sql, event->voter_id);
+    buf_char(sql, ',');
+    buf_i64(sql, event->content_id);
+    buf_char(sql, ',');
+    buf_char(sql, event->voting ? '1' : '0');
+    buf_char(sql, ',');
+    buf_i64(sql, row->votes);
+    buf_text_put(sql, ",'");
+    date_put(sql, day, event->occurred_ms);
+    buf_text_put(sql, "',0x");
+    buf_hex(sql, event->event_id.bytes, ID_BYTES);
+    buf_char(sql, ',');
+    buf_i64(sql, row->content_seq);
+    buf_char(sql, ')');
+}
+
+enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
+                          bool *duplicate, struct err *err)
+{
+    size_t head_len = head_put(sql, "INSERT INTO vote_document (gmt_create, voter_id, content_id, "
+                                    "voting, votes, create_date, event_id, content_seq) VALUES ");
+    struct day day = {0};
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (!rows[i].skip)
+            vote_put(sql, head_len, &rows[i], &day);
+        rc = values_run(db, sql, head_len, "", i + 1 == count, err);
+    }
+    buf_done(&day.text);
+    *duplicate = rc == RC_REJECT && err->code == DB_DUPLICATE;
+    return *duplicate ? RC_OK : rc;
+}
+
+/* The days of the rows, each once; false when they are too many. */
+static bool days_collect(const struct vote_row *rows, size_t count, int64_t days[DAYS_MAX],
+                         size_t *day_count)
+{
+    *day_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t day = rows[i].event.occurred_ms / DAY_MS;
+        size_t at = 0;
+
+        if (rows[i].skip)
+            continue;
+        while (at < *day_count && days[at] != day)
+            at++;
+        if (at < *day_count)
+            continue;
+        if (*day_count == DAYS_MAX)
+            return false;
+        days[(*day_count)++] = day;
+    }
+    return true;
+}
+
+struct finding {
+    void (*on_found)(void *ctx, const struct id *event_id);
+    void *ctx;
+};
+
+static enum rc found_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct finding *finding = ctx;
+    struct id event_id;
+
+    (void)err;
+    if (row->lengths[0] != ID_BYTES)
+        return RC_OK;
+    memcpy(event_id.bytes, row->columns[0], ID_BYTES);
+    finding->on_found(finding->ctx, &event_id);
+    return RC_OK;
+}
+
+/* The days prune partitions; they are no part of the comparison. */
+static void find_tail_put(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
+{
+    buf_char(sql, ')');
+    for (size_t i = 0; i < day_count; i++) {
+        buf_text_put(sql, i == 0 ? " AND create_date IN ('" : "','");
+        day_put(sql, days[i]);
+    }
+    if (day_count > 0)
+        buf_text_put(sql, "')");
+}
+
+enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
+                         void (*on_found)(void *found_ctx, const struct id *event_id),
+                         void *found_ctx, struct err *err)
+{
+    struct finding finding = {on_found, found_ctx};
+    size_t head_len = head_put(sql, "SELECT event_id FROM vote_document WHERE event_id IN (");
+    int64_t days[DAYS_MAX];
+    size_t day_count;
+    size_t listed = 0;
+    enum rc rc = RC_OK;
+
+    if (!days_collect(rows, count, days, &day_count))
+        day_count = 0;
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (!rows[i].skip) {
+            buf_text_put(sql, listed++ == 0 ? "0x" : ",0x");
+            buf_hex(sql, rows[i].event.event_id.bytes, ID_BYTES);
+        }
+        if (listed == 0 || (listed < IN_MAX && i + 1 < count))
+            continue;
+        find_tail_put(sql, days, day_count);
+        if (sql->failed)
+            return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+        rc = db_query(db, sql->data, sql->len, found_row, &finding, err);
+        buf_cut(sql, head_len);
+        listed = 0;
+    }
+    return rc;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* What the applying engine needs of a database. Between begin() and commit() or rollback() all
+ * calls belong to one transaction; RC_RETRY and RC_FATAL end it. RC_REJECT: the database refuses
+ * what is written, and always will. One thread at a time. */
+#ifndef CONSUMER_SINK_SEAM_H
+#define CONSUMER_SINK_SEAM_H
+
+#include "common/err.h"
+#include "consumer/apply_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sink {
+    void *ctx;
+
+    /* Is somebody there who would take a transaction? Outside of one only. */
+    enum rc (*ping)(void *ctx, struct err *err);
+
+    enum rc (*begin)(void *ctx, struct err *err);
+
+    /* Makes the row of place where there is none (nothing applied, no owner, epoch 0), locks it and
+     * fills progress. */
+    enum rc (*make_progress)(void *ctx, const struct place *place, struct progress_row *progress,
+                             struct err *err);
+
+    /* Locks the row of place and fills progress. *found: there is one. */
+    enum rc (*lock_progress)(void *ctx, const struct place *place, struct progress_row *progress,
+                             bool *found, struct err *err);
+
+    /* Writes epoch, owner and topic_id into the locked row. */
+    enum rc (*own_progress)(void *ctx, const struct place *place,
+                            const struct progress_row *progress, struct err *err);
+
+    /* Writes next_offset and leader_epoch into the locked row. */
+    enum rc (*move_progress)(void *ctx, const struct place *place,
+                             const struct progress_row *progress, struct err *err);
+
+    /* Locks the rows of tallies[] (sorted by content_id, each once) in that order; fills votes, seq
+     * and found. */
+    enum rc (*lock_tallies)(void *ctx, struct tally_row *tallies, size_t count, struct err *err);
+
+    /* Makes those that are not found, in order, with 0 votes and seq 0. */
+    enum rc (*make_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
+                            struct err *err);
+
+    /* Writes those that are changed. */
+    enum rc (*write_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
+                             struct err *err);
+
+    /* Appends the rows that are not `skip` to the log. *duplicate: it has an event of these already
+     * (or an event is twice among them); some rows may be written, so roll back. */
+    enum rc (*insert_votes)(void *ctx, const struct vote_row *rows, size_t count, bool *duplicate,
+                            struct err *err);
+
+    /* Calls on_found for each event of the rows that are not `skip` and whose event is in the log
+     * on one of the days of these rows. */
+    enum rc (*find_events)(void *ctx, const struct vote_row *rows, size_t count,
+                           void (*on_found)(void *found_ctx, const struct id *event_id),
+                           void *found_ctx, struct err *err);
+
+    /* Keeps a record. The same record twice at one place is one row; another record at a place that
+     * is taken is RC_REJECT. */
+    enum rc (*insert_dead)(void *ctx, const struct place *place, const struct dead_row *dead,
+                           struct err *err);
+
+    /* RC_RETRY: nobody knows whether it was committed. */
+    enum rc (*commit)(void *ctx, struct err *err);
+    void (*rollback)(void *ctx);
+};
+
+#endif
