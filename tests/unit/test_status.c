@@ -156,14 +156,43 @@ static void lag_counts_what_can_still_be_read(void **state)
         {STATUS_UNKNOWN, 0, 0, 0},
         {5, STATUS_UNKNOWN, STATUS_UNKNOWN, STATUS_UNKNOWN},
     };
+    struct status *status = status_make();
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct status_partition partition = {
             .next_offset = cases[i].next, .low = cases[i].low, .high = cases[i].high};
 
-        assert_int_equal(status_lag(&partition), cases[i].lag);
+        assert_int_equal(status_lag(status, &partition), cases[i].lag);
     }
+    free(status);
+}
+
+static void lag_is_unknown_while_nobody_can_say_what_is_applied(void **state)
+{
+    struct status *status = status_full();
+    struct err err = {0};
+
+    (void)state;
+    status_fail(&status->progress_fault, RC_RETRY, &err);
+    assert_int_equal(status_lag(status, &status->partitions[0]), STATUS_UNKNOWN);
+    status->partitions[0].owner[0] = '\0';
+    assert_says(status, "  vote-events/3    40   42    -  -        50 ms ago\n");
+    free(status);
+}
+
+static void the_reason_of_a_server_that_is_away_is_said_once(void **state)
+{
+    struct status *status = status_full();
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "server away");
+    status_fail(&status->schemas[0].fault, RC_RETRY, &err);
+    status_fail(&status->outbox_fault, RC_RETRY, &err);
+    assert_says(status, "schema\n  [mysql] tallybox at db:3306: not known: server away\n");
+    assert_says(status, "outbox\n  not known, for the same reason\n");
+    free(status);
 }
 
 static void the_first_fault_of_a_part_counts(void **state)
@@ -383,6 +412,8 @@ int main(void)
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
         cmocka_unit_test(lag_counts_what_can_still_be_read),
+        cmocka_unit_test(lag_is_unknown_while_nobody_can_say_what_is_applied),
+        cmocka_unit_test(the_reason_of_a_server_that_is_away_is_said_once),
         cmocka_unit_test(the_first_fault_of_a_part_counts),
         cmocka_unit_test(any_part_that_fails_is_told),
         cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
