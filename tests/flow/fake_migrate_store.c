@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/fake_migrate_store.h"
+
+#include "schema/shape.h"
+
+#include <assert.h>
+#include <string.h>
+
+static enum rc die(struct fake *fake, struct err *err)
+{
+    /* The server gives the lock back when it sees the connection go. */
+    fake->dead = true;
+    fake->locked = false;
+    return err_fail(err, RC_RETRY, 0, "the process is dead");
+}
+
+/* Anything but RC_OK: the call does nothing and returns it. */
+static enum rc enter(struct fake *fake, struct err *err)
+{
+    if (fake->dead)
+        return err_fail(err, RC_RETRY, 0, "the process is dead");
+    fake->calls++;
+    if (fake->calls != fake->trouble_at)
+        return RC_OK;
+    switch (fake->trouble) {
+    case TROUBLE_DIES_BEFORE:
+        return die(fake, err);
+    case TROUBLE_RETRY:
+        return err_fail(err, RC_RETRY, 1205, "lock wait timeout");
+    case TROUBLE_FATAL:
+        return err_fail(err, RC_FATAL, 1142, "no right");
+    case TROUBLE_DIES_AFTER:
+    case TROUBLE_NONE:
+        break;
+    }
+    return RC_OK;
+}
+
+static enum rc leave(struct fake *fake, enum rc rc, struct err *err)
+{
+    if (fake->calls == fake->trouble_at && fake->trouble == TROUBLE_DIES_AFTER)
+        return die(fake, err);
+    return rc;
+}
+
+static enum rc find_database(void *ctx, bool *found, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    *found = fake->has_database;
+    return rc == RC_OK ? leave(fake, rc, err) : rc;
+}
+
+static enum rc create_database(void *ctx, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    fake->has_database = true;
+    return leave(fake, rc, err);
+}
+
+static enum rc lock(void *ctx, int64_t wait_ms, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    (void)wait_ms;
+    if (rc == RC_OK && fake->locked_by_other)
+        rc = err_fail(err, RC_RETRY, 0, "somebody else migrates");
+    if (rc != RC_OK)
+        return rc;
+    fake->locked = true;
+    return leave(fake, rc, err);
+}
+
+static void unlock(void *ctx)
+{
+    struct fake *fake = ctx;
+
+    fake->locked = false;
+}
+
+static enum rc read_history(void *ctx, bool *found, history_on_row on_row, void *row_ctx,
+                            struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *found = shape_find(&fake->shape, SHAPE_TABLE, "schema_history", NULL) != NULL;
+    for (size_t i = 0; rc == RC_OK && i < fake->row_count; i++)
+        rc = on_row(row_ctx, &fake->rows[i], err);
+    return leave(fake, rc, err);
+}
+
+static enum rc exists(void *ctx, enum shape_kind kind, const char *table, const char *name,
+                      bool *there, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *there = shape_find(&fake->shape, kind, table, name) != NULL;
+    return leave(fake, rc, err);
+}
+
+static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
+{
+    struct fake *fake = ctx;
+    const struct statement statement = {sql, len};
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(fake->locked);
+    fake->runs++;
+    return leave(fake, shape_apply(&fake->shape, &statement, err), err);
+}
+
+static void put_row(struct fake *fake, const struct history_row *row)
+{
+    struct history_row *old = fake_row(fake, row->version);
+
+    assert(fake->locked && shape_find(&fake->shape, SHAPE_TABLE, "schema_history", NULL));
+    if (!old) {
+        assert(fake->row_count < FAKE_ROWS_MAX);
+        old = &fake->rows[fake->row_count++];
+    }
+    *old = *row;
+}
+
+static enum rc save(void *ctx, const struct history_row *row, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    put_row(fake, row);
+    return leave(fake, rc, err);
+}
+
+static enum rc run_and_save(void *ctx, const char *sql, size_t len, const struct history_row *row,
+                            struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    (void)sql;
+    (void)len;
+    if (rc != RC_OK)
+        return rc;
+    fake->runs++;
+    fake->changes++;
+    put_row(fake, row);
+    return leave(fake, rc, err);
+}
+
+static enum rc read_shape(void *ctx, const struct shape *expected, struct shape *actual,
+                          struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    (void)expected;
+    for (size_t i = 0; rc == RC_OK && i < fake->shape.count; i++) {
+        const struct shape_item *item = &fake->shape.items[i];
+
+        rc = shape_put(actual, item->kind, item->table, item->name, item->text, err);
+    }
+    return rc == RC_OK ? leave(fake, rc, err) : rc;
+}
+
+void fake_init(struct fake *fake)
+{
+    memset(fake, 0, sizeof(*fake));
+    fake->store = (struct migrate_store){
+        .ctx = fake,
+        .find_database = find_database,
+        .create_database = create_database,
+        .lock = lock,
+        .unlock = unlock,
+        .read_history = read_history,
+        .exists = exists,
+        .run = run,
+        .save = save,
+        .run_and_save = run_and_save,
+        .read_shape = read_shape,
+    };
+}
+
+void fake_done(struct fake *fake)
+{
+    shape_done(&fake->shape);
+}
+
+void fake_restart(struct fake *fake, enum fake_trouble trouble, int at)
+{
+    fake->locked = false;
+    fake->dead = false;
+    fake->calls = 0;
+    fake->runs = 0;
+    fake->trouble = trouble;
+    fake->trouble_at = at;
+}
+
+struct history_row *fake_row(struct fake *fake, int version)
+{
+    for (size_t i = 0; i < fake->row_count; i++) {
+        if (fake->rows[i].version == version)
+            return &fake->rows[i];
+    }
+    return NULL;
+}
