@@ -123,6 +123,7 @@ static enum rc sink_write(void *ctx, const struct rollup_hold *hold, int64_t rol
         ++*changed;
     }
     sink->writes++;
+    sink->rows_offered += (int64_t)count;
     sink->state.rolled_until_ms = rolled_until_ms;
     sink->state.lease_until_ms = sink->state.now_ms + hold->lease_ms;
     return trouble(sink, true, err);
@@ -154,7 +155,20 @@ static void sink_release(void *ctx, const struct rollup_hold *hold)
 
 void sink_init(struct sink *sink)
 {
-    *sink = (struct sink){.state = {.now_ms = NOON_MS}, .fail_rc = RC_RETRY};
+    *sink = (struct sink){
+        .store =
+            {
+                .ctx = sink,
+                .look = sink_look,
+                .take = sink_take,
+                .read = sink_read,
+                .write = sink_write,
+                .finish = sink_finish,
+                .release = sink_release,
+            },
+        .state = {.now_ms = NOON_MS},
+        .fail_rc = RC_RETRY,
+    };
     for (int64_t id = 1; id <= CONTENTS; id++)
         sink->contents[id] = (struct content){
             .exists = true,
@@ -173,17 +187,4 @@ void sink_change(struct sink *sink, int64_t id, int64_t changed_ms)
     content->changed_ms = changed_ms;
     content->votes++;
     content->seq++;
-}
-
-struct rollup_store sink_store(struct sink *sink)
-{
-    return (struct rollup_store){
-        .ctx = sink,
-        .look = sink_look,
-        .take = sink_take,
-        .read = sink_read,
-        .write = sink_write,
-        .finish = sink_finish,
-        .release = sink_release,
-    };
 }

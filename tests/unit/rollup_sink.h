@@ -24,6 +24,7 @@ struct content {
 };
 
 struct sink {
+    struct rollup_store store;
     struct rollup_state state; /* now_ms is the clock */
     struct content contents[CONTENTS + 1];
     int64_t calls;
@@ -33,15 +34,13 @@ struct sink {
     int64_t refused_id; /* writes with this content are refused; 0 = none */
     int64_t writes;     /* that came through */
     int64_t rows_read;
+    int64_t rows_offered; /* to writes, changed or not */
 };
 
-/* Noon, a remark for every content, and nothing rolled up yet. */
+/* Noon, a remark for every content, and nothing rolled up yet. sink must not move. */
 void sink_init(struct sink *sink);
 
 /* One more vote, said to be from then. */
 void sink_change(struct sink *sink, int64_t id, int64_t changed_ms);
-
-/* Whose ctx is sink; sink must not move. */
-struct rollup_store sink_store(struct sink *sink);
 
 #endif
