@@ -150,6 +150,7 @@ const struct role rollup_role = {
     .health = part_health,
     .join = part_join,
     .close = part_close,
+    .sections = "sink,rollup",
 };
 
 static int print_counts(const struct rollup_counts *counts, bool json)
@@ -246,6 +247,7 @@ static int once_command(role_gate gate, int argc, char **argv)
                  "have no remark. Waits a while for another roll-up that is at work.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
+        .sections = "sink,rollup",
     };
     struct rollup_counts counts = {0};
     struct config *config;

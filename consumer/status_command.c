@@ -63,6 +63,7 @@ int status_command(int argc, char **argv)
                  "says so, the others are shown all the same, and the exit code is 3.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
+        .sections = "mysql,sink",
     };
     struct config *config;
     struct options options;
