@@ -188,7 +188,8 @@ void migrate_report_event(struct migrate_report *report, enum migrate_event even
                   statements);
         break;
     case MIGRATE_APPLIED:
-        buf_print(text, "  %s: applied, %zu statements\n", migration->name, statements);
+        buf_print(text, "  %s: applied, %zu statement%s\n", migration->name, statements,
+                  statements == 1 ? "" : "s");
         break;
     case MIGRATE_BASELINED:
         buf_print(text, "  %s: recorded as applied\n", migration->name);
