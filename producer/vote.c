@@ -363,12 +363,18 @@ bool vote_batch_finished(const struct vote_batch *batch)
     return batch->done == batch->count;
 }
 
-/* Passes what has its outcome and opens the window as far as it may reach. */
-static void window_move(struct vote_batch *batch, size_t window)
+/* Passes what has its outcome and opens the window as far as it may reach: not over an item that
+ * a transaction found again has already answered. */
+static void window_move(struct vote_batch *batch, size_t window_max)
 {
-    while (batch->done < batch->count && batch->items[batch->done]->outcome != VOTE_OPEN)
+    struct vote_item **items = batch->items;
+
+    while (batch->done < batch->count && items[batch->done]->outcome != VOTE_OPEN)
         batch->done++;
-    batch->window = window < batch->count - batch->done ? window : batch->count - batch->done;
+    batch->window = 0;
+    while (batch->window < window_max && batch->done + batch->window < batch->count &&
+           items[batch->done + batch->window]->outcome == VOTE_OPEN)
+        batch->window++;
 }
 
 /* Cuts the window until the refused vote stands alone in it, then goes on behind that one with

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/vote.h"
+
+#include "common/os.h"
+#include "tests/flow/fake_votes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ITEMS_MAX 64
+#define STEPS_MAX 400
+
+/* An engine on a fake database, and a batch. */
+struct bench {
+    struct fake_votes fake;
+    struct vote_engine *engine;
+    struct vote_item items[ITEMS_MAX];
+    struct vote_item *pointers[ITEMS_MAX];
+    size_t count;
+    struct vote_batch batch;
+    struct err err;
+};
+
+static void bench_open(struct bench *bench, size_t lane_count)
+{
+    struct vote_engine_config config = {
+        .items_max = ITEMS_MAX, .lane_count = lane_count, .dice = os_random};
+
+    memset(bench, 0, sizeof(*bench));
+    fake_votes_init(&bench->fake);
+    config.store = &bench->fake.seam;
+    assert_int_equal(vote_engine_open(&bench->engine, &config, &bench->err), RC_OK);
+}
+
+static int set_up(void **state)
+{
+    struct bench *bench = malloc(sizeof(*bench));
+
+    assert_non_null(bench);
+    bench_open(bench, 1);
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *bench = *state;
+
+    vote_engine_close(bench->engine);
+    fake_votes_done(&bench->fake);
+    free(bench);
+    return 0;
+}
+
+static void add(struct bench *bench, int64_t voter_id, int64_t content_id, int voting)
+{
+    struct vote_item *item = &bench->items[bench->count];
+
+    *item = (struct vote_item){
+        .voter_id = voter_id, .content_id = content_id, .voting = (uint8_t)voting};
+    bench->pointers[bench->count++] = item;
+}
+
+static void start(struct bench *bench)
+{
+    vote_batch_start(&bench->batch, bench->pointers, bench->count);
+}
+
+/* Steps until the batch is finished; every RC_RETRY is tried again, so many are allowed. */
+static void finish(struct bench *bench, unsigned retries)
+{
+    for (unsigned step = 0; !vote_batch_finished(&bench->batch); step++) {
+        enum rc rc = vote_engine_step(bench->engine, &bench->batch, &bench->err);
+
+        assert_true(step < STEPS_MAX);
+        assert_false(bench->fake.open);
+        if (rc == RC_OK)
+            continue;
+        assert_int_equal(rc, RC_RETRY);
+        assert_true(retries > 0);
+        retries--;
+    }
+}
+
+static void run(struct bench *bench, unsigned retries)
+{
+    start(bench);
+    finish(bench, retries);
+    bench->count = 0;
+    fake_votes_check(&bench->fake);
+}
+
+static void expect(const struct bench *bench, size_t index, bool changed, int64_t votes)
+{
+    assert_int_equal(bench->items[index].outcome, VOTE_DONE);
+    assert_int_equal(bench->items[index].changed, changed);
+    assert_int_equal(bench->items[index].votes, votes);
+}
+
+static void each_vote_gets_the_total_right_after_it(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 1);
+    add(bench, 2, 10, 1);
+    add(bench, 1, 20, 1);
+    add(bench, 1, 10, 0);
+    add(bench, 3, 10, 1);
+    run(bench, 0);
+    expect(bench, 0, true, 1);
+    expect(bench, 1, true, 2);
+    expect(bench, 2, true, 1);
+    expect(bench, 3, true, 1);
+    expect(bench, 4, true, 2);
+    assert_int_equal(bench->fake.committed->event_count, 5);
+    assert_int_equal(bench->fake.commits, 1);
+}
+
+static void one_pair_many_times_in_a_batch_has_an_event_per_change(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 0);
+    add(bench, 1, 10, 1);
+    add(bench, 1, 10, 1);
+    add(bench, 1, 10, 0);
+    add(bench, 1, 10, 1);
+    run(bench, 0);
+    expect(bench, 0, false, 0);
+    assert_false(bench->items[0].has_event);
+    expect(bench, 1, true, 1);
+    expect(bench, 2, false, 1);
+    assert_memory_equal(&bench->items[2].event_id, &bench->items[1].event_id, sizeof(struct id));
+    expect(bench, 3, true, 0);
+    expect(bench, 4, true, 1);
+    assert_int_equal(bench->fake.committed->event_count, 3);
+}
+
+static void a_repeat_writes_nothing_and_names_the_first_event(void **state)
+{
+    struct bench *bench = *state;
+    struct id first;
+
+    add(bench, 1, 10, 1);
+    run(bench, 0);
+    first = bench->items[0].event_id;
+    add(bench, 1, 10, 1);
+    run(bench, 0);
+    expect(bench, 0, false, 1);
+    assert_true(bench->items[0].has_event);
+    assert_memory_equal(&bench->items[0].event_id, &first, sizeof(first));
+    assert_int_equal(bench->fake.commits, 1);
+}
+
+static void taking_back_what_was_never_given_leaves_no_trace(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 0);
+    run(bench, 0);
+    expect(bench, 0, false, 0);
+    assert_false(bench->items[0].has_event);
+    assert_int_equal(bench->fake.committed->count_count, 0);
+    assert_int_equal(bench->fake.commits, 0);
+}
+
+static void headers_go_with_their_own_events(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 1);
+    add(bench, 2, 10, 1);
+    bench->items[1].headers = "{\"traceparent\":\"x\"}";
+    run(bench, 0);
+    assert_string_equal(bench->fake.committed->events[0].headers, "");
+    assert_string_equal(bench->fake.committed->events[1].headers, "{\"traceparent\":\"x\"}");
+}
+
+static void events_spread_over_the_lanes_by_their_key(void **state)
+{
+    struct bench *bench = *state;
+    bool used[4] = {false};
+
+    vote_engine_close(bench->engine);
+    fake_votes_done(&bench->fake);
+    bench_open(bench, 4);
+    for (int i = 0; i < 40; i++)
+        add(bench, 1 + i, 1 + i % 20, 1);
+    run(bench, 0);
+    assert_int_equal(bench->fake.committed->event_count, 40);
+    for (size_t i = 0; i < 40; i++) {
+        const struct fake_event *event = &bench->fake.committed->events[i];
+        char key[24];
+        char name[OUTBOX_LANE_NAME_SIZE];
+        size_t lane;
+
+        snprintf(key, sizeof(key), "%lld", (long long)event->content_id);
+        lane = outbox_lane_of(key, 4);
+        outbox_lane_name(name, lane);
+        assert_string_equal(event->lane, name);
+        used[lane] = true;
+    }
+    assert_true(used[0] && used[1] && used[2] && used[3]);
+}
+
+/* The batch that the tests of failures run: new and known contents, a pair twice, a repeat. */
+static void add_mixed(struct bench *bench)
+{
+    fake_votes_init(&bench->fake);
+    add(bench, 1, 10, 1);
+    add(bench, 2, 10, 1);
+    run(bench, 0);
+    add(bench, 2, 10, 1);
+    add(bench, 1, 10, 0);
+    add(bench, 3, 30, 1);
+    add(bench, 1, 10, 1);
+    add(bench, 4, 20, 1);
+    add(bench, 4, 20, 0);
+    add(bench, 5, 40, 0);
+}
+
+static void expect_mixed(const struct bench *bench)
+{
+    expect(bench, 0, false, 2);
+    expect(bench, 1, true, 1);
+    expect(bench, 2, true, 1);
+    expect(bench, 3, true, 2);
+    expect(bench, 4, true, 1);
+    expect(bench, 5, true, 0);
+    expect(bench, 6, false, 0);
+    assert_int_equal(bench->fake.committed->event_count, 2 + 5);
+    assert_int_equal(bench->fake.commits, 2);
+}
+
+/* How many calls the mixed batch makes when nothing fails. */
+#define MIXED_CALLS 10
+
+static void every_call_may_fail_once(void **state)
+{
+    struct bench *bench = *state;
+
+    for (unsigned call = 1; call <= MIXED_CALLS; call++) {
+        fake_votes_done(&bench->fake);
+        add_mixed(bench);
+        bench->fake.calls = 0;
+        bench->fake.fail_at = call;
+        start(bench);
+        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+        assert_int_equal(bench->fake.calls, call);
+        assert_false(bench->fake.open);
+        finish(bench, 0);
+        bench->count = 0;
+        fake_votes_check(&bench->fake);
+        expect_mixed(bench);
+    }
+    assert_int_equal(bench->fake.calls, MIXED_CALLS + MIXED_CALLS);
+}
+
+static void a_fatal_call_is_handed_on_with_nothing_open(void **state)
+{
+    struct bench *bench = *state;
+
+    for (unsigned call = 1; call <= MIXED_CALLS; call++) {
+        fake_votes_done(&bench->fake);
+        add_mixed(bench);
+        bench->fake.calls = 0;
+        bench->fake.fail_at = call;
+        bench->fake.fail_rc = RC_FATAL;
+        start(bench);
+        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_FATAL);
+        assert_false(bench->fake.open);
+        assert_int_equal(bench->fake.commits, 1);
+        bench->count = 0;
+    }
+}
+
+static void a_lost_commit_that_did_not_happen_is_done_again(void **state)
+{
+    struct bench *bench = *state;
+
+    fake_votes_done(&bench->fake);
+    add_mixed(bench);
+    bench->fake.next = FAKE_COMMIT_LOST_BEFORE;
+    run(bench, 1);
+    expect_mixed(bench);
+}
+
+static void a_lost_commit_that_did_happen_is_found_and_not_done_again(void **state)
+{
+    struct bench *bench = *state;
+    struct id ids[7];
+
+    fake_votes_done(&bench->fake);
+    add_mixed(bench);
+    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(bench);
+    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(bench->items[i].outcome, VOTE_OPEN);
+        ids[i] = bench->items[i].event_id;
+    }
+    finish(bench, 0);
+    bench->count = 0;
+    fake_votes_check(&bench->fake);
+    expect_mixed(bench);
+    for (size_t i = 0; i < 7; i++)
+        assert_memory_equal(&bench->items[i].event_id, &ids[i], sizeof(ids[i]));
+}
+
+static void a_lost_commit_is_found_after_more_trouble(void **state)
+{
+    struct bench *bench = *state;
+
+    for (unsigned call = 1; call <= 3; call++) {
+        fake_votes_done(&bench->fake);
+        add_mixed(bench);
+        bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+        start(bench);
+        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+        bench->fake.calls = 0;
+        bench->fake.fail_at = call;
+        finish(bench, 1);
+        bench->count = 0;
+        fake_votes_check(&bench->fake);
+        expect_mixed(bench);
+    }
+}
+
+static void others_go_on(struct fake_votes *fake)
+{
+    fake->before_begin = NULL;
+    fake_votes_change(fake, 9, 10, 1);
+}
+
+static void a_found_commit_is_answered_with_the_totals_of_its_own_time(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 1);
+    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(bench);
+    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    bench->fake.before_begin = others_go_on;
+    finish(bench, 0);
+    expect(bench, 0, true, 1);
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 2);
+    fake_votes_check(&bench->fake);
+}
+
+static void others_take_back(struct fake_votes *fake)
+{
+    fake->before_begin = NULL;
+    fake_votes_change(fake, 1, 10, 0);
+}
+
+/* Used again, the first id would stand for two changes, and readers would drop the second. */
+static void a_commit_overwritten_by_others_never_gives_an_id_twice(void **state)
+{
+    struct bench *bench = *state;
+    struct id first;
+
+    add(bench, 1, 10, 1);
+    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(bench);
+    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    first = bench->items[0].event_id;
+    bench->fake.before_begin = others_take_back;
+    finish(bench, 0);
+    expect(bench, 0, true, 1);
+    assert_memory_not_equal(&bench->items[0].event_id, &first, sizeof(first));
+    assert_int_equal(bench->fake.committed->event_count, 3);
+    fake_votes_check(&bench->fake);
+}
+
+static void what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up(void **state)
+{
+    struct bench *bench = *state;
+
+    add(bench, 1, 10, 1);
+    add(bench, 2, 20, 1);
+    add(bench, 3, 30, 1);
+    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(bench);
+    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    /* The first one gave up waiting, and the others are joined by a newcomer. */
+    bench->pointers[0] = &bench->items[2];
+    bench->pointers[1] = &bench->items[3];
+    bench->items[3] = (struct vote_item){.voter_id = 4, .content_id = 30, .voting = 1};
+    bench->pointers[2] = &bench->items[1];
+    start(bench);
+    finish(bench, 0);
+    expect(bench, 1, true, 1);
+    expect(bench, 2, true, 1);
+    expect(bench, 3, true, 2);
+    assert_int_equal(bench->fake.committed->event_count, 4);
+    fake_votes_check(&bench->fake);
+}
+
+static void a_refused_vote_fails_alone(void **state)
+{
+    struct bench *bench = *state;
+
+    bench->fake.refused_voter = 5;
+    for (int i = 1; i <= 30; i++)
+        add(bench, i, 10, 1);
+    run(bench, 0);
+    for (size_t i = 0; i < 30; i++) {
+        if (i == 4)
+            assert_int_equal(bench->items[i].outcome, VOTE_REFUSED);
+        else
+            expect(bench, i, true, (int64_t)(i < 4 ? i + 1 : i));
+    }
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 29);
+    /* Its neighbours went together, not one by one. */
+    assert_true(bench->fake.commits <= 10);
+}
+
+static void a_batch_of_refused_votes_ends(void **state)
+{
+    struct bench *bench = *state;
+
+    bench->fake.refused_voter = 5;
+    for (int i = 0; i < 30; i++)
+        add(bench, 5, 1 + i, 1);
+    run(bench, 0);
+    for (size_t i = 0; i < 30; i++)
+        assert_int_equal(bench->items[i].outcome, VOTE_REFUSED);
+    assert_int_equal(bench->fake.commits, 0);
+    assert_int_equal(bench->fake.committed->count_count, 0);
+}
+
+/* Many random batches, with calls failing and commits lost in both ways, against what plain
+ * arithmetic says must come out. */
+static void random_trouble_never_loses_or_doubles_a_vote(void **state)
+{
+    struct bench *bench = *state;
+    int votings[8][4] = {{0}};
+    int64_t totals[4] = {0};
+    unsigned dice = 12345;
+
+    for (size_t round = 0; round < 400; round++) {
+        int wanted[ITEMS_MAX][3];
+        size_t count = 1 + round % 12;
+
+        for (size_t i = 0; i < count; i++) {
+            dice = dice * 1103515245 + 12345;
+            wanted[i][0] = (int)(dice >> 16) % 8;
+            wanted[i][1] = (int)(dice >> 20) % 4;
+            wanted[i][2] = (int)(dice >> 24) % 2;
+            add(bench, 1 + wanted[i][0], 1 + wanted[i][1], wanted[i][2]);
+        }
+        bench->fake.next = (enum fake_commit)((dice >> 8) % 3);
+        bench->fake.calls = 0;
+        bench->fake.fail_at = (dice >> 12) % 12;
+        run(bench, 2);
+        for (size_t i = 0; i < count; i++) {
+            int *voting = &votings[wanted[i][0]][wanted[i][1]];
+            bool changed = *voting != wanted[i][2];
+
+            totals[wanted[i][1]] += changed ? (wanted[i][2] ? 1 : -1) : 0;
+            *voting = wanted[i][2];
+            expect(bench, i, changed, totals[wanted[i][1]]);
+        }
+    }
+    for (int content = 0; content < 4; content++)
+        assert_int_equal(fake_votes_total(&bench->fake, 1 + content), totals[content]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(each_vote_gets_the_total_right_after_it),
+        TEST(one_pair_many_times_in_a_batch_has_an_event_per_change),
+        TEST(a_repeat_writes_nothing_and_names_the_first_event),
+        TEST(taking_back_what_was_never_given_leaves_no_trace),
+        TEST(headers_go_with_their_own_events),
+        TEST(events_spread_over_the_lanes_by_their_key),
+        TEST(every_call_may_fail_once),
+        TEST(a_fatal_call_is_handed_on_with_nothing_open),
+        TEST(a_lost_commit_that_did_not_happen_is_done_again),
+        TEST(a_lost_commit_that_did_happen_is_found_and_not_done_again),
+        TEST(a_lost_commit_is_found_after_more_trouble),
+        TEST(a_found_commit_is_answered_with_the_totals_of_its_own_time),
+        TEST(a_commit_overwritten_by_others_never_gives_an_id_twice),
+        TEST(what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up),
+        TEST(a_refused_vote_fails_alone),
+        TEST(a_batch_of_refused_votes_ends),
+        TEST(random_trouble_never_loses_or_doubles_a_vote),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
