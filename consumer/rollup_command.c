@@ -169,7 +169,7 @@ static int print_counts(const struct rollup_counts *counts, bool json)
               " remarks changed, %" PRIu64 " contents without a remark\n",
               counts->ms, counts->contents, counts->changed, counts->missing);
     if (counts->refused > 0)
-        buf_print(&out, "%" PRIu64 " remarks were refused by the database; the log names them\n",
+        buf_print(&out, "remarks refused by the database: %" PRIu64 "; the log names them\n",
                   counts->refused);
     return options_print(&out);
 }
