@@ -1,21 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/verify.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-void verify_found(struct verify_result *result, const char *format, ...)
-{
-    va_list args;
-
-    result->violations++;
-    if (result->offender_count == VERIFY_OFFENDERS_MAX)
-        return;
-    va_start(args, format);
-    vsnprintf(result->offenders[result->offender_count++], VERIFY_PLACE_SIZE, format, args);
-    va_end(args);
-}
 
 /* One side of the merge: a page of contents and how far it is read. */
 struct side {

@@ -4,6 +4,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/stop.h"
+#include "consumer/verify.h"
 #include "consumer/verify_mysql.h"
 
 #include <jansson.h>

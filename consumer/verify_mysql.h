@@ -5,7 +5,7 @@
 #define CONSUMER_VERIFY_MYSQL_H
 
 #include "common/settings.h"
-#include "consumer/verify.h"
+#include "consumer/verify_seam.h"
 
 struct verify_mysql;
 
