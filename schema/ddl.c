@@ -345,3 +345,26 @@ enum rc ddl_read(const struct statement *statement, ddl_on_change on_change, voi
         return ddl_fail(&ddl.reader, "the end of the statement");
     return rc;
 }
+
+/* PARTITION is a reserved word: outside of quotes it stands before BY or before a name. */
+enum rc ddl_partitions(const struct statement *statement, ddl_on_name on_name, void *ctx,
+                       struct err *err)
+{
+    struct ddl_reader reader = {.err = err};
+    char name[SHAPE_NAME_SIZE];
+    enum rc rc;
+
+    reader.scan.at = statement->sql;
+    reader.scan.end = statement->sql + statement->len;
+    rc = ddl_next(&reader);
+    while (rc == RC_OK && reader.token.kind != SQL_END) {
+        if (!ddl_take(&reader, "PARTITION")) {
+            rc = ddl_next(&reader);
+        } else if (!sql_token_is(&reader.token, "BY")) {
+            rc = ddl_name(&reader, name);
+            if (rc == RC_OK)
+                rc = on_name(ctx, name, err);
+        }
+    }
+    return rc;
+}

@@ -38,4 +38,9 @@ typedef enum rc (*ddl_on_change)(void *ctx, const struct ddl_change *change, str
 enum rc ddl_read(const struct statement *statement, ddl_on_change on_change, void *ctx,
                  struct err *err);
 
+/* Calls on_name for each partition that a CREATE TABLE makes, in order. */
+typedef enum rc (*ddl_on_name)(void *ctx, const char *name, struct err *err);
+enum rc ddl_partitions(const struct statement *statement, ddl_on_name on_name, void *ctx,
+                       struct err *err);
+
 #endif

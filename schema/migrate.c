@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate.h"
 
+#include "schema/ddl.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,14 +79,37 @@ static enum history_state state_after(const struct step *step)
     return step->row->statement == step->row->statements ? HISTORY_APPLIED : HISTORY_RUNNING;
 }
 
-static enum rc step_run_ddl(const struct step *step, struct err *err)
+static enum rc sweep_partition(void *ctx, const char *name, struct err *err)
+{
+    const struct step *step = ctx;
+    const struct migrate_store *store = step->migrate->store;
+    enum rc rc = store->sweep(store->ctx, step->effect.table, name, err);
+
+    /* A missing right is no matter unless there is something to sweep, and then the statement says
+     * so again. */
+    return rc == RC_RETRY ? rc : RC_OK;
+}
+
+/* A statement is in doubt: was it done? If not, it can be done once this has returned. MariaDB makes
+ * a partitioned table piece by piece, and a crash of the server leaves pieces behind. */
+static enum rc step_resume(struct step *step, bool *done, struct err *err)
+{
+    enum rc rc = step_look(step, done, err);
+
+    if (rc == RC_OK && !*done && step->effect.kind == EFFECT_APPEARS &&
+        step->effect.what == SHAPE_TABLE)
+        rc = ddl_partitions(&step->statement, sweep_partition, step, err);
+    return rc;
+}
+
+static enum rc step_run_ddl(struct step *step, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
     bool done = false;
     enum rc rc;
 
     if (step->row->state == HISTORY_TRYING)
-        rc = step_look(step, &done, err);
+        rc = step_resume(step, &done, err);
     else
         rc = step_announce(step, err);
     if (rc != RC_OK)

@@ -23,7 +23,8 @@ struct run {
 
 static void print(struct run *run)
 {
-    fwrite(run->report.text.data, 1, run->report.text.len, stdout);
+    if (run->report.text.len > 0)
+        fwrite(run->report.text.data, 1, run->report.text.len, stdout);
     fflush(stdout);
     buf_reset(&run->report.text);
 }
@@ -262,6 +263,10 @@ static int run_action(const struct options *options, struct run *run, bool json)
             code = options_fail(RC_FATAL, &err);
         }
         print(run);
+        if (ferror(stdout)) {
+            err_set(&err, "cannot write to standard output");
+            code = options_fail(RC_FATAL, &err);
+        }
     } else {
         code = options_fail(RC_FATAL, &err);
     }

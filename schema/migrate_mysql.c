@@ -231,6 +231,23 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
     return end_locked(mysql, db_exec(mysql->db, sql, len, NULL, err), err);
 }
 
+/* InnoDB has a table of its own for each partition, and MariaDB drops one by its name in the folder
+ * when the whole that it belongs to is not there. MySQL cleans up by itself. */
+static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    enum rc rc;
+
+    if (db_server_kind(mysql->db) != DB_MARIADB)
+        return RC_OK;
+    rc = begin_locked(mysql, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql, "DROP TABLE IF EXISTS `#mysql50#%s#P#%s`", table, partition);
+    return end_locked(mysql, run_sql(mysql, mysql->db, err), err);
+}
+
 static enum rc save(void *ctx, const struct history_row *row, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
@@ -351,6 +368,7 @@ enum rc migrate_mysql_open(struct migrate_mysql **out, const struct mysql_settin
         .read_history = read_history,
         .exists = exists,
         .run = run,
+        .sweep = sweep,
         .save = save,
         .run_and_save = run_and_save,
         .read_shape = read_shape,

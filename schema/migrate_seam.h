@@ -45,8 +45,8 @@ struct migrate_store {
 
     /* Waits up to wait_ms to be the only runner in this database, until unlock(). RC_RETRY:
      * somebody else is at work. Whoever dies or is cut off loses the lock once the server has
-     * ended what it was doing for him. run(), save() and run_and_save() answer RC_RETRY, and do
-     * nothing, when the lock is gone. */
+     * ended what it was doing for him. run(), sweep(), save() and run_and_save() answer RC_RETRY,
+     * and do nothing, when the lock is gone. */
     enum rc (*lock)(void *ctx, int64_t wait_ms, struct err *err);
     void (*unlock)(void *ctx);
 
@@ -58,8 +58,11 @@ struct migrate_store {
     enum rc (*exists)(void *ctx, enum shape_kind kind, const char *table, const char *name,
                       bool *exists, struct err *err);
 
-    /* One statement that commits by itself and is done whole or not at all. */
+    /* One statement that commits by itself and is done whole or not at all, see sweep(). */
     enum rc (*run)(void *ctx, const char *sql, size_t len, struct err *err);
+    /* Removes what a server that crashed while it made a table may have left of one partition. Only
+     * asked while there is no such table. */
+    enum rc (*sweep)(void *ctx, const char *table, const char *partition, struct err *err);
     /* Writes the row of a version, new or again. */
     enum rc (*save)(void *ctx, const struct history_row *row, struct err *err);
     /* Both in one transaction: a statement on rows, and the row that says it is done. */

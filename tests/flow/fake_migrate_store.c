@@ -120,7 +120,24 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
         return rc;
     assert(fake->locked);
     fake->runs++;
+    if (fake->left_over[0] && strncmp(sql, fake->left_over_by, strlen(fake->left_over_by)) == 0)
+        return err_fail(err, RC_FATAL, 1050, "partition %s already exists", fake->left_over);
     return leave(fake, shape_apply(&fake->shape, &statement, err), err);
+}
+
+/* What a crashed server left stands in the way of the table until it is swept. */
+static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
+{
+    struct fake *fake = ctx;
+    enum rc rc = enter(fake, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(fake->locked && !shape_find(&fake->shape, SHAPE_TABLE, table, NULL));
+    if (strcmp(partition, fake->left_over) == 0)
+        fake->left_over = "";
+    fake->sweeps++;
+    return leave(fake, rc, err);
 }
 
 static void put_row(struct fake *fake, const struct history_row *row)
@@ -180,6 +197,7 @@ static enum rc read_shape(void *ctx, const struct shape *expected, struct shape 
 void fake_init(struct fake *fake)
 {
     memset(fake, 0, sizeof(*fake));
+    fake->left_over = "";
     fake->store = (struct migrate_store){
         .ctx = fake,
         .find_database = find_database,
@@ -189,6 +207,7 @@ void fake_init(struct fake *fake)
         .read_history = read_history,
         .exists = exists,
         .run = run,
+        .sweep = sweep,
         .save = save,
         .run_and_save = run_and_save,
         .read_shape = read_shape,
@@ -206,6 +225,7 @@ void fake_restart(struct fake *fake, enum fake_trouble trouble, int at)
     fake->dead = false;
     fake->calls = 0;
     fake->runs = 0;
+    fake->sweeps = 0;
     fake->trouble = trouble;
     fake->trouble_at = at;
 }

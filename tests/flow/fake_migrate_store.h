@@ -30,11 +30,14 @@ struct fake {
     size_t row_count;
     int changes; /* statements on rows that were committed */
     bool locked_by_other;
+    const char *left_over;    /* a partition that a crash left, or empty */
+    const char *left_over_by; /* how the statement starts that cannot be done then */
 
     /* What ends with the process. */
     bool locked;
     bool dead;
     int calls;
+    int sweeps;
     int runs; /* DDL and statements on rows that were handed to the server */
     enum fake_trouble trouble;
     int trouble_at; /* counted from 1 */

@@ -219,6 +219,42 @@ static void make(struct fake *fake, const char *sql)
     assert_int_equal(shape_apply(&fake->shape, &statement, NULL), RC_OK);
 }
 
+#define CUT                                                                                        \
+    "CREATE TABLE p (d DATE NULL COMMENT 'no PARTITION x') ENGINE = InnoDB PARTITION BY RANGE "    \
+    "COLUMNS (d) (PARTITION p_old VALUES LESS THAN ('2026-01-01'), PARTITION `p_new` VALUES LESS " \
+    "THAN (MAXVALUE))"
+
+static void pieces_that_a_crashed_server_left_are_swept(void **state)
+{
+    static const struct migration cut_list[] = {
+        {1, "0001_cut", MIGRATION_OUTBOX, "aaaa", BYTES(CUT)}};
+    static const struct migration_set cut = {
+        cut_list, 1, BYTES("CREATE TABLE schema_history (version INT NOT NULL)" OPTIONS)};
+    struct fake fake;
+    struct migrate migrate;
+    int at = 1;
+
+    (void)state;
+    for (;; at++) {
+        fake_init(&fake);
+        fake_restart(&fake, TROUBLE_DIES_AFTER, at);
+        migrate = migrate_on(&fake, MIGRATION_OUTBOX);
+        migrate.set = &cut;
+        migrate_up(&migrate, MIGRATION_NEWEST, NULL);
+        assert_int_equal(fake.sweeps, 0);
+        if (fake_row(&fake, 1) && fake_row(&fake, 1)->state == HISTORY_TRYING)
+            break;
+        fake_done(&fake);
+    }
+    fake.left_over = "p_new";
+    fake.left_over_by = "CREATE TABLE p ";
+    fake_restart(&fake, TROUBLE_NONE, 0);
+    assert_int_equal(migrate_up(&migrate, MIGRATION_NEWEST, NULL), RC_OK);
+    assert_int_equal(fake.sweeps, 2);
+    assert_int_equal(fake_row(&fake, 1)->state, HISTORY_APPLIED);
+    fake_done(&fake);
+}
+
 static void what_stands_in_the_way_is_named_and_left_alone(void **state)
 {
     struct fake fake;
@@ -633,6 +669,7 @@ int main(void)
         cmocka_unit_test(any_call_may_be_refused_and_allowed_later),
         cmocka_unit_test(a_run_that_resumes_may_be_killed_too),
         cmocka_unit_test(somebody_else_at_work_is_waited_for),
+        cmocka_unit_test(pieces_that_a_crashed_server_left_are_swept),
         cmocka_unit_test(what_stands_in_the_way_is_named_and_left_alone),
         cmocka_unit_test(what_is_gone_already_is_named),
         cmocka_unit_test(a_refused_statement_is_not_in_doubt),
