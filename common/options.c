@@ -106,6 +106,9 @@ static bool is_listed(const char *list, const char *word)
 static void put_settings(const char *sections)
 {
     printf("\nSettings, with their defaults:\n");
+    if (is_listed(sections, SETTINGS_KAFKA))
+        put_line(SETTINGS_KAFKA ".*", "Any property of librdkafka. [" SETTINGS_KAFKA_SERVERS
+                                      " = " SETTINGS_KAFKA_SERVERS_STANDARD "]");
     for (size_t i = 0; i < settings_table_count; i++) {
         const struct setting *setting = &settings_table[i];
         char name[PAGE_COLUMNS];

@@ -275,6 +275,7 @@ const struct role consume_role = {
     .health = consume_health,
     .join = consume_join,
     .close = consume_close,
+    .sections = "sink,kafka,consumer",
 };
 
 int consume_command(role_gate gate, int argc, char **argv)

@@ -293,4 +293,5 @@ const struct role serve_role = {
     .health = serve_health,
     .join = serve_join,
     .close = serve_close,
+    .sections = "mysql,api",
 };
