@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* What the relay's engines need from the world: a table to read, a broker to send to, deletes, and
+ * leases. Edges fill these structs and decide nothing; tests and the simulation fill them with
+ * models. Each seam is used by one thread at a time; calls block no longer than their edge's
+ * time-outs.
+ *
+ * Unless said otherwise: RC_RETRY and RC_REJECT: try again later; RC_FATAL: people must act, and
+ * trying again now and then shows whether they did. */
+#ifndef OUTBOX_RELAY_SEAM_H
+#define OUTBOX_RELAY_SEAM_H
+
+#include "common/err.h"
+#include "outbox/relay_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Both ends belong to it. */
+struct seq_range {
+    int64_t from;
+    int64_t to;
+};
+
+/* One row, borrowed for the call. False ends the reading. */
+typedef bool (*source_on_row)(void *ctx, const struct relay_row *row);
+
+/* Transactions that have written something and are open, as the server numbers them; 0, 0 when
+ * there is none. known is false where the account may not see other people's transactions. */
+struct source_writers {
+    uint64_t oldest;
+    uint64_t newest;
+    bool known;
+};
+
+struct source_look {
+    int64_t oldest_seq; /* 0 when the table is empty */
+    int64_t oldest_age_ms;
+    int64_t newest_seq;
+};
+
+/* The table of one lane. */
+struct source {
+    void *ctx;
+    /* Committed rows of all the ranges (ascending, disjoint), in the order of seq, in one snapshot,
+     * rows_max at most. */
+    enum rc (*read)(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                    source_on_row on_row, void *on_row_ctx, struct err *err);
+    /* Looks for rows in the ranges past every snapshot, with locks: busy when an open transaction
+     * has a row there, found when a committed one is there. */
+    enum rc (*probe)(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                     bool *found, struct err *err);
+    enum rc (*writers)(void *ctx, struct source_writers *writers, struct err *err);
+    /* For metrics. from: no row is expected below. */
+    enum rc (*look)(void *ctx, int64_t from, struct source_look *look, struct err *err);
+};
+
+struct retirer_seam {
+    void *ctx;
+    /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
+     * he does not. Doing it twice is harmless. */
+    enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, size_t rows,
+                             int64_t epoch, bool *fenced, struct err *err);
+};
+
+/* Topics of one producer. */
+#define BROKER_TOPICS_MAX 1024
+
+/* What became of a record that was sent. RC_REJECT: the broker refuses it. */
+typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const struct err *err);
+
+/* A producer, made when it is first needed. */
+struct broker {
+    void *ctx;
+    /* Sees that the topic exists. RC_REJECT and RC_FATAL: it does not and cannot be made. */
+    enum rc (*topic_open)(void *ctx, const char *topic, struct err *err);
+    /* Takes a copy of row on its way; topic_index names the topic for caches, always the same
+     * and below BROKER_TOPICS_MAX.
+     * RC_RETRY: no room now, poll reports first. RC_REJECT: this row is refused.
+     * RC_FATAL: the producer is finished, reset it. */
+    enum rc (*send)(void *ctx, const char *topic, size_t topic_index, const struct relay_row *row,
+                    uint64_t ticket, struct err *err);
+    /* Hands on the reports that came in. RC_FATAL: the producer is finished. Other codes than RC_OK
+     * tell of trouble for health and log; nothing is to be done. */
+    enum rc (*poll)(void *ctx, broker_on_report on_report, void *on_report_ctx, struct err *err);
+    /* Gives up everything under way, which is then reported as RC_RETRY or as what it was. */
+    void (*purge)(void *ctx);
+    /* Throws the producer away: nothing sent before is reported any more. */
+    void (*reset)(void *ctx);
+};
+
+#define LEASE_OWNER_SIZE 129
+
+struct lease_view {
+    char owner[LEASE_OWNER_SIZE]; /* "" when free */
+    int64_t epoch;
+    int64_t left_ms; /* <= 0 when it ran out */
+};
+
+/* What other processes see of a held lane. */
+struct lease_news {
+    int64_t stopped_keys;
+    char stopped_reason[256];
+};
+
+typedef enum rc (*lease_on_instance)(void *ctx, const char *name, struct err *err);
+
+struct lease_store {
+    void *ctx;
+    /* Says that this instance lives and lengthens every lease it owns by lease_ms. */
+    enum rc (*beat)(void *ctx, int64_t lease_ms, struct err *err);
+    /* One lane's lease, made when it was not there. */
+    enum rc (*look)(void *ctx, const char *lane, struct lease_view *view, struct err *err);
+    /* Every instance that serves the same lanes and has beaten within lease_ms, by name. */
+    enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
+                         void *on_instance_ctx, struct err *err);
+    /* Takes it if it is still free or run out, with a new epoch. */
+    enum rc (*take)(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
+                    struct err *err);
+    enum rc (*tell)(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
+                    struct err *err);
+    enum rc (*release)(void *ctx, const char *lane, int64_t epoch, struct err *err);
+    /* This instance ends: it is no longer counted. */
+    enum rc (*leave)(void *ctx, struct err *err);
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Spreads lanes evenly over the instances that live: every instance holds lanes / instances of
+ * them, rounded down or up, and as few as possible move. Each instance decides for itself on the
+ * same numbers; the database's compare-and-set settles races. Pure. */
+#ifndef OUTBOX_SHARE_H
+#define OUTBOX_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* held[i]: lanes that instance i holds; instances are in one order for everybody; me < instances. */
+struct share {
+    const size_t *held;
+    size_t instances;
+    size_t me;
+    size_t lanes;
+};
+
+/* May I take one more lane that is free? */
+bool share_may_take(const struct share *share);
+
+/* Must I give up one of mine? */
+bool share_must_give(const struct share *share);
+
+#endif
