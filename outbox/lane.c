@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks beside the full ones that the window can fill: the retirer fills up what it gets half
+ * empty, so these few travel with less. */
+#define BLOCKS_EXTRA 64
+
+/* The largest row has to fit, with its small columns. */
+#define ROW_BYTES_EXTRA 16384
+
+static enum rc batches_init(struct lane *lane, struct err *err)
+{
+    size_t rows_max = (size_t)lane->settings->relay.read_rows_max;
+    size_t bytes = (size_t)lane->settings->relay.read_bytes_max;
+    size_t row_bytes = (size_t)lane->settings->relay.row_bytes_max + ROW_BYTES_EXTRA;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < LANE_BATCHES && rc == RC_OK; i++) {
+        rc = relay_batch_init(&lane->batches[i], rows_max, bytes > row_bytes ? bytes : row_bytes,
+                              err);
+        if (rc == RC_OK)
+            ring_give(&lane->empty, &lane->batches[i]);
+    }
+    return rc;
+}
+
+static enum rc blocks_init(struct lane *lane, struct err *err)
+{
+    lane->block_count = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
+    lane->blocks = calloc(lane->block_count, sizeof(*lane->blocks));
+    if (!lane->blocks)
+        return err_fail(err, RC_FATAL, 0, "out of memory for %zu blocks", lane->block_count);
+    for (size_t i = 0; i < lane->block_count; i++)
+        ring_give(&lane->blank, &lane->blocks[i]);
+    return RC_OK;
+}
+
+static enum rc rings_init(struct lane *lane, struct err *err)
+{
+    size_t blocks = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
+    struct ring *const of_blocks[] = {&lane->acked, &lane->dropped, &lane->gone, &lane->blank};
+    enum rc rc = ring_init(&lane->filled, LANE_BATCHES, err);
+
+    if (rc == RC_OK)
+        rc = ring_init(&lane->empty, LANE_BATCHES, err);
+    for (size_t i = 0; i < sizeof(of_blocks) / sizeof(of_blocks[0]) && rc == RC_OK; i++)
+        rc = ring_init(of_blocks[i], blocks, err);
+    return rc;
+}
+
+enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
+                  struct relay_metrics *metrics, struct err *err)
+{
+    enum rc rc;
+
+    memset(lane, 0, sizeof(*lane));
+    lane->name = name;
+    lane->settings = settings;
+    lane->metrics = metrics;
+    note_init(&lane->reading, "lane_cannot_read", name);
+    note_init(&lane->sending, "lane_cannot_send", name);
+    note_init(&lane->retiring, "lane_cannot_delete", name);
+    note_init(&lane->stopping, "keys_stopped", name);
+    note_init(&lane->full, "stopped_keys_full", name);
+    atomic_init(&lane->idle, true);
+    rc = rings_init(lane, err);
+    if (rc == RC_OK)
+        rc = batches_init(lane, err);
+    if (rc == RC_OK)
+        rc = blocks_init(lane, err);
+    if (rc != RC_OK)
+        lane_done(lane);
+    return rc;
+}
+
+void lane_done(struct lane *lane)
+{
+    for (size_t i = 0; i < LANE_BATCHES; i++)
+        relay_batch_done(&lane->batches[i]);
+    free(lane->blocks);
+    lane->blocks = NULL;
+    ring_done(&lane->filled);
+    ring_done(&lane->empty);
+    ring_done(&lane->acked);
+    ring_done(&lane->dropped);
+    ring_done(&lane->gone);
+    ring_done(&lane->blank);
+    note_done(&lane->reading);
+    note_done(&lane->sending);
+    note_done(&lane->retiring);
+    note_done(&lane->stopping);
+    note_done(&lane->full);
+}
+
+void lane_wake(const struct lane *lane, enum lane_step step)
+{
+    if (lane->wake)
+        lane->wake(lane->wake_ctx, step);
+}
+
+int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
+{
+    if (now_ms >= atomic_load(&lane->valid_until_ms))
+        return 0;
+    return atomic_load(&lane->epoch);
+}
+
+void lane_hold(struct lane *lane)
+{
+    atomic_fetch_add(&lane->hold_asked, 1);
+    lane_wake(lane, LANE_READER);
+}
+
+bool lane_holds(const struct lane *lane)
+{
+    return atomic_load(&lane->hold_done) == atomic_load(&lane->hold_asked);
+}
+
+void lane_free(struct lane *lane, bool from_start)
+{
+    if (from_start)
+        atomic_store(&lane->from_start, true);
+    atomic_store(&lane->hold_freed, atomic_load(&lane->hold_asked));
+    lane_wake(lane, LANE_READER);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* What the three steps of one lane share. Rows travel in a circle and every one comes back:
+ *
+ *     reader --batches--> sender --acknowledged--> retirer --deleted--> reader
+ *                           `------- left in the table (dropped) -------^
+ *
+ * and empty batches and blocks go the other way. Each ring has one giver and one taker; the rest is
+ * atomic. Whoever finds trouble in sending asks the reader to hold (lane_hold): once it holds, the
+ * sender empties the ring of batches, gives every undecided row back, and lets go; the reader then
+ * reads from the lowest of them on. So no later row of a key overtakes an earlier one. */
+#ifndef OUTBOX_LANE_H
+#define OUTBOX_LANE_H
+
+#include "common/err.h"
+#include "common/ring.h"
+#include "common/settings.h"
+#include "outbox/note.h"
+#include "outbox/relay_metrics.h"
+#include "outbox/relay_row.h"
+#include "outbox/seqs.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One is filled, one is sent, one is on its way. */
+#define LANE_BATCHES 3
+
+/* How long a step that waits for another one sleeps when nobody wakes it. */
+#define LANE_WAIT_MS 100
+
+enum lane_step { LANE_READER, LANE_SENDER, LANE_RETIRER, LANE_STEPS };
+
+struct lane {
+    const char *name;
+    const struct settings *settings;
+    struct relay_metrics *metrics;
+    void (*wake)(void *ctx, enum lane_step step);
+    void *wake_ctx;
+
+    struct ring filled;  /* batches: reader to sender */
+    struct ring empty;   /* batches: sender to reader */
+    struct ring acked;   /* blocks: sender to retirer */
+    struct ring dropped; /* blocks: sender to reader */
+    struct ring gone;    /* blocks: retirer to reader */
+    struct ring blank;   /* blocks: reader to sender */
+    struct relay_batch batches[LANE_BATCHES];
+    struct seqs *blocks;
+    size_t block_count;
+
+    /* The lease, written by the thread that keeps it. */
+    atomic_llong valid_until_ms; /* 0: not held */
+    atomic_llong epoch;
+    atomic_bool leaving; /* finish what is in hand, read nothing more */
+    atomic_bool idle;    /* the reader has everything back and reads nothing */
+
+    atomic_llong hold_asked; /* by the sender: counts its wishes */
+    atomic_llong hold_done;  /* by the reader: holds for this wish */
+    atomic_llong hold_freed; /* by the sender: this wish is over */
+    atomic_bool from_start;  /* by the sender: read the whole table again then */
+    atomic_llong pass;       /* by the reader: counts its passes over the whole table */
+
+    struct note reading;  /* the reader's trouble */
+    struct note sending;  /* the sender's */
+    struct note retiring; /* the retirer's */
+    struct note stopping; /* the newest stopped key, while there is one; the sender's */
+    struct note full;     /* too many stopped keys; the sender's */
+};
+
+/* RC_FATAL: no memory. name, settings and metrics are borrowed for the lane's life. */
+enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
+                  struct relay_metrics *metrics, struct err *err);
+void lane_done(struct lane *lane);
+
+void lane_wake(const struct lane *lane, enum lane_step step);
+
+/* The epoch of the lease when it is held at this time, else 0. */
+int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
+
+/* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
+ * until lane_free(). */
+void lane_hold(struct lane *lane);
+bool lane_holds(const struct lane *lane);
+void lane_free(struct lane *lane, bool from_start);
+
+#endif

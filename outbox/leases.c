@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/leases.h"
+
+#include "common/log.h"
+#include "outbox/hash.h"
+#include "outbox/share.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Free lanes are looked for this often: a clean hand-over takes no longer. */
+#define TICK_MS 1000
+
+#define BACKOFF_BASE_MS 100
+#define BACKOFF_CAP_MS 1000
+
+/* This part of a lease is left unused: for a pause between the look at the clock and the send. */
+#define MARGIN_PART 8
+
+void leases_init(struct leases *leases, const char *name, const struct lease_store *store,
+                 int64_t lease_ms, uint64_t dice)
+{
+    memset(leases, 0, sizeof(*leases));
+    leases->name = name;
+    leases->store = *store;
+    leases->lease_ms = lease_ms;
+    leases->dice = dice;
+    leases->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    note_init(&leases->trouble, "leases_not_kept", "all");
+}
+
+void leases_done(struct leases *leases)
+{
+    note_done(&leases->trouble);
+}
+
+void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += hash_bytes(HASH_START, lanes[i], strlen(lanes[i]));
+    snprintf(group, LEASES_GROUP_SIZE, "relay:%016" PRIx64, sum);
+}
+
+void leases_add(struct leases *leases, struct lane *lane)
+{
+    leases->lanes[leases->count++].lane = lane;
+}
+
+static int64_t tick_ms(const struct leases *leases)
+{
+    return leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
+}
+
+/* now_ms is from before the statement that made the lease last lease_ms. */
+static void extend(struct leases *leases, struct lease *lease, int64_t now_ms)
+{
+    atomic_store(&lease->lane->valid_until_ms,
+                 now_ms + leases->lease_ms - leases->lease_ms / MARGIN_PART);
+}
+
+static void wake_all(const struct lane *lane)
+{
+    lane_wake(lane, LANE_READER);
+    lane_wake(lane, LANE_SENDER);
+    lane_wake(lane, LANE_RETIRER);
+}
+
+static void take_up(struct leases *leases, struct lease *lease, int64_t epoch, int64_t now_ms)
+{
+    struct lane *lane = lease->lane;
+
+    lease->held = true;
+    lease->epoch = epoch;
+    memset(&lease->told, 0, sizeof(lease->told));
+    atomic_store(&lane->leaving, false);
+    atomic_store(&lane->idle, false);
+    atomic_store(&lane->epoch, epoch);
+    extend(leases, lease, now_ms);
+    metric_set(&lane->metrics->lease_held, 1);
+    metric_set(&lane->metrics->lease_epoch, epoch);
+    log_event(LOG_INFO, "lane_taken", "lane=%s epoch=%" PRId64, lane->name, epoch);
+    wake_all(lane);
+}
+
+static void drop(struct lease *lease, const char *how)
+{
+    struct lane *lane = lease->lane;
+
+    lease->held = false;
+    atomic_store(&lane->valid_until_ms, 0);
+    atomic_store(&lane->leaving, false);
+    metric_set(&lane->metrics->lease_held, 0);
+    log_event(LOG_INFO, how, "lane=%s epoch=%" PRId64, lane->name, lease->epoch);
+    wake_all(lane);
+}
+
+static enum rc beat(struct leases *leases, int64_t now_ms, struct err *err)
+{
+    enum rc rc;
+
+    leases->beaten = false;
+    if (now_ms < leases->beat_at_ms)
+        return RC_OK;
+    rc = leases->store.beat(leases->store.ctx, leases->lease_ms, err);
+    if (rc != RC_OK)
+        return rc;
+    leases->beaten = true;
+    leases->beat_at_ms = now_ms + leases->lease_ms / 3;
+    return RC_OK;
+}
+
+/* What cannot be finished in a lease's time is given up. */
+static bool leaves_too_long(const struct leases *leases, const struct lease *lease, int64_t now_ms)
+{
+    return atomic_load(&lease->lane->leaving) && now_ms - lease->leave_ms >= leases->lease_ms;
+}
+
+/* What the database says of one lane against what we believe. */
+static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
+{
+    bool mine = strcmp(lease->view.owner, leases->name) == 0;
+
+    if (lease->held && (!mine || lease->view.epoch != lease->epoch)) {
+        drop(lease, "lane_lost");
+        return;
+    }
+    if (!mine || !leases->beaten)
+        return;
+    /* A take whose answer was lost is met here. */
+    if (!lease->held)
+        take_up(leases, lease, lease->view.epoch, now_ms);
+    else if (lease->view.left_ms > 0 && !leaves_too_long(leases, lease, now_ms))
+        extend(leases, lease, now_ms);
+}
+
+static enum rc look_at_lanes(struct leases *leases, int64_t now_ms, struct err *err)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->lanes[i];
+        enum rc rc = leases->store.look(leases->store.ctx, lease->lane->name, &lease->view, err);
+
+        if (rc != RC_OK)
+            return rc;
+        compare(leases, lease, now_ms);
+    }
+    return RC_OK;
+}
+
+static enum rc on_instance(void *ctx, const char *name, struct err *err)
+{
+    struct leases *leases = ctx;
+    size_t at = leases->instances;
+
+    (void)err;
+    if (at == LEASES_INSTANCES_MAX)
+        return RC_OK;
+    leases->held[at] = 0;
+    for (size_t i = 0; i < leases->count; i++)
+        leases->held[at] += strcmp(leases->lanes[i].view.owner, name) == 0;
+    if (strcmp(name, leases->name) == 0)
+        leases->me = at;
+    leases->instances++;
+    return RC_OK;
+}
+
+static enum rc count_instances(struct leases *leases, struct err *err)
+{
+    leases->instances = 0;
+    leases->me = SIZE_MAX;
+    return leases->store.instances(leases->store.ctx, leases->lease_ms, on_instance, leases, err);
+}
+
+static bool is_free(const struct lease *lease)
+{
+    return !lease->held && (lease->view.owner[0] == '\0' || lease->view.left_ms <= 0);
+}
+
+static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
+{
+    struct share share = {leases->held, leases->instances, leases->me, leases->count};
+
+    for (size_t i = 0; i < leases->count && share_may_take(&share); i++) {
+        struct lease *lease = &leases->lanes[i];
+        bool taken = false;
+        int64_t epoch = 0;
+        enum rc rc;
+
+        if (!is_free(lease))
+            continue;
+        rc = leases->store.take(leases->store.ctx, lease->lane->name, leases->lease_ms, &taken,
+                                &epoch, err);
+        if (rc != RC_OK)
+            return rc;
+        if (!taken)
+            continue;
+        leases->held[leases->me]++;
+        take_up(leases, lease, epoch, now_ms);
+    }
+    return RC_OK;
+}
+
+static void leave(struct lease *lease, int64_t now_ms)
+{
+    lease->leave_ms = now_ms;
+    atomic_store(&lease->lane->leaving, true);
+    wake_all(lease->lane);
+}
+
+/* One at a time: the others look first what became of it. */
+static void give_one(struct leases *leases, int64_t now_ms)
+{
+    const struct share share = {leases->held, leases->instances, leases->me, leases->count};
+    struct lease *last = NULL;
+
+    for (size_t i = 0; i < leases->count; i++) {
+        if (leases->lanes[i].held && atomic_load(&leases->lanes[i].lane->leaving))
+            return;
+        if (leases->lanes[i].held)
+            last = &leases->lanes[i];
+    }
+    if (last && share_must_give(&share))
+        leave(last, now_ms);
+}
+
+static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *err)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->lanes[i];
+        struct lane *lane = lease->lane;
+        enum rc rc;
+
+        if (!lease->held || !atomic_load(&lane->leaving))
+            continue;
+        if (leaves_too_long(leases, lease, now_ms))
+            atomic_store(&lane->valid_until_ms, 0);
+        if (!atomic_load(&lane->idle))
+            continue;
+        atomic_store(&lane->valid_until_ms, 0);
+        rc = leases->store.release(leases->store.ctx, lane->name, lease->epoch, err);
+        if (rc != RC_OK)
+            return rc;
+        drop(lease, "lane_released");
+    }
+    return RC_OK;
+}
+
+static enum rc tell_news(struct leases *leases, struct err *err)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->lanes[i];
+        struct lease_news news = {0};
+        enum rc rc;
+
+        if (!lease->held)
+            continue;
+        news.stopped_keys = metric_value(&lease->lane->metrics->stopped_keys);
+        if (news.stopped_keys > 0)
+            note_read(&lease->lane->stopping, news.stopped_reason, sizeof(news.stopped_reason));
+        if (memcmp(&news, &lease->told, sizeof(news)) == 0)
+            continue;
+        rc = leases->store.tell(leases->store.ctx, lease->lane->name, lease->epoch, &news, err);
+        if (rc != RC_OK)
+            return rc;
+        lease->told = news;
+    }
+    return RC_OK;
+}
+
+static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
+{
+    enum rc rc = beat(leases, now_ms, err);
+
+    if (rc == RC_OK)
+        rc = look_at_lanes(leases, now_ms, err);
+    if (rc == RC_OK)
+        rc = release_left(leases, now_ms, err);
+    if (rc == RC_OK)
+        rc = count_instances(leases, err);
+    if (rc == RC_OK && leases->me < leases->instances) {
+        give_one(leases, now_ms);
+        rc = take_some(leases, now_ms, err);
+    }
+    if (rc == RC_OK)
+        rc = tell_news(leases, err);
+    return rc;
+}
+
+int64_t leases_step(void *arg, int64_t now_ms)
+{
+    struct leases *leases = arg;
+    struct err err = {0};
+
+    if (keep(leases, now_ms, &err) == RC_OK) {
+        note_clear(&leases->trouble, now_ms);
+        backoff_reset(&leases->backoff);
+        return tick_ms(leases);
+    }
+    note_set(&leases->trouble, now_ms, &err);
+    leases->beat_at_ms = now_ms;
+    return backoff_next_ms(&leases->backoff, dice_next(&leases->dice));
+}
+
+void leases_leave(struct leases *leases, int64_t now_ms)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        if (leases->lanes[i].held)
+            leave(&leases->lanes[i], now_ms);
+    }
+}
+
+bool leases_left(const struct leases *leases)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        if (leases->lanes[i].held && !atomic_load(&leases->lanes[i].lane->idle))
+            return false;
+    }
+    return true;
+}
+
+/* Best effort: what is not released runs out by itself. */
+void leases_release(struct leases *leases)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->lanes[i];
+
+        if (!lease->held)
+            continue;
+        atomic_store(&lease->lane->valid_until_ms, 0);
+        leases->store.release(leases->store.ctx, lease->lane->name, lease->epoch, NULL);
+        drop(lease, "lane_released");
+    }
+    leases->store.leave(leases->store.ctx, NULL);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/reader.h"
+
+#include "common/log.h"
+#include "outbox/hash.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* So long after the last row it polls as often as while rows come: a quiet second is no idle time
+ * yet. */
+#define BUSY_MS 1000
+
+#define LOOK_EVERY_MS 1000
+#define BACKOFF_BASE_MS 100
+#define BACKOFF_CAP_MS 5000
+
+/* Trouble that people must end is looked at this often. */
+#define FATAL_WAIT_MS 3000
+
+enum rc reader_init(struct reader *reader, struct lane *lane, const struct source *source,
+                    uint64_t dice, struct err *err)
+{
+    const struct settings *settings = lane->settings;
+    enum rc rc;
+
+    memset(reader, 0, sizeof(*reader));
+    reader->lane = lane;
+    reader->source = *source;
+    reader->dice = dice;
+    reader->again_from = INT64_MAX;
+    reader->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    gap_closer_init(&reader->closer, settings->relay.gap_wait_ms);
+    rc = gaps_init(&reader->gaps, (size_t)settings->relay.gaps_max, err);
+    if (rc == RC_OK)
+        rc = window_init(&reader->window, (size_t)settings->relay.window_rows_max, err);
+    if (rc != RC_OK)
+        reader_done(reader);
+    return rc;
+}
+
+void reader_done(struct reader *reader)
+{
+    gaps_done(&reader->gaps);
+    window_done(&reader->window);
+}
+
+/* The rows of a block are not under way any more; the block goes back to the sender. */
+static void take_block(struct reader *reader, struct seqs *block)
+{
+    for (size_t i = 0; i < block->count; i++) {
+        window_remove(&reader->window, block->list[i]);
+        if (block->again && block->list[i] < reader->again_from)
+            reader->again_from = block->list[i];
+    }
+    block->count = 0;
+    block->again = false;
+    ring_give(&reader->lane->blank, block);
+}
+
+/* The batches first: whoever sees all of them at home has seen every block that was filled from
+ * them, because the sender gives a batch back last. */
+static void take_back(struct reader *reader)
+{
+    struct lane *lane = reader->lane;
+    struct relay_batch *batch;
+    struct seqs *block;
+    bool any = false;
+
+    while ((batch = ring_take(&lane->empty)))
+        reader->spare[reader->spare_count++] = batch;
+    while ((block = ring_take(&lane->dropped))) {
+        take_block(reader, block);
+        any = true;
+    }
+    while ((block = ring_take(&lane->gone))) {
+        take_block(reader, block);
+        any = true;
+    }
+    if (any)
+        lane_wake(lane, LANE_SENDER);
+}
+
+/* Invariant: no batch is under way, so the sender meets no row of an older pass any more. */
+static void begin_pass(struct reader *reader)
+{
+    reader->pass++;
+    atomic_store(&reader->lane->pass, (long long)reader->pass);
+    reader->cursor = 0;
+    reader->again_from = INT64_MAX;
+    reader->look_from = 0;
+    reader->pass_end = reader->high > 0 ? reader->high : 1;
+}
+
+/* With another epoch nothing of the old state is worth keeping; it starts once everything that is
+ * under way has come back. */
+static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
+{
+    struct lane *lane = reader->lane;
+
+    reader->epoch = 0;
+    if (reader->window.count > 0 || reader->spare_count < LANE_BATCHES) {
+        lane_wake(lane, LANE_SENDER);
+        lane_wake(lane, LANE_RETIRER);
+        return LANE_WAIT_MS;
+    }
+    if (epoch == 0) {
+        note_clear(&lane->reading, now_ms);
+        metric_set(&lane->metrics->oldest_age, 0);
+        metric_set(&lane->metrics->rows, 0);
+        atomic_store(&lane->idle, true);
+        return LANE_WAIT_MS;
+    }
+    atomic_store(&lane->idle, false);
+    gaps_clear(&reader->gaps);
+    gap_closer_init(&reader->closer, lane->settings->relay.gap_wait_ms);
+    reader->high = 0;
+    begin_pass(reader);
+    reader->pass_end = 0;
+    reader->sweep_at_ms = now_ms + lane->settings->relay.sweep_ms;
+    reader->rows_next =
+        1 + (size_t)(lane->settings->relay.read_bytes_max / lane->settings->relay.row_bytes_max);
+    reader->look_at_ms = 0;
+    reader->epoch = epoch;
+    return 0;
+}
+
+/* True while the sender wants nothing to be read. */
+static bool held(struct reader *reader)
+{
+    struct lane *lane = reader->lane;
+    long long asked = atomic_load(&lane->hold_asked);
+
+    if (asked == atomic_load(&lane->hold_freed))
+        return false;
+    if (atomic_load(&lane->hold_done) != asked) {
+        atomic_store(&lane->hold_done, asked);
+        lane_wake(lane, LANE_SENDER);
+    }
+    return true;
+}
+
+/* Rows that were given up are read again, in order with all that follow them. */
+static void rewind_cursor(struct reader *reader)
+{
+    if (atomic_exchange(&reader->lane->from_start, false))
+        begin_pass(reader);
+    if (reader->again_from == INT64_MAX)
+        return;
+    if (reader->cursor >= reader->again_from)
+        reader->cursor = reader->again_from - 1;
+    reader->again_from = INT64_MAX;
+}
+
+/* A sweep begins when every batch is back: a row that a stopped key leaves in the table meanwhile
+ * must not be passed over because it still is in the window. */
+static bool sweep_waits(struct reader *reader, int64_t now_ms)
+{
+    if (reader->pass_end > 0 && reader->cursor >= reader->pass_end) {
+        reader->pass_end = 0;
+        reader->sweep_at_ms = now_ms + reader->lane->settings->relay.sweep_ms;
+    }
+    if (reader->pass_end > 0 || now_ms < reader->sweep_at_ms)
+        return false;
+    if (reader->spare_count < LANE_BATCHES)
+        return true;
+    begin_pass(reader);
+    return false;
+}
+
+/* Also while nothing can be read on: a row that waits must be seen to grow older. Rows above the
+ * cursor are counted by their seqs: nobody has read them yet. */
+static void look(struct reader *reader, int64_t now_ms)
+{
+    struct relay_metrics *metrics = reader->lane->metrics;
+    struct source_look look = {0};
+    int64_t from = reader->look_from;
+    int64_t rows;
+
+    metric_set(&metrics->open_gaps, (int64_t)reader->gaps.count);
+    metric_set(&metrics->in_window, (int64_t)reader->window.count);
+    if (now_ms < reader->look_at_ms)
+        return;
+    reader->look_at_ms = now_ms + LOOK_EVERY_MS;
+    if (reader->gaps.count > 0 && reader->gaps.list[0].range.from < from)
+        from = reader->gaps.list[0].range.from;
+    /* The next read meets the same trouble and tells. */
+    if (reader->source.look(reader->source.ctx, from, &look, NULL) != RC_OK)
+        return;
+    reader->look_from = look.oldest_seq;
+    rows = (int64_t)reader->window.count;
+    if (look.newest_seq > reader->cursor)
+        rows += look.newest_seq - reader->cursor;
+    else if (rows == 0 && look.oldest_seq > 0)
+        rows = 1;
+    metric_set(&metrics->rows, rows);
+    metric_set(&metrics->oldest_age, look.oldest_seq > 0 ? look.oldest_age_ms : 0);
+}
+
+static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
+{
+    note_set(&reader->lane->reading, now_ms, err);
+    if (rc == RC_FATAL)
+        return FATAL_WAIT_MS;
+    return backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
+}
+
+static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err)
+{
+    size_t closed = 0;
+    enum rc rc =
+        gap_closer_step(&reader->closer, &reader->gaps, &reader->source, now_ms, &closed, err);
+
+    metric_add(&reader->lane->metrics->gaps_closed, (int64_t)closed);
+    return rc;
+}
+
+static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
+{
+    const struct settings *settings = reader->lane->settings;
+
+    if (now_ms - reader->busy_ms < BUSY_MS ||
+        settings->relay.poll_ms > settings->relay.poll_idle_ms)
+        return settings->relay.poll_ms;
+    return settings->relay.poll_idle_ms;
+}
+
+static void give(struct reader *reader, struct relay_batch *batch, int64_t now_ms)
+{
+    batch->epoch = reader->epoch;
+    batch->pass = reader->pass;
+    reader->spare_count--;
+    reader->busy_ms = now_ms;
+    ring_give(&reader->lane->filled, batch);
+    lane_wake(reader->lane, LANE_SENDER);
+}
+
+static int64_t read_on(struct reader *reader, int64_t now_ms)
+{
+    struct relay_batch *batch;
+    struct err err = {0};
+    bool more;
+    enum rc rc;
+
+    if (reader->spare_count == 0 || reader->window.count == reader->window.count_max)
+        return LANE_WAIT_MS;
+    batch = reader->spare[reader->spare_count - 1];
+    rc = reader_poll(reader, batch, now_ms, &more, &err);
+    if (rc == RC_OK && batch->count > 0)
+        give(reader, batch, now_ms);
+    if (rc == RC_OK)
+        rc = close_gaps(reader, now_ms, &err);
+    if (rc != RC_OK)
+        return failed(reader, now_ms, rc, &err);
+    note_clear(&reader->lane->reading, now_ms);
+    backoff_reset(&reader->backoff);
+    return more ? 0 : idle_wait_ms(reader, now_ms);
+}
+
+int64_t reader_step(void *arg, int64_t now_ms)
+{
+    struct reader *reader = arg;
+    struct lane *lane = reader->lane;
+    bool holding = held(reader);
+    int64_t epoch = atomic_load(&lane->leaving) ? 0 : lane_epoch(lane, now_ms);
+
+    take_back(reader);
+    if (epoch == 0 || epoch != reader->epoch)
+        return rest(reader, holding ? 0 : epoch, now_ms);
+    look(reader, now_ms);
+    if (holding)
+        return LANE_WAIT_MS;
+    rewind_cursor(reader);
+    if (sweep_waits(reader, now_ms))
+        return LANE_WAIT_MS;
+    return read_on(reader, now_ms);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* The first step of a lane: reads committed rows in an order that keeps each key's, while
+ * transactions commit out of order.
+ *
+ * A poll reads what is above the cursor first and the open gaps below it after that, from the
+ * highest to the lowest, and gives on everything in the order of seq. A row's predecessor in its
+ * key committed before the row got its seq, so whoever is seen was preceded by something that a
+ * later look at a lower place sees. Looking the other way round, or in between, breaks that.
+ *
+ * Every sweep_ms the cursor goes back to zero, which finds rows in gaps that were closed wrongly
+ * and rows that were left in the table; after trouble it goes back to the lowest row that was given
+ * up. Rows that are under way are in the window and are passed over. A pass counts the sweeps. */
+#ifndef OUTBOX_READER_H
+#define OUTBOX_READER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/gap_closer.h"
+#include "outbox/gaps.h"
+#include "outbox/lane.h"
+#include "outbox/relay_seam.h"
+#include "outbox/window.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct reader {
+    struct lane *lane;
+    struct source source;
+    struct gaps gaps;
+    struct window window;
+    struct gap_closer closer;
+    struct relay_batch *spare[LANE_BATCHES];
+    size_t spare_count;
+
+    int64_t epoch; /* under which it reads; 0: it rests */
+    int64_t cursor;
+    int64_t high;       /* highest seq seen: above it a missing seq is a new gap */
+    int64_t again_from; /* lowest row that was given up, or INT64_MAX */
+    uint64_t pass;
+    int64_t pass_end; /* where the running sweep meets the old cursor; 0: no sweep runs */
+    int64_t sweep_at_ms;
+    size_t rows_next; /* rows of the next read: follows their size */
+
+    int64_t busy_ms; /* when the last row was found */
+    int64_t look_at_ms;
+    int64_t look_from;
+    struct backoff backoff;
+    uint64_t dice;
+    bool merging; /* said once that gaps are merged */
+};
+
+/* RC_FATAL: no memory. lane and source are borrowed. dice: 64 random bits. */
+enum rc reader_init(struct reader *reader, struct lane *lane, const struct source *source,
+                    uint64_t dice, struct err *err);
+void reader_done(struct reader *reader);
+
+/* A loop_step. */
+int64_t reader_step(void *reader, int64_t now_ms);
+
+/* One poll: reads into batch and updates cursor, gaps and window when all of it worked; the batch
+ * then holds what has to be sent, maybe nothing. *more: there is more to read at once. */
+enum rc reader_poll(struct reader *reader, struct relay_batch *batch, int64_t now_ms, bool *more,
+                    struct err *err);
+
+#endif

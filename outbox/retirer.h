@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
+ * that cover nothing else, and only while the lane's lease is held. */
+#ifndef OUTBOX_RETIRER_H
+#define OUTBOX_RETIRER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/lane.h"
+#include "outbox/relay_seam.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ranges deleted with one statement. */
+#define RETIRER_RANGES_MAX 512
+
+struct retirer {
+    struct lane *lane;
+    struct retirer_seam seam;
+    struct seqs **held; /* blocks whose rows are not deleted yet, all but the last full */
+    size_t held_count;
+    size_t held_max;
+    size_t rows;      /* in held */
+    int64_t since_ms; /* when the first of them came */
+    int64_t *work;    /* the rows that are being deleted, sorted; those of the first blocks held */
+    size_t work_max;
+    size_t work_count; /* 0: nothing is being deleted */
+    size_t work_done;
+    size_t work_blocks;
+    int64_t wait_until_ms; /* after a failure */
+    struct backoff backoff;
+    uint64_t dice;
+};
+
+/* RC_FATAL: no memory. lane and seam are borrowed. dice: 64 random bits. */
+enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct retirer_seam *seam,
+                     uint64_t dice, struct err *err);
+void retirer_done(struct retirer *retirer);
+
+/* A loop_step: one statement at most. */
+int64_t retirer_step(void *retirer, int64_t now_ms);
+
+#endif

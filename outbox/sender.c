@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/sender.h"
+
+#include "outbox/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rows sent between two looks at the clock, the lease and the reports. */
+#define STEP_ROWS_MAX 500
+
+/* Larger rows travel alone: one of them must not make the broker refuse a request full of others. */
+#define ALONE_BYTES 262144
+
+/* More rows than this in flight do not make it faster. */
+#define FLIGHT_ROWS_MAX 32768
+
+#define BREAKER_BASE_MS 200
+#define BREAKER_CAP_MS 10000
+#define IDLE_MS 50
+
+enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
+                    uint64_t dice, struct err *err)
+{
+    const struct settings *settings = lane->settings;
+    size_t rows_max = (size_t)settings->relay.window_rows_max;
+    enum rc rc;
+
+    memset(sender, 0, sizeof(*sender));
+    sender->lane = lane;
+    sender->broker = *broker;
+    sender->dice = dice;
+    sender->breaker.backoff =
+        (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
+    topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
+    rc = flight_init(&sender->flight, rows_max < FLIGHT_ROWS_MAX ? rows_max : FLIGHT_ROWS_MAX, err);
+    if (rc == RC_OK)
+        rc = stopped_init(&sender->stopped, (size_t)settings->relay.stopped_keys_max, err);
+    if (rc != RC_OK)
+        sender_done(sender);
+    return rc;
+}
+
+void sender_done(struct sender *sender)
+{
+    topics_done(&sender->topics);
+    stopped_done(&sender->stopped);
+    flight_done(&sender->flight);
+}
+
+static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *err)
+{
+    struct sender *sender = ctx;
+    struct flight_row *row = flight_find(&sender->flight, ticket);
+
+    if (!row || row->state != FLIGHT_SENT)
+        return;
+    sender->open--;
+    if (rc == RC_OK) {
+        row->state = FLIGHT_ACKED;
+        return;
+    }
+    /* Once it drains, what was purged explains nothing. */
+    if (sender->failed + sender->refused == 0 && !(sender->draining && sender->purged))
+        sender->report = *err;
+    if (rc == RC_REJECT) {
+        /* The refusal is what people have to know, not what fell with it. */
+        if (sender->refused == 0)
+            sender->report = *err;
+        row->state = FLIGHT_REFUSED;
+        sender->refused++;
+        return;
+    }
+    row->state = FLIGHT_FAILED;
+    sender->failed++;
+}
+
+/* What was known under another lease is worth nothing. */
+static void forget_all(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+
+    stopped_clear(&sender->stopped);
+    sender->suspects.count = 0;
+    topics_forget_all(&sender->topics);
+    sender->pause_until_ms = 0;
+    breaker_worked(&sender->breaker);
+    note_clear(&lane->sending, now_ms);
+    note_clear(&lane->stopping, now_ms);
+    note_clear(&lane->full, now_ms);
+    metric_set(&lane->metrics->stopped_keys, 0);
+}
+
+static void begin_pass(struct sender *sender, uint64_t pass, int64_t now_ms)
+{
+    if (pass == sender->pass)
+        return;
+    sender->pass = pass;
+    stopped_begin_pass(&sender->stopped, pass);
+    sender->suspects.count = 0;
+    topics_forget_refused(&sender->topics);
+    if (sender->stopped.count == 0)
+        note_clear(&sender->lane->stopping, now_ms);
+    metric_set(&sender->lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
+}
+
+static bool has_work(const struct sender *sender)
+{
+    return sender->batch || flight_count(&sender->flight) > 0 ||
+           ring_count(&sender->lane->filled) > 0;
+}
+
+static bool oldest_is_late(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+
+    return row && row->state == FLIGHT_SENT &&
+           now_ms - row->sent_ms >= sender->lane->settings->relay.send_timeout_ms;
+}
+
+static void trouble(struct sender *sender, const struct err *err, int64_t now_ms)
+{
+    sender->report = *err;
+    sender_drain_start(sender, true, true, now_ms);
+}
+
+/* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
+ * lets nothing pass a refused row. */
+static void refused_alone(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+
+    if (!sender_room(sender))
+        return;
+    if (!sender_refuse_alone(sender, row, now_ms)) {
+        sender_drain_start(sender, true, false, now_ms);
+        return;
+    }
+    sender_drop(sender, row->seq, false);
+    flight_pop(&sender->flight);
+    sender->refused = 0;
+    sender->alone = sender->finished = false;
+    sender->broker.reset(sender->broker.ctx);
+    if (breaker_worked(&sender->breaker))
+        note_clear(&sender->lane->sending, now_ms);
+}
+
+static void late(struct sender *sender, int64_t now_ms)
+{
+    struct err err;
+
+    err_set(&err,
+            "the broker has not acknowledged a record for relay.send_timeout_ms = %" PRId64 "%s%s",
+            sender->lane->settings->relay.send_timeout_ms, sender->hint.text[0] ? ": " : "",
+            sender->hint.text);
+    trouble(sender, &err, now_ms);
+}
+
+/* Looks at what happened since the last step; starts a drain where one is needed. */
+static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
+{
+    bool lost = lane_epoch(sender->lane, now_ms) == 0;
+
+    if (lost || atomic_load(&sender->lane->leaving)) {
+        if (has_work(sender))
+            sender_drain_start(sender, lost, false, now_ms);
+        return;
+    }
+    /* A refusal also fells what was sent after it: it is the cause then. */
+    if (sender->refused > 0 && sender->alone)
+        refused_alone(sender, now_ms);
+    else if (sender->refused > 0)
+        sender_drain_start(sender, true, false, now_ms);
+    else if (sender->failed > 0)
+        sender_drain_start(sender, true, true, now_ms);
+    else if (sender->finished)
+        trouble(sender, err, now_ms);
+    else if (oldest_is_late(sender, now_ms))
+        late(sender, now_ms);
+}
+
+/* What becomes of the row at hand. */
+enum fate { FATE_DONE, FATE_WAITS, FATE_NEW_STEP };
+
+/* The row's key as people may read it. */
+static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
+{
+    size_t len = row->aggregate_id.len;
+
+    if (len >= SENDER_NAME_SIZE)
+        len = SENDER_NAME_SIZE - 1;
+    for (size_t i = 0; i < len; i++) {
+        char c = row->aggregate_id.data[i];
+
+        name[i] = c >= ' ' && c < 0x7f ? c : '?';
+    }
+    name[len] = '\0';
+}
+
+static enum fate refuse(struct sender *sender, const struct relay_row *row, uint64_t key,
+                        const struct err *why, int64_t now_ms)
+{
+    char name[SENDER_NAME_SIZE];
+
+    name_key(row, name);
+    if (!sender_stop_key(sender, key, row->seq, name, why, now_ms)) {
+        sender_drain_start(sender, true, false, now_ms);
+        return FATE_NEW_STEP;
+    }
+    sender_drop(sender, row->seq, false);
+    return FATE_DONE;
+}
+
+static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t now_ms)
+{
+    struct err err = {0};
+
+    switch (sender->broker.topic_open(sender->broker.ctx, topic->name, &err)) {
+    case RC_OK:
+        topic->state = TOPIC_READY;
+        break;
+    case RC_RETRY:
+        trouble(sender, &err, now_ms);
+        break;
+    case RC_REJECT:
+    case RC_FATAL:
+        topic->state = TOPIC_REFUSED;
+        snprintf(topic->why, sizeof(topic->why), "%.255s", err.text);
+        break;
+    }
+    /* It may have taken its time: the lease has to be looked at again. */
+    return FATE_NEW_STEP;
+}
+
+static enum fate send(struct sender *sender, const struct relay_row *row, struct topic *topic,
+                      uint64_t key, bool alone, int64_t now_ms)
+{
+    const struct flight_row place = {
+        .seq = row->seq, .sent_ms = now_ms, .key = key, .topic = (uint32_t)topic->index};
+    struct err err = {0};
+    enum rc rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
+                                     flight_ticket(&sender->flight), &err);
+
+    switch (rc) {
+    case RC_OK:
+        flight_add(&sender->flight, &place);
+        sender->open++;
+        sender->alone = alone;
+        if (alone)
+            name_key(row, sender->alone_name);
+        return FATE_DONE;
+    case RC_REJECT:
+        return refuse(sender, row, key, &err, now_ms);
+    case RC_FATAL:
+        trouble(sender, &err, now_ms);
+        return FATE_NEW_STEP;
+    case RC_RETRY:
+        break;
+    }
+    if (flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    /* No report will make room. */
+    trouble(sender, &err, now_ms);
+    return FATE_NEW_STEP;
+}
+
+static bool must_go_alone(const struct sender *sender, const struct relay_row *row,
+                          enum stopped_say say)
+{
+    return say == STOPPED_TRY || relay_row_bytes(row) >= ALONE_BYTES || sender->breaker.open ||
+           (sender->suspects.count > 0 && suspects_has(&sender->suspects, row->seq));
+}
+
+static enum fate handle_row(struct sender *sender, const struct relay_row *row, int64_t now_ms)
+{
+    struct topic *topic = NULL;
+    struct err err = {0};
+    enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
+    uint64_t key =
+        hash_bytes(topic ? topic->hash : HASH_START, row->aggregate_id.data, row->aggregate_id.len);
+    enum stopped_say say;
+    bool alone;
+
+    key += key == 0;
+    say = stopped_ask(&sender->stopped, key, row->seq);
+    if (say == STOPPED_SKIP) {
+        sender_drop(sender, row->seq, false);
+        return FATE_DONE;
+    }
+    if (rc == RC_OK && row->oversize)
+        rc = err_fail(&err, RC_REJECT, 0,
+                      "the row has %" PRIu64 " bytes, relay.row_bytes_max is %" PRId64, row->size,
+                      sender->lane->settings->relay.row_bytes_max);
+    if (rc == RC_OK && topic->state == TOPIC_REFUSED)
+        rc = err_fail(&err, RC_REJECT, 0, "%s", topic->why);
+    if (rc != RC_OK)
+        return refuse(sender, row, key, &err, now_ms);
+    alone = must_go_alone(sender, row, say);
+    if (alone && flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    if (topic->state == TOPIC_UNKNOWN)
+        return open_topic(sender, topic, now_ms);
+    return send(sender, row, topic, key, alone, now_ms);
+}
+
+static void take_batch(struct sender *sender, int64_t now_ms)
+{
+    struct relay_batch *batch = ring_take(&sender->lane->filled);
+
+    sender->batch = batch;
+    if (!batch)
+        return;
+    if (batch->epoch != sender->epoch)
+        forget_all(sender, now_ms);
+    sender->epoch = batch->epoch;
+    begin_pass(sender, batch->pass, now_ms);
+}
+
+/* Stopped rows of the batch go home before it does: see the reader's take_back(). */
+static void give_batch(struct sender *sender)
+{
+    sender_flush(sender);
+    ring_give(&sender->lane->empty, sender->batch);
+    sender->batch = NULL;
+    lane_wake(sender->lane, LANE_READER);
+}
+
+static bool may_send(struct sender *sender, int64_t now_ms)
+{
+    if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
+        return false;
+    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && sender_room(sender);
+}
+
+/* Returns when it wants to go on. */
+static int64_t send_rows(struct sender *sender, int64_t now_ms)
+{
+    for (size_t i = 0; i < STEP_ROWS_MAX; i++) {
+        enum fate fate;
+
+        if (!sender->batch)
+            take_batch(sender, now_ms);
+        if (!sender->batch || !may_send(sender, now_ms))
+            return IDLE_MS;
+        fate = handle_row(sender, &sender->batch->rows[sender->batch->next], now_ms);
+        if (fate == FATE_WAITS)
+            return IDLE_MS;
+        if (fate == FATE_NEW_STEP)
+            return 0;
+        if (++sender->batch->next == sender->batch->count)
+            give_batch(sender);
+    }
+    return 0;
+}
+
+/* Another process has the lane now, or nobody: no connection is kept for nothing. */
+static int64_t rest(struct sender *sender, int64_t now_ms)
+{
+    if (sender->epoch != 0) {
+        sender->epoch = 0;
+        forget_all(sender, now_ms);
+        sender->broker.reset(sender->broker.ctx);
+    }
+    return LANE_WAIT_MS;
+}
+
+static int64_t decide(struct sender *sender, int64_t now_ms)
+{
+    if (sender->draining)
+        return sender_drain_step(sender, now_ms);
+    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->leaving))
+        return rest(sender, now_ms);
+    if (sender->epoch != 0)
+        begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass), now_ms);
+    if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
+        sender->pause_until_ms = 0;
+        note_clear(&sender->lane->full, now_ms);
+    }
+    return send_rows(sender, now_ms);
+}
+
+int64_t sender_step(void *arg, int64_t now_ms)
+{
+    struct sender *sender = arg;
+    struct err err = {0};
+    enum rc rc = sender->broker.poll(sender->broker.ctx, on_report, sender, &err);
+    int64_t wait_ms;
+
+    if (rc == RC_FATAL)
+        sender->finished = true;
+    else if (rc != RC_OK)
+        sender->hint = err;
+    sender_collect(sender, now_ms);
+    if (!sender->draining)
+        judge(sender, &err, now_ms);
+    wait_ms = decide(sender, now_ms);
+    sender_flush(sender);
+    return wait_ms;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* The second step of a lane: sends rows in order, many at a time, and sorts out what becomes of
+ * them.
+ *
+ * Acknowledged: to the retirer. Trouble with the broker: nothing more is sent, everything under way
+ * is given up and read again in order, after a wait that grows. Refused: when several rows were
+ * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
+ * by one; a row refused alone stops its key, and the key's later rows stay in the table behind it.
+ *
+ * The producer keeps order within a partition even when one of its requests fails; see the edge. */
+#ifndef OUTBOX_SENDER_H
+#define OUTBOX_SENDER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/flight.h"
+#include "outbox/lane.h"
+#include "outbox/relay_seam.h"
+#include "outbox/stopped.h"
+#include "outbox/suspects.h"
+#include "outbox/topics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SENDER_NAME_SIZE 65
+
+struct sender {
+    struct lane *lane;
+    struct broker broker;
+    struct topics topics;
+    struct stopped stopped;
+    struct suspects suspects;
+    struct flight flight;
+    struct breaker breaker;
+    uint64_t dice;
+
+    struct relay_batch *batch; /* in hand, or NULL */
+    struct seqs *acks;         /* being filled, or NULL */
+    struct seqs *drops;
+    int64_t epoch; /* of the batches it sends; 0: none yet */
+    uint64_t pass;
+    int64_t pause_until_ms;
+
+    size_t open;                       /* rows in flight without a report */
+    size_t failed;                     /* reported with trouble */
+    size_t refused;                    /* reported as refused */
+    bool alone;                        /* what is in flight was sent alone */
+    char alone_name[SENDER_NAME_SIZE]; /* its key, for people */
+    bool finished;                     /* the producer is */
+    struct err report;                 /* why it drains */
+    struct err hint; /* what the producer told of trouble that may explain a silence */
+
+    bool draining;
+    bool purged;
+    bool penalty;   /* the drain ends with a wait */
+    bool keys_full; /* the drain was caused by too many stopped keys */
+    int64_t drain_until_ms;
+};
+
+/* RC_FATAL: no memory. lane is borrowed. dice: 64 random bits. */
+enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
+                    uint64_t dice, struct err *err);
+void sender_done(struct sender *sender);
+
+/* A loop_step. */
+int64_t sender_step(void *sender, int64_t now_ms);
+
+/* Of sender_drain.c, for sender.c.
+ *
+ * sender_collect(): acknowledged rows at the front go to the retirer.
+ * sender_drop(): the row goes back to the reader; there must be room.
+ * sender_room(): is there room to drop a row?
+ * sender_flush(): hands on blocks that are not empty.
+ * sender_stop_key(): the row was refused for why; false when there are too many stopped keys.
+ * sender_refuse_alone(): the same for the row that was sent alone.
+ * sender_drain_start(): stops sending; purge: do not wait for what is under way. */
+void sender_collect(struct sender *sender, int64_t now_ms);
+bool sender_room(struct sender *sender);
+void sender_drop(struct sender *sender, int64_t seq, bool again);
+void sender_flush(struct sender *sender);
+bool sender_stop_key(struct sender *sender, uint64_t key, int64_t seq, const char *name,
+                     const struct err *why, int64_t now_ms);
+bool sender_refuse_alone(struct sender *sender, const struct flight_row *row, int64_t now_ms);
+void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms);
+int64_t sender_drain_step(struct sender *sender, int64_t now_ms);
+
+#endif

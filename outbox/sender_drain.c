@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/sender.h"
+
+#include "outbox/hash.h"
+
+#include <inttypes.h>
+
+/* How long purged rows may take to be reported before the producer is thrown away with them. */
+#define PURGE_WAIT_MS 2000
+#define DRAIN_POLL_MS 10
+
+bool sender_room(struct sender *sender)
+{
+    if (sender->drops && sender->drops->count == SEQS_MAX)
+        sender_flush(sender);
+    if (!sender->drops)
+        sender->drops = ring_take(&sender->lane->blank);
+    return sender->drops != NULL;
+}
+
+void sender_flush(struct sender *sender)
+{
+    struct lane *lane = sender->lane;
+
+    if (sender->acks && sender->acks->count > 0) {
+        ring_give(&lane->acked, sender->acks);
+        sender->acks = NULL;
+        lane_wake(lane, LANE_RETIRER);
+    }
+    if (sender->drops && sender->drops->count > 0) {
+        ring_give(&lane->dropped, sender->drops);
+        sender->drops = NULL;
+        lane_wake(lane, LANE_READER);
+    }
+}
+
+/* Room was asked for. A drain drops rows to be read again, everything else rows that stay; the two
+ * never share a block, because a drain begins and ends with a flush. */
+void sender_drop(struct sender *sender, int64_t seq, bool again)
+{
+    sender->drops->again = again;
+    sender->drops->list[sender->drops->count++] = seq;
+}
+
+static bool acks_room(struct sender *sender)
+{
+    if (sender->acks && sender->acks->count == SEQS_MAX)
+        sender_flush(sender);
+    if (!sender->acks)
+        sender->acks = ring_take(&sender->lane->blank);
+    return sender->acks != NULL;
+}
+
+/* A row sent alone was accepted: it is no suspect, and its key, had it stopped, is free. */
+static void clear_name(struct sender *sender, const struct flight_row *row, int64_t now_ms)
+{
+    suspects_remove(&sender->suspects, row->seq);
+    if (stopped_free(&sender->stopped, row->key, row->seq) && sender->stopped.count == 0)
+        note_clear(&sender->lane->stopping, now_ms);
+    metric_set(&sender->lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
+}
+
+static void accept(struct sender *sender, const struct flight_row *row, int64_t now_ms)
+{
+    sender->acks->list[sender->acks->count++] = row->seq;
+    metric_add(&sender->lane->metrics->published, 1);
+    if (sender->alone)
+        clear_name(sender, row, now_ms);
+    if (breaker_worked(&sender->breaker))
+        note_clear(&sender->lane->sending, now_ms);
+}
+
+void sender_collect(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+
+    if (row && row->state == FLIGHT_ACKED)
+        metric_observe_us(&sender->lane->metrics->send_seconds, (now_ms - row->sent_ms) * 1000);
+    while (row && row->state == FLIGHT_ACKED && acks_room(sender)) {
+        sender->hint.text[0] = '\0';
+        accept(sender, row, now_ms);
+        flight_pop(&sender->flight);
+        row = flight_first(&sender->flight);
+    }
+    if (!row)
+        sender->alone = false;
+    metric_set(&sender->lane->metrics->in_flight, (int64_t)flight_count(&sender->flight));
+}
+
+static void say_full(struct sender *sender, const struct err *why, int64_t now_ms)
+{
+    struct err err;
+
+    err_set(&err,
+            "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
+            "waits relay.sweep_ms and tries again; the last one: %s",
+            sender->stopped.count_max, why->text);
+    note_set(&sender->lane->full, now_ms, &err);
+}
+
+bool sender_stop_key(struct sender *sender, uint64_t key, int64_t seq, const char *name,
+                     const struct err *why, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    struct err err;
+    bool news;
+
+    if (!stopped_add(&sender->stopped, key, seq, &news)) {
+        say_full(sender, why, now_ms);
+        sender->keys_full = true;
+        return false;
+    }
+    metric_add(&lane->metrics->refused, 1);
+    metric_set(&lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
+    err_set(&err, "seq %" PRId64 ", key \"%s\": %s", seq, name, why->text);
+    if (news)
+        note_set(&lane->stopping, now_ms, &err);
+    return true;
+}
+
+bool sender_refuse_alone(struct sender *sender, const struct flight_row *row, int64_t now_ms)
+{
+    suspects_remove(&sender->suspects, row->seq);
+    topics_forget(&sender->topics, row->topic);
+    return sender_stop_key(sender, row->key, row->seq, sender->alone_name, &sender->report, now_ms);
+}
+
+void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms)
+{
+    const struct settings *settings = sender->lane->settings;
+
+    sender_flush(sender);
+    sender->draining = true;
+    sender->purged = purge;
+    sender->penalty = penalty;
+    sender->drain_until_ms = now_ms + (purge ? PURGE_WAIT_MS : settings->relay.send_timeout_ms);
+    lane_hold(sender->lane);
+    if (!purge)
+        return;
+    metric_add(&sender->lane->metrics->resets, 1);
+    sender->broker.purge(sender->broker.ctx);
+}
+
+/* Refused among others: which of them is bad is not known, unless it was alone. */
+static void settle_refused(struct sender *sender, const struct flight_row *row, int64_t now_ms)
+{
+    if (sender->alone) {
+        sender_refuse_alone(sender, row, now_ms);
+    } else {
+        topics_forget(&sender->topics, row->topic);
+        suspects_add(&sender->suspects, row->seq);
+    }
+    sender_drop(sender, row->seq, true);
+}
+
+/* False when there is no block to write to: it goes on at the next step. */
+static bool settle_flight(struct sender *sender, int64_t now_ms)
+{
+    struct flight_row *row;
+
+    while ((row = flight_first(&sender->flight))) {
+        if (row->state == FLIGHT_ACKED) {
+            if (!acks_room(sender))
+                return false;
+            accept(sender, row, now_ms);
+        } else {
+            if (!sender_room(sender))
+                return false;
+            if (row->state == FLIGHT_REFUSED)
+                settle_refused(sender, row, now_ms);
+            else
+                sender_drop(sender, row->seq, true);
+        }
+        flight_pop(&sender->flight);
+    }
+    return true;
+}
+
+static bool settle_batches(struct sender *sender)
+{
+    struct lane *lane = sender->lane;
+
+    for (;;) {
+        struct relay_batch *batch = sender->batch;
+
+        if (!batch)
+            batch = sender->batch = ring_take(&lane->filled);
+        if (!batch)
+            return true;
+        for (; batch->next < batch->count; batch->next++) {
+            if (!sender_room(sender))
+                return false;
+            sender_drop(sender, batch->rows[batch->next].seq, true);
+        }
+        sender_flush(sender);
+        sender->batch = NULL;
+        ring_give(&lane->empty, batch);
+    }
+}
+
+static void drain_end(struct sender *sender, int64_t now_ms)
+{
+    bool from_start = sender->keys_full;
+
+    if (sender->purged)
+        sender->broker.reset(sender->broker.ctx);
+    if (sender->penalty && sender->refused == 0) {
+        breaker_failed(&sender->breaker, now_ms, dice_next(&sender->dice));
+        note_set(&sender->lane->sending, now_ms, &sender->report);
+    }
+    if (sender->keys_full) {
+        stopped_clear(&sender->stopped);
+        sender->pause_until_ms = now_ms + sender->lane->settings->relay.sweep_ms;
+    }
+    sender->open = sender->failed = sender->refused = 0;
+    sender->alone = sender->finished = sender->keys_full = sender->draining = false;
+    metric_set(&sender->lane->metrics->in_flight, 0);
+    lane_free(sender->lane, from_start);
+}
+
+int64_t sender_drain_step(struct sender *sender, int64_t now_ms)
+{
+    if (!sender->purged && (sender->finished || sender->failed > 0 || sender->refused > 0 ||
+                            lane_epoch(sender->lane, now_ms) == 0)) {
+        sender->purged = true;
+        sender->drain_until_ms = now_ms + PURGE_WAIT_MS;
+        sender->broker.purge(sender->broker.ctx);
+    }
+    if (sender->open > 0 && now_ms < sender->drain_until_ms)
+        return DRAIN_POLL_MS;
+    if (!lane_holds(sender->lane))
+        return LANE_WAIT_MS;
+    /* What is still open after an unpurged wait must not be reported later. */
+    if (sender->open > 0)
+        sender->purged = true;
+    if (!settle_flight(sender, now_ms) || !settle_batches(sender)) {
+        sender_flush(sender);
+        return DRAIN_POLL_MS;
+    }
+    sender_flush(sender);
+    drain_end(sender, now_ms);
+    return 0;
+}
