@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* One lane's Kafka producer: idempotent, acks=all, made when it is first needed. The sender's
+ * thread. */
+#ifndef OUTBOX_BROKER_KAFKA_H
+#define OUTBOX_BROKER_KAFKA_H
+
+#include "common/err.h"
+#include "common/settings.h"
+#include "outbox/relay_seam.h"
+
+struct rd_kafka_s;
+struct rd_kafka_topic_s;
+struct rd_kafka_queue_s;
+
+struct broker_kafka {
+    const struct settings *settings;
+    const char *lane;
+    int wake_fd; /* an eventfd that is written when reports wait, or -1 */
+    struct rd_kafka_s *kafka;
+    struct rd_kafka_queue_s *queue;
+    struct rd_kafka_topic_s *topics[BROKER_TOPICS_MAX];
+    broker_on_report on_report;
+    void *on_report_ctx;
+    struct err trouble; /* what librdkafka told last */
+};
+
+/* Would the settings make a producer? RC_FATAL: err names the bad one. */
+enum rc broker_kafka_check(const struct settings *settings, struct err *err);
+
+/* Borrows everything. */
+void broker_kafka_open(struct broker_kafka *broker, const char *lane,
+                       const struct settings *settings, int wake_fd);
+void broker_kafka_close(struct broker_kafka *broker);
+
+struct broker broker_kafka_seam(struct broker_kafka *broker);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The headers of a record: Debezium's id, CloudEvents in binary mode, where the row came from, and
+ * what the row's own headers column says. Any thread. */
+#ifndef OUTBOX_HEADERS_KAFKA_H
+#define OUTBOX_HEADERS_KAFKA_H
+
+#include "common/err.h"
+#include "outbox/relay_row.h"
+
+struct rd_kafka_headers_s;
+
+/* *out is the caller's. RC_REJECT: the headers column is not a JSON object of texts, or names a
+ * header that is the relay's own. */
+enum rc headers_make(struct rd_kafka_headers_s **out, const struct relay_row *row, const char *lane,
+                     const char *source, struct err *err);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/source_mysql.h"
+
+#include "outbox/time_row.h"
+
+#include <string.h>
+
+/* Longest id, aggregatetype, aggregateid and type, in bytes. */
+#define TEXT_BYTES_MAX 1024
+
+/* Read-only transactions are listed with numbers from here on, or 0: they have written nothing. */
+#define WRITER_ID_END "281474976710656"
+
+#define WRITERS_TESTS_MAX 3
+
+enum column {
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_AGGREGATE_TYPE,
+    COLUMN_AGGREGATE_ID,
+    COLUMN_TYPE,
+    COLUMN_PAYLOAD_BYTES,
+    COLUMN_PAYLOAD,
+    COLUMN_HEADERS_BYTES,
+    COLUMN_HEADERS,
+    COLUMN_CREATED_AT,
+};
+
+static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
+{
+    if (source->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "lane %s: the statement does not fit into memory",
+                        source->lane);
+    return db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
+}
+
+static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)err;
+    *(int64_t *)ctx = db_column_i64(row, 0);
+    return RC_OK;
+}
+
+static enum rc has_column(struct source_mysql *source, const char *column, bool *has,
+                          struct err *err)
+{
+    int64_t count = 0;
+    enum rc rc;
+
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema "
+                               "= DATABASE() AND table_name = ");
+    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    buf_print(&source->sql, " AND column_name = '%s'", column);
+    rc = query(source, number_on_row, &count, err);
+    *has = count > 0;
+    return rc;
+}
+
+/* Bytes that may be many are not sent when they are too many; the others are cut where that is
+ * seen. The two columns that Debezium's table need not have are NULL where they are missing. */
+static enum rc columns_make(struct source_mysql *source, struct err *err)
+{
+    static const char *const texts[] = {"id", "aggregatetype", "aggregateid", "type"};
+    unsigned long long max = source->row_bytes_max;
+    struct buf *columns = &source->columns;
+    bool has_headers;
+    enum rc rc = db_connect(source->db, err);
+
+    if (rc != RC_OK || source->columns_session == db_session(source->db))
+        return rc;
+    rc = has_column(source, "headers", &has_headers, err);
+    if (rc == RC_OK)
+        rc = has_column(source, "created_at", &source->has_created_at, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(columns);
+    buf_text_put(columns, "seq");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        buf_print(columns, ", LEFT(%s, %d)", texts[i], TEXT_BYTES_MAX + 1);
+    buf_print(columns, ", OCTET_LENGTH(payload), IF(OCTET_LENGTH(payload) > %llu, NULL, payload)",
+              max);
+    if (has_headers)
+        buf_print(columns,
+                  ", OCTET_LENGTH(headers), IF(OCTET_LENGTH(headers) > %llu, NULL, headers)", max);
+    else
+        buf_text_put(columns, ", NULL, NULL");
+    buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
+    source->columns_session = db_session(source->db);
+    return RC_OK;
+}
+
+/* The table is in the order of seq; telling so keeps a small one from being read whole. */
+static void put_from(struct source_mysql *source)
+{
+    buf_text_put(&source->sql, " FROM ");
+    db_put_name(&source->sql, source->lane);
+    buf_text_put(&source->sql, " FORCE INDEX (PRIMARY) WHERE ");
+}
+
+static void put_ranges(struct source_mysql *source, const struct seq_range *ranges, size_t count)
+{
+    struct buf *sql = &source->sql;
+
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_text_put(sql, " OR ");
+        if (ranges[i].from == ranges[i].to) {
+            buf_text_put(sql, "seq = ");
+            buf_i64(sql, ranges[i].from);
+            continue;
+        }
+        buf_text_put(sql, "(seq >= ");
+        buf_i64(sql, ranges[i].from);
+        buf_text_put(sql, " AND seq <= ");
+        buf_i64(sql, ranges[i].to);
+        buf_char(sql, ')');
+    }
+}
+
+struct reading {
+    struct source_mysql *source;
+    source_on_row on_row;
+    void *ctx;
+    bool ended;
+};
+
+static struct bytes column_bytes(const struct db_row *row, enum column column)
+{
+    return (struct bytes){row->columns[column], row->columns[column] ? row->lengths[column] : 0};
+}
+
+/* Takes a text column; false when it is too long. */
+static bool take_text(struct relay_row *out, struct bytes *text, const struct db_row *row,
+                      enum column column)
+{
+    *text = column_bytes(row, column);
+    out->size += text->len;
+    return text->len <= TEXT_BYTES_MAX;
+}
+
+static void row_make(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max)
+{
+    bool fits;
+
+    memset(out, 0, sizeof(*out));
+    out->seq = db_column_i64(row, COLUMN_SEQ);
+    fits = take_text(out, &out->id, row, COLUMN_ID);
+    fits = take_text(out, &out->aggregate_type, row, COLUMN_AGGREGATE_TYPE) && fits;
+    fits = take_text(out, &out->aggregate_id, row, COLUMN_AGGREGATE_ID) && fits;
+    fits = take_text(out, &out->type, row, COLUMN_TYPE) && fits;
+    out->size +=
+        db_column_u64(row, COLUMN_PAYLOAD_BYTES) + db_column_u64(row, COLUMN_HEADERS_BYTES);
+    out->oversize = !fits || out->size > row_bytes_max;
+    if (!out->oversize) {
+        out->payload = column_bytes(row, COLUMN_PAYLOAD);
+        out->headers = column_bytes(row, COLUMN_HEADERS);
+    }
+    out->created_ms =
+        utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]);
+}
+
+static enum rc reading_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct reading *reading = ctx;
+    struct relay_row out;
+
+    row_make(&out, row, reading->source->row_bytes_max);
+    if (reading->on_row(reading->ctx, &out))
+        return RC_OK;
+    reading->ended = true;
+    return err_fail(err, RC_REJECT, 0, "enough rows");
+}
+
+static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                           source_on_row on_row, void *on_row_ctx, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct reading reading = {source, on_row, on_row_ctx, false};
+    enum rc rc = columns_make(source, err);
+
+    if (rc == RC_OK) {
+        buf_reset(&source->sql);
+        buf_text_put(&source->sql, "SELECT ");
+        buf_put(&source->sql, source->columns.data, source->columns.len);
+        put_from(source);
+        put_ranges(source, ranges, count);
+        buf_print(&source->sql, " ORDER BY seq LIMIT %zu", rows_max);
+        rc = query(source, reading_on_row, &reading, err);
+    }
+    if (rc == RC_REJECT && reading.ended)
+        return RC_OK;
+    if (rc != RC_OK)
+        err_wrap(err, "reading %s", source->lane);
+    return rc;
+}
+
+static enum rc flag_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)row;
+    (void)err;
+    *(bool *)ctx = true;
+    return RC_OK;
+}
+
+/* MariaDB tells a NOWAIT that met a lock as a lock time-out, MySQL with a code of its own. */
+static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                            bool *found, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct err own = {0};
+    enum rc rc;
+
+    *busy = false;
+    *found = false;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT seq");
+    put_from(source);
+    put_ranges(source, ranges, count);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
+    rc = query(source, flag_on_row, found, &own);
+    if (rc == RC_RETRY &&
+        (own.code == DB_LOCK_TIMEOUT || own.code == DB_NOWAIT || own.code == DB_DEADLOCK)) {
+        *busy = true;
+        return RC_OK;
+    }
+    if (rc != RC_OK && err)
+        *err = own;
+    if (rc != RC_OK)
+        err_wrap(err, "looking for writers in %s", source->lane);
+    return rc;
+}
+
+static enum rc writers_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct source_writers *writers = ctx;
+
+    (void)err;
+    writers->oldest = db_column_u64(row, 0);
+    writers->newest = db_column_u64(row, 1);
+    return RC_OK;
+}
+
+/* An account without the right PROCESS gets an error from one server and an empty list from the
+ * other: it may see the list when it sees itself there. MySQL shows a list up to 100 ms old. */
+static enum rc writers_test(struct source_mysql *source, struct err *err)
+{
+    struct err own = {0};
+    int64_t mine = 0;
+    enum rc rc = db_begin(source->db, err);
+
+    if (rc == RC_OK)
+        rc = db_number(source->db, "SELECT epoch FROM relay_lease LIMIT 1", &mine, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    mine = 0;
+    rc = db_number(source->db,
+                   "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = "
+                   "CONNECTION_ID()",
+                   &mine, NULL, &own);
+    db_rollback(source->db);
+    if (rc == RC_RETRY) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    source->writers_known = rc == RC_OK && mine > 0;
+    source->writers_tests = source->writers_known ? 0 : source->writers_tests + 1;
+    if (source->writers_tests >= WRITERS_TESTS_MAX)
+        source->writers_tests = 0;
+    if (source->writers_tests == 0)
+        source->writers_session = db_session(source->db);
+    return RC_OK;
+}
+
+static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
+{
+    static const char sql[] = "SELECT MIN(trx_id + 0), MAX(trx_id + 0) FROM "
+                              "information_schema.innodb_trx WHERE trx_id + 0 > 0 AND trx_id + 0 "
+                              "< " WRITER_ID_END;
+    struct source_mysql *source = ctx;
+    enum rc rc = db_connect(source->db, err);
+
+    memset(writers, 0, sizeof(*writers));
+    if (rc == RC_OK && source->writers_session != db_session(source->db))
+        rc = writers_test(source, err);
+    if (rc != RC_OK || !source->writers_known)
+        return rc;
+    writers->known = true;
+    return db_query(source->db, sql, sizeof(sql) - 1, writers_on_row, writers, err);
+}
+
+static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct source_look *look = ctx;
+
+    (void)err;
+    look->oldest_seq = db_column_i64(row, 0);
+    look->oldest_age_ms = db_column_i64(row, 1);
+    look->newest_seq = db_column_i64(row, 2);
+    if (look->oldest_age_ms < 0)
+        look->oldest_age_ms = 0;
+    return RC_OK;
+}
+
+static enum rc source_look(void *ctx, int64_t from, struct source_look *look, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    enum rc rc = columns_make(source, err);
+
+    memset(look, 0, sizeof(*look));
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT seq, ");
+    buf_text_put(&source->sql,
+                 source->has_created_at
+                     ? "TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(3)) DIV 1000"
+                     : "0");
+    buf_text_put(&source->sql, ", (SELECT MAX(seq) FROM ");
+    db_put_name(&source->sql, source->lane);
+    buf_char(&source->sql, ')');
+    put_from(source);
+    buf_text_put(&source->sql, "seq >= ");
+    buf_i64(&source->sql, from);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
+    return query(source, look_on_row, look, err);
+}
+
+enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+                          const struct settings *settings, struct err *err)
+{
+    memset(source, 0, sizeof(*source));
+    source->lane = lane;
+    source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;
+    return db_open(&source->db, &settings->mysql, err);
+}
+
+void source_mysql_close(struct source_mysql *source)
+{
+    db_close(source->db);
+    source->db = NULL;
+    buf_done(&source->sql);
+    buf_done(&source->columns);
+}
+
+struct source source_mysql_seam(struct source_mysql *source)
+{
+    return (struct source){
+        .ctx = source,
+        .read = source_read,
+        .probe = source_probe,
+        .writers = source_writers,
+        .look = source_look,
+    };
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The outbox table of one lane, read through a connection of its own. Needs SELECT and DELETE on
+ * it; PROCESS helps to close gaps early. The reader's thread. */
+#ifndef OUTBOX_SOURCE_MYSQL_H
+#define OUTBOX_SOURCE_MYSQL_H
+
+#include "common/db.h"
+#include "common/settings.h"
+#include "outbox/relay_seam.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct source_mysql {
+    struct db *db;
+    const char *lane;
+    uint64_t row_bytes_max;
+    struct buf sql;
+    struct buf columns; /* what is selected, for the session of columns_session */
+    uint64_t columns_session;
+    bool has_created_at;
+    uint64_t writers_session; /* for which writers_known holds */
+    unsigned writers_tests;   /* in vain so far */
+    bool writers_known;
+};
+
+/* Borrows lane and settings. RC_FATAL: no memory. */
+enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+                          const struct settings *settings, struct err *err);
+void source_mysql_close(struct source_mysql *source);
+
+struct source source_mysql_seam(struct source_mysql *source);
+
+#endif
