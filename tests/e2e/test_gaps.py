@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""The hard part of an outbox: transactions that commit in another order than they got their seq,
+roll back, stay open for long and insert several rows at once, while the relay is killed. Not one
+committed row may be lost, none that was rolled back published, and no key overtaken."""
+
+import collections
+import pathlib
+import random
+import sys
+import threading
+import time
+import unittest
+import uuid
+
+import pymysql
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+WRITERS = 16
+KEYS = 60
+SECONDS = 10
+# What a collision of two writers looks like: they roll back and go on.
+COLLISIONS = (1205, 1213, 1020)
+
+
+class Writer(threading.Thread):
+    """Overlapping transactions until a deadline; keeps a ledger of what it committed."""
+
+    def __init__(self, stack, number, tables, deadline):
+        super().__init__(name=f"writer-{number}")
+        self.dice = random.Random(number)
+        self.number = number
+        self.tables = tables
+        self.deadline = deadline
+        self.database = stack.name
+        self.stack = stack
+        self.committed = []    # (key, n, event id)
+        self.rolled_back = []  # event ids
+        self.trouble = None
+
+    def run(self):
+        try:
+            connection = house.connect(self.database, autocommit=False)
+            with connection.cursor() as cursor:
+                # Order is defined by the row that both lock; a snapshot of before must not rule.
+                cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            if self.number == 0:
+                self.transaction(connection, hold=5)
+            while time.monotonic() < self.deadline:
+                self.transaction(connection)
+            connection.close()
+        except Exception as reason:  # pylint: disable=broad-except
+            self.trouble = reason
+
+    def transaction(self, connection, hold=None):
+        """Locks keys, takes their next numbers, appends their events, then commits or not."""
+        keys = sorted(self.dice.sample(range(KEYS), self.dice.choice((1, 1, 1, 2, 3))))
+        events = []
+        try:
+            with connection.cursor() as cursor:
+                for key in keys:
+                    events += self.append(cursor, key)
+                self.hold(hold)
+            if self.dice.random() < 0.2:
+                connection.rollback()
+                self.rolled_back += [event[2] for event in events]
+            else:
+                connection.commit()
+                self.committed += events
+        except pymysql.MySQLError as reason:
+            if reason.args[0] not in COLLISIONS:
+                raise
+            connection.rollback()
+            self.rolled_back += [event[2] for event in events]
+
+    def append(self, cursor, key):
+        """1 to 4 events of one key, in one INSERT."""
+        cursor.execute("UPDATE counter SET n = n + 10 WHERE k = %s", [key])
+        cursor.execute("SELECT n FROM counter WHERE k = %s", [key])
+        base = cursor.fetchone()[0]
+        events = [(key, base + n, str(uuid.uuid4())) for n in range(self.dice.randint(1, 4))]
+        table = self.tables[key % len(self.tables)]
+        rows = ", ".join(["(%s, 'step', %s, 'Step', %s)"] * len(events))
+        values = [value for key, n, name in events for value in (name, f"key-{key}", str(n))]
+        cursor.execute(f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload) "
+                       f"VALUES {rows}", values)
+        return events
+
+    def hold(self, seconds):
+        """Most transactions are short; some stay open."""
+        if seconds is None:
+            seconds = self.dice.choice((0, 0, 0.002, 0.002, 0.02, 0.2))
+        time.sleep(seconds)
+
+
+class Gaps(house.Case):
+    """Run with settings that look for gaps often and give them up early."""
+
+    settings = {"relay.gap_wait_ms": 1000, "relay.sweep_ms": 2000, "relay.lease_ms": 2000,
+                "relay.send_timeout_ms": 1000}
+    lanes = ("outbox",)
+    relay_count = 1
+
+    def setUp(self):
+        self.stack.sql("CREATE TABLE counter (k INT PRIMARY KEY, n BIGINT NOT NULL)")
+        self.stack.sql("INSERT INTO counter VALUES " + ", ".join(f"({k}, 0)" for k in range(KEYS)))
+        for lane in self.lanes[1:]:
+            self.stack.sql(f"CREATE TABLE {lane} LIKE outbox")
+
+    def relays(self):
+        return [self.start("relay", sets={"relay.lanes": ",".join(self.lanes)})
+                for _ in range(self.relay_count)]
+
+    def run_writers(self, relays):
+        """All writers for a while, two kills in between; the writers, with their ledgers."""
+        deadline = time.monotonic() + SECONDS
+        writers = [Writer(self.stack, number, self.lanes, deadline) for number in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        for n in range(2):
+            time.sleep(SECONDS / 3.5)
+            relay = relays[n % len(relays)]
+            relay.kill()
+            relay.start()
+        for writer in writers:
+            writer.join(SECONDS + 60)
+        troubles = [writer.trouble for writer in writers if writer.trouble]
+        self.assertEqual(troubles, [])
+        return writers
+
+    def check(self, writers):
+        committed = {name: (key, n) for writer in writers for key, n, name in writer.committed}
+        rolled_back = {name for writer in writers for name in writer.rolled_back}
+        self.assertGreater(len(committed), 1000)
+        self.assertGreater(len(rolled_back), 100)
+        seen, order = set(), collections.defaultdict(list)
+        for record in self.stack.records(f"event.{self.stack.name}.step"):
+            name = record.headers["id"]
+            if name not in seen:
+                seen.add(name)
+                order[record.key].append(int(record.value))
+        self.assertEqual(len(set(committed) - seen), 0, "committed rows were lost")
+        self.assertEqual(len(rolled_back & seen), 0, "rolled-back rows were published")
+        self.assertEqual(seen - set(committed), set())
+        overtaken = sum(later < earlier for numbers in order.values()
+                        for earlier, later in zip(numbers, numbers[1:]))
+        self.assertEqual(overtaken, 0, "rows were overtaken by their own key's successors")
+
+    def check_way(self):
+        writers = self.run_writers(self.relays())
+        for lane in self.lanes:
+            self.stack.wait_drained(60, lane)
+        self.check(writers)
+
+
+class OneLane(Gaps):
+    """The usual case."""
+
+    def test_no_row_is_lost_or_overtaken_while_the_relay_is_killed(self):
+        self.check_way()
+
+
+class TwoLanes(Gaps):
+    """Two tables, two relays that share them and take over from each other."""
+
+    lanes = ("outbox", "outbox_1")
+    relay_count = 2
+
+    def test_no_row_is_lost_or_overtaken_while_two_relays_are_killed(self):
+        self.check_way()
+
+
+if __name__ == "__main__":
+    unittest.main()
