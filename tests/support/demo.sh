@@ -3,6 +3,9 @@
 # ./dev demo: the whole way of 103,689 real votes, with two processes killed on the way, and the
 # proof that every total is right.
 
+# shellcheck source=tests/support/process.sh
+. "$ROOT/tests/support/process.sh"
+
 demo_help() {
     cat <<'END'
 ./dev demo [--kafka] [--keep]
@@ -226,9 +229,9 @@ demo_main() {
 
     demo_database
     demo_kafka
-    demo_api_port=$(free_port)
+    demo_api_port=$(port_free)
     for part in serve relay consume rollup; do
-        port=$(free_port)
+        port=$(port_free)
         demo_admin[$part]=$port
     done
 
