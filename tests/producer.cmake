@@ -6,5 +6,8 @@ endforeach()
 tallybox_test(test_outbox unit unit/test_outbox.c ${PROJECT_SOURCE_DIR}/outbox/outbox_mysql.c LINKS
               outbox_lanes dep::jansson)
 tallybox_test(test_vote flow flow/test_vote.c flow/fake_votes.c LINKS producer_core)
-tallybox_test(test_commit flow flow/test_commit.c flow/fake_votes.c LINKS producer_core)
+foreach(name IN ITEMS commit commit_trouble)
+  tallybox_test(test_${name} flow flow/test_${name}.c flow/commit_bench.c flow/fake_votes.c LINKS
+                producer_core)
+endforeach()
 tallybox_test(test_api flow flow/test_api.c flow/fake_votes.c LINKS producer)

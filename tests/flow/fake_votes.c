@@ -41,6 +41,17 @@ static struct vote_state_row *state_find(struct fake_tables *tables, int64_t vot
     return NULL;
 }
 
+/* Only what is there: this happens in every transaction. */
+static void tables_copy(struct fake_tables *to, const struct fake_tables *from)
+{
+    memcpy(to->counts, from->counts, from->count_count * sizeof(from->counts[0]));
+    memcpy(to->states, from->states, from->state_count * sizeof(from->states[0]));
+    memcpy(to->events, from->events, from->event_count * sizeof(from->events[0]));
+    to->count_count = from->count_count;
+    to->state_count = from->state_count;
+    to->event_count = from->event_count;
+}
+
 static enum rc fake_ping(void *ctx, struct err *err)
 {
     struct fake_votes *fake = ctx;
@@ -60,7 +71,7 @@ static enum rc fake_begin(void *ctx, struct err *err)
     rc = call(fake, err);
     fake->open = rc == RC_OK;
     if (fake->open)
-        *fake->work = *fake->committed;
+        tables_copy(fake->work, fake->committed);
     return rc;
 }
 
@@ -205,7 +216,7 @@ static enum rc fake_commit(void *ctx, struct err *err)
     if (rc != RC_OK)
         return rc;
     if (how != FAKE_COMMIT_LOST_BEFORE) {
-        *fake->committed = *fake->work;
+        tables_copy(fake->committed, fake->work);
         fake->commits++;
     }
     if (how == FAKE_COMMIT_WORKS)

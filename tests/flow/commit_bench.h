@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Two committers on one fake database, in virtual time, and requests that remember what became of
+ * them. */
+#ifndef TESTS_FLOW_COMMIT_BENCH_H
+#define TESTS_FLOW_COMMIT_BENCH_H
+
+#include "common/stop.h"
+#include "producer/commit.h"
+#include "tests/flow/fake_votes.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARDS 2
+#define TIMEOUT_MS 1000
+#define BREAKER_CAP_MS 400
+#define QUEUE_VOTES_MAX 50
+#define BATCH_VOTES_MAX 10
+#define ASKED_ITEMS_MAX 40
+#define ASKED_MAX 4000
+
+struct asked {
+    struct commit_request request; /* first */
+    struct bench *bench;
+    struct vote_item items[ASKED_ITEMS_MAX];
+    unsigned answers;
+    unsigned releases;
+    enum queue_end end;
+    unsigned commits; /* of the database when it was answered */
+};
+
+struct bench {
+    struct fake_votes fake;
+    struct queue *queue;
+    struct committer *committers[SHARDS];
+    struct stop stop; /* of the process */
+    int64_t now_ms;
+    unsigned wakes[SHARDS];
+    struct asked *asked[ASKED_MAX]; /* those that were taken */
+    size_t asked_count;
+    struct err err;
+};
+
+/* For cmocka. The tear-down drops what waits and fails unless everybody was answered once, released
+ * once, and the database tells one story. */
+int bench_set_up(void **state);
+int bench_tear_down(void **state);
+
+/* The first look of a committer finds the database. */
+void bench_begin(struct bench *bench);
+
+int64_t bench_step(struct bench *bench, size_t shard);
+
+/* A new request with `count` items, for the caller to fill; then bench_put() it. */
+struct asked *bench_make(struct bench *bench, size_t count);
+/* Takes it over, or frees it when the queue did not take it. */
+enum queue_verdict bench_put(struct bench *bench, size_t shard, struct asked *asked);
+
+/* A vote of each voter first..first+count-1 for a content. NULL when the queue did not take it,
+ * as expected. */
+struct asked *bench_ask(struct bench *bench, size_t shard, int64_t first, size_t count,
+                        int64_t content_id, enum queue_verdict expected);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/commit_bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void one_lost_connection_is_nobodys_business(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->fake.calls = 0;
+    bench->fake.fail_at = 2;
+    assert_int_equal(bench_step(bench, 0), 0);
+    assert_false(queue_is_away(bench->queue));
+    assert_int_equal(asked->answers, 0);
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
+}
+
+static void an_absent_database_is_503_at_once_and_comes_back_by_itself(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+    int64_t wait_ms;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->fake.away = true;
+    assert_int_equal(bench_step(bench, 0), 0);
+    wait_ms = bench_step(bench, 0);
+    assert_in_range(wait_ms, 1, BREAKER_CAP_MS);
+    assert_true(queue_is_away(bench->queue));
+    bench_ask(bench, 1, 2, 1, 10, QUEUE_AWAY);
+    assert_int_equal(bench_step(bench, 0), wait_ms);
+    bench->now_ms += wait_ms;
+    bench->fake.away = false;
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
+    assert_int_equal(asked->answers, 1);
+    assert_false(queue_is_away(bench->queue));
+    bench_ask(bench, 1, 2, 1, 10, QUEUE_TAKEN);
+    bench_step(bench, 1);
+}
+
+static void an_idle_committer_notices_the_loss_and_the_return(void **state)
+{
+    struct bench *bench = *state;
+    int64_t wait_ms;
+
+    bench_begin(bench);
+    bench->fake.away = true;
+    bench->now_ms += 5000;
+    while (!queue_is_away(bench->queue))
+        bench->now_ms += bench_step(bench, 0);
+    bench->fake.away = false;
+    for (int looks = 0; queue_is_away(bench->queue); looks++) {
+        assert_true(looks < 10);
+        wait_ms = bench_step(bench, 0);
+        assert_true(wait_ms > 0);
+        bench->now_ms += wait_ms;
+    }
+}
+
+static void a_collision_waits_a_little_and_does_not_turn_callers_away(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+    int64_t wait_ms;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->fake.collides = true;
+    bench->fake.calls = 0;
+    bench->fake.fail_at = 2;
+    wait_ms = bench_step(bench, 0);
+    assert_in_range(wait_ms, 1, 500);
+    assert_false(queue_is_away(bench->queue));
+    bench->now_ms += wait_ms;
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
+}
+
+static void who_waited_too_long_is_told_and_not_counted(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    assert_int_equal(queue_expire(bench->queue, bench->now_ms), TIMEOUT_MS);
+    bench->now_ms += TIMEOUT_MS - 1;
+    assert_int_equal(queue_expire(bench->queue, bench->now_ms), 1);
+    assert_int_equal(asked->answers, 0);
+    bench->now_ms++;
+    queue_expire(bench->queue, bench->now_ms);
+    assert_int_equal(asked->end, QUEUE_LATE);
+    bench_step(bench, 0);
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 0);
+}
+
+static void a_late_request_is_not_begun_even_if_nobody_looked(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->now_ms += TIMEOUT_MS;
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_LATE);
+    assert_int_equal(bench->fake.commits, 0);
+}
+
+static void who_is_in_hand_too_long_is_told_that_it_is_unknown(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *old;
+    struct asked *young;
+
+    bench_begin(bench);
+    old = bench_ask(bench, 0, 1, 2, 10, QUEUE_TAKEN);
+    bench->now_ms += TIMEOUT_MS / 2;
+    young = bench_ask(bench, 0, 3, 2, 10, QUEUE_TAKEN);
+    bench->fake.away = true;
+    while (!queue_is_away(bench->queue))
+        bench_step(bench, 0);
+    bench->now_ms += TIMEOUT_MS / 2;
+    queue_expire(bench->queue, bench->now_ms);
+    assert_int_equal(old->answers, 1);
+    assert_int_equal(old->end, QUEUE_UNKNOWN);
+    assert_int_equal(old->releases, 0);
+    assert_int_equal(young->answers, 0);
+    bench->fake.away = false;
+    bench_step(bench, 0);
+    assert_int_equal(old->releases, 1);
+    assert_int_equal(young->end, QUEUE_DONE);
+    /* The old one was given up, not done behind its back. */
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 2);
+}
+
+static void a_lost_commit_is_answered_once_it_is_known(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 3, 10, QUEUE_TAKEN);
+    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
+    bench_step(bench, 0);
+    assert_int_equal(asked->answers, 0);
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
+    assert_int_equal(asked->items[2].votes, 3);
+    assert_true(asked->items[2].changed);
+    assert_int_equal(bench->fake.commits, 1);
+}
+
+static void a_fatal_error_answers_everybody_and_stops_the_process(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->fake.calls = 0;
+    bench->fake.fail_at = 1;
+    bench->fake.fail_rc = RC_FATAL;
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_UNKNOWN);
+    assert_true(stop_requested(&bench->stop));
+    assert_true(atomic_load(&bench->stop.failed));
+    bench_ask(bench, 1, 2, 1, 10, QUEUE_STOPPING);
+}
+
+static void a_closed_queue_takes_nothing_and_drops_what_waits(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    queue_close(bench->queue);
+    bench_ask(bench, 0, 2, 1, 10, QUEUE_STOPPING);
+    queue_drop(bench->queue);
+    assert_int_equal(asked->end, QUEUE_CLOSED);
+    assert_true(queue_idle(bench->queue));
+}
+
+static void a_committer_that_is_closed_answers_its_hand(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    asked = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->fake.away = true;
+    bench_step(bench, 0);
+    committer_close(bench->committers[0]);
+    bench->committers[0] = NULL;
+    assert_int_equal(asked->end, QUEUE_UNKNOWN);
+    bench->fake.away = false;
+}
+
+static void a_refused_vote_does_not_hold_up_its_batch(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *good;
+    struct asked *bad;
+
+    bench_begin(bench);
+    bench->fake.refused_voter = 2;
+    good = bench_ask(bench, 0, 10, 2, 10, QUEUE_TAKEN);
+    bad = bench_ask(bench, 0, 1, 3, 10, QUEUE_TAKEN);
+    for (int steps = 0; bad->answers == 0; steps++) {
+        assert_true(steps < 30);
+        bench_step(bench, 0);
+    }
+    assert_int_equal(good->end, QUEUE_DONE);
+    assert_int_equal(bad->items[0].outcome, VOTE_DONE);
+    assert_int_equal(bad->items[1].outcome, VOTE_REFUSED);
+    assert_int_equal(bad->items[2].outcome, VOTE_DONE);
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 4);
+}
+
+static unsigned roll(unsigned *dice, unsigned sides)
+{
+    *dice = *dice * 1103515245 + 12345;
+    return (*dice >> 8) % sides;
+}
+
+static void trouble_make(struct bench *bench, unsigned *dice)
+{
+    struct fake_votes *fake = &bench->fake;
+
+    fake->away = fake->away ? roll(dice, 3) > 0 : roll(dice, 40) == 0;
+    fake->collides = roll(dice, 2) == 0;
+    fake->fail_at = roll(dice, 4) == 0 ? fake->calls + 1 + roll(dice, 9) : 0;
+    if (roll(dice, 5) == 0)
+        fake->next = (enum fake_commit)roll(dice, 3);
+}
+
+static void ask_random(struct bench *bench, unsigned *dice)
+{
+    size_t shard = roll(dice, SHARDS);
+    size_t count = 1 + roll(dice, 14);
+    struct asked *asked = bench_make(bench, count);
+
+    for (size_t i = 0; i < count; i++)
+        asked->items[i] = (struct vote_item){.voter_id = 1 + roll(dice, 20),
+                                             .content_id = 1 + roll(dice, 5),
+                                             .voting = (uint8_t)roll(dice, 2)};
+    bench_put(bench, shard, asked);
+}
+
+/* Every change that was answered has its event; every event was answered as a change, unless its
+ * asker had lost patience. */
+static void answers_check(const struct bench *bench)
+{
+    const struct fake_tables *tables = bench->fake.committed;
+    size_t changed = 0;
+    size_t unknown = 0;
+
+    for (size_t i = 0; i < bench->asked_count; i++) {
+        const struct asked *asked = bench->asked[i];
+
+        for (size_t n = 0; n < asked->request.count; n++) {
+            changed += asked->end == QUEUE_DONE && asked->items[n].changed;
+            unknown += asked->end == QUEUE_UNKNOWN;
+        }
+    }
+    assert_true(changed > 0);
+    assert_in_range(tables->event_count, changed, changed + unknown);
+}
+
+static void random_trouble_answers_everybody_once_and_truly(void **state)
+{
+    struct bench *bench = *state;
+
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        unsigned dice = seed * 7919;
+
+        for (int round = 0; round < 150; round++) {
+            trouble_make(bench, &dice);
+            if (roll(&dice, 3) > 0)
+                ask_random(bench, &dice);
+            bench_step(bench, roll(&dice, SHARDS));
+            if (roll(&dice, 4) == 0)
+                queue_expire(bench->queue, bench->now_ms);
+            bench->now_ms += roll(&dice, 200);
+        }
+        bench->fake.away = false;
+        bench->fake.fail_at = 0;
+        bench->fake.next = FAKE_COMMIT_WORKS;
+        for (int steps = 0; !queue_idle(bench->queue); steps++) {
+            assert_true(steps < 1000);
+            bench_step(bench, (size_t)steps % SHARDS);
+            bench->now_ms += 50;
+        }
+        fake_votes_check(&bench->fake);
+        answers_check(bench);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_set_up, bench_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(one_lost_connection_is_nobodys_business),
+        TEST(an_absent_database_is_503_at_once_and_comes_back_by_itself),
+        TEST(an_idle_committer_notices_the_loss_and_the_return),
+        TEST(a_collision_waits_a_little_and_does_not_turn_callers_away),
+        TEST(who_waited_too_long_is_told_and_not_counted),
+        TEST(a_late_request_is_not_begun_even_if_nobody_looked),
+        TEST(who_is_in_hand_too_long_is_told_that_it_is_unknown),
+        TEST(a_lost_commit_is_answered_once_it_is_known),
+        TEST(a_fatal_error_answers_everybody_and_stops_the_process),
+        TEST(a_closed_queue_takes_nothing_and_drops_what_waits),
+        TEST(a_committer_that_is_closed_answers_its_hand),
+        TEST(a_refused_vote_does_not_hold_up_its_batch),
+        TEST(random_trouble_answers_everybody_once_and_truly),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
