@@ -281,15 +281,23 @@ class Role:
     def admin(self, path, seconds=10):
         return http_call(self.admin_port, "GET", path, seconds=seconds)
 
-    def ready(self):
-        """Whether it says so; an exit instead is a failure at once."""
+    def answers(self, path):
+        """Whether an admin page says 200; an exit of the process is a failure at once."""
         if not self.alive():
             raise AssertionError(f"{self.name} ended with {self.process.returncode}\n"
                                  f"{tail(self.log)}")
         try:
-            return self.admin("/readyz").status == 200
+            return self.admin(path).status == 200
         except (OSError, http.client.HTTPException):
             return False
+
+    def ready(self):
+        return self.answers("/readyz")
+
+    def wait_up(self):
+        """Until it can be asked and told to stop, ready or not."""
+        wait_for(f"{self.name} to come up", lambda: self.answers("/healthz"))
+        return self
 
     def wait_ready(self, seconds=30):
         try:
@@ -447,7 +455,7 @@ class Stack:
         """Starts a role; who calls sees to its end."""
         role = Role(self, name, sets or {}, arguments).start()
         self.roles.append(role)
-        return role.wait_ready() if ready else role
+        return role.wait_ready() if ready else role.wait_up()
 
     def sql(self, statement, arguments=(), **options):
         """All rows of one statement, on a connection of its own."""

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""The relay on a real broker, read back with kcat: what other applications put into the outbox is
+what readers of the topics get."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+
+def row(kind="vote", key="k", payload=b"{}", **more):
+    """An event as another application would append it."""
+    return {"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": key, "type": "Happened",
+            "payload": payload, **more}
+
+
+class Published(house.Case):
+    """One relay, rows by plain INSERT."""
+
+    roles = ("relay",)
+
+    def publish(self, *rows):
+        """Appends rows and returns their records by event id, once the outbox is empty."""
+        self.stack.append(rows)
+        self.stack.wait_drained()
+        records = []
+        for kind in {one["aggregatetype"] for one in rows}:
+            records += self.stack.records(self.topic(kind))
+        return {record.headers["id"]: record for record in records}
+
+    def topic(self, kind):
+        return self.stack.topic if kind == "vote" else f"event.{self.stack.name}.{kind}"
+
+    def test_a_row_becomes_a_record_with_its_key_headers_and_time(self):
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        event = row(key="content-42", payload=b'{"n":1}', created_at="2026-03-04 05:06:07.089",
+                    headers=json.dumps({"traceparent": trace, "tenant": "north"}))
+        record = self.publish(event)[event["id"]]
+        self.assertEqual(record.key, b"content-42")
+        self.assertEqual(record.value, b'{"n":1}')
+        self.assertEqual(record.timestamp, 1772600767089)
+        seq = record.headers.pop("seq")
+        self.assertGreater(int(seq), 0)
+        time = record.headers.pop("ce_time")
+        self.assertRegex(time, r"^2026-03-04T05:06:07\.089(Z|\+00:00)$")
+        self.assertEqual(record.headers, {
+            "id": event["id"], "ce_specversion": "1.0", "ce_id": event["id"],
+            "ce_type": "Happened", "ce_source": "tallybox", "lane": "outbox",
+            "traceparent": trace, "tenant": "north"})
+
+    def test_payload_bytes_are_untouched(self):
+        payloads = {
+            "every byte": bytes(range(256)).replace(b"\x1e", b""),
+            "empty": b"",
+            "null": None,
+            "unicode": "Grüße, 世界 🗳".encode(),
+            "not json": b'{"half":',
+            "quotes": b"'\"\\\0\n\r\x1a`%s",
+            "900 kB": bytes(byte % 251 for byte in range(1000)) * 900,
+        }
+        rows = {name: row(key=name, payload=payload) for name, payload in payloads.items()}
+        records = self.publish(*rows.values())
+        for name, payload in payloads.items():
+            with self.subTest(name):
+                record = records[rows[name]["id"]]
+                self.assertEqual(record.value, payload)
+                self.assertEqual(record.key, name.encode())
+
+    def test_the_type_chooses_the_topic_which_is_made_as_configured(self):
+        mapped, prefixed = row(), row(kind="invoice")
+        records = self.publish(mapped, prefixed)
+        self.assertLessEqual({mapped["id"], prefixed["id"]}, set(records))
+        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.stack.topic), 4)
+        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.topic("invoice")), 4)
+        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.topic("vote")), 4)
+
+    def test_rows_of_a_key_keep_their_order_and_one_partition(self):
+        rows = [row(kind="steps", key=f"key-{n % 7}", payload=str(n).encode()) for n in range(500)]
+        self.publish(*rows)
+        by_key = {}
+        for record in self.stack.records(self.topic("steps")):
+            by_key.setdefault(record.key, []).append(record)
+        self.assertEqual(len(by_key), 7)
+        for records in by_key.values():
+            self.assertEqual(len({record.partition for record in records}), 1)
+            numbers = [int(record.value) for record in records]
+            self.assertEqual(numbers, sorted(numbers))
+
+    def test_a_rolled_back_row_is_never_published(self):
+        gone, kept = row(kind="rolled"), row(kind="rolled")
+        connection = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(connection.close)
+        self.stack.append([gone], connection=connection)
+        records = self.publish(kept)
+        connection.rollback()
+        last = row(kind="rolled")
+        records = self.publish(last)
+        self.assertEqual(set(records), {kept["id"], last["id"]})
+
+    def test_a_row_that_commits_late_is_published_late(self):
+        late, soon = row(kind="late"), row(kind="late")
+        connection = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(connection.close)
+        self.stack.append([late], connection=connection)
+        self.assertEqual(set(self.publish(soon)), {soon["id"]})
+        connection.commit()
+        self.stack.wait_drained()
+        ids = {record.headers["id"] for record in self.stack.records(self.topic("late"))}
+        self.assertEqual(ids, {soon["id"], late["id"]})
+
+    def test_published_rows_are_counted(self):
+        before = self.relay.metric("tallybox_relay_published_total")
+        self.publish(*[row(kind="count", key=str(n)) for n in range(100)])
+        self.assertEqual(self.relay.metric("tallybox_relay_published_total"), before + 100)
+
+
+class OtherTables(house.Case):
+    """A lane may be another application's table with other column types."""
+
+    def test_a_table_made_for_debezium_is_published_as_it_stands(self):
+        self.stack.sql("""
+            CREATE TABLE shop_events (
+                seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+                id VARBINARY(36) NOT NULL, aggregatetype VARCHAR(255) NOT NULL,
+                aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL,
+                payload JSON NOT NULL, headers JSON NULL,
+                created_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+                note VARCHAR(20) NULL)""")
+        relay = self.start("relay", sets={"relay.lanes": "outbox,shop_events"})
+        event = row(kind="order", key="o-1", payload='{"total": 3}', headers='{"a": "b"}')
+        self.stack.append([event], table="shop_events")
+        self.stack.wait_drained(table="shop_events")
+        record, = self.stack.records(f"event.{self.stack.name}.order")
+        self.assertEqual(json.loads(record.value), {"total": 3})
+        self.assertEqual(record.headers["id"], event["id"])
+        self.assertEqual(record.headers["lane"], "shop_events")
+        self.assertEqual(record.headers["a"], "b")
+        self.assertTrue(relay.ready())
+
+
+class Refused(house.Case):
+    """An event that cannot be published stops its own key and nothing else."""
+
+    settings = {"relay.row_bytes_max": 20000, "relay.topic_partitions": 1,
+                "relay.sweep_ms": 1000, "relay.gap_wait_ms": 1000}
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM outbox")
+        self.kind = f"t{self.id().rsplit('.', 1)[1][-20:]}"
+        self.topic = f"event.{self.stack.name}.{self.kind}"
+
+    def wait_left(self, ids):
+        """Until exactly these events are left in the outbox."""
+        def look():
+            left = {one[0] for one in self.stack.sql("SELECT id FROM outbox")}
+            return left == set(ids)
+        house.wait_for(f"{len(ids)} rows left in the outbox", look)
+
+    def values(self):
+        return [(record.key.decode(), record.value[:10].decode())
+                for record in self.stack.records(self.topic)]
+
+    def rows(self, big):
+        """big is refused; the key's next row waits behind it, other keys' rows do not."""
+        # Behind the mark come dice: what can be compressed would fit through any limit.
+        return [row(self.kind, "bad", b"first"),
+                row(self.kind, "bad", (b"x" * 10 + os.urandom(big))[:big]),
+                row(self.kind, "bad", b"behind"), row(self.kind, "good", b"free")]
+
+    def check_stopped(self, relay, rows):
+        """bad stands still, good flows, and people can see it."""
+        self.wait_left([rows[1]["id"], rows[2]["id"]])
+        more = row(self.kind, "good", b"flows")
+        self.stack.append([more])
+        self.wait_left([rows[1]["id"], rows[2]["id"]])
+        self.assertEqual(self.values(), [("bad", "first"), ("good", "free"), ("good", "flows")])
+        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 1)
+        self.assertIn("bad", relay.log_text())
+        house.wait_for("status to show it", lambda: "stopped" in self.stack.tallybox(
+            "status").stdout.lower(), 10, 0.5)
+
+    def test_a_row_above_row_bytes_max_stops_its_key_until_the_setting_allows_it(self):
+        relay = self.start("relay")
+        rows = self.rows(big=25000)
+        self.stack.append(rows)
+        self.check_stopped(relay, rows)
+        relay.end()
+        self.start("relay", sets={"relay.row_bytes_max": 30000})
+        self.wait_left([])
+        self.assertEqual(self.values()[3:], [("bad", "x" * 10), ("bad", "behind")])
+
+    def test_a_row_above_the_brokers_limit_stops_its_key_until_it_is_deleted(self):
+        wire.create_topic(house.kafka().bootstrap, self.topic, 1, {"max.message.bytes": 5000})
+        relay = self.start("relay")
+        rows = self.rows(big=15000)
+        self.stack.append(rows)
+        self.check_stopped(relay, rows)
+        self.stack.sql("DELETE FROM outbox WHERE id = %s", [rows[1]["id"]])
+        self.wait_left([])
+        self.assertEqual(self.values()[3:], [("bad", "behind")])
+        house.wait_for("no stopped key",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0)
+
+    def test_bad_headers_stop_their_key_only(self):
+        relay = self.start("relay")
+        rows = self.rows(big=5)
+        rows[1]["headers"] = "{not json"
+        self.stack.append(rows)
+        self.check_stopped(relay, rows)
+        self.stack.sql("UPDATE outbox SET headers = NULL WHERE id = %s", [rows[1]["id"]])
+        self.wait_left([])
+        self.assertEqual(self.values()[3:], [("bad", "xxxxx"), ("bad", "behind")])
+
+
+class Leases(house.Case):
+    """One reader at a time."""
+
+    def test_a_second_relay_takes_over_when_the_first_is_killed(self):
+        first = self.start("relay")
+        self.stack.append([row(key="a")])
+        self.stack.wait_drained()
+        second = self.start("relay")
+        owners = self.stack.sql("SELECT owner FROM relay_lease WHERE lane = 'outbox'")
+        first.kill()
+        self.stack.append([row(key="a")])
+        self.stack.wait_drained(seconds=10)
+        self.assertNotEqual(self.stack.sql("SELECT owner FROM relay_lease"), owners)
+        self.assertEqual(len([one for one in self.stack.records() if one.key == b"a"]), 2)
+        self.assertTrue(second.ready())
+
+    def test_a_clean_stop_hands_over_at_once(self):
+        first = self.start("relay", sets={"relay.lease_ms": 60000})
+        self.stack.append([row(key="b")])
+        self.stack.wait_drained()
+        self.start("relay", sets={"relay.lease_ms": 60000})
+        self.assertEqual(first.terminate(), 0)
+        self.stack.append([row(key="b")])
+        self.stack.wait_drained(seconds=8)
+
+
+if __name__ == "__main__":
+    unittest.main()
