@@ -3,14 +3,13 @@
 
 #include "outbox/time_row.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <librdkafka/rdkafka.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define HEADERS_EXPECTED 12
+#define SEQ_DIGITS_MAX 20
 
 static void add(rd_kafka_headers_t *headers, const char *name, const void *value, size_t len)
 {
@@ -102,12 +101,24 @@ static void add_cloud_events(rd_kafka_headers_t *headers, const struct relay_row
         add(headers, "ce_time", time, utc_format(row->created_ms, time));
 }
 
+/* A seq is above zero. */
+static struct bytes seq_text(int64_t seq, char digits[SEQ_DIGITS_MAX])
+{
+    size_t at = SEQ_DIGITS_MAX;
+
+    do {
+        digits[--at] = (char)('0' + seq % 10);
+        seq /= 10;
+    } while (seq > 0);
+    return (struct bytes){digits + at, SEQ_DIGITS_MAX - at};
+}
+
 enum rc headers_make(rd_kafka_headers_t **out, const struct relay_row *row, const char *lane,
                      const char *source, struct err *err)
 {
     rd_kafka_headers_t *headers;
-    char seq[24];
-    int len = snprintf(seq, sizeof(seq), "%" PRId64, row->seq);
+    char digits[SEQ_DIGITS_MAX];
+    struct bytes seq = seq_text(row->seq, digits);
     json_t *object;
     enum rc rc = parse(&object, row->headers, err);
 
@@ -116,7 +127,7 @@ enum rc headers_make(rd_kafka_headers_t **out, const struct relay_row *row, cons
     headers = rd_kafka_headers_new(HEADERS_EXPECTED);
     add_bytes(headers, "id", row->id);
     add_cloud_events(headers, row, source, object);
-    add(headers, "seq", seq, (size_t)len);
+    add_bytes(headers, "seq", seq);
     add(headers, "lane", lane, strlen(lane));
     if (object)
         rc = add_members(headers, object, err);

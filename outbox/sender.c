@@ -13,8 +13,9 @@
 /* Larger rows travel alone: one of them must not make the broker refuse a request full of others. */
 #define ALONE_BYTES 262144
 
-/* More rows than this in flight do not make it faster. */
-#define FLIGHT_ROWS_MAX 32768
+/* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of it
+ * headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
+#define FLIGHT_ROWS_MAX 4096
 
 #define BREAKER_BASE_MS 200
 #define BREAKER_CAP_MS 10000

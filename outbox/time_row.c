@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/time_row.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #define DAY_MS INT64_C(86400000)
 
@@ -87,18 +85,34 @@ int64_t utc_parse_ms(const char *text, size_t len)
     return days_of(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms;
 }
 
+/* snprintf() took a tenth of the time that sending a row takes. */
+static char *put(char *at, int64_t value, size_t count, char after)
+{
+    for (size_t i = count; i > 0; i--) {
+        at[i - 1] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    at[count] = after;
+    return at + count + 1;
+}
+
 size_t utc_format(int64_t ms, char text[UTC_TEXT_SIZE])
 {
     int64_t days = ms / DAY_MS - (ms % DAY_MS < 0);
     int64_t rest = ms - days * DAY_MS;
+    char *at = text;
     int64_t year;
     int64_t month;
     int64_t day;
-    int len;
 
     date_of(days, &year, &month, &day);
-    len = snprintf(text, UTC_TEXT_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)year,
-                   (int)month, (int)day, (int)(rest / 3600000), (int)(rest / 60000 % 60),
-                   (int)(rest / 1000 % 60), (int)(rest % 1000));
-    return len > 0 && len < UTC_TEXT_SIZE ? (size_t)len : 0;
+    at = put(at, year, 4, '-');
+    at = put(at, month, 2, '-');
+    at = put(at, day, 2, 'T');
+    at = put(at, rest / 3600000, 2, ':');
+    at = put(at, rest / 60000 % 60, 2, ':');
+    at = put(at, rest / 1000 % 60, 2, '.');
+    at = put(at, rest % 1000, 3, 'Z');
+    *at = '\0';
+    return (size_t)(at - text);
 }
