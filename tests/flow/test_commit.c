@@ -78,7 +78,7 @@ static void a_request_longer_than_a_batch_goes_alone_and_whole(void **state)
     bench_step(bench, 0);
 }
 
-static void a_full_queue_turns_away_and_an_empty_one_takes_anything(void **state)
+static void a_full_queue_turns_away(void **state)
 {
     struct bench *bench = *state;
 
@@ -92,6 +92,20 @@ static void a_full_queue_turns_away_and_an_empty_one_takes_anything(void **state
     bench_step(bench, 1);
     bench_step(bench, 1);
     assert_true(queue_idle(bench->queue));
+}
+
+static void an_empty_queue_takes_what_no_queue_could_hold(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked = bench_make(bench, 1);
+
+    bench_begin(bench);
+    asked->items[0] = (struct vote_item){.voter_id = 1, .content_id = 10, .voting = 1};
+    asked->request.entry.weight = QUEUE_VOTES_MAX + 1;
+    assert_int_equal(bench_put(bench, 0, asked), QUEUE_TAKEN);
+    bench_ask(bench, 1, 2, 1, 10, QUEUE_FULL);
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
 }
 
 static void votes_for_one_content_meet_in_one_shard(void **state)
@@ -117,7 +131,8 @@ int main(void)
         TEST(what_waits_together_shares_a_commit),
         TEST(a_batch_ends_before_it_is_too_long),
         TEST(a_request_longer_than_a_batch_goes_alone_and_whole),
-        TEST(a_full_queue_turns_away_and_an_empty_one_takes_anything),
+        TEST(a_full_queue_turns_away),
+        TEST(an_empty_queue_takes_what_no_queue_could_hold),
         TEST(votes_for_one_content_meet_in_one_shard),
     };
 

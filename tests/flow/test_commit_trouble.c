@@ -228,6 +228,33 @@ static void a_refused_vote_does_not_hold_up_its_batch(void **state)
     assert_int_equal(fake_votes_total(&bench->fake, 10), 4);
 }
 
+static void what_is_done_stays_done_when_somebody_leaves_the_hand(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *old;
+    struct asked *young;
+
+    bench_begin(bench);
+    bench->fake.refused_voter = 4;
+    old = bench_ask(bench, 0, 1, 1, 10, QUEUE_TAKEN);
+    bench->now_ms += TIMEOUT_MS / 2;
+    young = bench_ask(bench, 0, 2, 4, 10, QUEUE_TAKEN);
+    while (fake_votes_total(&bench->fake, 10) < 2)
+        bench_step(bench, 0);
+    assert_int_equal(young->items[0].outcome, VOTE_DONE);
+    bench->now_ms += TIMEOUT_MS / 2;
+    queue_expire(bench->queue, bench->now_ms);
+    for (int steps = 0; young->answers == 0; steps++) {
+        assert_true(steps < 20);
+        bench_step(bench, 0);
+    }
+    assert_int_equal(old->end, QUEUE_UNKNOWN);
+    assert_true(young->items[0].changed);
+    assert_int_equal(young->items[0].votes, 2);
+    assert_int_equal(young->items[2].outcome, VOTE_REFUSED);
+    assert_int_equal(fake_votes_total(&bench->fake, 10), 4);
+}
+
 static unsigned roll(unsigned *dice, unsigned sides)
 {
     *dice = *dice * 1103515245 + 12345;
@@ -323,6 +350,7 @@ int main(void)
         TEST(a_closed_queue_takes_nothing_and_drops_what_waits),
         TEST(a_committer_that_is_closed_answers_its_hand),
         TEST(a_refused_vote_does_not_hold_up_its_batch),
+        TEST(what_is_done_stays_done_when_somebody_leaves_the_hand),
         TEST(random_trouble_answers_everybody_once_and_truly),
     };
 

@@ -401,6 +401,28 @@ static void what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up(void **state
     fake_votes_check(&bench->fake);
 }
 
+static void two_lost_commits_in_one_batch_are_told_apart(void **state)
+{
+    static const enum fake_commit fates[2] = {FAKE_COMMIT_LOST_AFTER, FAKE_COMMIT_LOST_BEFORE};
+    struct bench *bench = *state;
+    struct id first;
+
+    add(bench, 1, 10, 1);
+    add(bench, 2, 20, 1);
+    for (size_t i = 0; i < 2; i++) {
+        bench->fake.next = fates[i];
+        vote_batch_start(&bench->batch, &bench->pointers[i], 1);
+        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    }
+    first = bench->items[0].event_id;
+    run(bench, 0);
+    expect(bench, 0, true, 1);
+    assert_memory_equal(&bench->items[0].event_id, &first, sizeof(first));
+    expect(bench, 1, true, 1);
+    assert_int_equal(fake_votes_total(&bench->fake, 20), 1);
+    assert_int_equal(bench->fake.committed->event_count, 2);
+}
+
 static void a_refused_vote_fails_alone(void **state)
 {
     struct bench *bench = *state;
@@ -489,6 +511,7 @@ int main(void)
         TEST(a_found_commit_is_answered_with_the_totals_of_its_own_time),
         TEST(a_commit_overwritten_by_others_never_gives_an_id_twice),
         TEST(what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up),
+        TEST(two_lost_commits_in_one_batch_are_told_apart),
         TEST(a_refused_vote_fails_alone),
         TEST(a_batch_of_refused_votes_ends),
         TEST(random_trouble_never_loses_or_doubles_a_vote),
