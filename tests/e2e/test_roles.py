@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: MIT
+"""All roles in one process, what a daemon says about itself, how it stops, and how it refuses a
+wrong set-up."""
+
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? '
+                    r'(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|NaN|\+Inf|-Inf)$')
+SECRET = "s3cret-Pass"
+
+
+def base_name(sample, kinds):
+    """The metric a sample belongs to: histograms have three."""
+    for suffix in ("_bucket", "_sum", "_count"):
+        name = sample[:-len(suffix)]
+        if sample.endswith(suffix) and kinds.get(name) == "histogram":
+            return name
+    return sample
+
+
+def metrics_faults(text):
+    """What promtool would complain about."""
+    faults, kinds, helps, seen, last = [], {}, set(), set(), None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            helps.add(line.split()[2])
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            faults += [f"{name} has two types"] if name in kinds else []
+            kinds[name] = kind
+        else:
+            match = SAMPLE.match(line)
+            if not match:
+                faults.append(f"not a sample: {line}")
+                continue
+            name = base_name(match[1], kinds)
+            faults += [f"{name} has no type"] if name not in kinds else []
+            faults += [f"{name} has no help"] if name not in helps else []
+            faults += [f"{line} is there twice"] if (match[1], match[2]) in seen else []
+            faults += [f"{name} is not in one piece"] if name != last and any(
+                base_name(other, kinds) == name for other, _ in seen) else []
+            if kinds.get(name) == "counter" and not name.endswith("_total"):
+                faults.append(f"the counter {name} does not end in _total")
+            seen.add((match[1], match[2]))
+            last = name
+    if not text.endswith("\n"):
+        faults.append("the last line has no end")
+    return faults + histogram_faults(text, kinds)
+
+
+def histogram_faults(text, kinds):
+    """Buckets grow, and the last one equals the count."""
+    faults = []
+    values = house.parse_metrics(text)
+    for name in (name for name, kind in kinds.items() if kind == "histogram"):
+        series = {}
+        for key, value in values.items():
+            if key.startswith(name + "_bucket{"):
+                labels = re.sub(r',?le="[^"]*"', "", key[len(name) + 7:])
+                series.setdefault(labels, []).append(value)
+        for labels, buckets in series.items():
+            count = values.get(name + "_count" + ("" if labels == "{}" else labels))
+            if buckets != sorted(buckets) or buckets[-1] != count:
+                faults.append(f"{name}{labels}: buckets {buckets}, count {count}")
+    return faults
+
+
+class AllInOne(house.Case):
+    """`tallybox run`."""
+
+    roles = ("run",)
+    settings = {"rollup.interval_ms": 1000}
+
+    def test_a_vote_goes_the_whole_way_in_one_process(self):
+        self.stack.sql("INSERT INTO remark (id) VALUES (1)")
+        for voter in range(1, 21):
+            self.one.vote((voter, 1, 1))
+        house.wait_for("the remark", lambda: self.stack.number(
+            "SELECT votes FROM remark WHERE id = 1") == 20)
+        self.stack.wait_drained()
+        self.stack.tallybox("verify")
+
+    def test_the_admin_pages_answer(self):
+        self.assertEqual(self.one.admin("/healthz").status, 200)
+        self.assertEqual(self.one.admin("/readyz").status, 200)
+        self.assertEqual(self.one.admin("/").status, 200)
+        self.assertEqual(self.one.admin("/nothing").status, 404)
+        answer = self.one.admin("/metrics")
+        self.assertTrue(answer.headers["content-type"].startswith("text/plain; version=0.0.4"))
+
+    def test_the_metrics_are_well_formed_and_carry_the_promised_names(self):
+        self.one.vote((1, 2, 1))
+        text = self.one.admin("/metrics").body.decode()
+        self.assertEqual(metrics_faults(text), [])
+        for name in ("tallybox_outbox_oldest_age_seconds", "tallybox_relay_published_total",
+                     "tallybox_consumer_applied_total", "tallybox_commit_seconds"):
+            self.assertIn(f"# TYPE {name} ", text)
+
+    def test_every_metric_of_a_role_is_in_the_list_of_all(self):
+        listed = set(re.findall(r"# TYPE (\S+)", self.stack.tallybox("metrics").stdout))
+        served = set(re.findall(r"# TYPE (\S+)", self.one.admin("/metrics").body.decode()))
+        self.assertEqual(served - listed, set())
+
+    def test_status_shows_the_stages_to_a_person(self):
+        self.one.vote((1, 3, 1))
+        self.stack.wait_drained()
+        text = self.stack.tallybox("status").stdout
+        for word in ("outbox", self.stack.topic, "schema"):
+            self.assertIn(word, text)
+
+
+class Readiness(house.Case):
+    """A role says what it waits for, and recovers by itself."""
+
+    def tearDown(self):
+        house.database().restart()
+        house.kafka().restart()
+
+    def wait_not_ready(self, role, *words):
+        def look():
+            answer = role.admin("/readyz")
+            text = answer.body.decode().lower()
+            return answer.status == 503 and any(word in text for word in words)
+        try:
+            house.wait_for(f"{role.name} to say that {words[0]} is away", look, 30)
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}\n{role.why_not_ready()}") from None
+        self.assertEqual(role.admin("/healthz").status, 200)
+
+    def test_run_waits_for_the_database_and_recovers(self):
+        role = self.start("run", sets={"admin.stale_ms": 2000})
+        house.database().stop()
+        self.wait_not_ready(role, "mysql", "database", "sink")
+        house.database().restart()
+        role.wait_ready(40)
+
+    def test_relay_and_consumer_wait_for_kafka_and_recover(self):
+        sets = {"admin.stale_ms": 2000}
+        relay, consume = self.start("relay", sets=sets), self.start("consume", sets=sets)
+        house.kafka().stop()
+        self.stack.append([{"id": "x", "aggregatetype": "vote", "aggregateid": "1", "type": "x"}])
+        self.wait_not_ready(relay, "kafka", "broker")
+        self.wait_not_ready(consume, "kafka", "broker")
+        house.kafka().restart()
+        relay.wait_ready(40)
+        consume.wait_ready(40)
+        self.stack.wait_drained()
+
+    def test_roles_start_before_their_servers(self):
+        house.database().stop()
+        house.kafka().stop()
+        role = self.start("run", ready=False)
+        self.assertEqual(role.admin("/readyz").status, 503)
+        house.database().restart()
+        house.kafka().restart()
+        role.wait_ready(60)
+        self.assertEqual(role.vote((1, 1, 1))["votes"], 1)
+
+
+class Schema(unittest.TestCase):
+    """A daemon needs its own version of the schema."""
+
+    def setUp(self):
+        self.stack = house.Stack(type(self).__name__, migrate=False)
+        self.addCleanup(self.stack.close)
+
+    def wait_reason(self, role, pattern):
+        def look():
+            answer = role.admin("/readyz")
+            return answer.status == 503 and re.search(pattern, answer.body.decode())
+        house.wait_for(f"a reason like {pattern}", look)
+
+    def test_an_empty_database_is_said_and_waited_for(self):
+        role = self.stack.role("serve", ready=False)
+        self.wait_reason(role, r"(?i)schema")
+        self.stack.tallybox("migrate", "up")
+        role.wait_ready()
+
+    def test_migrate_on_start(self):
+        role = self.stack.role("serve", arguments=["--migrate"])
+        self.assertEqual(role.vote((1, 1, 1))["votes"], 1)
+
+    def test_a_newer_schema_is_said(self):
+        self.stack.tallybox("migrate", "up")
+        rows = self.stack.sql("SELECT * FROM schema_history")
+        self.assertTrue(rows)
+        self.stack.sql("UPDATE schema_history SET version = version + 100 "
+                       "ORDER BY version DESC LIMIT 1")
+        role = self.stack.role("relay", ready=False)
+        self.wait_reason(role, r"(?i)schema.*\d")
+
+
+class Stopping(house.Case):
+    """SIGTERM ends a role within its bound, with 0, whatever its servers do."""
+
+    settings = {"admin.stop_timeout_ms": 8000}
+
+    def stop_soon(self, role, seconds=8):
+        began = time.monotonic()
+        self.assertEqual(role.terminate(seconds + 5), 0)
+        self.assertLess(time.monotonic() - began, seconds)
+
+    def test_every_role_stops_at_once_when_idle(self):
+        for name in ("serve", "relay", "consume", "rollup", "run"):
+            with self.subTest(name):
+                self.stop_soon(self.start(name), 5)
+
+    def test_a_role_that_still_waits_for_its_database_stops_too(self):
+        role = self.start("run", ready=False, sets={"mysql.port": 1})
+        house.wait_for("its log", lambda: "start_waits" in role.log_text())
+        self.stop_soon(role, 5)
+
+    def test_roles_stop_while_kafka_is_away(self):
+        relay, consume = self.start("relay"), self.start("consume")
+        house.kafka().stop()
+        self.addCleanup(house.kafka().restart)
+        self.stack.append([{"id": "x", "aggregatetype": "vote", "aggregateid": "1", "type": "x"}])
+        time.sleep(0.5)
+        self.stop_soon(relay)
+        self.stop_soon(consume)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
+
+    def test_roles_stop_while_the_database_is_away(self):
+        roles = [self.start(name) for name in ("serve", "relay", "consume", "rollup")]
+        house.database().stop()
+        self.addCleanup(house.database().restart)
+        time.sleep(0.5)
+        for role in roles:
+            with self.subTest(role.name):
+                self.stop_soon(role)
+
+
+class Settings(house.Case):
+    """A wrong setting names its place and starts nothing."""
+
+    def refused(self, *words, sets=None, env=None, ini=None):
+        """stderr of a start that must end with 2 and say all these words."""
+        if ini is not None:
+            path = self.stack.folder / "wrong.ini"
+            path.write_text(ini)
+            done = self.stack.tallybox("relay", "--config", path, expect=house.USAGE, seconds=10)
+        else:
+            done = self.stack.tallybox("relay", expect=house.USAGE, sets=sets, env=env, seconds=10)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        return done.stderr
+
+    def test_an_unknown_key_names_its_place_and_the_nearest(self):
+        self.refused("wrong.ini:2", "lease_ms", ini="[relay]\nleese_ms = 1\n")
+        self.refused("--set", "lease_ms", sets={"relay.leese_ms": 1})
+        self.refused("TALLYBOX_RELAY_LEESE_MS", "lease_ms", env={"TALLYBOX_RELAY_LEESE_MS": "1"})
+
+    def test_an_unknown_section_names_the_nearest(self):
+        self.refused("wrong.ini:1", "relay", ini="[relais]\nlease_ms = 5000\n")
+
+    def test_bad_values_name_what_was_expected(self):
+        for key, value, words in (
+                ("relay.lease_ms", "soon", ["relay.lease_ms", "soon"]),
+                ("relay.lease_ms", "1", ["relay.lease_ms", "2000", "3600000"]),
+                ("relay.lease_ms", "99999999999999999999", ["relay.lease_ms"]),
+                ("log.level", "loud", ["log.level", "debug"]),
+                ("api.listen", "nowhere", ["api.listen", "nowhere"]),
+                ("api.listen", "127.0.0.1:99999", ["api.listen"]),
+                ("mysql.tls", "maybe", ["mysql.tls", "verify"]),
+                ("kafka.no.such.property", "1", ["no.such.property"]),
+                ("kafka.session.timeout.ms", "x", ["session.timeout.ms"]),
+                ("relay.lanes", "out-box", ["relay.lanes", "out-box"])):
+            with self.subTest(key=key, value=value):
+                # What is wrong with librdkafka's own properties, it says itself.
+                places = [] if key.startswith("kafka.") else ["--set"]
+                self.refused(*places, *words, sets={key: value})
+
+    def test_the_last_place_wins(self):
+        text = self.stack.tallybox("config", sets={"relay.lease_ms": 4001},
+                                   env={"TALLYBOX_RELAY_LEASE_MS": "5001",
+                                        "TALLYBOX_RELAY_POLL_MS": "17"}).stdout
+        self.assertRegex(text, r"lease_ms\s*=\s*4001\b.*--set")
+        self.assertRegex(text, r"poll_ms\s*=\s*17\b.*TALLYBOX_RELAY_POLL_MS")
+        self.assertRegex(text, r"send_timeout_ms\s*=\s*2000\b.*tallybox\.ini:\d+")
+
+    def test_the_printed_defaults_are_a_file_that_can_be_used(self):
+        path = self.stack.folder / "defaults.ini"
+        path.write_text(self.stack.tallybox("config", "--defaults").stdout)
+        self.stack.tallybox("config", "--config", path)
+
+    def test_secrets_are_never_shown(self):
+        path = self.stack.folder / "password"
+        path.write_text(SECRET + "\n")
+        for sets in ({"mysql.password": SECRET}, {"mysql.password_file": path},
+                     {"kafka.sasl.password": SECRET, "kafka.ssl.key.password": SECRET}):
+            done = self.stack.tallybox("config", sets=sets)
+            self.assertNotIn(SECRET, done.stdout + done.stderr)
+        role = self.start("serve", ready=False, sets={
+            "mysql.password_file": path, "mysql.port": 1, "log.level": "debug"})
+        house.wait_for("its log", lambda: "start_waits" in role.log_text())
+        self.assertNotIn(SECRET, role.log_text())
+        self.assertNotIn(SECRET, role.admin("/readyz").body.decode())
+        words = subprocess.run(["ps", "-o", "args=", "-p", str(role.pid)], check=True,
+                               capture_output=True, text=True).stdout
+        self.assertNotIn(SECRET, words)
+
+    def test_a_wrong_password_is_said_clearly(self):
+        done = self.stack.tallybox("serve", sets={"mysql.password": SECRET, "admin.listen": "off"},
+                                   expect=house.FAILED, seconds=20)
+        self.assertRegex(done.stderr, "(?i)access denied")
+        self.assertIn("root", done.stderr)
+        self.assertNotIn(SECRET, done.stderr)
+
+    def test_a_port_in_use_is_said_clearly(self):
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            taken = f"127.0.0.1:{holder.getsockname()[1]}"
+            for name, key in (("relay", "admin.listen"), ("serve", "api.listen")):
+                done = self.stack.tallybox(name, sets={
+                    "admin.listen": "off", "api.listen": "127.0.0.1:0", key: taken},
+                    expect=house.FAILED)
+                self.assertIn(taken, done.stderr)
+                self.assertRegex(done.stderr, "in use|another process listens")
+
+    def test_help_and_wrong_words(self):
+        for words in (["--help"], ["help"], ["relay", "--help"], ["vote", "--help"]):
+            done = subprocess.run([house.BINARY, *words], capture_output=True, text=True,
+                                  timeout=10, check=False)
+            self.assertEqual(done.returncode, 0, words)
+            self.assertIn("tallybox", done.stdout)
+        for words in (["relais"], ["relay", "--nothing"], ["relay", "extra"], []):
+            done = subprocess.run([house.BINARY, *words], capture_output=True, text=True,
+                                  timeout=10, check=False)
+            self.assertEqual(done.returncode, house.USAGE, words)
+            self.assertIn("tallybox", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
