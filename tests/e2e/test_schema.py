@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: MIT
+"""`tallybox migrate` on a real server: making the schema, finding what differs, going on after
+kills of the program and of the server, and what daemons say about a schema that does not fit."""
+
+import itertools
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+NEWEST = 2
+NUMBERS = itertools.count(1)
+LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
+
+
+class SchemaCase(unittest.TestCase):
+    """A database of its own, which does not exist at first. No broker is needed."""
+
+    def setUp(self):
+        self.name = f"schema_{next(NUMBERS)}"
+        self.folder = house.run().folder / self.name
+        self.folder.mkdir()
+        self.ini = self.folder / "tallybox.ini"
+        self.ini.write_text(f"[mysql]\nhost = {house.database().host}\n"
+                            f"port = {house.database().port}\nuser = root\n"
+                            f"database = {self.name}\n")
+        self.addCleanup(self.drop)
+
+    def drop(self, name=None):
+        self.sql(f"DROP DATABASE IF EXISTS `{name or self.name}`", database=None)
+
+    def sql(self, *statements, database=""):
+        """The rows of the last statement."""
+        connection = house.connect(self.name if database == "" else database)
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def words(self, *arguments, sets=None):
+        words = [house.BINARY, "migrate", "--config", str(self.ini), *map(str, arguments)]
+        for key, value in (sets or {}).items():
+            words += ["--set", f"{key}={value}"]
+        return words
+
+    def start(self, *arguments):
+        return subprocess.Popen(self.words(*arguments), stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True,
+                                env=house.clean_environment())
+
+    def migrate(self, *arguments, expect=house.DONE, sets=None):
+        """stdout and stderr together."""
+        done = subprocess.run(self.words(*arguments, sets=sets), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+                              env=house.clean_environment())
+        self.assertEqual(done.returncode, expect, f"migrate {arguments}: {done.stdout}")
+        return done.stdout
+
+    def migrate_json(self, action, expect=house.DONE, sets=None):
+        text = self.migrate(action, "--json", expect=expect, sets=sets)
+        return json.loads(text[text.index("{"):text.rindex("}") + 1])["databases"]
+
+    def tables(self, name=None):
+        return {row[0] for row in self.sql("SHOW TABLES", database=name or self.name)}
+
+    def history(self):
+        return self.sql("SELECT version, state, statement, statements FROM schema_history "
+                        "ORDER BY version")
+
+
+class Migrate(SchemaCase):
+    """From nothing to the newest version, and what the actions show on the way."""
+
+    def test_up_makes_the_database_and_again_does_nothing(self):
+        status = self.migrate_json("status", expect=house.FAILED)[0]
+        self.assertEqual([one["state"] for one in status["migrations"]], ["pending"] * NEWEST)
+        self.assertIn("does not exist", status["message"])
+
+        text = self.migrate("up")
+        self.assertIn("database created", text)
+        self.assertIn("0001_outbox: applied", text)
+        self.assertIn(f"has schema version {NEWEST}", text)
+        self.assertLessEqual({"outbox", "vote_state", "vote_count", "relay_lease", "instance",
+                              "vote_document", "vote_tally", "consumer_progress", "dead_record",
+                              "remark", "schema_history"}, self.tables())
+
+        before = self.sql("SELECT * FROM schema_history ORDER BY version")
+        self.assertNotIn("applied", self.migrate("up"))
+        self.assertEqual(self.sql("SELECT * FROM schema_history ORDER BY version"), before)
+        status = self.migrate_json("status")[0]
+        self.assertTrue(status["ok"])
+        self.assertEqual((status["version"], status["needs"]), (NEWEST, NEWEST))
+        self.assertEqual(status["sides"], ["outbox", "sink"])
+        self.assertTrue(all(one["finishedAt"] for one in status["migrations"]))
+        self.assertEqual(self.migrate_json("plan")[0]["statements"], [])
+        self.assertIn("is as schema version", self.migrate("verify"))
+
+    def test_a_plan_run_by_hand_becomes_the_baseline(self):
+        self.sql(f"CREATE DATABASE {self.name} CHARACTER SET utf8mb4", database=None)
+        statements = self.migrate_json("plan")[0]["statements"]
+        self.assertEqual(self.tables(), set())
+        self.sql(*[one["sql"] for one in statements])
+        text = self.migrate("up", expect=house.FAILED)
+        self.assertRegex(text, "vote_state exists already .* no migration did that.*baseline")
+        self.assertEqual(self.history(), [])
+
+        self.sql("ALTER TABLE vote_tally DROP INDEX ix_vote_tally_changed")
+        text = self.migrate("baseline", expect=house.FAILED)
+        self.assertIn("index vote_tally.ix_vote_tally_changed is missing", text)
+        self.assertIn("nothing was recorded", text)
+        self.assertEqual(self.history(), [])
+
+        self.sql("CREATE INDEX ix_vote_tally_changed ON vote_tally (changed_at)")
+        self.assertIn("is recorded as schema version", self.migrate("baseline"))
+        self.migrate("verify")
+        self.assertIn("baseline", self.migrate("status"))
+        self.assertNotIn("applied", self.migrate("up"))
+
+    def test_up_and_plan_stop_where_they_are_told(self):
+        self.migrate("up", "--to", 1)
+        self.assertIn("has schema version 1, this program needs 2",
+                      self.migrate("status", expect=house.FAILED))
+        self.assertNotIn("remark", self.tables())
+        self.assertIn("CREATE TABLE remark", self.migrate("plan"))
+        self.assertNotIn("CREATE TABLE", self.migrate("plan", "--to", 1))
+        self.assertIn("needs 2", self.migrate("verify", expect=house.FAILED))
+        self.migrate("up")
+        self.migrate("verify")
+
+    def test_two_databases_have_a_side_and_a_history_each(self):
+        sink = f"{self.name}_sink"
+        self.addCleanup(self.drop, sink)
+        sets = {"sink.database": sink}
+        self.migrate("up", sets=sets)
+        self.assertIn("outbox", self.tables())
+        self.assertNotIn("remark", self.tables())
+        self.assertIn("remark", self.tables(sink))
+        self.assertNotIn("outbox", self.tables(sink))
+        first, second = self.migrate_json("status", sets=sets)
+        self.assertEqual((first["version"], first["sides"]), (1, ["outbox"]))
+        self.assertEqual((second["version"], second["sides"]), (2, ["sink"]))
+        self.migrate("verify", sets=sets)
+        self.drop(sink)
+        text = self.migrate("verify", sets=sets, expect=house.FAILED)
+        self.assertIn("is as schema version 1", text)
+        self.assertIn(f"database {sink} at", text)
+
+    def test_one_database_under_two_names_is_no_trouble(self):
+        sets = {"sink.host": "localhost" if house.database().host != "localhost" else "127.0.0.1"}
+        self.migrate("up", sets=sets)
+        self.migrate("verify", sets=sets)
+        self.migrate("status")
+
+    def test_what_is_wrong_is_said(self):
+        self.assertIn('did you mean "status"', self.migrate("statsu", expect=house.USAGE))
+        self.migrate(expect=house.USAGE)
+        self.migrate("up", "--wait", "-1", expect=house.USAGE)
+        self.assertIn("tallybox: ", self.migrate("up", sets={"mysql.port": 1},
+                                                 expect=house.UNAVAILABLE))
+
+
+class Drift(SchemaCase):
+    """verify tells every difference by name, and nothing else."""
+
+    KINDS = (
+        ("ALTER TABLE vote_tally MODIFY votes INT NOT NULL",
+         "column vote_tally.votes is int not null: expected bigint not null"),
+        ("ALTER TABLE vote_tally MODIFY votes BIGINT UNSIGNED NOT NULL",
+         "column vote_tally.votes is bigint unsigned not null: expected bigint not null"),
+        ("ALTER TABLE vote_tally MODIFY votes BIGINT NULL",
+         "column vote_tally.votes is bigint null: expected bigint not null"),
+        ("ALTER TABLE remark ALTER score SET DEFAULT 5",
+         "column remark.score is tinyint not null default '5': expected tinyint not null "
+         "default '0'"),
+        ("ALTER TABLE remark ALTER header DROP DEFAULT",
+         "column remark.header is varchar(255) utf8mb4_unicode_ci not null: expected "
+         "varchar(255) utf8mb4_unicode_ci not null default ''"),
+        ("ALTER TABLE outbox MODIFY created_at DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)",
+         "column outbox.created_at is datetime(3) not null default (current_timestamp(3)): "
+         "expected datetime(3) not null default (utc_timestamp(3))"),
+        ("ALTER TABLE outbox MODIFY aggregateid VARCHAR(64) CHARACTER SET utf8mb4 "
+         "COLLATE utf8mb4_unicode_ci NOT NULL",
+         "column outbox.aggregateid is varchar(64) utf8mb4_unicode_ci not null: expected "
+         "varchar(64) utf8mb4_bin not null"),
+        ("ALTER TABLE outbox MODIFY seq BIGINT NOT NULL",
+         "column outbox.seq is bigint not null: expected bigint not null auto_increment"),
+        ("ALTER TABLE vote_state ADD COLUMN mine INT NULL",
+         "column vote_state.mine should not be there: it is int null"),
+        ("ALTER TABLE remark DROP COLUMN images", "column remark.images is missing: expected"),
+        ("ALTER TABLE remark DROP INDEX ix_remark_item",
+         "index remark.ix_remark_item is missing: expected key (item_id, votes)"),
+        ("CREATE INDEX mine ON remark (user_name(10), votes)",
+         "index remark.mine should not be there: it is key (user_name(10), votes)"),
+        ("ALTER TABLE vote_tally DROP INDEX ix_vote_tally_changed, "
+         "ADD UNIQUE INDEX ix_vote_tally_changed (changed_at)",
+         "index vote_tally.ix_vote_tally_changed is unique key (changed_at): expected key "
+         "(changed_at)"),
+        ("ALTER TABLE vote_count DROP PRIMARY KEY",
+         "index vote_count.PRIMARY is missing: expected primary key (content_id)"),
+        ("DROP TABLE rollup_state", "table rollup_state is missing: expected engine innodb"),
+        ("ALTER TABLE vote_document REMOVE PARTITIONING",
+         "table vote_document is engine innodb: expected engine innodb, partitioned by range "
+         "columns(create_date)"),
+    )
+
+    def groups(self):
+        """The kinds, as few groups as can be made without two of one table in a group."""
+        groups = []
+        for statement, line in self.KINDS:
+            table = re.match(r"\w+ (\w+)", line).group(1)
+            for group in groups:
+                if table not in group:
+                    break
+            else:
+                group = {}
+                groups.append(group)
+            group[table] = (statement, line)
+        return [list(group.values()) for group in groups]
+
+    def test_each_kind_of_drift_is_one_line(self):
+        for group in self.groups():
+            self.drop()
+            self.migrate("up")
+            self.sql(*[statement for statement, _ in group])
+            text = self.migrate("verify", expect=house.FAILED)
+            for statement, line in group:
+                with self.subTest(statement):
+                    self.assertEqual(text.count(line), 1, text)
+            self.assertEqual(len(text.splitlines()), len(group) + 1, text)
+            self.assertIn(f"differs from schema version 2 in {len(group)} places", text)
+
+    def test_a_view_in_place_of_a_table_is_drift(self):
+        self.migrate("up")
+        self.sql("RENAME TABLE vote_count TO elsewhere",
+                 "CREATE VIEW vote_count AS SELECT * FROM elsewhere")
+        self.assertIn("table vote_count is engine none", self.migrate("verify",
+                                                                      expect=house.FAILED))
+
+    def test_the_same_is_told_as_json(self):
+        self.migrate("up")
+        self.sql("ALTER TABLE remark DROP COLUMN images")
+        report = self.migrate_json("verify", expect=house.FAILED)[0]
+        self.assertFalse(report["ok"])
+        self.assertEqual(report["drift"], [{
+            "kind": "column", "table": "remark", "name": "images",
+            "expected": "text utf8mb4_unicode_ci null", "actual": None}])
+
+    def test_what_operators_do_is_no_drift(self):
+        self.migrate("up")
+        self.sql("CREATE TABLE outbox_1 LIKE outbox", "CREATE TABLE theirs (x INT)",
+                 "ALTER TABLE vote_document DROP PARTITION p_before",
+                 "ALTER TABLE vote_document COMMENT = 'ours'",
+                 "INSERT INTO remark (item_id) VALUES (1)", "ANALYZE TABLE remark")
+        self.migrate("verify")
+
+
+class History(SchemaCase):
+    """What the history says is believed, and checked."""
+
+    def test_an_edited_migration_is_an_error_that_names_it(self):
+        self.migrate("up")
+        self.sql("UPDATE schema_history SET sha256 = REPEAT('0', 64) WHERE version = 1")
+        for action in ("up", "plan", "baseline"):
+            text = self.migrate(action, expect=house.FAILED)
+            self.assertIn("migration 0001_outbox is not the one that was applied", text)
+        status = self.migrate_json("status", expect=house.FAILED)[0]
+        self.assertEqual(status["migrations"][0]["state"], "edited")
+
+    def test_a_statement_in_doubt_is_looked_for(self):
+        self.migrate("up")
+        half_way = ("UPDATE schema_history SET state = 'trying', statement = 5, "
+                    "finished_at = NULL WHERE version = 2")
+        for undo in ("DO 1", "DROP TABLE rollup_state"):
+            with self.subTest(undo):
+                self.sql(half_way, undo)
+                self.assertIn("half-way through migration 0002_sink (5 of 6 statements)",
+                              self.migrate("status", expect=house.FAILED))
+                self.assertIn("goes on behind statement 5 of 6", self.migrate("up"))
+                self.assertEqual(self.history()[1], (2, "applied", 6, 6))
+                self.migrate("verify")
+
+    def test_what_stands_in_the_way_is_left_alone(self):
+        self.sql(f"CREATE DATABASE {self.name}", database=None)
+        self.sql("CREATE TABLE remark (mine INT)")
+        text = self.migrate("up", expect=house.FAILED)
+        self.assertRegex(text, "migration 0002_sink, statement 5 of 6: remark exists already")
+        self.assertEqual(self.history()[1], (2, "running", 4, 6))
+        self.sql("DROP TABLE remark")
+        self.migrate("up")
+        self.migrate("verify")
+
+
+class Killed(SchemaCase):
+    """Whatever is killed, and whenever: up again completes it."""
+
+    def assert_completes(self):
+        self.migrate("up")
+        self.assertEqual([row[1] for row in self.history()], ["applied"] * NEWEST)
+        self.migrate("verify")
+
+    def test_runs_killed_anywhere_are_completed(self):
+        dice = random.Random(20260101)
+        began = time.monotonic()
+        self.migrate("up")
+        whole = time.monotonic() - began
+        killed = 0
+        for _ in range(4):
+            self.drop()
+            for _ in range(3):
+                process = self.start("up")
+                time.sleep(dice.uniform(0.1, 1) * whole)
+                process.kill()
+                process.communicate()
+                killed += process.returncode == -9
+                self.assertIn(process.returncode, (0, -9))
+            self.assert_completes()
+        self.assertGreater(killed, 3)
+
+    def test_a_crash_of_the_server_is_got_over(self):
+        dice = random.Random(20260102)
+        for _ in range(2):
+            house.wait_for("the server", lambda: self.drop() or True)
+            self.migrate("up", "--to", 1)
+            process = self.start("up")
+            time.sleep(dice.uniform(0.02, 0.1))
+            house.database().kill()
+            text = process.communicate()[0]
+            self.assertIn(process.returncode, (house.DONE, house.UNAVAILABLE), text)
+            house.database().restart()
+            self.assert_completes()
+
+    def test_ten_racing_starters_all_end_well(self):
+        processes = [self.start("up") for _ in range(10)]
+        texts = [process.communicate(timeout=60)[0] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0] * 10, texts)
+        applied = re.findall(r"(\d+_\w+): applied", "".join(texts))
+        self.assertEqual(sorted(applied), ["0001_outbox", "0002_sink"])
+        self.migrate("verify")
+
+    def test_a_runner_waits_for_its_turn_as_long_as_it_is_told(self):
+        self.sql(f"CREATE DATABASE {self.name}", database=None)
+        holder = house.connect(self.name)
+        with holder.cursor() as cursor:
+            cursor.execute(f"SELECT GET_LOCK({LOCK}, 0)")
+            self.assertEqual(cursor.fetchone(), (1,))
+        text = self.migrate("up", "--wait", 1, expect=house.UNAVAILABLE)
+        self.assertIn("somebody else has been migrating", text)
+        self.assertEqual(self.tables(), set())
+        waiting = self.start("up")
+        time.sleep(0.3)
+        holder.close()
+        text = waiting.communicate(timeout=30)[0]
+        self.assertEqual(waiting.returncode, 0, text)
+
+
+class Rights(SchemaCase):
+    """With as few rights as the README names, and with fewer."""
+
+    def account(self, *rights):
+        user = f"{self.name}_account"
+        self.sql(f"DROP USER IF EXISTS {user}@'%'", f"CREATE USER {user}@'%' IDENTIFIED BY 'x'",
+                 *[f"GRANT {one} TO {user}@'%'" for one in rights], database=None)
+        self.addCleanup(self.sql, f"DROP USER IF EXISTS {user}@'%'", database=None)
+        return {"mysql.user": user, "mysql.password": "x"}
+
+    def test_an_account_that_may_not_make_the_database_says_what_to_run(self):
+        sets = self.account()
+        text = self.migrate("up", sets=sets, expect=house.FAILED)
+        self.assertIn(f"CREATE DATABASE `{self.name}` CHARACTER SET utf8mb4", text)
+        self.assertIn("GRANT", text)
+
+    def test_the_rights_of_the_readme_are_enough(self):
+        self.sql(f"CREATE DATABASE {self.name}", database=None)
+        sets = self.account(f"SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON "
+                            f"{self.name}.*")
+        self.migrate("up", sets=sets)
+        self.migrate("verify", sets=sets)
+        sets = self.account(f"SELECT ON {self.name}.*")
+        self.migrate("status", sets=sets)
+        self.migrate("verify", sets=sets)
+
+    def test_a_missing_right_stops_and_is_made_good(self):
+        self.sql(f"CREATE DATABASE {self.name}", database=None)
+        rights = "SELECT, INSERT, UPDATE, DELETE"
+        sets = self.account(f"{rights} ON {self.name}.*")
+        self.assertIn("denied", self.migrate("up", sets=sets, expect=house.FAILED))
+        self.migrate("up", "--to", 1)
+        text = self.migrate("up", sets=sets, expect=house.FAILED)
+        self.assertRegex(text, "migration 0002_sink, statement 1 of 6: .*denied")
+        self.assertEqual(self.history()[1], (2, "running", 0, 6))
+        self.migrate("up")
+        self.migrate("verify")
+
+
+class Gate(SchemaCase):
+    """What a daemon says while the schema is not the one it needs."""
+
+    def daemon(self, *arguments):
+        role = house.Role(self, "rollup", {}, arguments).start()
+        self.addCleanup(role.end)
+        return role
+
+    def wait_reason(self, role, *words):
+        def look():
+            if not role.alive():
+                raise AssertionError(f"ended with {role.process.returncode}: {role.log_text()}")
+            try:
+                answer = role.admin("/readyz")
+            except OSError:
+                return False
+            text = answer.body.decode()
+            return answer.status == 503 and all(word in text for word in words)
+        house.wait_for(f"not ready because {words}", look)
+        self.assertEqual(role.admin("/healthz").status, 200)
+
+    def place(self):
+        return f"database {self.name} at {house.database().host}:{house.database().port}"
+
+    def test_an_older_schema_is_named_and_waited_for(self):
+        role = self.daemon()
+        self.wait_reason(role, f"{self.place()} does not exist", "tallybox migrate up")
+        self.migrate("up", "--to", 1)
+        self.wait_reason(role, f"{self.place()} has schema version 1, this program needs 2: run "
+                               "`tallybox migrate up` or start with --migrate")
+        self.migrate("up")
+        role.wait_ready()
+
+    def test_a_newer_schema_is_named(self):
+        self.migrate("up")
+        self.sql("INSERT INTO schema_history SELECT 9, '0009_later', side, sha256, state, "
+                 "statement, statements, baseline, program, started_at, updated_at, finished_at "
+                 "FROM schema_history WHERE version = 2")
+        role = self.daemon("--migrate")
+        self.wait_reason(role, f"{self.place()} has schema version 9, this program knows 2 at "
+                               "most: use a newer tallybox")
+        self.sql("DELETE FROM schema_history WHERE version = 9")
+        role.wait_ready()
+
+    def test_a_daemon_that_is_told_to_migrates_first(self):
+        roles = [self.daemon("--migrate") for _ in range(3)]
+        for role in roles:
+            role.wait_ready()
+        self.migrate("verify")
+        self.assertEqual(sum("event=migration_applied" in role.log_text() for role in roles), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
