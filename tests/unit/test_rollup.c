@@ -303,7 +303,7 @@ static void a_successor_starts_where_the_dead_one_was(void **state)
     for (int i = 0; i < 5; i++) /* look, and two pages */
         rollup_step(&rollup, 0);
     rollup_done(&rollup);
-    assert_int_equal(sink.state.rolled_until_ms, sink.contents[2 * BATCH_ROWS].changed_ms);
+    assert_int_equal(sink.state.rolled_until_ms, sink.contents[(size_t)2 * BATCH_ROWS].changed_ms);
 
     sink.state.now_ms += LEASE_MS;
     engine_start(&rollup, &sink, "lives", false);

@@ -14,10 +14,8 @@
 
 #define NOW_MS INT64_C(1767225600000) /* 2026-01-01 00:00:00 */
 
-static void set(char *text, const char *value)
-{
-    strcpy(text, value);
-}
+/* text: an array, not a pointer. */
+#define set(text, value) snprintf(text, sizeof(text), "%s", value)
 
 static struct status *status_make(void)
 {
