@@ -60,7 +60,7 @@ enum rc ddl_name(struct ddl_reader *reader, char name[SHAPE_NAME_SIZE])
 enum rc ddl_brackets(struct ddl_reader *reader, char *out, size_t size)
 {
     const char *from = reader->token.at;
-    const char *end = from;
+    const char *end;
     int depth = 0;
     enum rc rc = RC_OK;
 

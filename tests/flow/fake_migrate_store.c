@@ -4,7 +4,27 @@
 #include "schema/shape.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Every kind of statement a migration may hold. */
+#define FIRST                                                                    \
+    "-- side: outbox\nCREATE TABLE a (x INT NOT NULL, KEY old (x))" FAKE_OPTIONS \
+    "INSERT INTO a (x) VALUES (1);\n"                                            \
+    "CREATE INDEX ix ON a (x);\nALTER TABLE a MODIFY x BIGINT NOT NULL;\n"       \
+    "UPDATE a SET x = 2"
+#define SECOND "-- side: sink\nCREATE TABLE b (z INT NULL)" FAKE_OPTIONS
+#define THIRD                                                                       \
+    "-- side: outbox\nALTER TABLE a ADD COLUMN y INT NULL;\nDROP INDEX old ON a;\n" \
+    "CREATE TABLE c (x INT NULL)" FAKE_OPTIONS "ALTER TABLE a DROP COLUMN y;\nDROP TABLE c;"
+
+static const struct migration list[] = {
+    {1, "0001_first", MIGRATION_OUTBOX, "aaaa", FAKE_BYTES(FIRST)},
+    {2, "0002_second", MIGRATION_SINK, "bbbb", FAKE_BYTES(SECOND)},
+    {3, "0003_third", MIGRATION_OUTBOX, "cccc", FAKE_BYTES(THIRD)},
+};
+const struct migration_set fake_set = {
+    list, 3, FAKE_BYTES("CREATE TABLE schema_history (version INT NOT NULL)" FAKE_OPTIONS)};
 
 static enum rc die(struct fake *fake, struct err *err)
 {
@@ -237,4 +257,30 @@ struct history_row *fake_row(struct fake *fake, int version)
             return &fake->rows[i];
     }
     return NULL;
+}
+
+struct migrate fake_migrate(struct fake *fake, unsigned sides)
+{
+    const struct migrate migrate = {
+        .store = &fake->store, .set = &fake_set, .sides = sides, .place = "database d at h:1"};
+
+    return migrate;
+}
+
+void fake_make(struct fake *fake, const char *sql)
+{
+    const struct statement statement = {sql, strlen(sql)};
+    enum rc rc = shape_apply(&fake->shape, &statement, NULL);
+
+    assert(rc == RC_OK);
+    (void)rc;
+    fake->has_database = true;
+}
+
+bool fake_says(const struct err *err, const char *sentence)
+{
+    if (strstr(err->text, sentence))
+        return true;
+    fprintf(stderr, "said     %s\nexpected %s\n", err->text, sentence);
+    return false;
 }

@@ -5,11 +5,20 @@
 #define TESTS_FLOW_FAKE_MIGRATE_STORE_H
 
 #include "schema/migrate_seam.h"
+#include "schema/migrate_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define FAKE_ROWS_MAX 8
+
+#define FAKE_BYTES(text) (const unsigned char *)(text), sizeof(text) - 1
+#define FAKE_OPTIONS " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;\n"
+#define FAKE_BOTH (MIGRATION_OUTBOX | MIGRATION_SINK)
+
+/* Versions 1 and 3 for the outbox, 2 for the sink, with every kind of statement. */
+extern const struct migration_set fake_set;
+#define FAKE_CHANGES 2 /* statements on rows in all of them */
 
 /* What happens at call number `trouble_at`. */
 enum fake_trouble {
@@ -51,5 +60,14 @@ void fake_restart(struct fake *fake, enum fake_trouble trouble, int at);
 
 /* NULL when there is none. */
 struct history_row *fake_row(struct fake *fake, int version);
+
+/* A runner of fake_set on it. */
+struct migrate fake_migrate(struct fake *fake, unsigned sides);
+
+/* Somebody runs SQL there by hand. */
+void fake_make(struct fake *fake, const char *sql);
+
+/* Is the sentence part of err? If not, both are printed. */
+bool fake_says(const struct err *err, const char *sentence);
 
 #endif

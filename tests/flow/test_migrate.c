@@ -12,42 +12,11 @@
 
 #include <cmocka.h>
 
-#define OPTIONS " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;\n"
-#define BYTES(text) (const unsigned char *)(text), sizeof(text) - 1
-
-/* Every kind of statement a migration may hold. */
-#define FIRST                                                               \
-    "-- side: outbox\nCREATE TABLE a (x INT NOT NULL, KEY old (x))" OPTIONS \
-    "INSERT INTO a (x) VALUES (1);\n"                                       \
-    "CREATE INDEX ix ON a (x);\nALTER TABLE a MODIFY x BIGINT NOT NULL;\n"  \
-    "UPDATE a SET x = 2"
-#define SECOND "-- side: sink\nCREATE TABLE b (z INT NULL)" OPTIONS
-#define THIRD                                                                       \
-    "-- side: outbox\nALTER TABLE a ADD COLUMN y INT NULL;\nDROP INDEX old ON a;\n" \
-    "CREATE TABLE c (x INT NULL)" OPTIONS "ALTER TABLE a DROP COLUMN y;\nDROP TABLE c;"
-#define CHANGES 2 /* statements on rows in all of them */
-
-static const struct migration list[] = {
-    {1, "0001_first", MIGRATION_OUTBOX, "aaaa", BYTES(FIRST)},
-    {2, "0002_second", MIGRATION_SINK, "bbbb", BYTES(SECOND)},
-    {3, "0003_third", MIGRATION_OUTBOX, "cccc", BYTES(THIRD)},
-};
-static const struct migration_set set = {
-    list, 3, BYTES("CREATE TABLE schema_history (version INT NOT NULL)" OPTIONS)};
-
-#define BOTH (MIGRATION_OUTBOX | MIGRATION_SINK)
-
-static struct migrate migrate_on(struct fake *fake, unsigned sides)
-{
-    const struct migrate migrate = {
-        .store = &fake->store, .set = &set, .sides = sides, .place = "database d at h:1"};
-
-    return migrate;
-}
+#define assert_says(err, sentence) assert_true(fake_says(err, sentence))
 
 static enum rc up(struct fake *fake, struct err *err)
 {
-    const struct migrate migrate = migrate_on(fake, BOTH);
+    const struct migrate migrate = fake_migrate(fake, FAKE_BOTH);
 
     return migrate_up(&migrate, MIGRATION_NEWEST, err);
 }
@@ -61,30 +30,24 @@ static void up_works(struct fake *fake)
     assert_false(fake->locked);
 }
 
-static void says(const struct err *err, const char *sentence)
-{
-    if (!strstr(err->text, sentence))
-        fail_msg("said     %s\nexpected %s", err->text, sentence);
-}
-
 /* Everything was done, and once. */
 static void assert_complete(struct fake *fake)
 {
     struct shape expected = {0};
 
-    for (size_t i = 0; i < set.count; i++) {
-        const struct history_row *row = fake_row(fake, list[i].version);
+    for (size_t i = 0; i < fake_set.count; i++) {
+        const struct history_row *row = fake_row(fake, fake_set.list[i].version);
 
         assert_non_null(row);
         assert_int_equal(row->state, HISTORY_APPLIED);
         assert_int_equal(row->statement, row->statements);
-        assert_string_equal(row->sha256, list[i].sha256);
-        assert_int_equal(migration_apply(&list[i], SIZE_MAX, &expected, NULL), RC_OK);
+        assert_string_equal(row->sha256, fake_set.list[i].sha256);
+        assert_int_equal(migration_apply(&fake_set.list[i], SIZE_MAX, &expected, NULL), RC_OK);
     }
     assert_int_equal(shape_compare(&expected, &fake->shape, NULL, NULL), 0);
     assert_null(shape_find(&fake->shape, SHAPE_TABLE, "c", NULL));
-    assert_int_equal(fake->changes, CHANGES);
-    assert_int_equal(fake->row_count, set.count);
+    assert_int_equal(fake->changes, FAKE_CHANGES);
+    assert_int_equal(fake->row_count, fake_set.count);
     shape_done(&expected);
 }
 
@@ -206,17 +169,9 @@ static void somebody_else_at_work_is_waited_for(void **state)
     fake_init(&fake);
     fake.locked_by_other = true;
     assert_int_equal(up(&fake, &err), RC_RETRY);
-    says(&err, "somebody else migrates");
+    assert_says(&err, "somebody else migrates");
     assert_int_equal(fake.runs, 0);
     fake_done(&fake);
-}
-
-static void make(struct fake *fake, const char *sql)
-{
-    const struct statement statement = {sql, strlen(sql)};
-
-    fake->has_database = true;
-    assert_int_equal(shape_apply(&fake->shape, &statement, NULL), RC_OK);
 }
 
 #define CUT                                                                                        \
@@ -227,9 +182,9 @@ static void make(struct fake *fake, const char *sql)
 static void pieces_that_a_crashed_server_left_are_swept(void **state)
 {
     static const struct migration cut_list[] = {
-        {1, "0001_cut", MIGRATION_OUTBOX, "aaaa", BYTES(CUT)}};
+        {1, "0001_cut", MIGRATION_OUTBOX, "aaaa", FAKE_BYTES(CUT)}};
     static const struct migration_set cut = {
-        cut_list, 1, BYTES("CREATE TABLE schema_history (version INT NOT NULL)" OPTIONS)};
+        cut_list, 1, FAKE_BYTES("CREATE TABLE schema_history (version INT NOT NULL)" FAKE_OPTIONS)};
     struct fake fake;
     struct migrate migrate;
     int at = 1;
@@ -238,7 +193,7 @@ static void pieces_that_a_crashed_server_left_are_swept(void **state)
     for (;; at++) {
         fake_init(&fake);
         fake_restart(&fake, TROUBLE_DIES_AFTER, at);
-        migrate = migrate_on(&fake, MIGRATION_OUTBOX);
+        migrate = fake_migrate(&fake, MIGRATION_OUTBOX);
         migrate.set = &cut;
         migrate_up(&migrate, MIGRATION_NEWEST, NULL);
         assert_int_equal(fake.sweeps, 0);
@@ -262,10 +217,11 @@ static void what_stands_in_the_way_is_named_and_left_alone(void **state)
 
     (void)state;
     fake_init(&fake);
-    make(&fake, "CREATE TABLE b (other INT NULL) ENGINE = InnoDB");
+    fake_make(&fake, "CREATE TABLE b (other INT NULL) ENGINE = InnoDB");
     assert_int_equal(up(&fake, &err), RC_FATAL);
-    says(&err, "migration 0002_second, statement 1 of 1: b exists already in database d at h:1, "
-               "and no migration did that");
+    assert_says(&err,
+                "migration 0002_second, statement 1 of 1: b exists already in database d at h:1, "
+                "and no migration did that");
     assert_null(fake_row(&fake, 2));
     assert_non_null(shape_find(&fake.shape, SHAPE_COLUMN, "b", "other"));
     fake_done(&fake);
@@ -279,11 +235,11 @@ static void what_is_gone_already_is_named(void **state)
 
     (void)state;
     fake_init(&fake);
-    migrate = migrate_on(&fake, BOTH);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
     assert_int_equal(migrate_up(&migrate, 2, &err), RC_OK);
     shape_remove(&fake.shape, SHAPE_INDEX, "a", "old");
     assert_int_equal(up(&fake, &err), RC_FATAL);
-    says(&err, "0003_third, statement 2 of 5: a.old is gone already");
+    assert_says(&err, "0003_third, statement 2 of 5: a.old is gone already");
     fake_done(&fake);
 }
 
@@ -303,14 +259,14 @@ static void a_refused_statement_is_not_in_doubt(void **state)
             break;
         fake_done(&fake);
     }
-    says(&err, "migration 0001_first, statement 1 of 5: no right");
+    assert_says(&err, "migration 0001_first, statement 1 of 5: no right");
     assert_int_equal(fake_row(&fake, 1)->state, HISTORY_RUNNING);
     assert_int_equal(fake_row(&fake, 1)->statement, 0);
     /* So what somebody makes meanwhile is not taken for ours. */
-    make(&fake, "CREATE TABLE a (other INT NULL) ENGINE = InnoDB");
+    fake_make(&fake, "CREATE TABLE a (other INT NULL) ENGINE = InnoDB");
     fake_restart(&fake, TROUBLE_NONE, 0);
     assert_int_equal(up(&fake, &err), RC_FATAL);
-    says(&err, "a exists already");
+    assert_says(&err, "a exists already");
     fake_done(&fake);
 }
 
@@ -321,7 +277,7 @@ static void up_goes_no_further_than_asked(void **state)
 
     (void)state;
     fake_init(&fake);
-    migrate = migrate_on(&fake, BOTH);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
     assert_int_equal(migrate_up(&migrate, 1, NULL), RC_OK);
     assert_int_equal(fake.row_count, 1);
     assert_int_equal(migrate_up(&migrate, 1, NULL), RC_OK);
@@ -340,8 +296,8 @@ static void each_side_gets_its_own_migrations(void **state)
 
     (void)state;
     fake_init(&fake);
-    outbox = migrate_on(&fake, MIGRATION_OUTBOX);
-    sink = migrate_on(&fake, MIGRATION_SINK);
+    outbox = fake_migrate(&fake, MIGRATION_OUTBOX);
+    sink = fake_migrate(&fake, MIGRATION_SINK);
     assert_int_equal(migrate_up(&sink, MIGRATION_NEWEST, NULL), RC_OK);
     assert_int_equal(fake.row_count, 1);
     assert_int_equal(migrate_state_read(&sink, &reached, NULL), RC_OK);
@@ -361,262 +317,23 @@ static void each_side_gets_its_own_migrations(void **state)
 static void a_bad_migration_stops_everything_before_it_begins(void **state)
 {
     static const struct migration bad_list[] = {
-        {1, "0001_first", MIGRATION_OUTBOX, "aaaa", BYTES(FIRST)},
-        {2, "0002_bad", MIGRATION_SINK, "bbbb", BYTES("CREATE VIEW v AS SELECT 1")},
+        {1, "0001_first", MIGRATION_OUTBOX, "aaaa",
+         FAKE_BYTES("CREATE TABLE a (x INT NULL) ENGINE = InnoDB")},
+        {2, "0002_bad", MIGRATION_SINK, "bbbb", FAKE_BYTES("CREATE VIEW v AS SELECT 1")},
     };
-    static const struct migration_set bad = {bad_list, 2, BYTES("")};
+    static const struct migration_set bad = {bad_list, 2, FAKE_BYTES("")};
     struct fake fake;
     struct migrate migrate;
     struct err err = {0};
 
     (void)state;
     fake_init(&fake);
-    migrate = migrate_on(&fake, BOTH);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
     migrate.set = &bad;
     assert_int_equal(migrate_up(&migrate, MIGRATION_NEWEST, &err), RC_FATAL);
-    says(&err, "migration 0002_bad, statement 1: expected TABLE or INDEX");
+    assert_says(&err, "migration 0002_bad, statement 1: expected TABLE or INDEX");
     assert_int_equal(fake.calls, 0);
     fake_done(&fake);
-}
-
-/* What the gate says about the fake's database. */
-static void judged(struct fake *fake, enum rc expected, const char *sentence)
-{
-    struct migrate migrate = migrate_on(fake, BOTH);
-    struct migrate_state reached = {0};
-    struct err err = {0};
-
-    fake_restart(fake, TROUBLE_NONE, 0);
-    assert_int_equal(migrate_state_read(&migrate, &reached, &err), RC_OK);
-    assert_int_equal(migrate_state_judge(&migrate, &reached, &err), expected);
-    if (sentence)
-        says(&err, sentence);
-    migrate_state_done(&reached);
-}
-
-static void an_older_schema_is_judged_not_ready(void **state)
-{
-    struct fake fake;
-    struct migrate migrate;
-
-    (void)state;
-    fake_init(&fake);
-    migrate = migrate_on(&fake, BOTH);
-    judged(&fake, RC_RETRY, "database d at h:1 does not exist: run `tallybox migrate up`");
-    fake.has_database = true;
-    judged(&fake, RC_RETRY,
-           "database d at h:1 has schema version 0, this program needs 3: run "
-           "`tallybox migrate up` or start with --migrate");
-    migrate_up(&migrate, 2, NULL);
-    judged(&fake, RC_RETRY, "has schema version 2, this program needs 3");
-    fake_row(&fake, 2)->state = HISTORY_TRYING;
-    fake_row(&fake, 2)->statement = 0;
-    judged(&fake, RC_RETRY, "is half-way through migration 0002_second (0 of 1 statements)");
-    fake_done(&fake);
-}
-
-static void the_right_schema_is_judged_ready(void **state)
-{
-    struct fake fake;
-
-    (void)state;
-    fake_init(&fake);
-    up_works(&fake);
-    judged(&fake, RC_OK, NULL);
-    fake_done(&fake);
-}
-
-static void a_newer_schema_is_left_alone(void **state)
-{
-    struct fake fake;
-    struct err err = {0};
-
-    (void)state;
-    fake_init(&fake);
-    up_works(&fake);
-    fake.rows[fake.row_count] = fake.rows[0];
-    fake.rows[fake.row_count++].version = 7;
-    fake_row(&fake, 3)->state = HISTORY_RUNNING;
-    judged(&fake, RC_RETRY,
-           "database d at h:1 has schema version 7, this program knows 3 at most: use a newer "
-           "tallybox");
-    assert_int_equal(up(&fake, &err), RC_FATAL);
-    says(&err, "this program knows 3 at most");
-    assert_int_equal(fake.runs, 0);
-    fake_done(&fake);
-}
-
-static void an_edited_migration_is_named(void **state)
-{
-    struct fake fake;
-    struct err err = {0};
-
-    (void)state;
-    fake_init(&fake);
-    up_works(&fake);
-    snprintf(fake_row(&fake, 2)->sha256, HISTORY_TEXT_SIZE, "0123456789abcdef");
-    judged(&fake, RC_RETRY, "migration 0002_second is not the one that was applied there");
-    assert_int_equal(up(&fake, &err), RC_FATAL);
-    says(&err, "SHA-256 0123456789ab; now bbbb");
-    fake_done(&fake);
-}
-
-struct drifts {
-    size_t count;
-    char last[256];
-};
-
-static void on_drift(void *ctx, const struct shape_drift *drift)
-{
-    struct drifts *drifts = ctx;
-
-    drifts->count++;
-    snprintf(drifts->last, sizeof(drifts->last), "%s.%s", drift->table, drift->name);
-}
-
-/* How many differences verify finds. */
-static size_t verified(struct fake *fake, struct drifts *drifts)
-{
-    struct migrate migrate = migrate_on(fake, BOTH);
-    struct migrate_state reached = {0};
-    size_t count = 99;
-
-    memset(drifts, 0, sizeof(*drifts));
-    assert_int_equal(migrate_state_read(&migrate, &reached, NULL), RC_OK);
-    assert_int_equal(migrate_verify(&migrate, &reached, on_drift, drifts, &count, NULL), RC_OK);
-    assert_int_equal(count, drifts->count);
-    migrate_state_done(&reached);
-    return count;
-}
-
-static void verify_finds_what_differs(void **state)
-{
-    struct fake fake;
-    struct drifts drifts;
-
-    (void)state;
-    fake_init(&fake);
-    up_works(&fake);
-    assert_int_equal(verified(&fake, &drifts), 0);
-    shape_put(&fake.shape, SHAPE_COLUMN, "a", "x", "int null", NULL);
-    assert_int_equal(verified(&fake, &drifts), 1);
-    assert_string_equal(drifts.last, "a.x");
-    fake_done(&fake);
-}
-
-static void verify_expects_of_a_half_way_migration_what_was_done(void **state)
-{
-    struct fake fake;
-    struct drifts drifts;
-    int at = 1;
-
-    (void)state;
-    for (;; at++) {
-        fake_init(&fake);
-        fake_restart(&fake, TROUBLE_DIES_AFTER, at);
-        up(&fake, NULL);
-        if (fake_row(&fake, 3) && fake_row(&fake, 3)->state == HISTORY_RUNNING &&
-            fake_row(&fake, 3)->statement == 3)
-            break;
-        fake_done(&fake);
-    }
-    fake_restart(&fake, TROUBLE_NONE, 0);
-    assert_int_equal(verified(&fake, &drifts), 0);
-    shape_remove(&fake.shape, SHAPE_TABLE, "c", NULL);
-    assert_int_equal(verified(&fake, &drifts), 1);
-    fake_done(&fake);
-}
-
-static enum rc baseline(struct fake *fake, int to, struct drifts *drifts, struct err *err)
-{
-    struct migrate migrate = migrate_on(fake, BOTH);
-    size_t count = 99;
-    enum rc rc;
-
-    memset(drifts, 0, sizeof(*drifts));
-    fake_restart(fake, TROUBLE_NONE, 0);
-    rc = migrate_baseline(&migrate, to, on_drift, drifts, &count, err);
-    if (rc == RC_OK)
-        assert_int_equal(count, drifts->count);
-    assert_false(fake->locked);
-    return rc;
-}
-
-static void baseline_records_what_is_in_place(void **state)
-{
-    struct fake fake;
-    struct drifts drifts;
-
-    (void)state;
-    fake_init(&fake);
-    make(&fake, "CREATE TABLE a (x BIGINT NOT NULL, KEY old (x), KEY ix (x)) ENGINE = InnoDB");
-    make(&fake, "CREATE TABLE b (z INT NULL) ENGINE = InnoDB");
-    assert_int_equal(baseline(&fake, 2, &drifts, NULL), RC_OK);
-    assert_int_equal(drifts.count, 0);
-    assert_int_equal(fake.row_count, 2);
-    assert_true(fake_row(&fake, 1)->baseline);
-    assert_int_equal(fake_row(&fake, 1)->state, HISTORY_APPLIED);
-    /* The rest is run, and what was recorded is not run again. */
-    up_works(&fake);
-    assert_int_equal(fake.row_count, 3);
-    assert_false(fake_row(&fake, 3)->baseline);
-    assert_int_equal(fake.changes, 0);
-    fake_done(&fake);
-}
-
-static void baseline_records_nothing_where_something_differs(void **state)
-{
-    struct fake fake;
-    struct drifts drifts;
-
-    (void)state;
-    fake_init(&fake);
-    make(&fake, "CREATE TABLE a (x BIGINT NOT NULL, KEY ix (x)) ENGINE = InnoDB");
-    assert_int_equal(baseline(&fake, MIGRATION_NEWEST, &drifts, NULL), RC_OK);
-    assert_int_equal(drifts.count, 1);
-    assert_string_equal(drifts.last, "b.");
-    assert_int_equal(fake.row_count, 0);
-    assert_null(shape_find(&fake.shape, SHAPE_TABLE, "schema_history", NULL));
-    fake_done(&fake);
-}
-
-static void baseline_needs_a_database_and_its_turn(void **state)
-{
-    struct fake fake;
-    struct drifts drifts;
-    struct err err = {0};
-
-    (void)state;
-    fake_init(&fake);
-    assert_int_equal(baseline(&fake, MIGRATION_NEWEST, &drifts, &err), RC_FATAL);
-    says(&err, "database d at h:1 does not exist");
-    fake.has_database = true;
-    fake.locked_by_other = true;
-    assert_int_equal(baseline(&fake, MIGRATION_NEWEST, &drifts, &err), RC_RETRY);
-    fake_done(&fake);
-}
-
-static void baseline_may_be_killed_anywhere(void **state)
-{
-    (void)state;
-    for (int at = 1; at < 20; at++) {
-        struct fake fake;
-        struct migrate migrate;
-        struct drifts drifts = {0};
-        size_t count = 0;
-
-        fake_init(&fake);
-        make(&fake, "CREATE TABLE a (x BIGINT NOT NULL, KEY ix (x)) ENGINE = InnoDB");
-        make(&fake, "CREATE TABLE b (z INT NULL) ENGINE = InnoDB");
-        fake_restart(&fake, at % 2 ? TROUBLE_DIES_BEFORE : TROUBLE_DIES_AFTER, at);
-        migrate = migrate_on(&fake, BOTH);
-        migrate_baseline(&migrate, MIGRATION_NEWEST, on_drift, &drifts, &count, NULL);
-        assert_int_equal(baseline(&fake, MIGRATION_NEWEST, &drifts, NULL), RC_OK);
-        assert_int_equal(drifts.count, 0);
-        assert_int_equal(fake.row_count, 3);
-        judged(&fake, RC_OK, NULL);
-        fake_done(&fake);
-    }
 }
 
 struct events {
@@ -642,7 +359,7 @@ static void what_happens_is_told(void **state)
 
     (void)state;
     fake_init(&fake);
-    migrate = migrate_on(&fake, BOTH);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
     migrate.on_event = on_event;
     migrate.event_ctx = &events;
     migrate_up(&migrate, 1, NULL);
@@ -676,16 +393,6 @@ int main(void)
         cmocka_unit_test(up_goes_no_further_than_asked),
         cmocka_unit_test(each_side_gets_its_own_migrations),
         cmocka_unit_test(a_bad_migration_stops_everything_before_it_begins),
-        cmocka_unit_test(an_older_schema_is_judged_not_ready),
-        cmocka_unit_test(the_right_schema_is_judged_ready),
-        cmocka_unit_test(a_newer_schema_is_left_alone),
-        cmocka_unit_test(an_edited_migration_is_named),
-        cmocka_unit_test(verify_finds_what_differs),
-        cmocka_unit_test(verify_expects_of_a_half_way_migration_what_was_done),
-        cmocka_unit_test(baseline_records_what_is_in_place),
-        cmocka_unit_test(baseline_records_nothing_where_something_differs),
-        cmocka_unit_test(baseline_needs_a_database_and_its_turn),
-        cmocka_unit_test(baseline_may_be_killed_anywhere),
         cmocka_unit_test(what_happens_is_told),
     };
 

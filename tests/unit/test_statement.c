@@ -16,19 +16,19 @@ static void splits(const char *text, const char *const *expected)
     const char *at = text;
     const char *end = text + strlen(text);
     struct statement statement;
-    struct err err = {0};
 
-    for (size_t i = 0;; i++) {
+    for (; *expected; expected++) {
+        struct err err = {0};
+
         if (statement_next(&at, end, &statement, &err) != RC_OK)
             fail_msg("%s: %s", text, err.text);
-        if (statement.len == 0) {
-            assert_null(expected[i]);
-            return;
-        }
-        assert_non_null(expected[i]);
-        assert_int_equal(statement.len, strlen(expected[i]));
-        assert_memory_equal(statement.sql, expected[i], statement.len);
+        assert_int_equal(statement.len, strlen(*expected));
+        assert_memory_equal(statement.sql, *expected, statement.len);
     }
+    assert_int_equal(statement_next(&at, end, &statement, NULL), RC_OK);
+    assert_int_equal(statement.len, 0);
+    assert_int_equal(statement_next(&at, end, &statement, NULL), RC_OK);
+    assert_int_equal(statement.len, 0);
 }
 
 #define SPLITS(text, ...) splits(text, (const char *const[]){__VA_ARGS__, NULL})
