@@ -91,9 +91,10 @@ void api_answer_end(struct http_request *request, enum queue_end end, const char
         return;
     }
     if (end == QUEUE_UNKNOWN && what)
-        fault_set(&fault, FAULT_TIMEOUT,
-                  "not answered in time by the database: %s, and sending them again is harmless",
-                  what);
+        fault_set(
+            &fault, FAULT_TIMEOUT,
+            "the database gave no clear answer in time: %s, and sending them again is harmless",
+            what);
     else
         fault_set(&fault, FAULT_TIMEOUT,
                   "not done in time; nothing was changed: send this request again later");

@@ -29,6 +29,7 @@ struct queue {
     size_t weight;  /* of what waits in all shards */
     size_t running; /* entries in workers' hands */
     struct breaker breaker;
+    bool unseen; /* open from the start: the first failure is news */
     bool closed;
 };
 
@@ -72,6 +73,7 @@ enum rc queue_open(struct queue **out, const struct queue_config *config, struct
     queue->breaker.backoff.base_ms = config->breaker_base_ms;
     queue->breaker.backoff.cap_ms = config->breaker_cap_ms;
     queue->breaker.open = true;
+    queue->unseen = true;
     pthread_mutex_init(&queue->lock, NULL);
     *out = queue;
     return RC_OK;
@@ -366,6 +368,7 @@ bool queue_worked(struct queue *queue)
 
     pthread_mutex_lock(&queue->lock);
     closed = breaker_worked(&queue->breaker);
+    queue->unseen = false;
     pthread_mutex_unlock(&queue->lock);
     return closed;
 }
@@ -375,7 +378,8 @@ bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice)
     bool opened;
 
     pthread_mutex_lock(&queue->lock);
-    opened = breaker_failed(&queue->breaker, now_ms, dice);
+    opened = breaker_failed(&queue->breaker, now_ms, dice) || queue->unseen;
+    queue->unseen = false;
     pthread_mutex_unlock(&queue->lock);
     return opened;
 }

@@ -18,6 +18,8 @@
 #define BREAKER_BASE_MS 100
 #define BREAKER_CAP_MS 2000
 #define DRAIN_LOOK_MS 5
+/* Every worker asks the database for something at least this often, with room to spare. */
+#define SILENT_MS 5000
 
 /* One shard of both queues: a connection that commits and one that reads. */
 struct lane {
@@ -231,27 +233,48 @@ static enum rc serve_start(void *role, struct err *err)
     return rc;
 }
 
-static void queue_health(struct health *health, struct queue *queue, const char *database,
-                         const char *name)
+static void database_health(struct health *health, struct queue *queue, int64_t silent_ms,
+                            const struct serve *serve, const char *name)
 {
     if (queue_is_away(queue))
-        health_bad(health, database,
-                   "cannot be reached or does not take the work; the log says "
-                   "why");
+        health_bad(health, name, "cannot be reached or does not take the work; the log says why");
+    else if (silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS)
+        health_bad(health, name, "has not answered a statement for %" PRId64 " s",
+                   silent_ms / 1000);
     else
-        health_good(health, database);
+        health_good(health, name);
+}
+
+static void queue_health(struct health *health, struct queue *queue, const char *name)
+{
     if (queue_is_full(queue))
         health_bad(health, name, "full, %zu wait", queue_waiting(queue));
     else
         health_good(health, name);
 }
 
+static int64_t silent_ms(struct loop *loop)
+{
+    return os_now_ms() - atomic_load(&loop->beat_ms);
+}
+
 static void serve_health(void *role, struct health *health)
 {
     struct serve *serve = role;
+    int64_t votes_ms = 0;
+    int64_t reads_ms = 0;
 
-    queue_health(health, serve->votes, "database for votes", "vote queue");
-    queue_health(health, serve->reads, "database for totals", "read queue");
+    for (size_t i = 0; i < serve->lane_count; i++) {
+        int64_t vote_ms = silent_ms(&serve->lanes[i].commit_loop);
+        int64_t read_ms = silent_ms(&serve->lanes[i].lookup_loop);
+
+        votes_ms = vote_ms > votes_ms ? vote_ms : votes_ms;
+        reads_ms = read_ms > reads_ms ? read_ms : reads_ms;
+    }
+    database_health(health, serve->votes, votes_ms, serve, "database for votes");
+    database_health(health, serve->reads, reads_ms, serve, "database for totals");
+    queue_health(health, serve->votes, "vote queue");
+    queue_health(health, serve->reads, "read queue");
 }
 
 static void queues_drain(struct serve *serve, int64_t until_ms)

@@ -5,9 +5,12 @@
 #include "common/os.h"
 
 #include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define AWAY_MS_MAX 30000
+#define SAY_MS 1000 /* shorter trouble is nobody's business */
 #define WAIT_BASE_MS 50
 #define WAIT_CAP_MS 2000
 
@@ -43,6 +46,7 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
     struct backoff backoff = {.base_ms = WAIT_BASE_MS, .cap_ms = WAIT_CAP_MS};
     int64_t worked_ms = os_now_ms();
     struct vote_batch batch;
+    bool said = false;
 
     assert(count <= VOTE_RUN_ITEMS_MAX);
     for (size_t i = 0; i < count; i++)
@@ -58,6 +62,11 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
         }
         if (rc != RC_RETRY || os_now_ms() - worked_ms > AWAY_MS_MAX)
             return rc;
+        if (!said && os_now_ms() - worked_ms > SAY_MS) {
+            said = true;
+            fprintf(stderr, "tallybox: %s; trying again for up to %d s\n", err->text,
+                    AWAY_MS_MAX / 1000);
+        }
         stop_wait(&run->stop, backoff_next_ms(&backoff, os_random_u64()));
     }
     return RC_OK;
