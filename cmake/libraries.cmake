@@ -8,7 +8,7 @@ function(dep name)
   add_library(dep::${name} ALIAS PkgConfig::${name})
 endfunction()
 
-dep(jansson jansson>=2.9)
+dep(jansson jansson>=2.11)
 dep(microhttpd libmicrohttpd>=0.9.71)
 dep(inih inih)
 dep(zlib zlib)
