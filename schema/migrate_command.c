@@ -76,7 +76,8 @@ static enum rc plan_print(struct run *run, const struct migrate_state *state, st
 
     if (rc == RC_OK) {
         migrate_mysql_put_create(&create, run->target->settings->database);
-        migrate_report_outcome(&run->report, true, state->version, "-- %s%s", run->migrate.place,
+        migrate_report_outcome(&run->report, true, state->version, "%s%s%s",
+                               run->report.databases ? "" : "-- ", run->migrate.place,
                                done ? ": up to date, nothing to run" : "");
         rc = migrate_report_plan(&run->report, &run->migrate, state, run->to, buf_text(&create),
                                  err);

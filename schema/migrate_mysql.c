@@ -286,19 +286,21 @@ static enum rc history_row_read(void *ctx, const struct db_row *columns, struct 
 {
     struct history_reading *reading = ctx;
     struct history_row row = {0};
+    char word[16];
     size_t state = 0;
 
     row.version = (int)db_column_i64(columns, 0);
     column_copy(row.name, sizeof(row.name), columns, 1);
     column_copy(row.side, sizeof(row.side), columns, 2);
     column_copy(row.sha256, sizeof(row.sha256), columns, 3);
-    while (state < STATE_COUNT && strcmp(state_names[state], columns->columns[4]) != 0)
+    column_copy(word, sizeof(word), columns, 4);
+    while (state < STATE_COUNT && strcmp(state_names[state], word) != 0)
         state++;
     if (state == STATE_COUNT)
         return err_fail(err, RC_FATAL, 0,
-                        "schema_history holds the state '%.16s' for version %d, which this "
+                        "schema_history holds the state '%s' for version %d, which this "
                         "program does not know: use a newer tallybox",
-                        columns->columns[4], row.version);
+                        word, row.version);
     row.state = (enum history_state)state;
     row.statement = (int)db_column_i64(columns, 5);
     row.statements = (int)db_column_i64(columns, 6);

@@ -255,7 +255,7 @@ static void both_ways_of_reading_agree_on_mutations(void **state)
         size_t len;
         enum rc rc;
 
-        sample.voter_id = 1 + (int64_t)(dice_next(&seed) >> 1 >> (i % 63));
+        sample.voter_id = 1 | (int64_t)(dice_next(&seed) >> 1 >> (i % 63));
         sample.votes = (int64_t)(dice_next(&seed) % 3) - 1;
         buf_reset(&out);
         vote_event_encode(&sample, &out);
