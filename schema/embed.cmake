@@ -38,7 +38,8 @@ foreach(name IN LISTS FILES)
 
   file(STRINGS "${FOLDER}/${name}" first LIMIT_COUNT 1)
   if(NOT first MATCHES "^-- side: (outbox|sink)$")
-    message(FATAL_ERROR "schema/${name}: the first line must be `-- side: outbox` or `-- side: sink`")
+    message(FATAL_ERROR
+            "schema/${name}: the first line is not `-- side: outbox` or `-- side: sink`")
   endif()
   string(TOUPPER "${CMAKE_MATCH_1}" side)
   file(SHA256 "${FOLDER}/${name}" sha256)

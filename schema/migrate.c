@@ -90,8 +90,8 @@ static enum rc sweep_partition(void *ctx, const char *name, struct err *err)
     return rc == RC_RETRY ? rc : RC_OK;
 }
 
-/* A statement is in doubt: was it done? If not, it can be done once this has returned. MariaDB makes
- * a partitioned table piece by piece, and a crash of the server leaves pieces behind. */
+/* A statement is in doubt: was it done? If not, it can be done once this has returned. MariaDB
+ * makes a partitioned table piece by piece, and a crash of the server leaves pieces behind. */
 static enum rc step_resume(struct step *step, bool *done, struct err *err)
 {
     enum rc rc = step_look(step, done, err);

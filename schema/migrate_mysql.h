@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* For statement_wait_ms: a large table may be rebuilt for hours, and the answer comes at the end. */
+/* For statement_wait_ms: a large table may be rebuilt for hours; the answer comes at the end. */
 #define MIGRATE_MYSQL_WAIT_MS INT64_C(86400000)
 
 struct migrate_mysql;

@@ -38,7 +38,7 @@ extern const struct migration_set migration_set_ours;
 /* "outbox" or "sink"; static. */
 const char *migration_side_name(enum migration_side side);
 
-/* Statement number 1, 2, 3 ...; its len is 0 behind the last. RC_FATAL: the file cannot be split. */
+/* Statement number 1, 2, 3 ...; len is 0 behind the last. RC_FATAL: the file cannot be split. */
 enum rc migration_statement(const struct migration *migration, size_t number,
                             struct statement *statement, struct err *err);
 

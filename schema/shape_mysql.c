@@ -29,7 +29,7 @@ static enum rc table_on_row(void *ctx, const struct db_row *row, struct err *err
     return shape_put(reading->actual, SHAPE_TABLE, text_or_empty(row, 0), NULL, text, err);
 }
 
-/* MySQL says whether a default is an expression; MariaDB writes it as SQL: 'text', 5, NULL, f(x). */
+/* MySQL says whether a default is an expression; MariaDB writes SQL: 'text', 5, NULL, f(x). */
 static void column_default(struct db *db, const char *text, bool is_expression,
                            struct shape_column *column)
 {

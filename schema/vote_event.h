@@ -2,7 +2,8 @@
 /* The vote event on the wire, version 1: how the producer writes it into the outbox and what every
  * reader may rely on. Pure; any thread.
  *
- *     {"eventId":"0197...","voterId":1,"contentId":2,"voting":1,"votes":3,"occurredAt":1700000000000}
+ *     {"eventId":"0197...","voterId":1,"contentId":2,"voting":1,"votes":3,
+ *      "occurredAt":1700000000000}
  *
  * The fields may stand in any order, and unknown ones beside them are ignored, so that later
  * versions may add some. A name that stands there twice is an error. */
