@@ -33,7 +33,8 @@ enum rc ddl_fail(const struct ddl_reader *reader, const char *what);
 /* Takes the name of a table, column or index. */
 enum rc ddl_name(struct ddl_reader *reader, char name[SHAPE_NAME_SIZE]);
 
-/* Takes "( ... )" with whatever is inside and keeps it as text with its brackets. out may be NULL. */
+/* Takes "( ... )" with whatever is inside, and keeps it as text with its brackets; out may be
+ * NULL. */
 enum rc ddl_brackets(struct ddl_reader *reader, char *out, size_t size);
 
 /* Takes what stands behind a column's name: type and attributes, up to a comma, a closing bracket
