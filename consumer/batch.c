@@ -53,13 +53,16 @@ size_t batch_room(const struct batch *batch)
 }
 
 /* Sees to one more element; the array doubles, so that this is rare and then stops. */
-static enum rc array_grow(void **array, size_t *size, size_t count, size_t element, struct err *err)
+static enum rc array_grow(void **array, size_t *size, size_t count, size_t element, size_t max,
+                          struct err *err)
 {
     size_t wanted = *size > 0 ? *size * 2 : ROWS_FIRST;
     void *grown;
 
     if (count < *size)
         return RC_OK;
+    if (wanted > max && count < max)
+        wanted = max;
     grown = realloc(*array, wanted * element);
     if (!grown)
         return err_fail(err, RC_FATAL, 0, "no memory for a batch of %zu records", wanted);
@@ -71,7 +74,8 @@ static enum rc array_grow(void **array, size_t *size, size_t count, size_t eleme
 static enum rc rows_grow(struct batch *batch, struct err *err)
 {
     void *rows = batch->rows;
-    enum rc rc = array_grow(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows), err);
+    enum rc rc = array_grow(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows),
+                            batch->rows_max, err);
 
     batch->rows = rows;
     return rc;
@@ -80,7 +84,8 @@ static enum rc rows_grow(struct batch *batch, struct err *err)
 static enum rc dead_grow(struct batch *batch, struct err *err)
 {
     void *dead = batch->dead;
-    enum rc rc = array_grow(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead), err);
+    enum rc rc = array_grow(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead),
+                            batch->rows_max, err);
 
     batch->dead = dead;
     return rc;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Batches beyond two for each applier: partitions that fill theirs meanwhile. */
-#define BATCHES_EXTRA 14
+#define BATCHES_EXTRA 10
 #define JOBS_EXTRA 64
 
 /* The roll-up looks back by rollup.overlap_ms: what is older must be committed or gone. */

@@ -3,7 +3,7 @@
 
 #include "common/kafka.h"
 #include "common/os.h"
-#include "consumer/headers.h"
+#include "consumer/headers_row.h"
 #include "consumer/topic_kafka.h"
 
 #include <assert.h>
@@ -21,6 +21,7 @@
 /* A partition of ours, between its assignment and its revocation. */
 struct partition {
     rd_kafka_queue_t *queue;
+    bool answered; /* no question for an offset is under way: see partition_settled() */
     char name[TOPIC_SIZE];
     int32_t number;
 };
@@ -298,17 +299,37 @@ static enum rc seek_result(const struct partition *partition, int code, const ch
                     "cannot seek %s/%d: %s", partition->name, (int)partition->number, text);
 }
 
+/* A seek while librdkafka still asks where "the end" is gets lost: the late answer puts it back to
+ * the end, and all records before would be skipped. So wait until a fetch has answered: with a
+ * record, or with the end of the partition (enable.partition.eof). */
+static bool partition_settled(struct stream_kafka *stream, struct partition *partition)
+{
+    ssize_t got;
+
+    if (partition->answered)
+        return true;
+    messages_release(stream);
+    got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, READ_MAX);
+    stream->message_count = got > 0 ? (size_t)got : 0;
+    partition->answered = got > 0;
+    return partition->answered;
+}
+
 static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t leader_epoch,
                            struct err *err)
 {
     struct stream_kafka *stream = ctx;
-    const struct partition *partition = handle;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_t *elem =
-        rd_kafka_topic_partition_list_add(list, partition->name, partition->number);
+    struct partition *partition = handle;
+    rd_kafka_topic_partition_list_t *list;
+    rd_kafka_topic_partition_t *elem;
     rd_kafka_error_t *error;
     enum rc rc;
 
+    if (!partition_settled(stream, partition))
+        return err_fail(err, RC_RETRY, 0, "cannot seek %s/%d: its broker has not answered yet",
+                        partition->name, (int)partition->number);
+    list = rd_kafka_topic_partition_list_new(1);
+    elem = rd_kafka_topic_partition_list_add(list, partition->name, partition->number);
     elem->offset = offset == OFFSET_BEGINNING ? RD_KAFKA_OFFSET_BEGINNING : offset;
 #if RD_KAFKA_VERSION >= 0x020100ff
     if (leader_epoch >= 0)
@@ -325,6 +346,8 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
     if (error)
         rd_kafka_error_destroy(error);
     rd_kafka_topic_partition_list_destroy(list);
+    /* The beginning must be asked for, too. */
+    partition->answered = rc == RC_OK && offset != OFFSET_BEGINNING;
     return rc;
 }
 
@@ -345,11 +368,20 @@ static void record_fill(struct record *record, const rd_kafka_message_t *message
 #endif
 }
 
+static enum rc offset_is_gone(const struct partition *partition, const rd_kafka_message_t *message,
+                              struct err *err)
+{
+    return err_fail(err, RC_REJECT, (int)message->err,
+                    "the next record to apply is not there any more (%s); decide with "
+                    "tallybox consume --restart-partition %s/%d@earliest, @latest or @OFFSET",
+                    rd_kafka_message_errstr(message), partition->name, (int)partition->number);
+}
+
 static enum rc stream_read(void *ctx, void *handle, struct record *records, size_t records_max,
                            size_t *count, struct err *err)
 {
     struct stream_kafka *stream = ctx;
-    const struct partition *partition = handle;
+    struct partition *partition = handle;
     size_t wanted = records_max < READ_MAX ? records_max : READ_MAX;
     enum rc worst = RC_OK;
     ssize_t got;
@@ -358,6 +390,7 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
     *count = 0;
     got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, wanted);
     stream->message_count = got > 0 ? (size_t)got : 0;
+    partition->answered |= got > 0;
     for (size_t i = 0; i < stream->message_count; i++) {
         const rd_kafka_message_t *message = stream->messages[i];
         enum rc rc;
@@ -366,6 +399,10 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
             record_fill(&records[(*count)++], message);
             continue;
         }
+        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+            continue;
+        if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
+            return offset_is_gone(partition, message, err);
         rc = kafka_fail(err, (int)message->err, "%s/%d: %s", partition->name,
                         (int)partition->number, rd_kafka_message_errstr(message));
         if (rc == RC_REJECT || rc == RC_FATAL)
@@ -471,28 +508,54 @@ static bool broker_assigns(const struct settings *settings)
     return false;
 }
 
-/* Queues are per partition here, and so are their bounds: a role that holds 12 partitions keeps at
- * most some 10 MiB of records that nobody has asked for yet. */
+/* Is there a property of this name in the library that runs? */
+static bool library_knows(const char *name, const char *value)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char text[128];
+    bool known = rd_kafka_conf_set(conf, name, value, text, sizeof(text)) == RD_KAFKA_CONF_OK;
+
+    rd_kafka_conf_destroy(conf);
+    return known;
+}
+
+/* What every partition holds ready for us. A record waits in a queue of its partition and costs a
+ * kilobyte there whatever its size; small answers, because a record keeps the whole answer that it
+ * came with in memory. Older libraries wait for a second when a queue is full: theirs is longer. */
+static size_t queue_defaults(struct kafka_default *defaults)
+{
+    static const char backoff[] = "fetch.queue.backoff.ms";
+    size_t count = 0;
+
+    defaults[count++] = (struct kafka_default){"queued.max.messages.kbytes", "512", NULL};
+    defaults[count++] = (struct kafka_default){"fetch.message.max.bytes", "131072", NULL};
+    defaults[count++] = (struct kafka_default){"fetch.max.bytes", "1048576", NULL};
+    if (!library_knows(backoff, "20"))
+        return count;
+    defaults[count++] = (struct kafka_default){backoff, "20", NULL};
+    defaults[count++] = (struct kafka_default){"queued.min.messages", "500", NULL};
+    return count;
+}
+
 static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings,
                          const char *instance, struct err *err)
 {
-    const struct kafka_default defaults[] = {
+    const char *assignor = kafka_cooperative() ? "cooperative-sticky" : "range";
+    struct kafka_default defaults[16] = {
         {"group.id", settings->consumer.group, "it is set by consumer.group"},
         {"client.id", instance, NULL},
         {"enable.auto.offset.store", "false",
          "offsets are stored after the database has committed"},
         {"auto.offset.reset", "error", "the database says where to go on; nothing may be skipped"},
-        {"enable.partition.eof", "false", "the consumer has no use for it"},
+        {"enable.partition.eof", "true", "it tells when a partition may be sought"},
         {"allow.auto.create.topics", "false", "the relay makes topics, with the right partitions"},
-        {"queued.max.messages.kbytes", "512", NULL},
-        {"fetch.message.max.bytes", "262144", NULL},
-        {"fetch.max.bytes", "4194304", NULL},
         {"topic.metadata.refresh.interval.ms", "5000", NULL},
-        {"partition.assignment.strategy", kafka_cooperative() ? "cooperative-sticky" : "range",
-         NULL},
     };
-    size_t count = sizeof(defaults) / sizeof(defaults[0]) - (broker_assigns(settings) ? 1 : 0);
+    size_t count = 7;
 
+    count += queue_defaults(defaults + count);
+    if (!broker_assigns(settings))
+        defaults[count++] = (struct kafka_default){"partition.assignment.strategy", assignor, NULL};
     return kafka_conf_make(conf, settings, KAFKA_CONSUMER, defaults, count, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/headers.h"
+#include "consumer/headers_row.h"
 
 #include <stdint.h>
 

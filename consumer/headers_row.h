@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Record headers as dead_record keeps them: JSON in plain ASCII, [[name, base64 or null], ...], in
  * the record's order. Pure; any thread. */
-#ifndef CONSUMER_HEADERS_H
-#define CONSUMER_HEADERS_H
+#ifndef CONSUMER_HEADERS_ROW_H
+#define CONSUMER_HEADERS_ROW_H
 
 #include "common/buf.h"
 
