@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT
+"""The consumer on a real broker and database: duplicates, poison, rebalances, crashes, and offsets
+that are not what they were."""
+
+import base64
+import json
+import pathlib
+import sys
+import time
+import unittest
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+
+def event(voter, content, voting=1, **more):
+    """A vote event as our producer writes it."""
+    return {"eventId": str(uuid.uuid4()), "voterId": voter, "contentId": content,
+            "voting": voting, "votes": 1, "occurredAt": int(time.time() * 1000), **more}
+
+
+class ConsumerCase(house.Case):
+    """Helpers of this file."""
+
+    @classmethod
+    def make_topic(cls, partitions=2):
+        wire.create_topic(house.kafka().bootstrap, cls.stack.topic, partitions)
+
+    def send(self, value, key=None, headers=None, partition=None):
+        if isinstance(value, dict):
+            key = str(value["contentId"]) if key is None else key
+            value = json.dumps(value).encode()
+        wire.produce(house.kafka().bootstrap, self.stack.topic, value, key, headers, partition)
+
+    def applied(self, content):
+        return self.stack.sql("SELECT voter_id, voting, votes, content_seq FROM vote_document "
+                              "WHERE content_id = %s ORDER BY content_seq", [content])
+
+    def wait_applied(self, content, count):
+        return house.wait_for(f"{count} rows of content {content}",
+                              lambda: len(self.applied(content)) >= count
+                              and self.applied(content))
+
+
+class Records(ConsumerCase):
+    """Records one by one, written by kcat."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_topic()
+        cls.consume = cls.stack.role("consume")
+
+    def test_an_event_published_twice_counts_once(self):
+        twice = event(1, 200)
+        headers = {"id": twice["eventId"]}
+        self.send(twice, headers=headers)
+        self.send(twice, headers=headers)
+        self.send(event(2, 200))
+        self.assertEqual(self.wait_applied(200, 2), [(1, 1, 1, 1), (2, 1, 2, 2)])
+        self.send(twice, headers=headers)
+        self.send(event(3, 200))
+        self.assertEqual(self.wait_applied(200, 3)[2:], [(3, 1, 3, 3)])
+
+    def test_an_event_inserted_into_the_outbox_again_counts_once(self):
+        relay = self.start("relay")
+        twice = event(1, 201)
+        row = {"id": twice["eventId"], "aggregatetype": "vote", "aggregateid": "201",
+               "type": "VoteChanged", "payload": json.dumps(twice)}
+        self.stack.append([row])
+        self.stack.wait_drained()
+        other = event(2, 201)
+        self.stack.append([row, {**row, "id": other["eventId"], "payload": json.dumps(other)}])
+        self.assertEqual(self.wait_applied(201, 2), [(1, 1, 1, 1), (2, 1, 2, 2)])
+        self.stack.wait_drained()
+        self.assertEqual(relay.terminate(), 0)
+
+    def test_a_redelivery_after_midnight_meets_its_first_copy(self):
+        old = event(1, 202, occurredAt=int(time.time() * 1000) - 3 * 86400 * 1000)
+        self.send(old)
+        self.wait_applied(202, 1)
+        self.send(old)
+        self.send(event(2, 202))
+        self.assertEqual(self.wait_applied(202, 2), [(1, 1, 1, 1), (2, 1, 2, 2)])
+        days = self.stack.number("SELECT DATEDIFF(UTC_DATE(), create_date) FROM vote_document "
+                                 "WHERE content_id = 202 AND voter_id = 1")
+        self.assertIn(days, (3, 4))
+
+    def test_poison_is_kept_whole_and_its_neighbours_are_applied(self):
+        content = 203
+        poison = {
+            "not json": b"hello \xff\x00 world",
+            "cut short": b'{"eventId": "',
+            "not an object": b"[1, 2]",
+            "null": None,
+            "empty": b"",
+            "voting is 2": json.dumps(event(1, content, voting=2)).encode(),
+            "no voter": json.dumps({k: v for k, v in event(1, content).items()
+                                    if k != "voterId"}).encode(),
+            "voter is a text": json.dumps(event("1", content)).encode(),
+            "content is 0": json.dumps(event(1, 0)).encode(),
+            "no uuid": json.dumps(event(1, content, eventId="x")).encode(),
+        }
+        headers = {"id": "poison", "traceparent": "00-ab-cd-01"}
+        before = self.consume.metric("tallybox_consumer_dead_total")
+        self.send(event(1, content), partition=0)
+        for value in poison.values():
+            self.send(value, key=str(content), headers=headers, partition=0)
+        self.send(event(2, content), partition=0)
+        self.assertEqual(self.wait_applied(content, 2), [(1, 1, 1, 1), (2, 1, 2, 2)])
+        rows = self.stack.sql(
+            "SELECT payload, record_key, headers, reason, reason_class, topic, consumer_group, "
+            "partition_id, record_offset FROM dead_record ORDER BY record_offset")
+        self.assertEqual([row[0] for row in rows], list(poison.values()))
+        places = {(one.partition, one.offset): one for one in self.stack.records()}
+        for row in rows:
+            self.assertEqual(row[1], str(content).encode())
+            kept = {name: base64.b64decode(text).decode() for name, text in json.loads(row[2])}
+            self.assertEqual(kept, headers)
+            self.assertGreater(len(row[3]), 10)
+            self.assertTrue(row[4])
+            self.assertEqual(row[5:7], (self.stack.topic, self.stack.group))
+            self.assertEqual(places[row[7:9]].value, row[0])
+        self.assertEqual(self.consume.metric("tallybox_consumer_dead_total"), before + len(poison))
+
+
+class Rebalance(ConsumerCase):
+    """Consumers come, go and crash in the middle of the stream; totals stay right."""
+
+    # Small batches, so that everything happens in the middle of something.
+    settings = {"consumer.batch_rows_max": 20}
+    votes, contents = 8000, 50
+
+    def setUp(self):
+        for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def load(self, round_number):
+        """Appends votes through the command line; returns when all are in the topic."""
+        lines = "".join(f"{voter},{round_number * 1000 + 1 + voter % self.contents}\n"
+                        for voter in range(1, self.votes + 1))
+        self.stack.tallybox("vote", "--csv", "-", stdin=b"voter_id,content_id\n" + lines.encode())
+        relay = self.stack.role("relay")
+        self.stack.wait_drained()
+        self.assertEqual(relay.terminate(), 0)
+
+    def count(self):
+        return self.stack.number("SELECT COUNT(*) FROM vote_document")
+
+    def wait_count(self, count):
+        try:
+            house.wait_for(f"{count} applied votes", lambda: self.count() >= count, 60)
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}; {self.count()} are") from None
+
+    def test_a_consumer_joins_one_is_killed_and_one_stops(self):
+        self.load(1)
+        first = self.start("consume")
+        self.wait_count(self.votes // 10)
+        second = self.start("consume", ready=False)
+        self.wait_count(self.votes // 4)
+        first.kill()
+        third = self.start("consume", ready=False)
+        self.wait_count(self.votes // 2)
+        self.assertEqual(second.terminate(), 0)
+        self.wait_count(self.votes)
+        third.wait_ready()
+        self.check()
+
+    def check(self):
+        self.stack.tallybox("rollup", "--once")
+        self.stack.tallybox("verify")
+
+    def test_the_database_is_killed_under_load(self):
+        self.load(2)
+        consume = self.start("consume")
+        self.wait_count(self.votes // 10)
+        house.database().kill()
+        time.sleep(1)
+        self.assertTrue(consume.alive())
+        self.assertEqual(consume.admin("/healthz").status, 200)
+        house.database().restart()
+        self.wait_count(self.votes)
+        consume.wait_ready()
+        self.check()
+
+
+class Offsets(ConsumerCase):
+    """The database knows how far the consumer is; Kafka's offsets are for lag tools only."""
+
+    def setUp(self):
+        """Each test has a topic and a group of its own."""
+        stack, name = self.stack, self.id().rsplit(".", 1)[1]
+        stack.topic, stack.group = f"votes-{name}", f"group-{name}"
+        stack.write_ini(consumer__group=stack.group, consumer__topics=stack.topic)
+        wire.create_topic(house.kafka().bootstrap, stack.topic, 1)
+
+    def fill(self, content, voters):
+        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+                          [(content, json.dumps(event(voter, content))) for voter in voters])
+
+    def wait_stopped(self, consume):
+        """Until the partition has stopped, with a reason and a command for people."""
+        house.wait_for("the partition to stop", lambda: consume.metric(
+            "tallybox_consumer_stopped_partitions") == 1, 30)
+        answer = consume.admin("/readyz")
+        self.assertEqual(answer.status, 503)
+        text = answer.body.decode()
+        self.assertIn(f"{self.stack.topic}/0", text)
+        self.assertIn("--restart-partition", text)
+        return text
+
+    def restart_partition(self, where):
+        self.stack.tallybox("consume", "--restart-partition", f"{self.stack.topic}/0@{where}")
+
+    def test_kafka_forgets_the_groups_offsets(self):
+        consume = self.start("consume")
+        self.fill(300, range(1, 101))
+        self.wait_applied(300, 100)
+        self.assertEqual(consume.terminate(), 0)
+        wire.delete_group(house.kafka().bootstrap, self.stack.group)
+        self.start("consume")
+        self.fill(300, range(101, 151))
+        rows = self.wait_applied(300, 150)
+        self.assertEqual([row[2] for row in rows], list(range(1, 151)))
+
+    def test_a_topic_made_again_stops_until_a_person_decides(self):
+        consume = self.start("consume")
+        self.fill(301, range(1, 11))
+        self.wait_applied(301, 10)
+        self.assertEqual(consume.terminate(), 0)
+        wire.delete_topic(house.kafka().bootstrap, self.stack.topic)
+        house.wait_for("the topic to be made again", self.made_again)
+        self.fill(301, range(11, 31))
+        consume = self.start("consume", ready=False)
+        self.wait_stopped(consume)
+        self.assertEqual(len(self.applied(301)), 10)
+        self.restart_partition("earliest")
+        rows = self.wait_applied(301, 30)
+        self.assertEqual([row[0] for row in rows], list(range(1, 31)))
+        consume.wait_ready()
+
+    def made_again(self):
+        try:
+            wire.create_topic(house.kafka().bootstrap, self.stack.topic, 1)
+            return True
+        except AssertionError:
+            return False
+
+    def test_a_topic_made_again_under_a_running_consumer_stops_too(self):
+        consume = self.start("consume")
+        self.fill(302, range(1, 11))
+        self.wait_applied(302, 10)
+        wire.delete_topic(house.kafka().bootstrap, self.stack.topic)
+        house.wait_for("the topic to be made again", self.made_again)
+        self.fill(302, range(11, 31))
+        self.wait_stopped(consume)
+        # It may have read on before it heard of the new topic; what it skipped is not lost, what
+        # it applied does not count twice.
+        self.restart_partition("earliest")
+        rows = self.wait_applied(302, 30)
+        self.assertEqual(sorted(row[0] for row in rows), list(range(1, 31)))
+        self.assertEqual([row[2:] for row in rows], [(n, n) for n in range(1, 31)])
+        consume.wait_ready()
+
+    def test_records_that_are_gone_stop_the_partition(self):
+        consume = self.start("consume")
+        self.fill(303, range(1, 11))
+        self.wait_applied(303, 10)
+        self.assertEqual(consume.terminate(), 0)
+        self.fill(303, range(11, 31))
+        wire.delete_records(house.kafka().bootstrap, self.stack.topic, 0, 20)
+        consume = self.start("consume", ready=False)
+        self.wait_stopped(consume)
+        self.assertEqual(len(self.applied(303)), 10)
+        self.restart_partition("earliest")
+        rows = self.wait_applied(303, 20)
+        self.assertEqual([row[0] for row in rows[10:]], list(range(21, 31)))
+        consume.wait_ready()
+
+
+if __name__ == "__main__":
+    unittest.main()
