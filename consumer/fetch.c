@@ -333,12 +333,13 @@ static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
 }
 
 static enum rc take_record(struct fetch *fetch, struct part *part, struct record *record,
-                           struct err *err)
+                           int64_t now_ms, struct err *err)
 {
     const struct stream *stream = fetch->config.stream;
     enum rc rc;
 
-    if (record->offset < part->position)
+    if (part->state != PART_RUNNING || record->offset < part->position ||
+        !part_arrive(part, record->offset, now_ms))
         return RC_OK;
     rc = part_check_epoch(part, record->leader_epoch, err);
     if (rc != RC_OK)
@@ -381,7 +382,7 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
         return RC_OK;
     rc = stream->read(stream->ctx, part->handle, fetch->records, wanted, &count, err);
     for (size_t i = 0; taken == RC_OK && i < count; i++)
-        taken = take_record(fetch, part, &fetch->records[i], err);
+        taken = take_record(fetch, part, &fetch->records[i], now_ms, err);
     *more = count == wanted;
     if (count > 0)
         broker_good(fetch);

@@ -108,8 +108,22 @@ enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t 
         return rc;
     part->position = row->next_offset;
     part->last_epoch = row->leader_epoch;
+    part->arrived = false;
+    part->doubted = -1;
     part_enter(part, PART_CLAIMED, now_ms);
     return RC_OK;
+}
+
+bool part_arrive(struct part *part, int64_t offset, int64_t now_ms)
+{
+    bool expected = offset == (part->position == OFFSET_BEGINNING ? 0 : part->position);
+
+    part->arrived = expected || part->arrived || part->doubted == offset;
+    if (part->arrived)
+        return true;
+    part->doubted = offset;
+    part_enter(part, PART_CLAIMED, now_ms);
+    return false;
 }
 
 enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct err *err)

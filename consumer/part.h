@@ -29,9 +29,11 @@ struct part {
     void *handle; /* of the stream */
     size_t link;
     int64_t retry_ms;
-    int64_t since_ms;             /* of the state */
-    int64_t position;             /* the next record to read */
-    int32_t last_epoch;           /* leader epoch of the record before it; -1: unknown */
+    int64_t since_ms;   /* of the state */
+    int64_t position;   /* the next record to read */
+    int32_t last_epoch; /* leader epoch of the record before it; -1: unknown */
+    bool arrived;       /* a record has come since the seek */
+    int64_t doubted;    /* where another seek shall show whether records before are gone */
     char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
     struct progress_row row;      /* as of the last claim; next_offset moves with what is applied */
     struct job claim;
@@ -70,6 +72,11 @@ bool part_recovered(struct part *part);
 /* The claim has come back done. RC_REJECT: the row belongs to another topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
+
+/* Is the first record since the seek the one that was looked for? A hole before it is legal (a
+ * compacted topic, the marks of transactions), but a seek that got lost looks the same: such a
+ * record is believed when a second seek brings it again. False: seek again. */
+bool part_arrive(struct part *part, int64_t offset, int64_t now_ms);
 
 /* May a record with this leader epoch follow in this partition? RC_REJECT: no, the log is another
  * one than before. */
