@@ -101,21 +101,6 @@ void api_answer_end(struct http_request *request, enum queue_end end, const char
     api_answer_fault(request, &fault, WAIT_MS);
 }
 
-bool api_id_parse(const char *text, size_t len, int64_t *id)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        unsigned digit = (unsigned)(text[i] - '0');
-
-        if (digit > 9 || value > ((uint64_t)INT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *id = (int64_t)value;
-    return value > 0;
-}
-
 struct reading {
     unsigned allowed;
     struct api_arguments *arguments;

@@ -32,9 +32,6 @@ void api_answer_verdict(struct http_request *request, enum queue_verdict verdict
 void api_answer_end(struct http_request *request, enum queue_end end, const char *what);
 void api_answer_no_memory(struct http_request *request);
 
-/* 1..2^63-1 in plain digits. */
-bool api_id_parse(const char *text, size_t len, int64_t *id);
-
 /* The query arguments that may be there. A fault was answered already when it returns false. */
 struct api_arguments {
     const char *voter_id; /* NULL: not given */

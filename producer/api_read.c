@@ -3,6 +3,7 @@
 
 #include "common/os.h"
 #include "producer/lookup.h"
+#include "producer/vote_id.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +104,9 @@ static void answer_bad(struct http_request *request, enum fault_code code, const
 /* False: it was bad, and that was answered. */
 static bool voter_read(struct http_request *request, const char *text, int64_t *voter_id)
 {
-    if (api_id_parse(text, strlen(text), voter_id))
+    if (vote_id_parse(text, strlen(text), voter_id))
         return true;
-    answer_bad(request, FAULT_OUT_OF_RANGE, "voterId", "voterId must be a number, 1 to 2^63-1");
+    answer_bad(request, FAULT_OUT_OF_RANGE, "voterId", "voterId must be a number, " VOTE_ID_RANGE);
     return false;
 }
 
@@ -118,9 +119,9 @@ void api_get_content(struct api *api, struct http_request *request, const char *
 
     if (!api_arguments_read(request, API_VOTER_ID, &arguments))
         return;
-    if (!api_id_parse(content_id, strlen(content_id), &id)) {
+    if (!vote_id_parse(content_id, strlen(content_id), &id)) {
         answer_bad(request, FAULT_OUT_OF_RANGE, NULL,
-                   "the content id in the path must be a number, 1 to 2^63-1");
+                   "the content id in the path must be a number, " VOTE_ID_RANGE);
         return;
     }
     if (arguments.voter_id && !voter_read(request, arguments.voter_id, &voter_id))
@@ -147,7 +148,7 @@ static bool list_read(struct asking *asking, const char *list)
     for (size_t i = 0; i < asking->request.count; i++) {
         size_t len = strcspn(list, ",");
 
-        if (!api_id_parse(list, len, &asking->rows[i].content_id))
+        if (!vote_id_parse(list, len, &asking->rows[i].content_id))
             return false;
         list += len + 1;
     }
@@ -190,5 +191,5 @@ void api_get_votes(struct api *api, struct http_request *request)
     }
     free(asking);
     answer_bad(request, FAULT_OUT_OF_RANGE, "contentIds",
-               "contentIds must be numbers, 1 to 2^63-1, separated by commas");
+               "contentIds must be numbers, " VOTE_ID_RANGE ", separated by commas");
 }

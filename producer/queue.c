@@ -20,6 +20,7 @@ struct shard {
     struct list waiting;
     struct list running;
     size_t weight; /* of waiting */
+    size_t load;   /* of waiting and running */
 };
 
 struct queue {
@@ -139,6 +140,7 @@ enum queue_verdict queue_put(struct queue *queue, size_t shard, struct queue_ent
         entry->holders = 1;
         wake = !mine->waiting.first;
         list_add(&mine->waiting, entry);
+        mine->load += entry->weight;
         weight_add(queue, mine, entry->weight);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -153,7 +155,7 @@ size_t queue_shard_least(struct queue *queue)
 
     pthread_mutex_lock(&queue->lock);
     for (size_t i = 1; i < queue->config.shards; i++) {
-        if (queue->shards[i].weight < queue->shards[least].weight)
+        if (queue->shards[i].load < queue->shards[least].load)
             least = i;
     }
     pthread_mutex_unlock(&queue->lock);
@@ -169,6 +171,7 @@ static struct queue_entry *waiting_pop(struct queue *queue, struct shard *shard,
     if (!entry || (!any && now_ms < entry->deadline_ms))
         return NULL;
     list_remove(&shard->waiting, entry);
+    shard->load -= entry->weight;
     weight_take(queue, shard, entry->weight);
     return entry;
 }
@@ -245,6 +248,7 @@ void queue_finish(struct queue *queue, size_t shard, struct queue_entry *entry, 
     answer = !entry->answered;
     entry->answered = true;
     list_remove(&queue->shards[shard].running, entry);
+    queue->shards[shard].load -= entry->weight;
     queue->running--;
     pthread_mutex_unlock(&queue->lock);
     if (answer)

@@ -62,7 +62,7 @@ enum queue_verdict { QUEUE_TAKEN, QUEUE_FULL, QUEUE_AWAY, QUEUE_STOPPING };
 enum queue_verdict queue_put(struct queue *queue, size_t shard, struct queue_entry *entry,
                              int64_t now_ms, int64_t *wait_ms);
 
-/* The shard with the least that waits. */
+/* The shard with the least that waits or is being worked on. */
 size_t queue_shard_least(struct queue *queue);
 
 /* Workers: the next entry of the shard if it weighs no more than room, else NULL. It must be given

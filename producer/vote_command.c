@@ -4,14 +4,13 @@
 #include "common/buf.h"
 #include "common/options.h"
 #include "producer/vote_csv_command.h"
+#include "producer/vote_id.h"
 #include "producer/vote_json.h"
 #include "producer/vote_run_command.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct wish {
@@ -34,17 +33,6 @@ __attribute__((format(printf, 1, 2))) static int usage_fail(const char *format, 
     return EXIT_USAGE;
 }
 
-static bool id_parse_text(const char *text, int64_t *id)
-{
-    char *end;
-    long long value;
-
-    errno = 0;
-    value = strtoll(text, &end, 10);
-    *id = value;
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && value > 0;
-}
-
 static int arguments_check(const struct options *options, struct wish *wish)
 {
     char **arguments = options->arguments;
@@ -57,10 +45,10 @@ static int arguments_check(const struct options *options, struct wish *wish)
         return -1;
     if (options->argument_count != 2)
         return usage_fail("expected VOTER and CONTENT, or --csv FILE");
-    if (!id_parse_text(arguments[0], &wish->voter_id))
-        return usage_fail("VOTER must be a number, 1 to 2^63-1, not \"%s\"", arguments[0]);
-    if (!id_parse_text(arguments[1], &wish->content_id))
-        return usage_fail("CONTENT must be a number, 1 to 2^63-1, not \"%s\"", arguments[1]);
+    if (!vote_id_parse(arguments[0], strlen(arguments[0]), &wish->voter_id))
+        return usage_fail("VOTER must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[0]);
+    if (!vote_id_parse(arguments[1], strlen(arguments[1]), &wish->content_id))
+        return usage_fail("CONTENT must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[1]);
     return -1;
 }
 

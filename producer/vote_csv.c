@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/vote_csv.h"
 
+#include "producer/vote_id.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,19 +158,14 @@ static enum vote_csv_found header_read(struct vote_csv *csv)
                 (int)(csv->len < SHOWN_BYTES ? csv->len : SHOWN_BYTES), csv->text);
 }
 
-static bool number_read(const struct field *field, int64_t high, int64_t *number)
+static bool value_read(enum vote_csv_column column, const struct field *field, int64_t *value)
 {
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < field->len; i++) {
-        unsigned digit = (unsigned)(field->text[i] - '0');
-
-        if (digit > 9 || value > ((uint64_t)high - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *number = (int64_t)value;
-    return field->len > 0;
+    if (column != VOTE_CSV_VOTING)
+        return vote_id_parse(field->text, field->len, value);
+    if (field->len != 1 || (*field->text != '0' && *field->text != '1'))
+        return false;
+    *value = *field->text - '0';
+    return true;
 }
 
 static enum vote_csv_found vote_read(struct vote_csv *csv, struct vote_csv_vote *vote)
@@ -184,16 +181,12 @@ static enum vote_csv_found vote_read(struct vote_csv *csv, struct vote_csv_vote 
                     count, count > VOTE_CSV_COLUMNS_MAX ? " or more" : "");
     for (size_t i = 0; i < count; i++) {
         enum vote_csv_column column = csv->columns[i];
-        /* A digit more than the limit would make "limit - digit" negative. */
-        int64_t high = column == VOTE_CSV_VOTING ? 9 : INT64_MAX;
-        bool good = number_read(&fields[i], high, &values[column]);
 
-        if (column == VOTE_CSV_VOTING && (!good || values[column] > 1))
-            return fail(csv, VOTE_CSV_BAD, "voting must be 0 or 1, not \"%.*s\"",
-                        shown_len(&fields[i]), fields[i].text);
-        if (!good || (column != VOTE_CSV_VOTING && values[column] == 0))
-            return fail(csv, VOTE_CSV_BAD, "%s must be a number, 1 to 2^63-1, not \"%.*s\"",
-                        names[column], shown_len(&fields[i]), fields[i].text);
+        if (value_read(column, &fields[i], &values[column]))
+            continue;
+        return fail(csv, VOTE_CSV_BAD, "%s must be %s, not \"%.*s\"", names[column],
+                    column == VOTE_CSV_VOTING ? "0 or 1" : "a number, " VOTE_ID_RANGE,
+                    shown_len(&fields[i]), fields[i].text);
     }
     *vote = (struct vote_csv_vote){
         .voter_id = values[VOTE_CSV_VOTER],

@@ -156,7 +156,7 @@ static enum rc file_read(struct import *import, struct err *err)
 static bool file_open(struct import *import, const char *path)
 {
     bool piped = strcmp(path, "-") == 0;
-    struct stat stat;
+    struct stat about;
     int fd = -1;
 
     import->name = piped ? "standard input" : path;
@@ -172,8 +172,8 @@ static bool file_open(struct import *import, const char *path)
         return false;
     }
     gzbuffer(import->file, READ_BYTES);
-    if (!piped && lstat(path, &stat) == 0 && S_ISREG(stat.st_mode))
-        import->bytes = stat.st_size;
+    if (!piped && stat(path, &about) == 0 && S_ISREG(about.st_mode))
+        import->bytes = about.st_size;
     return true;
 }
 

@@ -199,7 +199,7 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     state = bsearch(&key, reading->states, reading->count, sizeof(key), state_order);
     assert(state);
     if (row->lengths[5] != ID_BYTES)
-        return err_fail(err, RC_FATAL, 0, "vote_state.event_id holds %zu bytes instead of %d",
+        return err_fail(err, RC_REJECT, 0, "vote_state.event_id holds %zu bytes instead of %d",
                         row->lengths[5], ID_BYTES);
     state->voting = db_column_i64(row, 3) == 1;
     state->version = db_column_i64(row, 4);

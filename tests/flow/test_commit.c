@@ -108,6 +108,25 @@ static void an_empty_queue_takes_what_no_queue_could_hold(void **state)
     assert_int_equal(asked->end, QUEUE_DONE);
 }
 
+static void the_least_busy_shard_is_the_one_that_works_on_the_least(void **state)
+{
+    struct bench *bench = *state;
+    struct asked *asked;
+
+    bench_begin(bench);
+    assert_int_equal(queue_shard_least(bench->queue), 0);
+    asked = bench_ask(bench, 0, 1, 5, 10, QUEUE_TAKEN);
+    assert_int_equal(queue_shard_least(bench->queue), 1);
+    bench->fake.calls = 0;
+    bench->fake.fail_at = 1;
+    bench_step(bench, 0); /* in hand, not done */
+    assert_int_equal(queue_waiting(bench->queue), 0);
+    assert_int_equal(queue_shard_least(bench->queue), 1);
+    bench_step(bench, 0);
+    assert_int_equal(asked->end, QUEUE_DONE);
+    assert_int_equal(queue_shard_least(bench->queue), 0);
+}
+
 static void votes_for_one_content_meet_in_one_shard(void **state)
 {
     struct vote_item items[2] = {{.content_id = 7}, {.content_id = 7}};
@@ -133,6 +152,7 @@ int main(void)
         TEST(a_request_longer_than_a_batch_goes_alone_and_whole),
         TEST(a_full_queue_turns_away),
         TEST(an_empty_queue_takes_what_no_queue_could_hold),
+        TEST(the_least_busy_shard_is_the_one_that_works_on_the_least),
         TEST(votes_for_one_content_meet_in_one_shard),
     };
 

@@ -65,7 +65,7 @@ static const struct input inputs[] = {
     {"voter_id,content_id\n9223372036854775807,1\n9223372036854775808,1\n99999999999999999999,1\n",
      "v2:9223372036854775807/1/1 b3 b4 "},
     {"voter_id,content_id,voting\n1,2,2\n1,2,\n1,2,01\n1,2,true\n1,2,10\n",
-     "b2 b3 v4:1/2/1 b5 b6 "},
+     "b2 b3 b4 b5 b6 "},
     {"voter_id,content_id\n\"1,2\n3,4\n\"5\"x,6\n\"7\"\"\",8\n9,10\n",
      "b2 v3:3/4/1 b4 b5 v6:9/10/1 "},
     {"", "h "},
