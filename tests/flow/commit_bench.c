@@ -153,10 +153,12 @@ struct asked *bench_ask(struct bench *bench, size_t shard, int64_t first, size_t
                         int64_t content_id, enum queue_verdict expected)
 {
     struct asked *asked = bench_make(bench, count);
+    enum queue_verdict verdict;
 
     for (size_t i = 0; i < count; i++)
         asked->items[i] = (struct vote_item){
             .voter_id = first + (int64_t)i, .content_id = content_id, .voting = 1};
-    assert_int_equal(bench_put(bench, shard, asked), expected);
-    return expected == QUEUE_TAKEN ? asked : NULL;
+    verdict = bench_put(bench, shard, asked);
+    assert_int_equal(verdict, expected);
+    return verdict == QUEUE_TAKEN ? asked : NULL;
 }
