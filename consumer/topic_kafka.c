@@ -8,20 +8,26 @@
 #include <string.h>
 
 #define TOPICS_MAX 64
-#define ASK_AGAIN_MS 15000
+#define ASK_AGAIN_MS 5000
+#define ASK_SOON_MS 200 /* while an answer is waited for */
 #define ANSWER_MS 3000
 
 /* The call has come with 2.3. */
 #define CAN_ASK (RD_KAFKA_VERSION >= 0x020300ff)
 
+struct topic {
+    char name[TOPIC_SIZE];
+    char id[TOPIC_ID_SIZE];
+    bool known; /* answered since the last doubt, or nobody can tell */
+};
+
 struct topic_ids {
     rd_kafka_t *kafka;
     rd_kafka_queue_t *queue;
-    char names[TOPICS_MAX][TOPIC_SIZE];
-    char ids[TOPICS_MAX][TOPIC_ID_SIZE];
+    struct topic topics[TOPICS_MAX];
     size_t count;
-    bool known; /* answered, or given up */
     bool asked;
+    bool outdated;  /* the question under way is older than the last doubt */
     int64_t ask_ms; /* not before */
 };
 
@@ -34,11 +40,11 @@ enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const c
         return err_fail(err, RC_FATAL, 0, "no memory for the topics' ids");
     ids->kafka = kafka;
     ids->queue = rd_kafka_queue_new(kafka);
-    ids->known = !CAN_ASK;
     while (*topics && ids->count < TOPICS_MAX) {
         size_t len = strcspn(topics, ",");
 
-        snprintf(ids->names[ids->count++], TOPIC_SIZE, "%.*s", (int)len, topics);
+        ids->topics[ids->count].known = !CAN_ASK;
+        snprintf(ids->topics[ids->count++].name, TOPIC_SIZE, "%.*s", (int)len, topics);
         topics += len;
         topics += *topics == ',';
     }
@@ -56,17 +62,30 @@ void topic_ids_close(struct topic_ids *ids)
 
 void topic_ids_doubt(struct topic_ids *ids)
 {
+    for (size_t i = 0; i < ids->count; i++)
+        ids->topics[i].known = !CAN_ASK;
+    ids->outdated = ids->asked;
     ids->ask_ms = 0;
 }
 
-enum rc topic_ids_get(const struct topic_ids *ids, const char *topic, char id[TOPIC_ID_SIZE])
+static const struct topic *topic_find(const struct topic_ids *ids, const char *name)
 {
-    id[0] = '\0';
-    if (!ids->known)
-        return RC_RETRY;
     for (size_t i = 0; i < ids->count; i++)
-        if (strcmp(ids->names[i], topic) == 0)
-            memcpy(id, ids->ids[i], TOPIC_ID_SIZE);
+        if (strcmp(ids->topics[i].name, name) == 0)
+            return &ids->topics[i];
+    return NULL;
+}
+
+enum rc topic_ids_get(const struct topic_ids *ids, const char *name, char id[TOPIC_ID_SIZE])
+{
+    const struct topic *topic = topic_find(ids, name);
+
+    id[0] = '\0';
+    if (!topic)
+        return RC_OK;
+    if (!topic->known)
+        return RC_RETRY;
+    memcpy(id, topic->id, TOPIC_ID_SIZE);
     return RC_OK;
 }
 
@@ -81,7 +100,7 @@ static void ask(struct topic_ids *ids)
     char text[128];
 
     for (size_t i = 0; i < ids->count; i++)
-        names[i] = ids->names[i];
+        names[i] = ids->topics[i].name;
     topics = rd_kafka_TopicCollection_of_topic_names(names, ids->count);
     rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof(text));
     rd_kafka_DescribeTopics(ids->kafka, topics, options, ids->queue);
@@ -90,36 +109,49 @@ static void ask(struct topic_ids *ids)
     ids->asked = true;
 }
 
-static void take_topic(struct topic_ids *ids, const rd_kafka_TopicDescription_t *topic)
+/* A topic that is just not there has no id yet; of one that may not be seen nobody can tell. */
+static void take_topic(struct topic *topic, const rd_kafka_TopicDescription_t *answer)
 {
-    const char *name = rd_kafka_TopicDescription_name(topic);
-    const rd_kafka_Uuid_t *id = rd_kafka_TopicDescription_topic_id(topic);
+    rd_kafka_resp_err_t code = rd_kafka_error_code(rd_kafka_TopicDescription_error(answer));
+    const rd_kafka_Uuid_t *id = rd_kafka_TopicDescription_topic_id(answer);
 
-    if (rd_kafka_error_code(rd_kafka_TopicDescription_error(topic)) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         return;
-    if (!id || (rd_kafka_Uuid_most_significant_bits(id) == 0 &&
-                rd_kafka_Uuid_least_significant_bits(id) == 0))
-        return;
-    for (size_t i = 0; i < ids->count; i++)
-        if (strcmp(ids->names[i], name) == 0)
-            snprintf(ids->ids[i], TOPIC_ID_SIZE, "%s", rd_kafka_Uuid_base64str(id));
+    topic->known = true;
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && id &&
+        (rd_kafka_Uuid_most_significant_bits(id) != 0 ||
+         rd_kafka_Uuid_least_significant_bits(id) != 0))
+        snprintf(topic->id, sizeof(topic->id), "%s", rd_kafka_Uuid_base64str(id));
 }
 
-/* An answer that failed leaves what was heard before. */
+/* When nothing comes back, what was heard before stands. */
 static void take_answer(struct topic_ids *ids, rd_kafka_event_t *event)
 {
     const rd_kafka_DescribeTopics_result_t *result = rd_kafka_event_DescribeTopics_result(event);
+    const rd_kafka_TopicDescription_t **answers = NULL;
+    bool failed = !result || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR;
     size_t count = 0;
 
-    if (result && rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        const rd_kafka_TopicDescription_t **topics =
-            rd_kafka_DescribeTopics_result_topics(result, &count);
+    if (!failed)
+        answers = rd_kafka_DescribeTopics_result_topics(result, &count);
+    for (size_t i = 0; i < ids->count; i++) {
+        struct topic *topic = &ids->topics[i];
 
-        for (size_t i = 0; i < count; i++)
-            take_topic(ids, topics[i]);
+        if (failed)
+            topic->known = true;
+        for (size_t j = 0; j < count; j++)
+            if (strcmp(rd_kafka_TopicDescription_name(answers[j]), topic->name) == 0)
+                take_topic(topic, answers[j]);
     }
-    ids->known = true;
-    ids->asked = false;
+}
+
+static bool all_known(const struct topic_ids *ids)
+{
+    bool known = true;
+
+    for (size_t i = 0; i < ids->count; i++)
+        known = known && ids->topics[i].known;
+    return known;
 }
 
 void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
@@ -127,13 +159,15 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
     rd_kafka_event_t *event = ids->asked ? rd_kafka_queue_poll(ids->queue, 0) : NULL;
 
     if (event) {
-        take_answer(ids, event);
+        if (!ids->outdated)
+            take_answer(ids, event);
         rd_kafka_event_destroy(event);
+        ids->asked = false;
+        ids->ask_ms = ids->outdated ? 0 : now_ms + (all_known(ids) ? ASK_AGAIN_MS : ASK_SOON_MS);
+        ids->outdated = false;
     }
-    if (ids->asked || now_ms < ids->ask_ms)
-        return;
-    ids->ask_ms = now_ms + ASK_AGAIN_MS;
-    ask(ids);
+    if (!ids->asked && now_ms >= ids->ask_ms)
+        ask(ids);
 }
 
 #else
