@@ -16,15 +16,12 @@
 
 enum rc applier_init(struct applier *applier, const struct applier_config *config, struct err *err)
 {
-    struct err unknown = {0};
     enum rc rc;
 
     memset(applier, 0, sizeof(*applier));
     applier->config = *config;
     applier->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
-    trouble_init(&applier->database);
-    err_set(&unknown, "the database has not answered yet");
-    trouble_set(&applier->database, &unknown);
+    trouble_init(&applier->database, "the database has not answered yet");
     rc = ring_init(&applier->todo, config->jobs_max, err);
     if (rc == RC_OK)
         rc = ring_init(&applier->done, config->jobs_max * 2, err);
@@ -46,9 +43,8 @@ void applier_done(struct applier *applier)
 static void database_good(struct applier *applier)
 {
     backoff_reset(&applier->backoff);
-    if (trouble_clear(&applier->database) && applier->heard)
+    if (trouble_clear(&applier->database))
         log_event(LOG_INFO, "consumer_database_back", "role=consume");
-    applier->heard = true;
 }
 
 static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)

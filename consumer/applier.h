@@ -37,7 +37,6 @@ struct applier {
     struct backoff backoff;
     int64_t retry_ms;
     int64_t ping_ms; /* look after the database, when idle */
-    bool heard;      /* the database has answered, once */
     struct trouble database;
     bool failed; /* RC_FATAL: the step has ended; the reason is in database */
 };

@@ -23,14 +23,10 @@
 
 enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
 {
-    struct err unknown = {0};
-
     memset(fetch, 0, sizeof(*fetch));
     fetch->config = *config;
-    trouble_init(&fetch->broker);
-    trouble_init(&fetch->partitions);
-    err_set(&unknown, "no broker has answered yet");
-    trouble_set(&fetch->broker, &unknown);
+    trouble_init(&fetch->broker, "no broker has answered yet");
+    trouble_init(&fetch->partitions, NULL);
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
     if (fetch->records && fetch->jobs)
@@ -63,9 +59,8 @@ static void fetch_fail(struct fetch *fetch, const struct err *err)
 
 static void broker_good(struct fetch *fetch)
 {
-    if (trouble_clear(&fetch->broker) && fetch->heard)
+    if (trouble_clear(&fetch->broker))
         log_event(LOG_INFO, "consumer_broker_back", "role=consume");
-    fetch->heard = true;
 }
 
 static void broker_bad(struct fetch *fetch, const struct err *err)

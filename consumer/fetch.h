@@ -12,9 +12,9 @@
 #include "common/err.h"
 #include "common/ring.h"
 #include "consumer/job.h"
-#include "consumer/trouble.h"
 #include "consumer/part.h"
 #include "consumer/stream_seam.h"
+#include "consumer/trouble.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,11 +53,10 @@ struct fetch {
     struct job *pool; /* those not in use */
     int64_t probe_ms;
     int64_t tick_ms;
-    bool heard; /* the broker has answered something, once */
     struct trouble broker;
     struct trouble partitions; /* the first of those that are stopped */
-    bool failed;            /* RC_FATAL: the step has ended */
-    struct err err;         /* why */
+    bool failed;               /* RC_FATAL: the step has ended */
+    struct err err;            /* why */
 };
 
 /* RC_FATAL: no memory. config's pointers are borrowed for the life of fetch. */

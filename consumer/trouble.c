@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-void trouble_init(struct trouble *trouble)
+void trouble_init(struct trouble *trouble, const char *until)
 {
     memset(trouble, 0, sizeof(*trouble));
     pthread_mutex_init(&trouble->lock, NULL);
+    trouble->bad = until != NULL;
+    if (until)
+        err_set(&trouble->err, "%s", until);
 }
 
 void trouble_done(struct trouble *trouble)
@@ -16,25 +19,27 @@ void trouble_done(struct trouble *trouble)
 
 bool trouble_set(struct trouble *trouble, const struct err *err)
 {
-    bool news;
+    bool first;
 
     pthread_mutex_lock(&trouble->lock);
-    news = !trouble->bad || strcmp(trouble->err.text, err->text) != 0;
+    first = !trouble->said;
     trouble->bad = true;
+    trouble->said = true;
     trouble->err = *err;
     pthread_mutex_unlock(&trouble->lock);
-    return news;
+    return first;
 }
 
 bool trouble_clear(struct trouble *trouble)
 {
-    bool was_bad;
+    bool said;
 
     pthread_mutex_lock(&trouble->lock);
-    was_bad = trouble->bad;
+    said = trouble->said;
     trouble->bad = false;
+    trouble->said = false;
     pthread_mutex_unlock(&trouble->lock);
-    return was_bad;
+    return said;
 }
 
 bool trouble_read(struct trouble *trouble, struct err *err)

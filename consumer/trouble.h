@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands in a thread's way at the moment, for the health pages: the thread writes, any other
- * may read. */
+/* What stands in a thread's way at the moment, for the health pages and for one line in the log:
+ * the thread writes, any other may read. */
 #ifndef CONSUMER_TROUBLE_H
 #define CONSUMER_TROUBLE_H
 
@@ -12,15 +12,17 @@
 struct trouble {
     pthread_mutex_t lock; /* guards the rest */
     bool bad;
+    bool said; /* somebody was told since it began */
     struct err err;
 };
 
-void trouble_init(struct trouble *trouble);
+/* until: why it is bad as long as nobody knows better; NULL: it is good. */
+void trouble_init(struct trouble *trouble, const char *until);
 void trouble_done(struct trouble *trouble);
 
-/* True when this is news: it was good, or bad for another reason (another sentence). */
+/* True the first time: say it. */
 bool trouble_set(struct trouble *trouble, const struct err *err);
-/* True when it was bad. */
+/* True when it was said before: say that it is over. */
 bool trouble_clear(struct trouble *trouble);
 
 /* Copies the reason; false when there is none. err may be NULL. */
