@@ -2,6 +2,7 @@
 #include "common/kafka.h"
 
 #include "common/os.h"
+#include "common/stop.h"
 
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -23,21 +24,22 @@ static int wish_left_ms(const struct topic_wish *wish)
     return left_ms > 1 ? (int)left_ms : 1;
 }
 
-/* Asks for every topic's name, because asking for one makes it, with the broker's partitions, where
- * the broker has auto.create.topics.enable. */
-static enum rc topic_find(const struct topic_wish *wish, bool *found, struct err *err)
+/* *partitions: 0 when there is no such topic. Asks for every topic's name, because asking for one
+ * makes it, with the broker's partitions, where the broker has auto.create.topics.enable. */
+static enum rc topic_find(const struct topic_wish *wish, int *partitions, struct err *err)
 {
     const struct rd_kafka_metadata *metadata = NULL;
     rd_kafka_resp_err_t code =
         rd_kafka_metadata(wish->kafka, 1, NULL, &metadata, wish_left_ms(wish));
 
-    *found = false;
+    *partitions = 0;
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         kafka_fail(err, code, "kafka: cannot list the topics");
         return RC_RETRY;
     }
-    for (int i = 0; i < metadata->topic_cnt && !*found; i++)
-        *found = strcmp(metadata->topics[i].topic, wish->topic) == 0;
+    for (int i = 0; i < metadata->topic_cnt; i++)
+        if (strcmp(metadata->topics[i].topic, wish->topic) == 0)
+            *partitions = metadata->topics[i].partition_cnt;
     rd_kafka_metadata_destroy(metadata);
     return RC_OK;
 }
@@ -153,6 +155,43 @@ static enum rc topic_create(const struct topic_wish *wish, rd_kafka_resp_err_t *
     return rc;
 }
 
+#define LEADERS_WAIT_MS 2000
+#define LEADERS_POLL_MS 20
+
+/* Has every partition a leader that knows that it is one? */
+static bool leaders_answer(const struct topic_wish *wish, int partitions)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
+    bool all;
+
+    for (int32_t i = 0; i < partitions; i++)
+        rd_kafka_topic_partition_list_add(list, wish->topic, i)->offset = RD_KAFKA_OFFSET_END;
+    all = rd_kafka_offsets_for_times(wish->kafka, list, wish_left_ms(wish)) ==
+          RD_KAFKA_RESP_ERR_NO_ERROR;
+    for (int i = 0; i < list->cnt && all; i++)
+        all = list->elems[i].err == RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_topic_partition_list_destroy(list);
+    return all;
+}
+
+/* A new partition is told to producers before its leader knows of it, and a leader that refuses a
+ * producer's first request may take the second one: see KAFKA-15591. So nothing is sent before
+ * every leader has answered once, or some time has passed: one that is down must not stop the
+ * others. */
+static void leaders_await(struct topic_wish *wish, int partitions)
+{
+    int64_t until_ms = os_now_ms() + LEADERS_WAIT_MS;
+    struct stop stop = {0};
+
+    if (until_ms < wish->until_ms)
+        wish->until_ms = until_ms;
+    if (stop_init(&stop, NULL) != RC_OK)
+        return;
+    while (!leaders_answer(wish, partitions) && os_now_ms() < wish->until_ms)
+        stop_wait(&stop, LEADERS_POLL_MS);
+    stop_done(&stop);
+}
+
 /* A broker that knows no admin requests makes a topic when it is asked for. */
 static enum rc topic_touch(const struct topic_wish *wish, struct err *err)
 {
@@ -193,10 +232,12 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
 {
     struct topic_wish wish = {kafka, topic, partitions, replication, os_now_ms() + timeout_ms};
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
-    bool found;
-    enum rc rc = topic_find(&wish, &found, err);
+    int there = 0;
+    enum rc rc = topic_find(&wish, &there, err);
 
-    if (rc != RC_OK || found)
+    if (rc == RC_OK && there > 0)
+        leaders_await(&wish, there);
+    if (rc != RC_OK || there > 0)
         return rc;
     if (is_in_process(&wish))
         return topic_touch(&wish, err);
@@ -204,5 +245,7 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
     /* Brokers before 0.10.1. */
     if (code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE)
         rc = topic_touch(&wish, err);
+    else if (rc == RC_OK)
+        leaders_await(&wish, partitions);
     return rc;
 }

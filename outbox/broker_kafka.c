@@ -76,6 +76,14 @@ enum rc broker_kafka_check(const struct settings *settings, struct err *err)
     return rc;
 }
 
+/* A record that librdkafka counts as delivered because a later one was: it has no offset. Mostly
+ * only its answer was lost, but a partition that has just got its leader may have refused it and
+ * taken the later one (KAFKA-15591), and then it is nowhere. Sending it again is harmless. */
+static bool only_implied(const rd_kafka_message_t *message)
+{
+    return message->err == RD_KAFKA_RESP_ERR_NO_ERROR && message->offset < 0;
+}
+
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
 {
     struct broker_kafka *broker = opaque;
@@ -87,6 +95,11 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
         return;
     if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
         rc = kafka_fail(&err, message->err, "kafka: topic %s", rd_kafka_topic_name(message->rkt));
+    else if (only_implied(message))
+        rc = err_fail(&err, RC_RETRY, 0,
+                      "kafka: topic %s [%" PRId32 "]: a record was acknowledged only by the way of "
+                      "a later one; it is sent again",
+                      rd_kafka_topic_name(message->rkt), message->partition);
     broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc, &err);
 }
 

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The relay's producer on librdkafka's in-process broker. */
+#include "common/kafka.h"
+#include "outbox/broker_kafka.h"
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOPIC "vote-events"
+#define ROWS 2
+#define PRODUCE_REQUEST 0 /* its number in the protocol */
+#define POLLS_MAX 1000    /* 10 s */
+
+struct fixture {
+    rd_kafka_t *host;
+    rd_kafka_mock_cluster_t *cluster;
+    struct settings settings;
+    struct broker_kafka kafka;
+    struct broker broker;
+    enum rc reports[ROWS];
+    int report_count;
+};
+
+static void set_property(struct settings *settings, const char *name, const char *value)
+{
+    struct kafka_property *property = &settings->kafka.properties[settings->kafka.count++];
+
+    snprintf(property->name, sizeof(property->name), "%s", name);
+    snprintf(property->value, sizeof(property->value), "%s", value);
+}
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+    struct settings *settings = &fixture.settings;
+
+    memset(&fixture, 0, sizeof(fixture));
+    fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
+    assert_non_null(fixture.host);
+    fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);
+    assert_non_null(fixture.cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(fixture.cluster, TOPIC, 1, 1),
+                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    settings->relay.lease_ms = 15000;
+    settings->relay.send_timeout_ms = 8000;
+    settings->relay.row_bytes_max = 1000000;
+    settings->relay.topic_partitions = 1;
+    settings->relay.topic_replication = -1;
+    snprintf(settings->relay.source, sizeof(settings->relay.source), "test");
+    set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
+    set_property(settings, "linger.ms", "0");
+    set_property(settings, "batch.num.messages", "1");
+    broker_kafka_open(&fixture.kafka, "outbox", settings, -1);
+    fixture.broker = broker_kafka_seam(&fixture.kafka);
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    broker_kafka_close(&fixture->kafka);
+    rd_kafka_mock_cluster_destroy(fixture->cluster);
+    rd_kafka_destroy(fixture->host);
+    return 0;
+}
+
+static struct bytes bytes_of(const char *text)
+{
+    return (struct bytes){.data = text, .len = strlen(text)};
+}
+
+static void send_row(struct fixture *fixture, int64_t seq)
+{
+    struct relay_row row = {
+        .seq = seq,
+        .id = bytes_of("01890000-0000-7000-8000-000000000001"),
+        .aggregate_type = bytes_of("vote"),
+        .aggregate_id = bytes_of("1"),
+        .type = bytes_of("VoteChanged"),
+        .payload = bytes_of("{}"),
+    };
+    struct err err = {0};
+
+    if (fixture->broker.send(fixture->broker.ctx, TOPIC, 0, &row, (uint64_t)seq, &err) != RC_OK)
+        fail_msg("%s", err.text);
+}
+
+static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *err)
+{
+    struct fixture *fixture = ctx;
+
+    (void)err;
+    assert_true(ticket < ROWS);
+    fixture->reports[ticket] = rc;
+    fixture->report_count++;
+}
+
+static void await_reports(struct fixture *fixture)
+{
+    struct err err = {0};
+
+    for (int i = 0; i < POLLS_MAX && fixture->report_count < ROWS; i++) {
+        fixture->broker.poll(fixture->broker.ctx, on_report, fixture, &err);
+        poll(NULL, 0, 10);
+    }
+    assert_int_equal(fixture->report_count, ROWS);
+}
+
+static int64_t records_in_the_log(struct fixture *fixture)
+{
+    int64_t low = -1;
+    int64_t high = -1;
+
+    assert_int_equal(
+        rd_kafka_query_watermark_offsets(fixture->kafka.kafka, TOPIC, 0, &low, &high, 5000),
+        RD_KAFKA_RESP_ERR_NO_ERROR);
+    return high;
+}
+
+static void rows_are_acknowledged_when_they_are_in_the_log(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int64_t seq = 0; seq < ROWS; seq++)
+        send_row(fixture, seq);
+    await_reports(fixture);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(fixture->reports[i], RC_OK);
+    assert_int_equal(records_in_the_log(fixture), ROWS);
+}
+
+/* KAFKA-15591: a partition that has just got its leader may refuse the first request of a producer
+ * and take the second one. librdkafka then counts the first as delivered along with the second. */
+static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t acknowledged = 0;
+
+    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 100);
+    rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1,
+                                      RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+    for (int64_t seq = 0; seq < ROWS; seq++)
+        send_row(fixture, seq);
+    await_reports(fixture);
+    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 0);
+    for (int i = 0; i < ROWS; i++)
+        acknowledged += fixture->reports[i] == RC_OK;
+    assert_true(acknowledged <= records_in_the_log(fixture));
+    /* The trouble did happen. */
+    assert_int_equal(records_in_the_log(fixture), 1);
+    assert_int_equal(fixture->reports[0], RC_RETRY);
+    assert_int_equal(fixture->reports[1], RC_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rows_are_acknowledged_when_they_are_in_the_log, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            a_row_that_only_its_successor_vouches_for_is_not_acknowledged, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+tallybox_test(test_broker_kafka flow flow/test_broker_kafka.c LINKS outbox mock_sockets
+              dep::rdkafka)
