@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/consume_sink.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static void undo(struct sink_model *model)
+{
+    model->open = false;
+}
+
+/* Every call comes by here. RC_REJECT leaves the transaction open, as db.h says. */
+static enum rc called(struct sink_model *model, struct err *err)
+{
+    struct sink_faults *faults = &model->world->faults;
+    bool fails = ++faults->calls == faults->fail_at;
+
+    if (!fails && !faults->away)
+        return RC_OK;
+    if (!fails || faults->rc != RC_REJECT)
+        undo(model);
+    return err_fail(err, fails ? faults->rc : RC_RETRY, 0, "call %d fails", faults->calls);
+}
+
+static enum rc model_ping(void *ctx, struct err *err)
+{
+    return called(ctx, err);
+}
+
+static enum rc model_begin(void *ctx, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = called(model, err);
+
+    assert_false(model->open);
+    if (rc != RC_OK)
+        return rc;
+    model->open = true;
+    model->data = model->world->data;
+    return RC_OK;
+}
+
+static enum rc inside(struct sink_model *model, struct err *err)
+{
+    assert_true(model->open);
+    return called(model, err);
+}
+
+static enum rc model_lock_progress(void *ctx, const struct place *place,
+                                   struct progress_row *progress, bool *found, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    *found = rc == RC_OK && model->data.has_progress[place->partition];
+    if (*found)
+        *progress = model->data.progress[place->partition];
+    return rc;
+}
+
+static enum rc model_make_progress(void *ctx, const struct place *place,
+                                   struct progress_row *progress, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!model->data.has_progress[place->partition])
+        model->data.progress[place->partition] =
+            (struct progress_row){.next_offset = OFFSET_BEGINNING, .leader_epoch = -1};
+    model->data.has_progress[place->partition] = true;
+    *progress = model->data.progress[place->partition];
+    return RC_OK;
+}
+
+static enum rc model_own_progress(void *ctx, const struct place *place,
+                                  const struct progress_row *progress, struct err *err)
+{
+    struct sink_model *model = ctx;
+    struct progress_row *row = &model->data.progress[place->partition];
+    enum rc rc = inside(model, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert_true(model->data.has_progress[place->partition]);
+    row->epoch = progress->epoch;
+    memcpy(row->owner, progress->owner, sizeof(row->owner));
+    memcpy(row->topic_id, progress->topic_id, sizeof(row->topic_id));
+    return RC_OK;
+}
+
+static enum rc model_move_progress(void *ctx, const struct place *place,
+                                   const struct progress_row *progress, struct err *err)
+{
+    struct sink_model *model = ctx;
+    struct progress_row *row = &model->data.progress[place->partition];
+    enum rc rc = inside(model, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert_true(progress->next_offset > row->next_offset);
+    row->next_offset = progress->next_offset;
+    row->leader_epoch = progress->leader_epoch;
+    return RC_OK;
+}
+
+static struct tally_row *tally_at(struct sink_data *data, int64_t content_id)
+{
+    assert_in_range(content_id, 1, SINK_CONTENTS - 1);
+    return &data->tallies[content_id];
+}
+
+static enum rc model_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
+                                  struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct tally_row *row = tally_at(&model->data, tallies[i].content_id);
+
+        assert_true(i == 0 || tallies[i - 1].content_id < tallies[i].content_id);
+        tallies[i].found = row->found;
+        if (row->found) {
+            tallies[i].votes = row->votes;
+            tallies[i].seq = row->seq;
+        }
+    }
+    return rc;
+}
+
+static enum rc model_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                  struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        tally_at(&model->data, tallies[i].content_id)->found = true;
+    return rc;
+}
+
+static enum rc model_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                   struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct tally_row *row = tally_at(&model->data, tallies[i].content_id);
+
+        if (!tallies[i].changed)
+            continue;
+        assert_true(row->found);
+        assert_true(tallies[i].seq > row->seq);
+        row->votes = tallies[i].votes;
+        row->seq = tallies[i].seq;
+    }
+    return rc;
+}
+
+static bool has_event(const struct sink_data *data, const struct id *event_id)
+{
+    for (size_t i = 0; i < data->vote_count; i++)
+        if (memcmp(data->votes[i].event.event_id.bytes, event_id->bytes, ID_BYTES) == 0)
+            return true;
+    return false;
+}
+
+static enum rc model_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                  bool *duplicate, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    *duplicate = false;
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (rows[i].skip)
+            continue;
+        if (has_event(&model->data, &rows[i].event.event_id)) {
+            *duplicate = true;
+            return RC_OK;
+        }
+        assert_true(model->data.vote_count < SINK_VOTES_MAX);
+        model->data.votes[model->data.vote_count++] = rows[i];
+    }
+    return rc;
+}
+
+static enum rc model_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                                 void (*on_found)(void *found_ctx, const struct id *event_id),
+                                 void *found_ctx, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    model->world->searches++;
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        if (!rows[i].skip && has_event(&model->data, &rows[i].event.event_id))
+            on_found(found_ctx, &rows[i].event.event_id);
+    return rc;
+}
+
+static enum rc model_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                                 struct err *err)
+{
+    struct sink_model *model = ctx;
+    struct sink_dead *row = &model->data.dead[model->data.dead_count];
+    enum rc rc = inside(model, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert_true(model->data.dead_count < SINK_DEAD_MAX);
+    for (size_t i = 0; i < model->data.dead_count; i++)
+        assert_false(model->data.dead[i].partition == place->partition &&
+                     model->data.dead[i].offset == dead->offset);
+    row->partition = place->partition;
+    row->offset = dead->offset;
+    snprintf(row->reason_class, sizeof(row->reason_class), "%s", dead->reason_class);
+    snprintf(row->value, sizeof(row->value), "%.*s", (int)dead->value_len,
+             dead->value ? (const char *)dead->value : "");
+    model->data.dead_count++;
+    return RC_OK;
+}
+
+static enum rc model_commit(void *ctx, struct err *err)
+{
+    struct sink_model *model = ctx;
+    const struct sink_faults *faults = &model->world->faults;
+    bool lost = faults->calls + 1 == faults->fail_at && faults->lost;
+    enum rc rc = inside(model, err);
+
+    if (rc == RC_OK || lost) {
+        model->world->data = model->data;
+        model->world->commits++;
+    }
+    undo(model);
+    return rc;
+}
+
+static void model_rollback(void *ctx)
+{
+    undo(ctx);
+}
+
+void sink_model_init(struct sink_model *model, struct sink_world *world)
+{
+    model->world = world;
+    model->open = false;
+    model->seam = (struct sink){
+        .ctx = model,
+        .ping = model_ping,
+        .begin = model_begin,
+        .make_progress = model_make_progress,
+        .lock_progress = model_lock_progress,
+        .own_progress = model_own_progress,
+        .move_progress = model_move_progress,
+        .lock_tallies = model_lock_tallies,
+        .make_tallies = model_make_tallies,
+        .write_tallies = model_write_tallies,
+        .insert_votes = model_insert_votes,
+        .find_events = model_find_events,
+        .insert_dead = model_insert_dead,
+        .commit = model_commit,
+        .rollback = model_rollback,
+    };
+}
+
+void sink_world_check(const struct sink_world *world)
+{
+    int64_t seqs[SINK_CONTENTS] = {0};
+    int64_t sums[SINK_CONTENTS] = {0};
+
+    for (size_t i = 0; i < world->data.vote_count; i++) {
+        const struct vote_row *row = &world->data.votes[i];
+        int64_t content_id = row->event.content_id;
+
+        sums[content_id] += row->event.voting ? 1 : -1;
+        assert_int_equal(row->content_seq, ++seqs[content_id]);
+        assert_int_equal(row->votes, sums[content_id]);
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(row->event.event_id.bytes,
+                                    world->data.votes[j].event.event_id.bytes, ID_BYTES);
+    }
+    for (size_t i = 1; i < SINK_CONTENTS; i++) {
+        assert_int_equal(world->data.tallies[i].seq, seqs[i]);
+        assert_int_equal(world->data.tallies[i].votes, sums[i]);
+    }
+}

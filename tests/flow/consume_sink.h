@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* A model of the sink's database for the consumer's engines: transactions that take effect at
+ * COMMIT or not at all, calls that fail on demand, COMMITs whose answer gets lost, and a judge that
+ * says whether what it holds may be. Any number of connections; one thread. */
+#ifndef TESTS_FLOW_CONSUME_SINK_H
+#define TESTS_FLOW_CONSUME_SINK_H
+
+#include "consumer/sink_seam.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SINK_VOTES_MAX 4096
+#define SINK_CONTENTS 16 /* content ids 1..15 */
+#define SINK_PARTITIONS 4
+#define SINK_DEAD_MAX 1024
+
+struct sink_dead {
+    int32_t partition;
+    int64_t offset;
+    char reason_class[16];
+    char value[64];
+};
+
+struct sink_data {
+    struct vote_row votes[SINK_VOTES_MAX];
+    size_t vote_count;
+    struct tally_row tallies[SINK_CONTENTS];
+    struct progress_row progress[SINK_PARTITIONS];
+    bool has_progress[SINK_PARTITIONS];
+    struct sink_dead dead[SINK_DEAD_MAX];
+    size_t dead_count;
+};
+
+/* What the next calls do. Calls are counted over all connections. */
+struct sink_faults {
+    int calls;
+    int fail_at; /* this call fails with rc; 0: none does */
+    bool lost;   /* if it is a COMMIT, it takes effect all the same */
+    bool away;   /* every call fails with RC_RETRY */
+    enum rc rc;
+};
+
+struct sink_world {
+    struct sink_data data; /* what is committed */
+    struct sink_faults faults;
+    int searches; /* for duplicates */
+    int commits;
+};
+
+/* A connection. */
+struct sink_model {
+    struct sink_world *world;
+    struct sink seam;
+    bool open;
+    struct sink_data data; /* as its transaction sees it */
+};
+
+void sink_model_init(struct sink_model *model, struct sink_world *world);
+
+/* The votes of a content in the order of the log are 1, 2, 3 ..., their totals are running sums,
+ * the tallies are at their ends, and no event is there twice. Fails the test otherwise. */
+void sink_world_check(const struct sink_world *world);
+
+#endif

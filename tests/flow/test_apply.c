@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/apply.h"
+
+#include "tests/flow/consume_sink.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CALLS_MAX 40
+#define ROWS_MAX 50
+
+static const struct place place = {"votes", 1};
+
+struct rig {
+    struct sink_world world;
+    struct sink_model model;
+    struct apply apply;
+    struct batch batch;
+    struct progress_row claimed;
+};
+
+static struct rig rig;
+
+static void rig_open(void)
+{
+    memset(&rig, 0, sizeof(rig));
+    sink_model_init(&rig.model, &rig.world);
+    assert_int_equal(apply_init(&rig.apply, &rig.model.seam, "me", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
+    batch_init(&rig.batch, ROWS_MAX, 100000);
+    batch_reset(&rig.batch, rig.claimed.next_offset, -1);
+    rig.world.faults.calls = 0;
+}
+
+static void rig_close(void)
+{
+    apply_done(&rig.apply);
+    batch_done(&rig.batch);
+}
+
+static void no_headers(void *ctx, const struct record *record, struct buf *out)
+{
+    (void)ctx;
+    (void)record;
+    buf_text_put(out, "[]");
+}
+
+static void put(int64_t offset, const char *key, const char *value)
+{
+    struct record record = {
+        .offset = offset,
+        .leader_epoch = 3,
+        .key = key,
+        .key_len = strlen(key),
+        .value = value,
+        .value_len = strlen(value),
+    };
+
+    assert_int_equal(batch_add(&rig.batch, &record, no_headers, NULL, NULL), RC_OK);
+}
+
+static void put_vote(int64_t offset, int event, int content, int voting)
+{
+    char value[256];
+    char key[16];
+
+    snprintf(key, sizeof(key), "%d", content);
+    snprintf(value, sizeof(value),
+             "{\"eventId\":\"00000000-0000-7000-8000-%012d\",\"voterId\":1,\"contentId\":%d,"
+             "\"voting\":%d,\"occurredAt\":1790000000000}",
+             event, content, voting);
+    put(offset, key, value);
+}
+
+static enum rc apply_now(struct apply_result *result)
+{
+    struct err err = {0};
+
+    return apply_batch(&rig.apply, &place, rig.claimed.epoch, &rig.batch, result, &err);
+}
+
+static void assert_applied(size_t applied, size_t duplicates, size_t dead)
+{
+    struct apply_result result = {0};
+
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.end, APPLY_DONE);
+    assert_int_equal(result.applied, applied);
+    assert_int_equal(result.duplicates, duplicates);
+    assert_int_equal(result.dead, dead);
+    sink_world_check(&rig.world);
+}
+
+static void a_batch_is_logged_with_running_totals(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 3, 1);
+    put_vote(2, 3, 5, 1);
+    put_vote(4, 4, 5, 0);
+    assert_applied(4, 0, 0);
+    assert_int_equal(rig.world.data.vote_count, 4);
+    assert_int_equal(rig.world.data.votes[3].votes, 1);
+    assert_int_equal(rig.world.data.votes[3].content_seq, 3);
+    assert_int_equal(rig.world.data.tallies[3].votes, 1);
+    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
+    assert_int_equal(rig.world.data.progress[1].leader_epoch, 3);
+    assert_int_equal(rig.world.searches, 0);
+    rig_close();
+}
+
+static void a_batch_applied_twice_counts_once(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put(1, "5", "poison");
+    assert_applied(1, 0, 1);
+    assert_applied(0, 0, 0);
+    assert_int_equal(rig.world.data.vote_count, 1);
+    assert_int_equal(rig.world.data.dead_count, 1);
+    rig_close();
+}
+
+static void a_poisoned_record_is_kept_and_its_neighbours_are_applied(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put(1, "5", "poison");
+    put_vote(2, 2, 5, 1);
+    assert_applied(2, 0, 1);
+    assert_int_equal(rig.world.data.dead[0].partition, 1);
+    assert_int_equal(rig.world.data.dead[0].offset, 1);
+    assert_string_equal(rig.world.data.dead[0].value, "poison");
+    assert_string_equal(rig.world.data.dead[0].reason_class, "decode");
+    rig_close();
+}
+
+static void a_batch_of_poison_alone_moves_the_progress(void **state)
+{
+    (void)state;
+    rig_open();
+    put(7, "5", "poison");
+    assert_applied(0, 0, 1);
+    assert_int_equal(rig.world.data.progress[1].next_offset, 8);
+    rig_close();
+}
+
+static void a_duplicate_of_the_log_is_left_out(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 5, 1);
+    assert_applied(2, 0, 0);
+    batch_reset(&rig.batch, 2, 3);
+    put_vote(2, 3, 5, 1);
+    put_vote(3, 1, 5, 1);
+    put_vote(4, 4, 5, 1);
+    assert_applied(2, 1, 0);
+    assert_int_equal(rig.world.data.vote_count, 4);
+    assert_int_equal(rig.world.data.tallies[5].seq, 4);
+    rig_close();
+}
+
+static void a_duplicate_within_the_batch_is_left_out(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 1, 5, 1);
+    put_vote(2, 2, 6, 1);
+    assert_applied(2, 1, 0);
+    rig_close();
+}
+
+static void a_batch_of_duplicates_alone_moves_the_progress(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    assert_applied(1, 0, 0);
+    batch_reset(&rig.batch, 1, 3);
+    put_vote(1, 1, 5, 1);
+    assert_applied(0, 1, 0);
+    assert_int_equal(rig.world.data.progress[1].next_offset, 2);
+    assert_int_equal(rig.world.data.tallies[5].seq, 1);
+    rig_close();
+}
+
+static void after_duplicates_it_searches_first_until_a_batch_has_none(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 1, 5, 1);
+    assert_applied(1, 1, 0);
+    assert_int_equal(rig.world.searches, 1);
+    batch_reset(&rig.batch, 2, 3);
+    put_vote(2, 2, 5, 1);
+    assert_applied(1, 0, 0);
+    assert_int_equal(rig.world.searches, 2);
+    batch_reset(&rig.batch, 3, 3);
+    put_vote(3, 3, 5, 1);
+    assert_applied(1, 0, 0);
+    assert_int_equal(rig.world.searches, 2);
+    rig_close();
+}
+
+static void only_what_is_not_applied_yet_is_applied(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    put(1, "5", "poison");
+    put_vote(2, 2, 5, 1);
+    put(3, "5", "poison");
+    rig.world.data.progress[1].next_offset = 2;
+    assert_applied(1, 0, 1);
+    assert_int_equal(rig.world.data.votes[0].offset, 2);
+    assert_int_equal(rig.world.data.dead[0].offset, 3);
+    rig_close();
+}
+
+static void assert_fenced(void)
+{
+    struct apply_result result = {0};
+
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.end, APPLY_FENCED);
+    assert_int_equal(result.applied, 0);
+    assert_int_equal(rig.world.data.vote_count, 0);
+    assert_false(rig.model.open);
+}
+
+static void another_owner_fences_it(void **state)
+{
+    struct progress_row other = {0};
+    struct apply zombie;
+
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    assert_int_equal(apply_init(&zombie, &rig.model.seam, "other", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_claim(&zombie, &place, &other, NULL), RC_OK);
+    assert_int_equal(other.epoch, rig.claimed.epoch + 1);
+    assert_string_equal(rig.world.data.progress[1].owner, "other");
+    assert_fenced();
+    apply_done(&zombie);
+    rig_close();
+}
+
+static void a_deleted_progress_fences_it(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    rig.world.data.has_progress[1] = false;
+    assert_fenced();
+    rig_close();
+}
+
+static void a_batch_that_would_leave_a_hole_is_fenced(void **state)
+{
+    (void)state;
+    rig_open();
+    batch_reset(&rig.batch, 3, 3);
+    put_vote(3, 1, 5, 1);
+    assert_fenced();
+    rig_close();
+}
+
+static void put_everything(void)
+{
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 6, 1);
+    put(2, "5", "poison");
+    put_vote(3, 1, 5, 1);
+    put_vote(4, 3, 5, 0);
+}
+
+/* Each call fails in turn, before and after it takes effect; then the batch is tried again. */
+static void fails_at(int call, enum rc rc, bool lost, int *calls)
+{
+    struct apply_result result = {0};
+    enum rc first;
+
+    rig_open();
+    put_everything();
+    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
+    first = apply_now(&result);
+    assert_false(rig.model.open);
+    *calls = rig.world.faults.calls;
+    if (call > *calls)
+        assert_int_equal(first, RC_OK);
+    else
+        assert_int_equal(first, rc);
+    if (first == RC_OK) {
+        assert_int_equal(result.applied, 3);
+    } else {
+        if (!lost)
+            assert_int_equal(rig.world.data.vote_count, 0);
+        assert_applied(3, 1, 1);
+    }
+    assert_int_equal(rig.world.data.vote_count, 3);
+    assert_int_equal(rig.world.data.dead_count, 1);
+    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
+    sink_world_check(&rig.world);
+    rig_close();
+}
+
+static void every_call_may_fail_and_be_tried_again(void **state)
+{
+    static const enum rc rcs[] = {RC_RETRY, RC_REJECT, RC_FATAL};
+    int calls = 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rcs) / sizeof(rcs[0]); i++)
+        for (int call = 1; call <= calls + 1; call++)
+            fails_at(call, rcs[i], false, &calls);
+    assert_in_range(calls, 10, CALLS_MAX);
+}
+
+static void a_commit_whose_answer_is_lost_counts_once_and_is_counted(void **state)
+{
+    int calls = 1;
+
+    (void)state;
+    for (int call = 1; call <= calls + 1; call++)
+        fails_at(call, RC_RETRY, true, &calls);
+    assert_in_range(calls, 10, CALLS_MAX);
+}
+
+static void a_claim_may_fail_at_every_call_and_be_made_again(void **state)
+{
+    struct progress_row row = {.topic_id = "id"};
+
+    (void)state;
+    for (int call = 1; call <= 4; call++) {
+        for (int lost = 0; lost <= 1; lost++) {
+            rig_open();
+            rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+            assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_RETRY);
+            assert_false(rig.model.open);
+            assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
+            assert_true(row.epoch > rig.claimed.epoch);
+            assert_int_equal(row.epoch, rig.world.data.progress[1].epoch);
+            rig_close();
+        }
+    }
+}
+
+static void a_claim_names_the_owner_and_keeps_the_first_topic_id(void **state)
+{
+    struct progress_row row = {.topic_id = "first"};
+
+    (void)state;
+    rig_open();
+    assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
+    assert_string_equal(rig.world.data.progress[1].owner, "me");
+    assert_string_equal(rig.world.data.progress[1].topic_id, "first");
+    memcpy(row.topic_id, "second", 7);
+    assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
+    assert_string_equal(row.topic_id, "first");
+    rig_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_logged_with_running_totals),
+        cmocka_unit_test(a_batch_applied_twice_counts_once),
+        cmocka_unit_test(a_poisoned_record_is_kept_and_its_neighbours_are_applied),
+        cmocka_unit_test(a_batch_of_poison_alone_moves_the_progress),
+        cmocka_unit_test(a_duplicate_of_the_log_is_left_out),
+        cmocka_unit_test(a_duplicate_within_the_batch_is_left_out),
+        cmocka_unit_test(a_batch_of_duplicates_alone_moves_the_progress),
+        cmocka_unit_test(after_duplicates_it_searches_first_until_a_batch_has_none),
+        cmocka_unit_test(only_what_is_not_applied_yet_is_applied),
+        cmocka_unit_test(another_owner_fences_it),
+        cmocka_unit_test(a_deleted_progress_fences_it),
+        cmocka_unit_test(a_batch_that_would_leave_a_hole_is_fenced),
+        cmocka_unit_test(every_call_may_fail_and_be_tried_again),
+        cmocka_unit_test(a_commit_whose_answer_is_lost_counts_once_and_is_counted),
+        cmocka_unit_test(a_claim_may_fail_at_every_call_and_be_made_again),
+        cmocka_unit_test(a_claim_names_the_owner_and_keeps_the_first_topic_id),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
