@@ -166,7 +166,7 @@ class Readiness(house.Case):
         self.assertEqual(role.vote((1, 1, 1))["votes"], 1)
 
 
-class Schema(unittest.TestCase):
+class SchemaVersions(unittest.TestCase):
     """A daemon needs its own version of the schema."""
 
     def setUp(self):
