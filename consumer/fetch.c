@@ -37,7 +37,7 @@ enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struc
 
 void fetch_done(struct fetch *fetch)
 {
-    for (size_t i = 0; i < fetch->job_count; i++) {
+    for (size_t i = 0; fetch->jobs && i < fetch->job_count; i++) {
         batch_done(&fetch->jobs[i]->batch);
         free(fetch->jobs[i]);
     }

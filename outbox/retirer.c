@@ -20,7 +20,7 @@ enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct re
     retirer->dice = dice;
     retirer->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     retirer->held_max = lane->block_count;
-    retirer->held = calloc(retirer->held_max, sizeof(*retirer->held));
+    retirer->held = calloc(retirer->held_max, sizeof(struct seqs *));
     /* Whole blocks are deleted: the last one may go past the wanted number. */
     retirer->work_max = (size_t)lane->settings->relay.delete_rows_max + SEQS_MAX;
     retirer->work = calloc(retirer->work_max, sizeof(*retirer->work));
@@ -84,7 +84,7 @@ static void give(struct retirer *retirer, size_t blocks)
         ring_give(&lane->gone, retirer->held[i]);
     }
     retirer->held_count -= blocks;
-    memmove(retirer->held, retirer->held + blocks, retirer->held_count * sizeof(*retirer->held));
+    memmove(retirer->held, retirer->held + blocks, retirer->held_count * sizeof(struct seqs *));
     retirer->work_count = retirer->work_done = retirer->work_blocks = 0;
     lane_wake(lane, LANE_READER);
 }

@@ -3,6 +3,7 @@
 
 #include "outbox/hash.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -283,6 +284,7 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
     enum stopped_say say;
     bool alone;
 
+    assert(rc != RC_OK || topic);
     key += key == 0;
     say = stopped_ask(&sender->stopped, key, row->seq);
     if (say == STOPPED_SKIP) {

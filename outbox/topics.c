@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS (2 * BROKER_TOPICS_MAX)
+#define SLOTS ((size_t)2 * BROKER_TOPICS_MAX)
 
 void topics_init(struct topics *topics, const char *map, const char *prefix)
 {
