@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retirer_mysql.h"
 
+#include "outbox/range_mysql.h"
+
 #include <string.h>
 
 static void put_fence(struct retirer_mysql *retirer)
@@ -12,23 +14,6 @@ static void put_fence(struct retirer_mysql *retirer)
     buf_text_put(sql, " AND owner = ");
     db_put_text(retirer->db, sql, retirer->owner, strlen(retirer->owner));
     buf_char(sql, ')');
-}
-
-static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            buf_text_put(sql, " OR ");
-        if (ranges[i].from == ranges[i].to) {
-            buf_text_put(sql, "seq = ");
-            buf_i64(sql, ranges[i].from);
-            continue;
-        }
-        buf_text_put(sql, "seq >= ");
-        buf_i64(sql, ranges[i].from);
-        buf_text_put(sql, " AND seq <= ");
-        buf_i64(sql, ranges[i].to);
-    }
 }
 
 /* Fewer rows than asked for were deleted: by an earlier try whose answer was lost, by a person, or
@@ -62,7 +47,7 @@ static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t 
         buf_text_put(sql, "DELETE FROM ");
         db_put_name(sql, retirer->lane);
         buf_text_put(sql, " WHERE (");
-        put_ranges(sql, ranges, count);
+        range_put(sql, ranges, count);
         buf_text_put(sql, ") AND ");
         put_fence(retirer);
         buf_print(sql, " = %lld", (long long)epoch);
