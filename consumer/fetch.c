@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/fetch_inside.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,9 +16,6 @@
 #define ANSWER_WAIT_MS 20 /* for the broker's word on a topic */
 #define SEEK_RETRY_MS 50
 #define SEEK_SAY_MS 10000 /* a seek that takes longer is trouble */
-#define FENCED_WAIT_MS 1000
-#define RECOVERED_MS 5000 /* running for so long, a partition is well again */
-#define PROBE_MS 2000
 #define TICK_MS 1000
 
 enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
@@ -51,24 +48,6 @@ void fetch_done(struct fetch *fetch)
     memset(fetch, 0, sizeof(*fetch));
 }
 
-static void fetch_fail(struct fetch *fetch, const struct err *err)
-{
-    fetch->failed = true;
-    fetch->err = *err;
-}
-
-static void broker_good(struct fetch *fetch)
-{
-    if (trouble_clear(&fetch->broker))
-        log_event(LOG_INFO, "consumer_broker_back", "role=consume");
-}
-
-static void broker_bad(struct fetch *fetch, const struct err *err)
-{
-    if (trouble_set(&fetch->broker, err))
-        log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
-}
-
 /* An empty job; NULL when all are in use (their return rings our bell), or memory is out. */
 static struct job *job_take(struct fetch *fetch)
 {
@@ -87,94 +66,6 @@ static struct job *job_take(struct fetch *fetch)
     batch_init(&job->batch, fetch->config.batch_rows_max, fetch->config.batch_bytes_max);
     fetch->jobs[fetch->job_count++] = job;
     return job;
-}
-
-static void job_release(struct fetch *fetch, struct job *job)
-{
-    job->next = fetch->pool;
-    fetch->pool = job;
-}
-
-static void filling_drop(struct fetch *fetch, struct part *part)
-{
-    if (part->filling)
-        job_release(fetch, part->filling);
-    part->filling = NULL;
-}
-
-static void stop_part(struct fetch *fetch, struct part *part, const struct err *err, int64_t now_ms)
-{
-    filling_drop(fetch, part);
-    if (part_stop(part, err, now_ms))
-        log_error(LOG_ERROR, "partition_stopped", err, "topic=%s partition=%" PRId32, part->topic,
-                  part->holding.place.partition);
-}
-
-static void say_recovered(struct part *part)
-{
-    if (part_recovered(part))
-        log_event(LOG_INFO, "partition_recovered", "topic=%s partition=%" PRId32, part->topic,
-                  part->holding.place.partition);
-}
-
-static void claim_returned(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
-{
-    struct err err = {0};
-
-    part->claim_out = false;
-    if (job->generation != atomic_load(&part->holding.generation))
-        return;
-    if (job->end == JOB_STOPPED)
-        stop_part(fetch, part, &job->err, now_ms);
-    else if (part_claimed(part, &job->progress, now_ms, &err) != RC_OK)
-        stop_part(fetch, part, &err, now_ms);
-}
-
-static void batch_returned(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
-{
-    const struct stream *stream = fetch->config.stream;
-
-    part_returned(part);
-    if (job->generation != atomic_load(&part->holding.generation))
-        return;
-    switch (job->end) {
-    case JOB_DONE:
-        part->row.next_offset = job->batch.next_offset;
-        stream->store_offset(stream->ctx, part->handle, part->row.next_offset);
-        say_recovered(part);
-        break;
-    case JOB_FENCED:
-        /* If another process really has it, the group will tell us meanwhile. */
-        log_event(LOG_WARN, "partition_fenced", "topic=%s partition=%" PRId32, part->topic,
-                  part->holding.place.partition);
-        filling_drop(fetch, part);
-        part_restart(part, now_ms,
-                     FENCED_WAIT_MS + (int64_t)(fetch->config.dice() % FENCED_WAIT_MS));
-        break;
-    case JOB_STOPPED:
-        stop_part(fetch, part, &job->err, now_ms);
-        break;
-    case JOB_DROPPED:
-        break;
-    }
-}
-
-static void take_back(struct fetch *fetch, int64_t now_ms)
-{
-    for (size_t i = 0; i < fetch->config.link_count; i++) {
-        struct job *job = ring_take(fetch->config.links[i].done);
-
-        for (; job; job = ring_take(fetch->config.links[i].done)) {
-            struct part *part = part_of(job->holding);
-
-            if (job->kind == JOB_CLAIM) {
-                claim_returned(fetch, part, job, now_ms);
-            } else {
-                batch_returned(fetch, part, job, now_ms);
-                job_release(fetch, job);
-            }
-        }
-    }
 }
 
 static struct part *find_part(struct fetch *fetch, const struct place *place)
@@ -205,7 +96,7 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
 static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
-    broker_good(fetch);
+    fetch_broker_good(fetch);
     for (size_t i = 0; i < event->count; i++) {
         struct part *part = find_part(fetch, &event->places[i].place);
         struct err err = {0};
@@ -217,7 +108,7 @@ static void places_assigned(struct fetch *fetch, const struct stream_event *even
             fetch_fail(fetch, &err);
             return;
         }
-        filling_drop(fetch, part);
+        fetch_drop_filling(fetch, part);
         part_assign(part, event->places[i].handle, now_ms);
     }
 }
@@ -232,7 +123,7 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
 
         if (!part)
             continue;
-        filling_drop(fetch, part);
+        fetch_drop_filling(fetch, part);
         part_revoke(part, now_ms);
     }
 }
@@ -243,7 +134,7 @@ static void stream_trouble(struct fetch *fetch, const struct stream_event *event
     case RC_OK:
         break;
     case RC_RETRY:
-        broker_bad(fetch, &event->err);
+        fetch_broker_bad(fetch, &event->err);
         break;
     case RC_REJECT:
         /* The relay makes topics: before its first event there is nothing to read, and that is not
@@ -315,10 +206,10 @@ static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_RETRY:
         part->retry_ms = now_ms + SEEK_RETRY_MS;
         if (now_ms - part->since_ms > SEEK_SAY_MS)
-            broker_bad(fetch, &err);
+            fetch_broker_bad(fetch, &err);
         return SEEK_RETRY_MS;
     case RC_REJECT:
-        stop_part(fetch, part, &err, now_ms);
+        fetch_stop_part(fetch, part, &err, now_ms);
         return IDLE_WAIT_MS;
     case RC_FATAL:
         break;
@@ -379,8 +270,9 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     for (size_t i = 0; taken == RC_OK && i < count; i++)
         taken = take_record(fetch, part, &fetch->records[i], now_ms, err);
     *more = count == wanted;
+    part_hear(part, count > 0, now_ms);
     if (count > 0)
-        broker_good(fetch);
+        fetch_broker_good(fetch);
     if (empty && batch_count(&part->filling->batch) > 0)
         part->filling_ms = now_ms;
     return taken != RC_OK ? taken : rc;
@@ -394,7 +286,7 @@ static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms
     bool full;
 
     if (batch_count(&job->batch) == 0) {
-        filling_drop(fetch, part);
+        fetch_drop_filling(fetch, part);
         return IDLE_WAIT_MS;
     }
     full = batch_room(&job->batch) == 0;
@@ -427,10 +319,10 @@ static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_OK:
         break;
     case RC_RETRY:
-        broker_bad(fetch, &err);
+        fetch_broker_bad(fetch, &err);
         break;
     case RC_REJECT:
-        stop_part(fetch, part, &err, now_ms);
+        fetch_stop_part(fetch, part, &err, now_ms);
         return IDLE_WAIT_MS;
     case RC_FATAL:
         fetch_fail(fetch, &err);
@@ -482,94 +374,18 @@ static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
     return wait_ms;
 }
 
-static void look_after_topics(struct fetch *fetch, int64_t now_ms)
-{
-    const struct stream *stream = fetch->config.stream;
-
-    for (size_t i = 0; i < fetch->part_count; i++) {
-        struct part *part = fetch->parts[i];
-        char topic_id[TOPIC_ID_SIZE] = "";
-        struct err err = {0};
-
-        if (part->state != PART_RUNNING)
-            continue;
-        if (stream->topic_id(stream->ctx, part->topic, topic_id) == RC_OK &&
-            part_check_topic(part, topic_id, &err) != RC_OK)
-            stop_part(fetch, part, &err, now_ms);
-        else if (part->stopped && now_ms - part->since_ms >= RECOVERED_MS)
-            say_recovered(part);
-    }
-}
-
-static int64_t part_lag(const struct fetch *fetch, const struct part *part)
-{
-    const struct stream *stream = fetch->config.stream;
-    int64_t next = part->row.next_offset > 0 ? part->row.next_offset : 0;
-    int64_t high = part->handle ? stream->high_watermark(stream->ctx, part->handle) : -1;
-
-    return high > next ? high - next : 0;
-}
-
-static void count_up(struct fetch *fetch)
-{
-    int64_t wall_ms = fetch->config.wall_ms();
-    int64_t oldest_ms = wall_ms;
-    int64_t lag = 0;
-    int64_t held = 0;
-    int64_t stopped = 0;
-    struct err err = {0};
-
-    for (size_t i = 0; i < fetch->part_count; i++) {
-        const struct part *part = fetch->parts[i];
-        int64_t part_ms = part_oldest_ms(part);
-
-        if (part->state == PART_IDLE)
-            continue;
-        held++;
-        lag += part_lag(fetch, part);
-        if (part_ms >= 0 && part_ms < oldest_ms)
-            oldest_ms = part_ms;
-        if (part->stopped && stopped++ == 0)
-            err_set(&err, "%s/%" PRId32 ": %s", part->topic, part->holding.place.partition,
-                    part->reason.text);
-    }
-    metric_set(&consume_partitions, held);
-    metric_set(&consume_stopped, stopped);
-    metric_set(&consume_lag, lag);
-    metric_set(&consume_oldest_age, wall_ms - oldest_ms);
-    if (stopped > 0)
-        trouble_set(&fetch->partitions, &err);
-    else
-        trouble_clear(&fetch->partitions);
-}
-
-/* Nobody tells when a broker is back: it must be asked. */
-static void look_after_broker(struct fetch *fetch, int64_t now_ms)
-{
-    const struct stream *stream = fetch->config.stream;
-    struct err err = {0};
-
-    if (now_ms < fetch->probe_ms || !trouble_read(&fetch->broker, NULL))
-        return;
-    if (stream->probe(stream->ctx, &err) == RC_OK)
-        broker_good(fetch);
-    else
-        broker_bad(fetch, &err);
-    fetch->probe_ms = now_ms + PROBE_MS;
-}
-
 int64_t fetch_step(void *ctx, int64_t now_ms)
 {
     struct fetch *fetch = ctx;
     int64_t wait_ms;
 
-    take_back(fetch, now_ms);
+    fetch_take_back(fetch, now_ms);
     follow_group(fetch, now_ms);
-    look_after_broker(fetch, now_ms);
+    fetch_watch_broker(fetch, now_ms);
     wait_ms = step_parts(fetch, now_ms);
     if (now_ms >= fetch->tick_ms) {
-        look_after_topics(fetch, now_ms);
-        count_up(fetch);
+        fetch_watch_parts(fetch, now_ms);
+        fetch_count_up(fetch);
         fetch->tick_ms = now_ms + TICK_MS;
     }
     if (!fetch->failed)
@@ -580,5 +396,5 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
 
 void fetch_finish(struct fetch *fetch, int64_t now_ms)
 {
-    take_back(fetch, now_ms);
+    fetch_take_back(fetch, now_ms);
 }

@@ -10,6 +10,8 @@
  * set its offset. */
 #define STOPPED_RETRY_MS 10000
 
+#define QUIET_MS 15000
+
 _Static_assert(offsetof(struct part, holding) == 0, "part_of() turns one into the other");
 
 struct part *part_of(struct holding *holding)
@@ -42,6 +44,7 @@ void part_enter(struct part *part, enum part_state state, int64_t now_ms)
     part->state = state;
     part->since_ms = now_ms;
     part->retry_ms = now_ms;
+    part->quiet_ms = 0;
 }
 
 void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms)
@@ -84,6 +87,13 @@ bool part_recovered(struct part *part)
     return was_stopped;
 }
 
+void part_seek_again(struct part *part, int64_t now_ms)
+{
+    part->arrived = false;
+    part->doubted = -1;
+    part_enter(part, PART_CLAIMED, now_ms);
+}
+
 enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err)
 {
     if (part->row.topic_id[0] == '\0' || topic_id[0] == '\0' ||
@@ -108,10 +118,21 @@ enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t 
         return rc;
     part->position = row->next_offset;
     part->last_epoch = row->leader_epoch;
-    part->arrived = false;
-    part->doubted = -1;
-    part_enter(part, PART_CLAIMED, now_ms);
+    part_seek_again(part, now_ms);
     return RC_OK;
+}
+
+void part_hear(struct part *part, bool records, int64_t now_ms)
+{
+    if (records)
+        part->quiet_ms = 0;
+    else if (part->quiet_ms == 0)
+        part->quiet_ms = now_ms;
+}
+
+bool part_is_quiet(const struct part *part, int64_t now_ms)
+{
+    return part->quiet_ms != 0 && now_ms - part->quiet_ms >= QUIET_MS;
 }
 
 bool part_arrive(struct part *part, int64_t offset, int64_t now_ms)

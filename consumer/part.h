@@ -32,6 +32,7 @@ struct part {
     int64_t since_ms;   /* of the state */
     int64_t position;   /* the next record to read */
     int32_t last_epoch; /* leader epoch of the record before it; -1: unknown */
+    int64_t quiet_ms;   /* reads have brought nothing since then; 0: the last one did */
     bool arrived;       /* a record has come since the seek */
     int64_t doubted;    /* where another seek shall show whether records before are gone */
     char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
@@ -72,6 +73,13 @@ bool part_recovered(struct part *part);
 /* The claim has come back done. RC_REJECT: the row belongs to another topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
+
+/* A read has brought records, or none; and has it been none for long? */
+void part_hear(struct part *part, bool records, int64_t now_ms);
+bool part_is_quiet(const struct part *part, int64_t now_ms);
+
+/* Goes to where it reads already, once more. */
+void part_seek_again(struct part *part, int64_t now_ms);
 
 /* Is the first record since the seek the one that was looked for? A hole before it is legal (a
  * compacted topic, the marks of transactions), but a seek that got lost looks the same: such a

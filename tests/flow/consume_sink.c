@@ -184,6 +184,8 @@ static enum rc model_insert_votes(void *ctx, const struct vote_row *rows, size_t
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         if (rows[i].skip)
             continue;
+        if (rows[i].event.content_id == model->world->faults.refused)
+            return err_fail(err, RC_REJECT, 0, "content refused");
         if (has_event(&model->data, &rows[i].event.event_id)) {
             *duplicate = true;
             return RC_OK;

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/* The consumer's engines together, on models: what a partition goes through, one thing at a time. */
+#include "tests/flow/consume_rig.h"
+
+#include "common/log.h"
+#include "consumer/consume_metrics.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct topic_world topic;
+static struct sink_world sink;
+static struct consume_rig rig;
+static int64_t now_ms;
+
+static const struct rig_limits standard = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
+
+static void open_with(const struct rig_limits *limits)
+{
+    topic_world_init(&topic);
+    memset(&sink, 0, sizeof(sink));
+    now_ms = 1000;
+    consume_rig_open(&rig, &topic, &sink, 0, "me", limits);
+}
+
+static void open_rig(void)
+{
+    open_with(&standard);
+}
+
+static void own_all(void)
+{
+    for (int i = 0; i < TOPIC_PARTITIONS; i++)
+        topic.partitions[i].owner = 0;
+}
+
+static void run(int64_t ms)
+{
+    consume_rig_run(&rig, &now_ms, now_ms + ms);
+}
+
+/* Everything that was put is applied, in order, once. */
+static void assert_all_applied(size_t votes)
+{
+    sink_world_check(&sink);
+    assert_int_equal(sink.data.vote_count, votes);
+    for (int i = 0; i < TOPIC_PARTITIONS; i++)
+        if (topic.partitions[i].end > 0)
+            assert_int_equal(sink.data.progress[i].next_offset, topic.partitions[i].end);
+}
+
+static void put_votes(int from, int count)
+{
+    for (int i = from; i < from + count; i++)
+        topic_put_vote(&topic, i, 1 + i % 7, 1);
+}
+
+static bool stopped_because(const char *words)
+{
+    struct err err = {0};
+
+    return trouble_read(&rig.fetch.partitions, &err) && strstr(err.text, words) != NULL;
+}
+
+static void all_records_of_all_partitions_are_applied(void **state)
+{
+    (void)state;
+    open_rig();
+    put_votes(0, 500);
+    own_all();
+    run(1000);
+    assert_all_applied(500);
+    for (int i = 0; i < TOPIC_PARTITIONS; i++)
+        assert_int_equal(rig.stream.stored[i], topic.partitions[i].end);
+    put_votes(500, 20);
+    run(1000);
+    assert_all_applied(520);
+    consume_rig_kill(&rig);
+}
+
+static void it_goes_on_where_the_database_says(void **state)
+{
+    (void)state;
+    open_rig();
+    put_votes(0, 100);
+    own_all();
+    run(1000);
+    consume_rig_kill(&rig);
+    put_votes(100, 100);
+    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    own_all();
+    run(1000);
+    assert_all_applied(200);
+    assert_string_equal(sink.data.progress[1].owner, "next");
+    assert_int_equal(sink.data.progress[1].epoch, 2);
+    consume_rig_kill(&rig);
+}
+
+static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
+{
+    const struct rig_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 300};
+
+    (void)state;
+    open_with(&limits);
+    topic.partitions[1].owner = 0;
+    run(50);
+    for (int i = 0; i < 15; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    run(250);
+    assert_int_equal(sink.data.vote_count, 10);
+    run(500);
+    assert_int_equal(sink.data.vote_count, 15);
+    consume_rig_kill(&rig);
+}
+
+static void more_partitions_than_batches_are_served_in_turn(void **state)
+{
+    const struct rig_limits limits = {.rows_max = 10, .batches_max = 1, .wait_ms = 1};
+
+    (void)state;
+    open_with(&limits);
+    put_votes(0, 300);
+    own_all();
+    run(2000);
+    assert_all_applied(300);
+    assert_int_equal(rig.fetch.job_count, 1);
+    consume_rig_kill(&rig);
+}
+
+static void while_the_database_is_away_memory_is_bounded_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    open_rig();
+    own_all();
+    put_votes(0, 100);
+    run(300);
+    sink.faults.away = true;
+    put_votes(100, 800);
+    run(60000);
+    assert_true(trouble_read(&rig.appliers[0].database, NULL));
+    assert_true(rig.fetch.job_count <= standard.batches_max);
+    sink.faults.away = false;
+    run(10000);
+    assert_false(trouble_read(&rig.appliers[0].database, NULL));
+    assert_all_applied(900);
+    consume_rig_kill(&rig);
+}
+
+static void a_partition_taken_away_while_its_claim_waits_is_not_claimed(void **state)
+{
+    (void)state;
+    open_rig();
+    own_all();
+    sink.faults.away = true;
+    run(1000);
+    topic.partitions[1].owner = TOPIC_NOBODY;
+    run(1000);
+    sink.faults.away = false;
+    run(10000);
+    assert_false(sink.data.has_progress[1]);
+    assert_true(sink.data.has_progress[2]);
+    consume_rig_kill(&rig);
+}
+
+static void a_fatal_error_of_the_database_ends_it(void **state)
+{
+    (void)state;
+    open_rig();
+    put_votes(0, 10);
+    own_all();
+    sink.faults = (struct sink_faults){.fail_at = 6, .rc = RC_FATAL};
+    run(1000);
+    assert_true(rig.ended);
+    assert_true(rig.appliers[0].failed || rig.appliers[1].failed);
+    consume_rig_kill(&rig);
+}
+
+static void a_fatal_error_of_the_stream_ends_it(void **state)
+{
+    (void)state;
+    open_rig();
+    own_all();
+    run(500);
+    rig.stream.failed = true;
+    run(1000);
+    assert_true(rig.fetch.failed);
+    consume_rig_kill(&rig);
+}
+
+static void what_the_database_refuses_stops_its_partition_alone(void **state)
+{
+    (void)state;
+    open_rig();
+    own_all();
+    run(500);
+    for (int i = 0; i < 15; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    sink.faults.refused = 1;
+    run(1500);
+    assert_true(stopped_because("content refused"));
+    assert_int_equal(metric_value(&consume_stopped), 1);
+    for (int i = 100; i < 110; i++)
+        topic_put_vote(&topic, i, 2, 1);
+    run(1000);
+    assert_int_equal(sink.data.tallies[2].seq, 10);
+    assert_int_equal(sink.data.tallies[1].seq, 0);
+    /* It is tried again now and then, and this time the database takes it. */
+    sink.faults.refused = 0;
+    run(20000);
+    assert_false(stopped_because(""));
+    assert_all_applied(25);
+    consume_rig_kill(&rig);
+}
+
+static void records_that_are_gone_stop_the_partition_until_somebody_decides(void **state)
+{
+    (void)state;
+    open_rig();
+    for (int i = 0; i < 50; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    topic.partitions[1].owner = 0;
+    run(500);
+    consume_rig_kill(&rig);
+    for (int i = 50; i < 100; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    topic.partitions[1].begin = 80;
+    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    topic.partitions[1].owner = 0;
+    run(30000);
+    assert_true(stopped_because("offset 50 is not there"));
+    assert_int_equal(sink.data.vote_count, 50);
+    sink.data.progress[1].next_offset = 80;
+    sink.data.progress[1].epoch++;
+    run(30000);
+    assert_false(stopped_because(""));
+    assert_int_equal(sink.data.vote_count, 70);
+    consume_rig_kill(&rig);
+}
+
+static void a_topic_made_again_stops_its_partitions(void **state)
+{
+    (void)state;
+    open_rig();
+    for (int i = 0; i < 50; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    topic.partitions[1].owner = 0;
+    run(500);
+    snprintf(topic.id, sizeof(topic.id), "second");
+    run(2000);
+    assert_true(stopped_because("made again"));
+    for (int i = 50; i < 100; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    run(30000);
+    assert_int_equal(sink.data.vote_count, 50);
+    sink.data.progress[1].topic_id[0] = '\0';
+    sink.data.progress[1].epoch++;
+    run(30000);
+    assert_int_equal(sink.data.vote_count, 100);
+    assert_string_equal(sink.data.progress[1].topic_id, "second");
+    consume_rig_kill(&rig);
+}
+
+static void a_leader_epoch_that_falls_stops_the_partition(void **state)
+{
+    (void)state;
+    open_rig();
+    for (int i = 0; i < 10; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    for (int i = 0; i < 10; i++)
+        topic.partitions[1].records[i].leader_epoch = i < 6 ? 4 : 3;
+    topic.partitions[1].owner = 0;
+    run(5000);
+    assert_true(stopped_because("leader epoch"));
+    assert_int_equal(sink.data.vote_count, 0);
+    consume_rig_kill(&rig);
+}
+
+static void it_waits_for_the_topics_id_before_it_claims(void **state)
+{
+    (void)state;
+    open_rig();
+    rig.stream.id_unknown = true;
+    own_all();
+    run(3000);
+    assert_false(sink.data.has_progress[0]);
+    rig.stream.id_unknown = false;
+    run(500);
+    assert_string_equal(sink.data.progress[0].topic_id, "first");
+    consume_rig_kill(&rig);
+}
+
+static void seeks_that_are_refused_are_made_again(void **state)
+{
+    (void)state;
+    open_rig();
+    put_votes(0, 50);
+    rig.stream.seeks_refused = 10;
+    own_all();
+    run(3000);
+    assert_all_applied(50);
+    consume_rig_kill(&rig);
+}
+
+static void start_in_the_middle(void)
+{
+    open_rig();
+    put_votes(0, 100);
+    own_all();
+    run(1000);
+    consume_rig_kill(&rig);
+    put_votes(100, 50);
+    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+}
+
+static void a_seek_lost_to_the_beginning_applies_nothing_twice(void **state)
+{
+    (void)state;
+    start_in_the_middle();
+    rig.stream.seeks_lost = TOPIC_PARTITIONS;
+    own_all();
+    run(5000);
+    assert_all_applied(150);
+    consume_rig_kill(&rig);
+}
+
+static void a_seek_lost_to_the_end_skips_nothing(void **state)
+{
+    (void)state;
+    start_in_the_middle();
+    rig.stream.seeks_lost = TOPIC_PARTITIONS;
+    rig.stream.seek_lost_ends = true;
+    own_all();
+    run(500);
+    put_votes(150, 50);
+    run(5000);
+    assert_all_applied(200);
+    consume_rig_kill(&rig);
+}
+
+static void offsets_that_hold_no_record_are_passed(void **state)
+{
+    (void)state;
+    open_rig();
+    topic_put_hole(&topic, 1);
+    topic_put_vote(&topic, 1, 1, 1);
+    topic_put_hole(&topic, 1);
+    topic_put_hole(&topic, 1);
+    topic_put_vote(&topic, 2, 1, 1);
+    topic.partitions[1].owner = 0;
+    run(1000);
+    assert_all_applied(2);
+    consume_rig_kill(&rig);
+    topic_put_hole(&topic, 1);
+    topic_put_vote(&topic, 3, 1, 1);
+    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    topic.partitions[1].owner = 0;
+    run(1000);
+    assert_all_applied(3);
+    consume_rig_kill(&rig);
+}
+
+static void a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition(void **state)
+{
+    (void)state;
+    open_rig();
+    topic.partitions[1].owner = 0;
+    run(500);
+    /* Somebody else has claimed it and gone again, and the group never heard of it. */
+    sink.data.progress[1].epoch++;
+    for (int i = 0; i < 30; i++)
+        topic_put_vote(&topic, i, 1, 1);
+    run(500);
+    assert_int_equal(sink.data.vote_count, 0);
+    run(5000);
+    assert_all_applied(30);
+    consume_rig_kill(&rig);
+}
+
+static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
+{
+    (void)state;
+    open_rig();
+    assert_true(trouble_read(&rig.fetch.broker, NULL));
+    rig.stream.away = true;
+    run(10000);
+    assert_true(trouble_read(&rig.fetch.broker, NULL));
+    assert_in_range(rig.stream.probes, 4, 6);
+    rig.stream.away = false;
+    run(3000);
+    assert_false(trouble_read(&rig.fetch.broker, NULL));
+    run(10000);
+    assert_in_range(rig.stream.probes, 5, 7);
+    consume_rig_kill(&rig);
+}
+
+static void gauges_tell_lag_age_and_partitions(void **state)
+{
+    (void)state;
+    open_rig();
+    own_all();
+    run(1500);
+    sink.faults.away = true;
+    put_votes(0, 40);
+    run(3000);
+    assert_int_equal(metric_value(&consume_partitions), TOPIC_PARTITIONS);
+    assert_int_equal(metric_value(&consume_lag), 40);
+    sink.faults.away = false;
+    run(5000);
+    assert_int_equal(metric_value(&consume_lag), 0);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    for (int i = 0; i < TOPIC_PARTITIONS; i++)
+        topic.partitions[i].owner = TOPIC_NOBODY;
+    run(1500);
+    assert_int_equal(metric_value(&consume_partitions), 0);
+    consume_rig_kill(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_records_of_all_partitions_are_applied),
+        cmocka_unit_test(it_goes_on_where_the_database_says),
+        cmocka_unit_test(full_batches_are_sent_at_once_and_others_wait_for_more),
+        cmocka_unit_test(more_partitions_than_batches_are_served_in_turn),
+        cmocka_unit_test(while_the_database_is_away_memory_is_bounded_and_nothing_is_lost),
+        cmocka_unit_test(a_partition_taken_away_while_its_claim_waits_is_not_claimed),
+        cmocka_unit_test(a_fatal_error_of_the_database_ends_it),
+        cmocka_unit_test(a_fatal_error_of_the_stream_ends_it),
+        cmocka_unit_test(what_the_database_refuses_stops_its_partition_alone),
+        cmocka_unit_test(records_that_are_gone_stop_the_partition_until_somebody_decides),
+        cmocka_unit_test(a_topic_made_again_stops_its_partitions),
+        cmocka_unit_test(a_leader_epoch_that_falls_stops_the_partition),
+        cmocka_unit_test(it_waits_for_the_topics_id_before_it_claims),
+        cmocka_unit_test(seeks_that_are_refused_are_made_again),
+        cmocka_unit_test(a_seek_lost_to_the_beginning_applies_nothing_twice),
+        cmocka_unit_test(a_seek_lost_to_the_end_skips_nothing),
+        cmocka_unit_test(offsets_that_hold_no_record_are_passed),
+        cmocka_unit_test(a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition),
+        cmocka_unit_test(a_broker_that_is_away_is_probed_until_it_is_back),
+        cmocka_unit_test(gauges_tell_lag_age_and_partitions),
+    };
+
+    log_init(LOG_ERROR + 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
