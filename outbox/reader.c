@@ -28,6 +28,7 @@ enum rc reader_init(struct reader *reader, struct lane *lane, const struct sourc
     reader->lane = lane;
     reader->source = *source;
     reader->dice = dice;
+    reader->ranges_max = READER_RANGES_MAX;
     reader->again_from = INT64_MAX;
     reader->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     gap_closer_init(&reader->closer, settings->relay.gap_wait_ms);

@@ -25,6 +25,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Gaps read with one statement: a longer list costs the server more than a second statement. */
+#define READER_RANGES_MAX 500
+
 struct reader {
     struct lane *lane;
     struct source source;
@@ -41,7 +44,8 @@ struct reader {
     uint64_t pass;
     int64_t pass_end; /* where the running sweep meets the old cursor; 0: no sweep runs */
     int64_t sweep_at_ms;
-    size_t rows_next; /* rows of the next read: follows their size */
+    size_t ranges_max; /* READER_RANGES_MAX, or fewer in tests */
+    size_t rows_next;  /* rows of the next read: follows their size */
 
     int64_t busy_ms; /* when the last row was found */
     int64_t look_at_ms;

@@ -2,9 +2,6 @@
 #include "common/log.h"
 #include "outbox/reader.h"
 
-/* Ranges read with one statement: a longer list costs the server more than a second statement. */
-#define RANGES_MAX 500
-
 /* While gaps are open this part of a batch is kept for their rows. */
 #define GAP_SHARE 8
 
@@ -118,14 +115,14 @@ static enum rc read_gap_chunk(struct poll *poll, const struct seq_range *ranges,
 static enum rc read_gaps(struct poll *poll, bool *cut, struct err *err)
 {
     const struct reader *reader = poll->reader;
-    struct seq_range ranges[RANGES_MAX];
+    struct seq_range ranges[READER_RANGES_MAX];
     size_t end = reader->gaps.count;
     enum rc rc = RC_OK;
 
     *cut = false;
     while (end > 0 && rc == RC_OK) {
         size_t count =
-            gaps_ranges_down(&reader->gaps, end, reader->cursor, ranges, RANGES_MAX, &end);
+            gaps_ranges_down(&reader->gaps, end, reader->cursor, ranges, reader->ranges_max, &end);
 
         if (count > 0)
             rc = read_gap_chunk(poll, ranges, count, cut, err);

@@ -18,6 +18,7 @@ enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct re
     retirer->lane = lane;
     retirer->seam = *seam;
     retirer->dice = dice;
+    retirer->ranges_max = RETIRER_RANGES_MAX;
     retirer->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     retirer->held_max = lane->block_count;
     retirer->held = calloc(retirer->held_max, sizeof(struct seqs *));
@@ -146,7 +147,7 @@ static int64_t delete_some(struct retirer *retirer, int64_t epoch, int64_t now_m
     size_t used;
     size_t count =
         seqs_runs(retirer->work + retirer->work_done, retirer->work_count - retirer->work_done,
-                  ranges, RETIRER_RANGES_MAX, &used);
+                  ranges, retirer->ranges_max, &used);
     enum rc rc =
         retirer->seam.delete_ranges(retirer->seam.ctx, ranges, count, used, epoch, &fenced, &err);
 

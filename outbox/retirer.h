@@ -29,6 +29,7 @@ struct retirer {
     size_t work_done;
     size_t work_blocks;
     int64_t wait_until_ms; /* after a failure */
+    size_t ranges_max;     /* RETIRER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
     uint64_t dice;
 };

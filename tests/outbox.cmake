@@ -1,1 +1,5 @@
 # SPDX-License-Identifier: MIT
+foreach(name IN ITEMS relay relay_trouble)
+  tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c LINKS
+                outbox_core)
+endforeach()

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/relay_world.h"
+
+#include "outbox/hash.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+void world_init(struct world *world, uint64_t seed)
+{
+    memset(world, 0, sizeof(*world));
+    world->dice = seed;
+    world->now_ms = 1000000;
+    world->seq_next = 1;
+    world->writer_next = 100;
+    world->epoch = 1;
+    world->writers_known = true;
+}
+
+uint64_t world_below(struct world *world, uint64_t limit)
+{
+    return dice_next(&world->dice) % limit;
+}
+
+bool world_chance(struct world *world, unsigned thousandths)
+{
+    return thousandths > 0 && world_below(world, 1000) < thousandths;
+}
+
+/* Writers */
+
+static int64_t reserve(struct world *world, int key, int n, uint64_t writer)
+{
+    int64_t seq = world->seq_next++;
+
+    assert(seq <= WORLD_ROWS_MAX);
+    world->rows[seq] =
+        (struct world_row){.state = ROW_RESERVED, .key = key, .n = n, .writer = writer};
+    return seq;
+}
+
+static void spoil(struct world *world, struct world_row *row)
+{
+    if (!world_chance(world, world->faults.bad_row))
+        return;
+    switch (world_below(world, 3)) {
+    case 0:
+        row->sync_bad = true;
+        break;
+    case 1:
+        row->oversize = true;
+        break;
+    default:
+        row->bad = true;
+        break;
+    }
+}
+
+static void writer_begin(struct world *world, struct world_writer *writer)
+{
+    int key = (int)world_below(world, WORLD_KEYS);
+
+    if (world->key_locked[key] || world->seq_next + 8 > WORLD_ROWS_MAX)
+        return;
+    world->key_locked[key] = true;
+    *writer = (struct world_writer){.busy = true, .key = key};
+    writer->id = world->writer_next++;
+    writer->count = 1 + (int)world_below(world, 3);
+    writer->first = world->seq_next;
+    writer->will_roll_back = world_chance(world, world->faults.roll_back);
+    for (int i = 0; i < writer->count; i++)
+        reserve(world, key, world->key_next[key] + i, writer->id);
+    writer->act_ms = world->now_ms + (int64_t)world_below(world, 3);
+}
+
+static void writer_end(struct world *world, struct world_writer *writer)
+{
+    for (int64_t seq = writer->first; seq < writer->first + writer->count; seq++)
+        world->rows[seq].state = writer->will_roll_back ? ROW_NONE : ROW_COMMITTED;
+    if (!writer->will_roll_back)
+        world->key_next[writer->key] += writer->count;
+    world->key_locked[writer->key] = false;
+    writer->busy = false;
+}
+
+static void writer_step(struct world *world, struct world_writer *writer)
+{
+    if (!writer->busy) {
+        if (world->writing && world_chance(world, 100))
+            writer_begin(world, writer);
+        return;
+    }
+    if (world->now_ms < writer->act_ms)
+        return;
+    if (writer->written) {
+        writer_end(world, writer);
+        return;
+    }
+    writer->written = true;
+    for (int64_t seq = writer->first; seq < writer->first + writer->count; seq++) {
+        world->rows[seq].state = ROW_WRITTEN;
+        spoil(world, &world->rows[seq]);
+    }
+    writer->act_ms = world->now_ms + (int64_t)world_below(world, 4);
+    if (world_chance(world, world->faults.hold))
+        writer->act_ms += (int64_t)world_below(world, 6000);
+}
+
+int64_t world_reserve(struct world *world, int key)
+{
+    int64_t seq = reserve(world, key, world->key_next[key]++, world->writer_next++);
+
+    world->rows[seq].state = ROW_WRITTEN;
+    return seq;
+}
+
+void world_commit(struct world *world, int64_t seq)
+{
+    world->rows[seq].state = ROW_COMMITTED;
+}
+
+void world_roll_back(struct world *world, int64_t seq)
+{
+    world->rows[seq].state = ROW_NONE;
+}
+
+int64_t world_append(struct world *world, int key)
+{
+    int64_t seq = world_reserve(world, key);
+
+    world_commit(world, seq);
+    return seq;
+}
+
+/* The broker */
+
+static void append(struct world *world, int64_t seq)
+{
+    assert(world->log_count < WORLD_LOG_MAX);
+    world->log[world->log_count++] = seq;
+    world->rows[seq].published++;
+}
+
+static void report(struct world_message *message, enum rc rc)
+{
+    if (message->report_due || message->state == MESSAGE_REPORTED)
+        return;
+    message->report_due = true;
+    message->report = rc;
+}
+
+/* One request to one partition: all of its records or none. After a refused one the producer sends
+ * nothing any more. */
+static void request(struct world *world, int partition)
+{
+    struct world_message *batch[8];
+    size_t size = 1 + (size_t)world_below(world, 8);
+    size_t count = 0;
+    bool bad = false;
+
+    for (size_t i = 0; i < world->message_count && count < size; i++) {
+        struct world_message *message = &world->messages[i];
+
+        if (message->partition == partition && message->state == MESSAGE_QUEUED) {
+            batch[count++] = message;
+            bad = bad || (world->rows[message->seq].bad && !world->healed);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (bad) {
+            report(batch[i], RC_REJECT);
+            world->rows[batch[i]->seq].refused++;
+            batch[i]->state = MESSAGE_REPORTED;
+            world->finished = true;
+            continue;
+        }
+        batch[i]->state = MESSAGE_APPENDED;
+        append(world, batch[i]->seq);
+        if (world->now_ms >= world->silent_until_ms)
+            report(batch[i], RC_OK);
+    }
+}
+
+static void ghost_step(struct world *world)
+{
+    if (world->ghost_count == 0 || !world_chance(world, 100))
+        return;
+    append(world, world->ghosts[0].seq);
+    world->ghost_count--;
+    memmove(world->ghosts, world->ghosts + 1, world->ghost_count * sizeof(world->ghosts[0]));
+}
+
+static void broker_step(struct world *world)
+{
+    ghost_step(world);
+    if (world_chance(world, world->faults.broker))
+        world->down_until_ms = world->now_ms + (int64_t)world_below(world, 3000);
+    if (world_chance(world, world->faults.lost_answer))
+        world->silent_until_ms = world->now_ms + (int64_t)world_below(world, 20);
+    if (world->now_ms < world->down_until_ms || world->finished)
+        return;
+    if (world_chance(world, 300))
+        request(world, (int)world_below(world, WORLD_PARTITIONS));
+}
+
+void world_tick(struct world *world)
+{
+    world->now_ms++;
+    for (size_t i = 0; i < WORLD_WRITERS; i++)
+        writer_step(world, &world->writers[i]);
+    broker_step(world);
+}
+
+/* A call takes its time: the others go on, and sometimes for long. */
+static void pass(struct world *world)
+{
+    if (!world->calls_advance)
+        return;
+    for (size_t i = 0; i < WORLD_WRITERS; i++) {
+        if (world_chance(world, 300))
+            writer_step(world, &world->writers[i]);
+    }
+    if (world_chance(world, 300))
+        broker_step(world);
+    for (int64_t ms = world_chance(world, 50) ? (int64_t)world_below(world, 12) : 0; ms > 0; ms--)
+        world_tick(world);
+}
+
+static bool fails(struct world *world, unsigned chance, enum rc *rc, struct err *err)
+{
+    pass(world);
+    world->calls++;
+    *rc = world->fail_rc;
+    if (world->calls != world->fail_call) {
+        if (!world_chance(world, chance))
+            return false;
+        *rc = world_chance(world, 100) ? RC_FATAL : RC_RETRY;
+    }
+    err_set(err, "the world says no");
+    return true;
+}
+
+/* The first messages of each partition may be on the wire already; they arrive later, in order. */
+static void leave_ghosts(struct world *world)
+{
+    size_t left[WORLD_PARTITIONS];
+
+    for (size_t i = 0; i < WORLD_PARTITIONS; i++)
+        left[i] = world_chance(world, world->faults.ghost) ? (size_t)world_below(world, 6) : 0;
+    for (size_t i = 0; i < world->message_count; i++) {
+        const struct world_message *message = &world->messages[i];
+
+        if (message->state != MESSAGE_QUEUED || left[message->partition] == 0 ||
+            world->ghost_count == WORLD_MESSAGES_MAX || world->finished)
+            continue;
+        /* The broker refuses it, and what was sent after it, too: its number is missing. */
+        if (world->rows[message->seq].bad && !world->healed) {
+            left[message->partition] = 0;
+            continue;
+        }
+        left[message->partition]--;
+        world->ghosts[world->ghost_count++] = *message;
+    }
+    world->message_count = 0;
+    world->finished = false;
+}
+
+void world_kill(struct world *world)
+{
+    leave_ghosts(world);
+}
+
+static enum rc broker_topic_open(void *ctx, const char *topic, struct err *err)
+{
+    enum rc rc;
+
+    (void)topic;
+    return fails(ctx, ((struct world *)ctx)->faults.database, &rc, err) ? RC_RETRY : RC_OK;
+}
+
+static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
+                           const struct relay_row *row, uint64_t ticket, struct err *err)
+{
+    struct world *world = ctx;
+    const struct world_row *known = &world->rows[row->seq];
+    enum rc rc;
+
+    (void)topic;
+    (void)topic_index;
+    assert(known->state == ROW_COMMITTED || known->state == ROW_DELETED);
+    if (fails(world, 0, &rc, err))
+        return rc == RC_RETRY ? RC_FATAL : rc;
+    if (known->sync_bad && !world->healed)
+        return err_fail(err, RC_REJECT, 0, "refused before it was sent");
+    if (world->finished)
+        return err_fail(err, RC_FATAL, 0, "the producer is finished");
+    if (world->message_count == WORLD_MESSAGES_MAX)
+        return err_fail(err, RC_RETRY, 0, "no room");
+    world->messages[world->message_count++] = (struct world_message){
+        .seq = row->seq, .ticket = ticket, .partition = known->key % WORLD_PARTITIONS};
+    return RC_OK;
+}
+
+static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,
+                           struct err *err)
+{
+    struct world *world = ctx;
+    const struct err why = {.text = "the broker says no"};
+    size_t kept = 0;
+
+    pass(world);
+    for (size_t i = 0; i < world->message_count; i++) {
+        struct world_message *message = &world->messages[i];
+
+        /* Partitions report on their own: some of them now, some later. */
+        if (message->report_due && world_chance(world, 700)) {
+            on_report(on_report_ctx, message->ticket, message->report, &why);
+            continue;
+        }
+        world->messages[kept++] = *message;
+    }
+    world->message_count = kept;
+    return world->finished ? err_fail(err, RC_FATAL, 0, "the producer is finished") : RC_OK;
+}
+
+static void broker_purge(void *ctx)
+{
+    struct world *world = ctx;
+
+    for (size_t i = 0; i < world->message_count; i++)
+        report(&world->messages[i], RC_RETRY);
+    /* What was on the wire may have arrived. */
+    for (size_t i = 0; i < world->message_count; i++) {
+        if (world->messages[i].state == MESSAGE_QUEUED)
+            world->messages[i].state = MESSAGE_REPORTED;
+    }
+}
+
+static void broker_reset(void *ctx)
+{
+    leave_ghosts(ctx);
+}
+
+struct broker world_broker(struct world *world)
+{
+    return (struct broker){world,       broker_topic_open, broker_send,
+                           broker_poll, broker_purge,      broker_reset};
+}
+
+/* The table */
+
+static bool in_ranges(int64_t seq, const struct seq_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (seq >= ranges[i].from && seq <= ranges[i].to)
+            return true;
+    }
+    return false;
+}
+
+static void row_show(const struct world *world, int64_t seq, char key[16], struct relay_row *row)
+{
+    const struct world_row *known = &world->rows[seq];
+    int len = snprintf(key, 16, "key-%d", known->key);
+
+    *row = (struct relay_row){.seq = seq, .size = 10, .created_ms = 1};
+    row->id = (struct bytes){"id", 2};
+    row->aggregate_type = (struct bytes){"step", 4};
+    row->aggregate_id = (struct bytes){key, (size_t)len};
+    row->type = (struct bytes){"Step", 4};
+    row->oversize = known->oversize && !world->healed;
+    if (!row->oversize)
+        row->payload = (struct bytes){"0123456789", 10};
+}
+
+static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                           source_on_row on_row, void *on_row_ctx, struct err *err)
+{
+    struct world *world = ctx;
+    size_t rows = 0;
+    enum rc rc;
+    bool failed = fails(world, world->faults.database, &rc, err);
+
+    for (size_t i = 1; i < count; i++)
+        assert(ranges[i - 1].to < ranges[i].from);
+    for (int64_t seq = 1; seq < world->seq_next && rows < rows_max; seq++) {
+        struct relay_row row;
+        char key[16];
+
+        if (world->rows[seq].state != ROW_COMMITTED || !in_ranges(seq, ranges, count))
+            continue;
+        /* A connection may break in the middle of a result. */
+        if (failed && rows == 2)
+            break;
+        row_show(world, seq, key, &row);
+        rows++;
+        if (!on_row(on_row_ctx, &row))
+            break;
+    }
+    pass(world);
+    return failed ? rc : RC_OK;
+}
+
+static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                            bool *found, struct err *err)
+{
+    struct world *world = ctx;
+    enum rc rc;
+
+    *busy = *found = false;
+    if (fails(world, world->faults.database, &rc, err))
+        return rc;
+    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+        if (!in_ranges(seq, ranges, count))
+            continue;
+        *busy = *busy || world->rows[seq].state == ROW_WRITTEN;
+        *found = *found || world->rows[seq].state == ROW_COMMITTED;
+    }
+    return RC_OK;
+}
+
+static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
+{
+    struct world *world = ctx;
+    enum rc rc;
+
+    *writers = (struct source_writers){.known = world->writers_known};
+    if (fails(world, world->faults.database, &rc, err))
+        return rc;
+    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+        uint64_t id = world->rows[seq].writer;
+
+        if (world->rows[seq].state != ROW_WRITTEN)
+            continue;
+        if (writers->oldest == 0 || id < writers->oldest)
+            writers->oldest = id;
+        if (id > writers->newest)
+            writers->newest = id;
+    }
+    return RC_OK;
+}
+
+static enum rc source_look(void *ctx, int64_t from, struct source_look *look, struct err *err)
+{
+    struct world *world = ctx;
+    enum rc rc;
+
+    *look = (struct source_look){0};
+    if (fails(world, world->faults.database, &rc, err))
+        return rc;
+    for (int64_t seq = from > 0 ? from : 1; seq < world->seq_next; seq++) {
+        if (world->rows[seq].state != ROW_COMMITTED)
+            continue;
+        if (look->oldest_seq == 0)
+            look->oldest_seq = seq;
+        look->newest_seq = seq;
+    }
+    return RC_OK;
+}
+
+struct source world_source(struct world *world)
+{
+    return (struct source){world, source_read, source_probe, source_writers, source_look};
+}
+
+static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, size_t rows,
+                             int64_t epoch, bool *fenced, struct err *err)
+{
+    struct world *world = ctx;
+    enum rc rc;
+    bool failed = fails(world, world->faults.database, &rc, err);
+
+    (void)rows;
+    *fenced = false;
+    /* Half of the failed ones were done, and only their answer was lost. */
+    if (failed && world_chance(world, 500))
+        return rc;
+    if (epoch != world->epoch) {
+        *fenced = true;
+        return failed ? rc : RC_OK;
+    }
+    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+        struct world_row *row = &world->rows[seq];
+
+        if (!in_ranges(seq, ranges, count))
+            continue;
+        if (row->published == 0)
+            world->wrong_deletes++;
+        if (row->state == ROW_COMMITTED)
+            row->state = ROW_DELETED;
+    }
+    return failed ? rc : RC_OK;
+}
+
+struct retirer_seam world_retirer(struct world *world)
+{
+    return (struct retirer_seam){world, delete_ranges};
+}
+
+/* What came of it */
+
+size_t world_left(const struct world *world)
+{
+    size_t left = 0;
+
+    for (int64_t seq = 1; seq < world->seq_next; seq++)
+        left += world->rows[seq].state == ROW_COMMITTED;
+    return left;
+}
+
+size_t world_overtaken(const struct world *world)
+{
+    static bool seen[WORLD_ROWS_MAX + 1];
+    int next[WORLD_KEYS] = {0};
+    size_t overtaken = 0;
+
+    memset(seen, 0, sizeof(seen));
+    for (size_t i = 0; i < world->log_count; i++) {
+        const struct world_row *row = &world->rows[world->log[i]];
+
+        if (seen[world->log[i]])
+            continue;
+        seen[world->log[i]] = true;
+        overtaken += row->n != next[row->key];
+        if (row->n >= next[row->key])
+            next[row->key] = row->n + 1;
+    }
+    return overtaken;
+}
+
+size_t world_lost(const struct world *world)
+{
+    size_t lost = 0;
+
+    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+        const struct world_row *row = &world->rows[seq];
+
+        lost += (row->state == ROW_COMMITTED || row->state == ROW_DELETED) && row->published == 0;
+    }
+    return lost;
+}

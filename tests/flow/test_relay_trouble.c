@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/* Single troubles, one after the other, and what the relay makes of each. */
+#include "common/log.h"
+#include "tests/flow/relay_rig.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static struct rig rig;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rig_init(&rig, 7);
+    rig_take_lease(&rig);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rig_done(&rig);
+    return 0;
+}
+
+static void assert_all_is_well(void)
+{
+    assert_int_equal(world_lost(&rig.world), 0);
+    assert_int_equal(world_overtaken(&rig.world), 0);
+    assert_int_equal(rig.world.wrong_deletes, 0);
+    assert_int_equal(rig.reader.window.count, 0);
+}
+
+static size_t published(int64_t seq)
+{
+    return rig.world.rows[seq].published;
+}
+
+static void append_some(int count)
+{
+    for (int i = 0; i < count; i++)
+        world_append(&rig.world, i % WORLD_KEYS);
+}
+
+static void rows_are_published_once_and_deleted(void **state)
+{
+    (void)state;
+    append_some(500);
+    assert_true(rig_drain(&rig, 10000));
+    assert_all_is_well();
+    assert_int_equal(rig.world.log_count, 500);
+}
+
+/* Rows before and behind the trouble, an open transaction, a roll-back: most calls there are. */
+static void story(size_t fail_call, enum rc fail_rc)
+{
+    int64_t late;
+    int64_t gone;
+
+    rig.world.fail_call = fail_call;
+    rig.world.fail_rc = fail_rc;
+    append_some(30);
+    late = world_reserve(&rig.world, 3);
+    append_some(3);
+    gone = world_reserve(&rig.world, 5);
+    rig.world.key_next[5]--;
+    rig_run(&rig, 100);
+    world_roll_back(&rig.world, gone);
+    world_commit(&rig.world, late);
+    append_some(9);
+    assert_true(rig_drain(&rig, 20000));
+    rig_run(&rig, 4000);
+    assert_int_equal(rig.reader.gaps.count, 0);
+    assert_all_is_well();
+}
+
+static void each_call_may_fail_in_turn(void **state)
+{
+    static const enum rc codes[] = {RC_RETRY, RC_REJECT, RC_FATAL};
+    size_t calls;
+
+    story(0, RC_OK);
+    calls = rig.world.calls < 400 ? rig.world.calls : 400;
+    assert_true(calls > 60);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        for (size_t call = 1; call <= calls; call++) {
+            tear_down(state);
+            set_up(state);
+            story(call, codes[i]);
+        }
+    }
+}
+
+static void a_refused_row_stops_its_key_and_nothing_else(void **state)
+{
+    int64_t bad;
+    int64_t behind;
+
+    (void)state;
+    append_some(60);
+    bad = world_append(&rig.world, 4);
+    rig.world.rows[bad].sync_bad = true;
+    append_some(60);
+    behind = world_append(&rig.world, 4);
+    rig_run(&rig, 3000);
+    assert_int_equal(published(bad), 0);
+    assert_int_equal(published(behind), 0);
+    /* The refused row, five of its key after it, and the last. */
+    assert_int_equal(world_left(&rig.world), 7);
+    assert_int_equal(rig.sender.stopped.count, 1);
+    assert_true(rig.lane.stopping.on);
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 60000));
+    assert_int_equal(rig.sender.stopped.count, 0);
+    assert_false(rig.lane.stopping.on);
+    assert_all_is_well();
+}
+
+static void good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    append_some(60);
+    bad = world_append(&rig.world, 4);
+    rig.world.rows[bad].bad = true;
+    append_some(60);
+    rig_run(&rig, 3000);
+    assert_int_equal(published(bad), 0);
+    assert_int_equal(world_left(&rig.world), 6);
+    assert_int_equal(rig.sender.stopped.count, 1);
+    for (int64_t seq = 1; seq < rig.world.seq_next; seq++) {
+        assert_true(published(seq) <= 1);
+        assert_true(rig.world.rows[seq].refused <= 1 || seq == bad);
+    }
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 60000));
+    assert_all_is_well();
+}
+
+static void several_refused_keys_stop_and_the_rest_goes_on(void **state)
+{
+    (void)state;
+    append_some(36);
+    for (int key = 0; key < 4; key++)
+        rig.world.rows[world_append(&rig.world, key)].bad = true;
+    append_some(36);
+    rig_run(&rig, 5000);
+    assert_int_equal(rig.sender.stopped.count, 4);
+    assert_int_equal(world_left(&rig.world), 4 + 4 * 3);
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 60000));
+    assert_all_is_well();
+}
+
+static void a_refused_row_that_is_deleted_sets_its_key_free(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    bad = world_append(&rig.world, 4);
+    rig.world.rows[bad].bad = true;
+    append_some(60);
+    rig_run(&rig, 2000);
+    assert_int_equal(rig.sender.stopped.count, 1);
+    rig.world.rows[bad].state = ROW_NONE;
+    assert_true(rig_drain(&rig, 3000));
+    assert_int_equal(rig.sender.stopped.count, 0);
+}
+
+static void a_stopped_key_with_no_rows_left_is_forgotten(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    bad = world_append(&rig.world, 4);
+    rig.world.rows[bad].oversize = true;
+    rig_run(&rig, 300);
+    assert_int_equal(rig.sender.stopped.count, 1);
+    rig.world.rows[bad].state = ROW_NONE;
+    rig_run(&rig, 3000);
+    assert_int_equal(rig.sender.stopped.count, 0);
+    assert_false(rig.lane.stopping.on);
+}
+
+static void too_many_stopped_keys_pause_the_lane_and_say_so(void **state)
+{
+    (void)state;
+    for (int key = 0; key < 6; key++)
+        rig.world.rows[world_append(&rig.world, key)].oversize = true;
+    append_some(60);
+    rig_run(&rig, 500);
+    assert_true(rig.lane.full.on);
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 10000));
+    assert_false(rig.lane.full.on);
+    assert_all_is_well();
+}
+
+static void a_silent_broker_gets_the_rows_again(void **state)
+{
+    (void)state;
+    append_some(40);
+    rig.world.silent_until_ms = rig.world.now_ms + 1000;
+    rig_run(&rig, 800);
+    assert_true(rig.lane.sending.on);
+    assert_int_equal(world_left(&rig.world), 40);
+    assert_true(rig_drain(&rig, 20000));
+    assert_false(rig.lane.sending.on);
+    assert_all_is_well();
+}
+
+/* While the broker is away one row knocks, not all of them. */
+static void a_broker_that_is_away_is_asked_with_one_row_at_a_time(void **state)
+{
+    (void)state;
+    append_some(300);
+    rig.world.down_until_ms = rig.world.now_ms + 5000;
+    rig_run(&rig, 1000);
+    for (int i = 0; i < 300; i++) {
+        rig_run(&rig, 10);
+        assert_true(rig.sender.draining || flight_count(&rig.sender.flight) <= 1);
+        assert_true(rig.reader.window.count <= rig.reader.window.count_max);
+    }
+    assert_true(rig_drain(&rig, 20000));
+    assert_all_is_well();
+    assert_int_equal(rig.world.log_count, 300);
+}
+
+static void a_missing_table_is_said_and_comes_back(void **state)
+{
+    (void)state;
+    rig.world.faults.database = 1000;
+    append_some(10);
+    rig_run(&rig, 200);
+    assert_true(rig.lane.reading.on);
+    rig.world.faults.database = 0;
+    assert_true(rig_drain(&rig, 10000));
+    assert_false(rig.lane.reading.on);
+    assert_all_is_well();
+}
+
+static void nothing_is_sent_or_deleted_without_the_lease(void **state)
+{
+    size_t left;
+    size_t log_count;
+
+    (void)state;
+    append_some(300);
+    rig_run(&rig, 20);
+    rig_lose_lease(&rig);
+    rig_run(&rig, 200);
+    left = world_left(&rig.world);
+    log_count = rig.world.log_count;
+    assert_true(left > 0);
+    rig_run(&rig, 2000);
+    assert_int_equal(rig.world.log_count, log_count);
+    assert_int_equal(world_left(&rig.world), left);
+    assert_true(atomic_load(&rig.lane.idle));
+    assert_int_equal(rig.reader.window.count, 0);
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 20000));
+    assert_all_is_well();
+}
+
+static void a_fenced_delete_leaves_the_rows(void **state)
+{
+    (void)state;
+    append_some(10);
+    rig.world.epoch++;
+    rig_run(&rig, 500);
+    assert_int_equal(world_left(&rig.world), 10);
+    assert_int_equal(rig.reader.window.count, 0);
+}
+
+static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(void **state)
+{
+    size_t log_count;
+
+    (void)state;
+    append_some(300);
+    rig_run(&rig, 30);
+    atomic_store(&rig.lane.leaving, true);
+    rig_run(&rig, 400);
+    assert_true(atomic_load(&rig.lane.idle));
+    log_count = rig.world.log_count;
+    assert_true(log_count > 0 && log_count < 300);
+    /* All that was sent was also deleted: whoever comes next publishes nothing twice. */
+    assert_int_equal(world_left(&rig.world), 300 - log_count);
+    for (int64_t seq = 1; seq < rig.world.seq_next; seq++)
+        assert_true(published(seq) <= 1);
+}
+
+static void a_row_in_a_gap_that_was_closed_is_found_by_the_sweep(void **state)
+{
+    int64_t late;
+
+    (void)state;
+    late = world_reserve(&rig.world, 3);
+    rig.world.rows[late].state = ROW_RESERVED;
+    append_some(24);
+    rig_run(&rig, 3500);
+    assert_int_equal(rig.reader.gaps.count, 0);
+    world_commit(&rig.world, late);
+    assert_true(rig_drain(&rig, 2000));
+    assert_int_equal(world_lost(&rig.world), 0);
+}
+
+static void gaps_stay_open_while_their_writers_are_open(void **state)
+{
+    int64_t open[10];
+
+    (void)state;
+    rig.world.writers_known = false;
+    for (int i = 0; i < 10; i++) {
+        open[i] = world_reserve(&rig.world, 3);
+        append_some(2);
+    }
+    rig_run(&rig, 2000);
+    for (int i = 0; i < 5; i++)
+        world_roll_back(&rig.world, open[i]);
+    rig_run(&rig, 20000);
+    assert_int_equal(rig.reader.gaps.count, 5);
+    for (int i = 5; i < 10; i++)
+        world_roll_back(&rig.world, open[i]);
+    rig_run(&rig, 3000);
+    assert_int_equal(rig.reader.gaps.count, 0);
+}
+
+static void a_gap_waits_longer_when_writers_cannot_be_seen(void **state)
+{
+    int64_t gone;
+
+    (void)state;
+    rig.world.writers_known = false;
+    gone = world_reserve(&rig.world, 3);
+    append_some(24);
+    world_roll_back(&rig.world, gone);
+    rig_run(&rig, 6000);
+    assert_int_equal(rig.reader.gaps.count, 1);
+    rig_run(&rig, 2000);
+    assert_int_equal(rig.reader.gaps.count, 0);
+}
+
+static void more_gaps_than_the_list_holds_lose_nothing(void **state)
+{
+    int64_t late[40];
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        late[i] = world_reserve(&rig.world, 3);
+        append_some(2);
+    }
+    rig_run(&rig, 300);
+    assert_true(rig.reader.gaps.count <= 16);
+    for (int i = 0; i < 40; i++) {
+        world_commit(&rig.world, late[i]);
+        rig_run(&rig, 7);
+    }
+    assert_true(rig_drain(&rig, 2000));
+    assert_all_is_well();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_call_may_fail_in_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_row_stops_its_key_and_nothing_else, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(several_refused_keys_stop_and_the_rest_goes_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_row_that_is_deleted_sets_its_key_free, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_stopped_key_with_no_rows_left_is_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(too_many_stopped_keys_pause_the_lane_and_say_so, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_broker_that_is_away_is_asked_with_one_row_at_a_time,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_sent_or_deleted_without_the_lease, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_fenced_delete_leaves_the_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_sweep,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gaps_stay_open_while_their_writers_are_open, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_waits_longer_when_writers_cannot_be_seen, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(more_gaps_than_the_list_holds_lose_nothing, set_up,
+                                        tear_down),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
