@@ -87,9 +87,3 @@ void relay_batch_sort(struct relay_batch *batch)
         }
     }
 }
-
-void relay_batch_cut(struct relay_batch *batch, size_t count)
-{
-    if (count < batch->count)
-        batch->count = count;
-}

@@ -58,9 +58,6 @@ bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row);
 /* Brings the rows into the order of seq. */
 void relay_batch_sort(struct relay_batch *batch);
 
-/* Keeps the first count rows. */
-void relay_batch_cut(struct relay_batch *batch, size_t count);
-
 /* The bytes of row that a batch would hold. */
 size_t relay_row_bytes(const struct relay_row *row);
 

@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: MIT
+foreach(name IN ITEMS flight gaps relay_row seqs share stopped suspects time_row topics window)
+  tallybox_test(test_${name} unit unit/test_${name}.c LINKS outbox_core)
+endforeach()
+
 foreach(name IN ITEMS relay relay_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c LINKS
                 outbox_core)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay_row.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static struct relay_row row(int64_t seq, const char *payload)
+{
+    return (struct relay_row){
+        .seq = seq,
+        .id = {"id", 2},
+        .aggregate_type = {"vote", 4},
+        .aggregate_id = {"", 0},
+        .payload = {payload, payload ? strlen(payload) : 0},
+    };
+}
+
+static void a_row_is_kept_with_its_bytes(void **state)
+{
+    struct relay_batch batch;
+    char payload[] = "hello";
+    struct relay_row in = row(7, payload);
+
+    (void)state;
+    assert_int_equal(relay_batch_init(&batch, 4, 100, NULL), RC_OK);
+    assert_true(relay_batch_add(&batch, &in));
+    memset(payload, 'x', 5);
+    assert_int_equal(batch.rows[0].seq, 7);
+    assert_int_equal(batch.rows[0].payload.len, 5);
+    assert_memory_equal(batch.rows[0].payload.data, "hello", 5);
+    assert_memory_equal(batch.rows[0].aggregate_type.data, "vote", 4);
+    relay_batch_done(&batch);
+}
+
+static void an_empty_value_stays_apart_from_null(void **state)
+{
+    struct relay_batch batch;
+    struct relay_row in = row(7, NULL);
+
+    (void)state;
+    assert_int_equal(relay_batch_init(&batch, 4, 100, NULL), RC_OK);
+    assert_true(relay_batch_add(&batch, &in));
+    assert_null(batch.rows[0].payload.data);
+    assert_non_null(batch.rows[0].aggregate_id.data);
+    assert_int_equal(batch.rows[0].aggregate_id.len, 0);
+    relay_batch_done(&batch);
+}
+
+static void what_does_not_fit_changes_nothing(void **state)
+{
+    struct relay_batch batch;
+    struct relay_row small = row(1, "1234");
+    struct relay_row large = row(2, "12345");
+
+    (void)state;
+    assert_int_equal(relay_batch_init(&batch, 2, 20, NULL), RC_OK);
+    assert_true(relay_batch_add(&batch, &small));
+    assert_false(relay_batch_add(&batch, &large));
+    assert_int_equal(batch.count, 1);
+    assert_true(relay_batch_add(&batch, &small));
+    assert_false(relay_batch_add(&batch, &small));
+    relay_batch_reset(&batch);
+    assert_true(relay_batch_add(&batch, &large));
+    assert_int_equal(batch.count, 1);
+    relay_batch_done(&batch);
+}
+
+static void sorting_brings_rows_into_the_order_of_seq(void **state)
+{
+    struct relay_batch batch;
+    const int64_t seqs[] = {7, 8, 9, 2, 5};
+
+    (void)state;
+    assert_int_equal(relay_batch_init(&batch, 8, 100, NULL), RC_OK);
+    for (size_t i = 0; i < 5; i++) {
+        struct relay_row in = row(seqs[i], "");
+
+        assert_true(relay_batch_add(&batch, &in));
+    }
+    relay_batch_sort(&batch);
+    for (size_t i = 1; i < 5; i++)
+        assert_true(batch.rows[i - 1].seq < batch.rows[i].seq);
+    relay_batch_done(&batch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_is_kept_with_its_bytes),
+        cmocka_unit_test(an_empty_value_stays_apart_from_null),
+        cmocka_unit_test(what_does_not_fit_changes_nothing),
+        cmocka_unit_test(sorting_brings_rows_into_the_order_of_seq),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

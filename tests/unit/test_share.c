@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/hash.h"
+#include "outbox/share.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdint.h>
+#include <string.h>
+
+static bool takes(const size_t *held, size_t instances, size_t me, size_t lanes)
+{
+    const struct share share = {held, instances, me, lanes};
+
+    return share_may_take(&share);
+}
+
+static bool gives(const size_t *held, size_t instances, size_t me, size_t lanes)
+{
+    const struct share share = {held, instances, me, lanes};
+
+    return share_must_give(&share);
+}
+
+static void one_instance_takes_everything(void **state)
+{
+    (void)state;
+    assert_true(takes((size_t[]){0}, 1, 0, 3));
+    assert_true(takes((size_t[]){2}, 1, 0, 3));
+    assert_false(takes((size_t[]){3}, 1, 0, 3));
+    assert_false(gives((size_t[]){3}, 1, 0, 3));
+}
+
+static void the_odd_lane_goes_to_one_only_when_nobody_lacks(void **state)
+{
+    (void)state;
+    assert_true(takes((size_t[]){1, 1}, 2, 0, 3));
+    assert_true(takes((size_t[]){1, 1}, 2, 1, 3));
+    assert_false(takes((size_t[]){1, 0}, 2, 0, 3));
+    assert_true(takes((size_t[]){1, 0}, 2, 1, 3));
+}
+
+static void a_newcomer_gets_a_lane_from_one_of_the_richest(void **state)
+{
+    const size_t held[] = {2, 2, 0};
+
+    (void)state;
+    assert_true(gives(held, 3, 0, 4));
+    assert_false(gives(held, 3, 1, 4));
+    assert_false(gives(held, 3, 2, 4));
+}
+
+static void nothing_moves_when_all_is_even(void **state)
+{
+    (void)state;
+    for (size_t me = 0; me < 3; me++)
+        assert_false(gives((size_t[]){2, 1, 1}, 3, me, 4));
+    for (size_t me = 0; me < 4; me++)
+        assert_false(gives((size_t[]){1, 0, 0, 1}, 4, me, 2));
+}
+
+/* Everybody acts on the same numbers, one after the other, from any start. */
+static void from_any_start_it_ends_even_with_few_moves(void **state)
+{
+    uint64_t dice = 5;
+
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        size_t held[8] = {0};
+        size_t instances = 1 + (size_t)(dice_next(&dice) % 8);
+        size_t lanes = (size_t)(dice_next(&dice) % 20);
+        size_t free_lanes = 0;
+        size_t moves = 0;
+
+        for (size_t i = 0; i < lanes; i++)
+            held[dice_next(&dice) % instances]++;
+        for (int turn = 0; turn < 200; turn++) {
+            size_t me = (size_t)turn % instances;
+
+            if (gives(held, instances, me, lanes)) {
+                held[me]--;
+                free_lanes++;
+                moves++;
+            } else if (free_lanes > 0 && takes(held, instances, me, lanes)) {
+                held[me]++;
+                free_lanes--;
+            }
+        }
+        assert_int_equal(free_lanes, 0);
+        assert_true(moves <= lanes);
+        for (size_t i = 0; i < instances; i++) {
+            assert_true(held[i] >= lanes / instances);
+            assert_true(held[i] <= (lanes + instances - 1) / instances);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_instance_takes_everything),
+        cmocka_unit_test(the_odd_lane_goes_to_one_only_when_nobody_lacks),
+        cmocka_unit_test(a_newcomer_gets_a_lane_from_one_of_the_richest),
+        cmocka_unit_test(nothing_moves_when_all_is_even),
+        cmocka_unit_test(from_any_start_it_ends_even_with_few_moves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
