@@ -10,3 +10,5 @@ tallybox_test(test_consume flow flow/test_consume.c flow/consume_rig.c flow/cons
               flow/consume_stream.c LINKS consumer_core)
 tallybox_test(test_consume_world flow flow/test_consume_world.c flow/consume_rig.c
               flow/consume_sink.c flow/consume_stream.c LINKS consumer_core)
+tallybox_test(test_consume_kafka flow flow/test_consume_kafka.c LINKS consumer mock_sockets
+              dep::rdkafka)

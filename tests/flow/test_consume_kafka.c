@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* The consumer's Kafka side on the in-process broker: how a partition is taken, sought, read and
+ * given up. One member at a time, because the broker takes seconds for a rebalance. */
+#include "consumer/stream_kafka.h"
+
+#include "common/log.h"
+#include "common/os.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TOPIC "votes"
+#define PARTITIONS 2
+#define RECORDS 40 /* in partition 0; partition 1 stays empty */
+#define WAIT_MS 20000
+
+static rd_kafka_t *producer;
+static rd_kafka_mock_cluster_t *broker;
+static struct settings settings;
+static struct stream_kafka *kafka;
+static const struct stream *stream;
+static struct record records[RECORDS * 2];
+static void *handles[PARTITIONS];
+static int bell_fd;
+
+static void nap(void)
+{
+    poll(NULL, 0, 2);
+}
+
+static void property(const char *name, const char *value)
+{
+    struct kafka_property *next = &settings.kafka.properties[settings.kafka.count++];
+
+    snprintf(next->name, sizeof(next->name), "%s", name);
+    snprintf(next->value, sizeof(next->value), "%s", value);
+}
+
+static void produce(int number)
+{
+    char value[32];
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(2);
+
+    snprintf(value, sizeof(value), "value %d", number);
+    rd_kafka_header_add(headers, "id", -1, value, -1);
+    rd_kafka_header_add(headers, "none", -1, NULL, 0);
+    assert_int_equal(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_PARTITION(0),
+                                       RD_KAFKA_V_KEY("key", 3),
+                                       RD_KAFKA_V_VALUE(value, strlen(value)),
+                                       RD_KAFKA_V_HEADERS(headers),
+                                       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
+                     RD_KAFKA_RESP_ERR_NO_ERROR);
+}
+
+static int setup(void **state)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char text[256];
+
+    (void)state;
+    rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", text, sizeof(text));
+    producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    assert_non_null(producer);
+    broker = rd_kafka_handle_mock_cluster(producer);
+#if RD_KAFKA_VERSION >= 0x020e00ff
+    rd_kafka_mock_group_initial_rebalance_delay_ms(broker, 1);
+#endif
+    rd_kafka_mock_topic_create(broker, TOPIC, PARTITIONS, 1);
+    for (int i = 0; i < RECORDS; i++)
+        produce(i);
+    assert_int_equal(rd_kafka_flush(producer, WAIT_MS), RD_KAFKA_RESP_ERR_NO_ERROR);
+    snprintf(settings.consumer.group, sizeof(settings.consumer.group), "group");
+    snprintf(settings.consumer.topics, sizeof(settings.consumer.topics), TOPIC);
+    property("bootstrap.servers", rd_kafka_mock_cluster_bootstraps(broker));
+    property("consumer.session.timeout.ms", "6000");
+    property("consumer.heartbeat.interval.ms", "200");
+    bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return bell_fd >= 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rd_kafka_destroy(producer);
+    close(bell_fd);
+    return 0;
+}
+
+/* Joins the group and waits until all partitions are ours. */
+static void join_group(void)
+{
+    int64_t until_ms = os_now_ms() + WAIT_MS;
+    struct err err = {0};
+    size_t held = 0;
+
+    if (stream_kafka_open(&kafka, &settings, "member", bell_fd, &err) != RC_OK)
+        fail_msg("%s", err.text);
+    stream = stream_kafka_seam(kafka);
+    while (held < PARTITIONS) {
+        struct stream_event event;
+
+        assert_true(os_now_ms() < until_ms);
+        stream->poll(stream->ctx, &event);
+        if (event.kind != STREAM_ASSIGNED) {
+            nap();
+            continue;
+        }
+        for (size_t i = 0; i < event.count; i++) {
+            assert_string_equal(event.places[i].place.topic, TOPIC);
+            handles[event.places[i].place.partition] = event.places[i].handle;
+            held++;
+        }
+    }
+}
+
+static void leave_group(void)
+{
+    int64_t from_ms = os_now_ms();
+
+    stream_kafka_close(kafka);
+    kafka = NULL;
+    assert_true(os_now_ms() - from_ms < 4000);
+}
+
+static void seek(int partition, int64_t offset)
+{
+    int64_t until_ms = os_now_ms() + WAIT_MS;
+    struct stream_event event;
+    struct err err = {0};
+
+    while (stream->seek(stream->ctx, handles[partition], offset, -1, &err) == RC_RETRY) {
+        assert_true(os_now_ms() < until_ms);
+        stream->poll(stream->ctx, &event);
+        nap();
+    }
+}
+
+/* Reads count records, each where it is looked for, and no more than are wanted at once. */
+static void expect_records(int64_t offset, size_t count)
+{
+    int64_t until_ms = os_now_ms() + WAIT_MS;
+    struct err err = {0};
+
+    while (count > 0) {
+        size_t wanted = count < 7 ? count : 7;
+        size_t got = 0;
+
+        assert_true(os_now_ms() < until_ms);
+        assert_int_equal(stream->read(stream->ctx, handles[0], records, wanted, &got, &err), RC_OK);
+        assert_true(got <= wanted);
+        for (size_t i = 0; i < got; i++, offset++) {
+            char value[32];
+
+            snprintf(value, sizeof(value), "value %d", (int)offset);
+            assert_int_equal(records[i].offset, offset);
+            assert_int_equal(records[i].value_len, strlen(value));
+            assert_memory_equal(records[i].value, value, strlen(value));
+            assert_memory_equal(records[i].key, "key", 3);
+            assert_true(records[i].time_ms > 0);
+        }
+        count -= got;
+        if (got == 0)
+            nap();
+    }
+}
+
+static void nothing_is_read_before_a_seek_and_all_after_it(void **state)
+{
+    (void)state;
+    join_group();
+    seek(0, OFFSET_BEGINNING);
+    expect_records(0, RECORDS);
+    seek(0, 10);
+    expect_records(10, RECORDS - 10);
+    seek(0, 5);
+    expect_records(5, 3);
+    seek(0, 30);
+    expect_records(30, RECORDS - 30);
+    leave_group();
+}
+
+static void a_record_produced_later_rings_the_bell_and_is_read(void **state)
+{
+    static int later = RECORDS;
+    uint64_t rung;
+    struct err err = {0};
+    size_t got = 0;
+
+    (void)state;
+    join_group();
+    seek(0, later);
+    assert_int_equal(stream->read(stream->ctx, handles[0], records, 1, &got, &err), RC_OK);
+    assert_int_equal(got, 0);
+    while (read(bell_fd, &rung, sizeof(rung)) > 0) {
+    }
+    produce(later);
+    for (int64_t until_ms = os_now_ms() + WAIT_MS; read(bell_fd, &rung, sizeof(rung)) < 0;) {
+        assert_true(os_now_ms() < until_ms);
+        nap();
+    }
+    expect_records(later, 1);
+    later++;
+    leave_group();
+}
+
+static void headers_are_handed_out_with_their_record(void **state)
+{
+    struct err err = {0};
+    struct buf out = {0};
+    size_t got = 0;
+
+    (void)state;
+    join_group();
+    seek(0, 3);
+    for (int64_t until_ms = os_now_ms() + WAIT_MS; got == 0;) {
+        assert_true(os_now_ms() < until_ms);
+        assert_int_equal(stream->read(stream->ctx, handles[0], records, 1, &got, &err), RC_OK);
+    }
+    stream->headers(stream->ctx, &records[0], &out);
+    assert_string_equal(buf_text(&out), "[[\"id\",\"dmFsdWUgMw==\"],[\"none\",null]]");
+    buf_done(&out);
+    leave_group();
+}
+
+static void an_offset_that_is_gone_is_an_error_of_its_partition_until_it_is_sought_anew(
+    void **state)
+{
+    int64_t until_ms = os_now_ms() + WAIT_MS;
+    struct err err = {0};
+    enum rc rc = RC_OK;
+    size_t got = 0;
+
+    (void)state;
+    join_group();
+    seek(0, 1000000);
+    while (rc != RC_REJECT) {
+        assert_true(os_now_ms() < until_ms);
+        rc = stream->read(stream->ctx, handles[0], records, 10, &got, &err);
+        assert_int_equal(got, 0);
+    }
+    assert_non_null(strstr(err.text, "--restart-partition votes/0@"));
+    if (rd_kafka_version() >= 0x02050000) {
+        seek(0, 20);
+        expect_records(20, 20);
+    }
+    leave_group();
+}
+
+static void a_broker_that_answers_is_known_by_a_probe(void **state)
+{
+    struct err err = {0};
+    char id[TOPIC_ID_SIZE];
+
+    (void)state;
+    join_group();
+    assert_int_equal(stream->probe(stream->ctx, &err), RC_OK);
+    for (int64_t until_ms = os_now_ms() + WAIT_MS;
+         stream->topic_id(stream->ctx, TOPIC, id) == RC_RETRY;) {
+        struct stream_event event;
+
+        assert_true(os_now_ms() < until_ms);
+        stream->poll(stream->ctx, &event);
+        nap();
+    }
+    seek(0, 0);
+    expect_records(0, 1);
+    assert_true(stream->high_watermark(stream->ctx, handles[0]) >= RECORDS);
+    leave_group();
+}
+
+static void what_may_not_be_set_is_refused_with_the_reason(void **state)
+{
+    struct settings mine = settings;
+    struct err err = {0};
+
+    (void)state;
+    snprintf(mine.kafka.properties[mine.kafka.count].name, KAFKA_NAME_SIZE, "auto.offset.reset");
+    snprintf(mine.kafka.properties[mine.kafka.count++].value, KAFKA_VALUE_SIZE, "latest");
+    assert_int_equal(stream_kafka_check(&mine, "member", &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "auto.offset.reset"));
+    assert_non_null(strstr(err.text, "nothing may be skipped"));
+    assert_int_equal(stream_kafka_check(&settings, "member", &err), RC_OK);
+}
+
+static void it_leaves_before_it_ever_joined(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(stream_kafka_open(&kafka, &settings, "member", bell_fd, &err), RC_OK);
+    leave_group();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_read_before_a_seek_and_all_after_it),
+        cmocka_unit_test(a_record_produced_later_rings_the_bell_and_is_read),
+        cmocka_unit_test(headers_are_handed_out_with_their_record),
+        cmocka_unit_test(
+            an_offset_that_is_gone_is_an_error_of_its_partition_until_it_is_sought_anew),
+        cmocka_unit_test(a_broker_that_answers_is_known_by_a_probe),
+        cmocka_unit_test(what_may_not_be_set_is_refused_with_the_reason),
+        cmocka_unit_test(it_leaves_before_it_ever_joined),
+    };
+
+    log_init(LOG_ERROR + 1);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
