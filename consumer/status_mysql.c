@@ -175,7 +175,8 @@ static void fill_instances(struct side *side, struct status *status)
 {
     sql_set(side,
             "SELECT name, role, TIMESTAMPDIFF(MICROSECOND, started_at, seen_at) DIV 1000, " AGE_OF(
-                "seen_at") " FROM instance WHERE seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
+                "seen_at") " FROM instance WHERE role NOT LIKE '%:%' AND "
+                           "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
                            "ORDER BY seen_at DESC, name LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX));
     query(side, &status->instances_fault, instance_on_row, status);
 }
