@@ -5,11 +5,15 @@
 # When the process was born, in clock ticks since the machine was; fails when it is gone or dead.
 process_born() {
     local stat
-    local -a fields
+    local -a fields tasks
     stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
     # The name in parentheses may hold anything; what counts comes after it.
     read -ra fields <<<"${stat##*) }"
-    [[ ${fields[0]} != [ZX] ]] || return 1
+    if [[ ${fields[0]} == [ZX] ]]; then
+        # Its first thread is dead, but others may still be on their way out, with the ports.
+        tasks=("/proc/$1/task/"*)
+        ((${#tasks[@]} > 1)) || return 1
+    fi
     echo "${fields[19]}"
 }
 
