@@ -18,7 +18,6 @@ struct flight_row {
     int64_t sent_ms;
     uint64_t key;
     enum flight_state state;
-    uint32_t topic; /* index */
 };
 
 struct flight {

@@ -143,7 +143,7 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
     flight_pop(&sender->flight);
     sender->refused = 0;
     sender->alone = sender->finished = false;
-    sender->broker.reset(sender->broker.ctx);
+    sender_reset(sender);
     if (breaker_worked(&sender->breaker))
         note_clear(&sender->lane->sending, now_ms);
 }
@@ -238,8 +238,7 @@ static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t 
 static enum fate send(struct sender *sender, const struct relay_row *row, struct topic *topic,
                       uint64_t key, bool alone, int64_t now_ms)
 {
-    const struct flight_row place = {
-        .seq = row->seq, .sent_ms = now_ms, .key = key, .topic = (uint32_t)topic->index};
+    const struct flight_row place = {.seq = row->seq, .sent_ms = now_ms, .key = key};
     struct err err = {0};
     enum rc rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
                                      flight_ticket(&sender->flight), &err);
@@ -363,7 +362,7 @@ static int64_t rest(struct sender *sender, int64_t now_ms)
     if (sender->epoch != 0) {
         sender->epoch = 0;
         forget_all(sender, now_ms);
-        sender->broker.reset(sender->broker.ctx);
+        sender_reset(sender);
     }
     return LANE_WAIT_MS;
 }

@@ -75,6 +75,7 @@ int64_t sender_step(void *sender, int64_t now_ms);
  * sender_flush(): hands on blocks that are not empty.
  * sender_stop_key(): the row was refused for why; false when there are too many stopped keys.
  * sender_refuse_alone(): the same for the row that was sent alone.
+ * sender_reset(): throws the producer away.
  * sender_drain_start(): stops sending; purge: do not wait for what is under way. */
 void sender_collect(struct sender *sender, int64_t now_ms);
 bool sender_room(struct sender *sender);
@@ -83,6 +84,7 @@ void sender_flush(struct sender *sender);
 bool sender_stop_key(struct sender *sender, uint64_t key, int64_t seq, const char *name,
                      const struct err *why, int64_t now_ms);
 bool sender_refuse_alone(struct sender *sender, const struct flight_row *row, int64_t now_ms);
+void sender_reset(struct sender *sender);
 void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms);
 int64_t sender_drain_step(struct sender *sender, int64_t now_ms);
 

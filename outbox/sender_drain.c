@@ -121,7 +121,6 @@ bool sender_stop_key(struct sender *sender, uint64_t key, int64_t seq, const cha
 bool sender_refuse_alone(struct sender *sender, const struct flight_row *row, int64_t now_ms)
 {
     suspects_remove(&sender->suspects, row->seq);
-    topics_forget(&sender->topics, row->topic);
     return sender_stop_key(sender, row->key, row->seq, sender->alone_name, &sender->report, now_ms);
 }
 
@@ -144,12 +143,10 @@ void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t
 /* Refused among others: which of them is bad is not known, unless it was alone. */
 static void settle_refused(struct sender *sender, const struct flight_row *row, int64_t now_ms)
 {
-    if (sender->alone) {
+    if (sender->alone)
         sender_refuse_alone(sender, row, now_ms);
-    } else {
-        topics_forget(&sender->topics, row->topic);
+    else
         suspects_add(&sender->suspects, row->seq);
-    }
     sender_drop(sender, row->seq, true);
 }
 
@@ -198,12 +195,20 @@ static bool settle_batches(struct sender *sender)
     }
 }
 
+/* A new producer is unknown to the partitions, and one that is just getting another leader might
+ * take its second request and refuse the first: topic_open() waits until the leaders answer. */
+void sender_reset(struct sender *sender)
+{
+    sender->broker.reset(sender->broker.ctx);
+    topics_forget_all(&sender->topics);
+}
+
 static void drain_end(struct sender *sender, int64_t now_ms)
 {
     bool from_start = sender->keys_full;
 
     if (sender->purged)
-        sender->broker.reset(sender->broker.ctx);
+        sender_reset(sender);
     if (sender->penalty && sender->refused == 0) {
         breaker_failed(&sender->breaker, now_ms, dice_next(&sender->dice));
         note_set(&sender->lane->sending, now_ms, &sender->report);

@@ -38,11 +38,6 @@ void topics_forget_all(struct topics *topics)
         topics->list[i]->state = TOPIC_UNKNOWN;
 }
 
-void topics_forget(struct topics *topics, size_t index)
-{
-    topics->list[index]->state = TOPIC_UNKNOWN;
-}
-
 /* Finds "type=topic" in the map. Blanks around the words do not count. */
 static struct bytes mapped(const char *map, struct bytes type)
 {

@@ -46,9 +46,8 @@ void topics_done(struct topics *topics);
 enum rc topics_find(struct topics *topics, struct bytes type, struct topic **topic,
                     struct err *err);
 
-/* Topics that are refused become unknown again; or all of them; or one. */
+/* Topics that are refused become unknown again; or all of them. */
 void topics_forget_refused(struct topics *topics);
 void topics_forget_all(struct topics *topics);
-void topics_forget(struct topics *topics, size_t index);
 
 #endif

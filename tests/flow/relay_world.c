@@ -359,6 +359,21 @@ static bool in_ranges(int64_t seq, const struct seq_range *ranges, size_t count)
     return false;
 }
 
+/* From the lowest row that is not settled for good, or the first of the ranges. */
+static int64_t scan_from(struct world *world, int64_t from)
+{
+    while (world->settled + 1 < world->seq_next &&
+           (world->rows[world->settled + 1].state == ROW_NONE ||
+            world->rows[world->settled + 1].state == ROW_DELETED))
+        world->settled++;
+    return from > world->settled ? from : world->settled + 1;
+}
+
+static int64_t scan_to(const struct world *world, int64_t to)
+{
+    return to < world->seq_next ? to : world->seq_next - 1;
+}
+
 static void row_show(const struct world *world, int64_t seq, char key[16], struct relay_row *row)
 {
     const struct world_row *known = &world->rows[seq];
@@ -384,7 +399,8 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
 
     for (size_t i = 1; i < count; i++)
         assert(ranges[i - 1].to < ranges[i].from);
-    for (int64_t seq = 1; seq < world->seq_next && rows < rows_max; seq++) {
+    for (int64_t seq = scan_from(world, ranges[0].from);
+         seq <= scan_to(world, ranges[count - 1].to) && rows < rows_max; seq++) {
         struct relay_row row;
         char key[16];
 
@@ -411,7 +427,8 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
     *busy = *found = false;
     if (fails(world, world->faults.database, &rc, err))
         return rc;
-    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+    for (int64_t seq = scan_from(world, ranges[0].from);
+         seq <= scan_to(world, ranges[count - 1].to); seq++) {
         if (!in_ranges(seq, ranges, count))
             continue;
         *busy = *busy || world->rows[seq].state == ROW_WRITTEN;
@@ -428,7 +445,7 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     *writers = (struct source_writers){.known = world->writers_known};
     if (fails(world, world->faults.database, &rc, err))
         return rc;
-    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+    for (int64_t seq = scan_from(world, 1); seq < world->seq_next; seq++) {
         uint64_t id = world->rows[seq].writer;
 
         if (world->rows[seq].state != ROW_WRITTEN)
@@ -449,7 +466,7 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
     *look = (struct source_look){0};
     if (fails(world, world->faults.database, &rc, err))
         return rc;
-    for (int64_t seq = from > 0 ? from : 1; seq < world->seq_next; seq++) {
+    for (int64_t seq = scan_from(world, from); seq < world->seq_next; seq++) {
         if (world->rows[seq].state != ROW_COMMITTED)
             continue;
         if (look->oldest_seq == 0)
@@ -480,7 +497,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
         *fenced = true;
         return failed ? rc : RC_OK;
     }
-    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+    for (int64_t seq = ranges[0].from; seq <= scan_to(world, ranges[count - 1].to); seq++) {
         struct world_row *row = &world->rows[seq];
 
         if (!in_ranges(seq, ranges, count))

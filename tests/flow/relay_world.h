@@ -76,6 +76,7 @@ struct world {
 
     struct world_row rows[WORLD_ROWS_MAX + 1]; /* by seq */
     int64_t seq_next;
+    int64_t settled; /* up to here every row is deleted or rolled back */
     uint64_t writer_next;
     struct world_writer writers[WORLD_WRITERS];
     bool key_locked[WORLD_KEYS];

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* More seeds by hand: TEST_SEEDS=5000 build/test_relay */
-#define SEEDS 25
+#define SEEDS 40
 
 static size_t seeds(void)
 {

@@ -128,8 +128,6 @@ static void a_refused_topic_is_looked_at_again_and_a_ready_one_is_not(void **sta
     topics_forget_refused(topics);
     assert_int_equal(ready->state, TOPIC_READY);
     assert_int_equal(refused->state, TOPIC_UNKNOWN);
-    topics_forget(topics, ready->index);
-    assert_int_equal(ready->state, TOPIC_UNKNOWN);
     ready->state = refused->state = TOPIC_READY;
     topics_forget_all(topics);
     assert_int_equal(ready->state, TOPIC_UNKNOWN);
