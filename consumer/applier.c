@@ -22,7 +22,7 @@ enum rc applier_init(struct applier *applier, const struct applier_config *confi
     applier->config = *config;
     applier->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     trouble_init(&applier->database, "the database has not answered yet");
-    rc = ring_init(&applier->todo, config->jobs_max, err);
+    rc = ring_init(&applier->given, config->jobs_max, err);
     if (rc == RC_OK)
         rc = ring_init(&applier->done, config->jobs_max * 2, err);
     if (rc == RC_OK)
@@ -34,7 +34,7 @@ enum rc applier_init(struct applier *applier, const struct applier_config *confi
 
 void applier_done(struct applier *applier)
 {
-    ring_done(&applier->todo);
+    ring_done(&applier->given);
     ring_done(&applier->done);
     apply_done(&applier->apply);
     trouble_done(&applier->database);
@@ -138,7 +138,7 @@ int64_t applier_step(void *ctx, int64_t now_ms)
     if (applier->finished)
         return give_back(applier);
     if (!applier->current) {
-        applier->current = ring_take(&applier->todo);
+        applier->current = ring_take(&applier->given);
         if (!applier->current)
             return idle_step(applier, now_ms);
         applier->apply.unsure = NULL;

@@ -29,7 +29,7 @@ struct applier_config {
 
 struct applier {
     struct applier_config config;
-    struct ring todo;
+    struct ring given;
     struct ring done;
     struct apply apply;
     struct job *current; /* in hand: being tried, or waiting for room in done */

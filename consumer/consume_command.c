@@ -105,7 +105,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
     }
     one->ready = true;
     consume->links[index] = (struct fetch_link){
-        .todo = &one->applier.todo,
+        .given = &one->applier.given,
         .done = &one->applier.done,
         .wake = loop_wake_any,
         .wake_ctx = &one->loop,

@@ -184,7 +184,7 @@ static int64_t step_claim(struct fetch *fetch, struct part *part, int64_t now_ms
     part->claim.generation = atomic_load(&part->holding.generation);
     part->claim.progress = (struct progress_row){0};
     memcpy(part->claim.progress.topic_id, part->topic_id, sizeof(part->topic_id));
-    if (!ring_give(link->todo, &part->claim))
+    if (!ring_give(link->given, &part->claim))
         return FULL_WAIT_MS;
     part->claim_out = true;
     part_enter(part, PART_CLAIMING, now_ms);
@@ -297,7 +297,7 @@ static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms
     job->holding = &part->holding;
     job->generation = atomic_load(&part->holding.generation);
     job->progress = part->row;
-    if (!ring_give(link->todo, job))
+    if (!ring_give(link->given, job))
         return FULL_WAIT_MS;
     part_sent(part, job->batch.oldest_ms);
     part->filling = NULL;

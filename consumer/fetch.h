@@ -22,7 +22,7 @@
 
 /* The way to one applier and back; a partition always takes the same. */
 struct fetch_link {
-    struct ring *todo;
+    struct ring *given;
     struct ring *done;
     void (*wake)(void *ctx);
     void *wake_ctx;

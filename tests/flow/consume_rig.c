@@ -66,7 +66,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
 
         sink_model_init(&rig->sinks[i], sink);
         assert_int_equal(applier_init(&rig->appliers[i], &config, NULL), RC_OK);
-        rig->links[i] = (struct fetch_link){&rig->appliers[i].todo, &rig->appliers[i].done, ring,
+        rig->links[i] = (struct fetch_link){&rig->appliers[i].given, &rig->appliers[i].done, ring,
                                             &rig->apply_ms[i]};
     }
     assert_int_equal(fetch_init(&rig->fetch, &fetch, NULL), RC_OK);
