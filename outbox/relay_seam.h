@@ -59,8 +59,8 @@ struct retirer_seam {
     void *ctx;
     /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
      * he does not. Doing it twice is harmless. */
-    enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, size_t rows,
-                             int64_t epoch, bool *fenced, struct err *err);
+    enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
+                             bool *fenced, struct err *err);
 };
 
 /* Topics of one producer. */

@@ -149,7 +149,7 @@ static int64_t delete_some(struct retirer *retirer, int64_t epoch, int64_t now_m
         seqs_runs(retirer->work + retirer->work_done, retirer->work_count - retirer->work_done,
                   ranges, retirer->ranges_max, &used);
     enum rc rc =
-        retirer->seam.delete_ranges(retirer->seam.ctx, ranges, count, used, epoch, &fenced, &err);
+        retirer->seam.delete_ranges(retirer->seam.ctx, ranges, count, epoch, &fenced, &err);
 
     if (rc != RC_OK)
         return failed(retirer, now_ms, &err);

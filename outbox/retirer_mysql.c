@@ -1,63 +1,124 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retirer_mysql.h"
 
-#include "outbox/range_mysql.h"
-
 #include <string.h>
 
-static void put_fence(struct retirer_mysql *retirer)
-{
-    struct buf *sql = &retirer->sql;
+/* From this length on a run is deleted as a range. */
+#define RUN_MIN 4
 
-    buf_text_put(sql, "(SELECT epoch FROM relay_lease WHERE lane = ");
-    db_put_text(retirer->db, sql, retirer->lane, strlen(retirer->lane));
-    buf_text_put(sql, " AND owner = ");
-    db_put_text(retirer->db, sql, retirer->owner, strlen(retirer->owner));
-    buf_char(sql, ')');
+/* Somebody who locks a published row must not hold up all others for the server's 50 s. */
+#define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
+
+static enum rc set_up(struct retirer_mysql *retirer, struct err *err)
+{
+    enum rc rc = db_connect(retirer->db, err);
+
+    if (rc != RC_OK || retirer->session == db_session(retirer->db))
+        return rc;
+    rc = db_run(retirer->db, LOCK_WAIT, err);
+    if (rc == RC_OK)
+        retirer->session = db_session(retirer->db);
+    return rc;
 }
 
-/* Fewer rows than asked for were deleted: by an earlier try whose answer was lost, by a person, or
- * because the lease is somebody else's now. */
+/* Asked before, not in the deletion itself: there the servers would lock the lease's row, and the
+ * lease could not be kept meanwhile. A deletion that comes too late does no harm, since its rows
+ * are in Kafka whoever holds the lane; the fence keeps a relay that was away for long from going
+ * on as if nothing had happened. */
 static enum rc look_at_lease(struct retirer_mysql *retirer, int64_t epoch, bool *fenced,
                              struct err *err)
 {
+    struct buf *sql = &retirer->sql;
     int64_t now = 0;
     bool found = false;
     enum rc rc;
 
-    buf_reset(&retirer->sql);
-    buf_text_put(&retirer->sql, "SELECT ");
-    put_fence(retirer);
-    rc = db_number(retirer->db, buf_text(&retirer->sql), &now, &found, err);
+    buf_reset(sql);
+    buf_text_put(sql, "SELECT epoch FROM relay_lease WHERE lane = ");
+    db_put_text(retirer->db, sql, retirer->lane, strlen(retirer->lane));
+    buf_text_put(sql, " AND owner = ");
+    db_put_text(retirer->db, sql, retirer->owner, strlen(retirer->owner));
+    rc = db_number(retirer->db, buf_text(sql), &now, &found, err);
     *fenced = rc == RC_OK && (!found || now != epoch);
     return rc;
 }
 
-static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t count, size_t rows,
+static void put_delete(struct retirer_mysql *retirer)
+{
+    buf_reset(&retirer->sql);
+    buf_text_put(&retirer->sql, "DELETE FROM ");
+    db_put_name(&retirer->sql, retirer->lane);
+    buf_text_put(&retirer->sql, " WHERE ");
+}
+
+static enum rc run(struct retirer_mysql *retirer, struct err *err)
+{
+    if (retirer->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the statement");
+    return db_exec(retirer->db, retirer->sql.data, retirer->sql.len, NULL, err);
+}
+
+static bool is_long(const struct seq_range *range)
+{
+    return range->to - range->from + 1 >= RUN_MIN;
+}
+
+/* Both servers read a range up to the record behind it and lock that one, too. It may be a row that
+ * a writer has not committed yet, for hours. So a range ends before its last row, which is still
+ * there, and the last rows are deleted one by one: that locks nothing else. */
+static enum rc delete_runs(struct retirer_mysql *retirer, const struct seq_range *ranges,
+                           size_t count, struct err *err)
+{
+    struct buf *sql = &retirer->sql;
+    bool any = false;
+
+    put_delete(retirer);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_long(&ranges[i]))
+            continue;
+        buf_text_put(sql, any ? " OR (seq >= " : "(seq >= ");
+        buf_i64(sql, ranges[i].from);
+        buf_text_put(sql, " AND seq < ");
+        buf_i64(sql, ranges[i].to);
+        buf_char(sql, ')');
+        any = true;
+    }
+    return any ? run(retirer, err) : RC_OK;
+}
+
+static enum rc delete_ends(struct retirer_mysql *retirer, const struct seq_range *ranges,
+                           size_t count, struct err *err)
+{
+    struct buf *sql = &retirer->sql;
+    bool any = false;
+
+    put_delete(retirer);
+    for (size_t i = 0; i < count; i++) {
+        int64_t seq = is_long(&ranges[i]) ? ranges[i].to : ranges[i].from;
+
+        for (; seq <= ranges[i].to; seq++) {
+            buf_text_put(sql, any ? ", " : "seq IN (");
+            buf_i64(sql, seq);
+            any = true;
+        }
+    }
+    buf_char(sql, ')');
+    return run(retirer, err);
+}
+
+static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t count,
                               int64_t epoch, bool *fenced, struct err *err)
 {
     struct retirer_mysql *retirer = ctx;
-    struct buf *sql = &retirer->sql;
-    uint64_t affected = 0;
-    enum rc rc = db_connect(retirer->db, err);
+    enum rc rc = set_up(retirer, err);
 
     *fenced = false;
-    if (rc == RC_OK) {
-        buf_reset(sql);
-        buf_text_put(sql, "DELETE FROM ");
-        db_put_name(sql, retirer->lane);
-        buf_text_put(sql, " WHERE (");
-        range_put(sql, ranges, count);
-        buf_text_put(sql, ") AND ");
-        put_fence(retirer);
-        buf_print(sql, " = %lld", (long long)epoch);
-        if (sql->failed)
-            return err_fail(err, RC_FATAL, 0, "deleting from %s: no memory for the statement",
-                            retirer->lane);
-        rc = db_exec(retirer->db, sql->data, sql->len, &affected, err);
-    }
-    if (rc == RC_OK && affected < rows)
+    if (rc == RC_OK)
         rc = look_at_lease(retirer, epoch, fenced, err);
+    if (rc == RC_OK && !*fenced)
+        rc = delete_runs(retirer, ranges, count, err);
+    if (rc == RC_OK && !*fenced)
+        rc = delete_ends(retirer, ranges, count, err);
     if (rc != RC_OK)
         err_wrap(err, "deleting from %s", retirer->lane);
     return rc;

@@ -8,11 +8,14 @@
 #include "common/settings.h"
 #include "outbox/relay_seam.h"
 
+#include <stdint.h>
+
 struct retirer_mysql {
     struct db *db;
     const char *lane;
     const char *owner;
     struct buf sql;
+    uint64_t session; /* that was set up */
 };
 
 /* Borrows lane, owner and settings. RC_FATAL: no memory. */

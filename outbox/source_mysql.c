@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/source_mysql.h"
 
-#include "outbox/range_mysql.h"
 #include "outbox/time_row.h"
 
 #include <string.h>
@@ -99,6 +98,24 @@ static void put_from(struct source_mysql *source)
     buf_text_put(&source->sql, " FORCE INDEX (PRIMARY) WHERE ");
 }
 
+static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_text_put(sql, " OR ");
+        if (ranges[i].from == ranges[i].to) {
+            buf_text_put(sql, "seq = ");
+            buf_i64(sql, ranges[i].from);
+            continue;
+        }
+        buf_text_put(sql, "(seq >= ");
+        buf_i64(sql, ranges[i].from);
+        buf_text_put(sql, " AND seq <= ");
+        buf_i64(sql, ranges[i].to);
+        buf_char(sql, ')');
+    }
+}
+
 struct reading {
     struct source_mysql *source;
     source_on_row on_row;
@@ -165,7 +182,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
         buf_text_put(&source->sql, "SELECT ");
         buf_put(&source->sql, source->columns.data, source->columns.len);
         put_from(source);
-        range_put(&source->sql, ranges, count);
+        put_ranges(&source->sql, ranges, count);
         buf_print(&source->sql, " ORDER BY seq LIMIT %zu", rows_max);
         rc = query(source, reading_on_row, &reading, err);
     }
@@ -197,7 +214,7 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
     buf_reset(&source->sql);
     buf_text_put(&source->sql, "SELECT seq");
     put_from(source);
-    range_put(&source->sql, ranges, count);
+    put_ranges(&source->sql, ranges, count);
     buf_text_put(&source->sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
     rc = query(source, flag_on_row, found, &own);
     if (rc == RC_RETRY &&

@@ -481,14 +481,13 @@ struct source world_source(struct world *world)
     return (struct source){world, source_read, source_probe, source_writers, source_look};
 }
 
-static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, size_t rows,
-                             int64_t epoch, bool *fenced, struct err *err)
+static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
+                             bool *fenced, struct err *err)
 {
     struct world *world = ctx;
     enum rc rc;
     bool failed = fails(world, world->faults.database, &rc, err);
 
-    (void)rows;
     *fenced = false;
     /* Half of the failed ones were done, and only their answer was lost. */
     if (failed && world_chance(world, 500))
