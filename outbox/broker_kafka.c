@@ -87,7 +87,7 @@ static bool only_implied(const rd_kafka_message_t *message)
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
 {
     struct broker_kafka *broker = opaque;
-    struct err err = {0};
+    struct err err;
     enum rc rc = RC_OK;
 
     (void)kafka;
@@ -100,7 +100,8 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
                       "kafka: topic %s [%" PRId32 "]: a record was acknowledged only by the way of "
                       "a later one; it is sent again",
                       rd_kafka_topic_name(message->rkt), message->partition);
-    broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc, &err);
+    broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc,
+                      rc == RC_OK ? NULL : &err);
 }
 
 static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaque)

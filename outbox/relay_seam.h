@@ -66,7 +66,7 @@ struct retirer_seam {
 /* Topics of one producer. */
 #define BROKER_TOPICS_MAX 1024
 
-/* What became of a record that was sent. RC_REJECT: the broker refuses it. */
+/* What became of a record that was sent. RC_REJECT: the broker refuses it. err is NULL with RC_OK. */
 typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const struct err *err);
 
 /* A producer, made when it is first needed. */

@@ -239,7 +239,7 @@ static enum fate send(struct sender *sender, const struct relay_row *row, struct
                       uint64_t key, bool alone, int64_t now_ms)
 {
     const struct flight_row place = {.seq = row->seq, .sent_ms = now_ms, .key = key};
-    struct err err = {0};
+    struct err err;
     enum rc rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
                                      flight_ticket(&sender->flight), &err);
 
@@ -276,7 +276,7 @@ static bool must_go_alone(const struct sender *sender, const struct relay_row *r
 static enum fate handle_row(struct sender *sender, const struct relay_row *row, int64_t now_ms)
 {
     struct topic *topic = NULL;
-    struct err err = {0};
+    struct err err;
     enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
     uint64_t key =
         hash_bytes(topic ? topic->hash : HASH_START, row->aggregate_id.data, row->aggregate_id.len);

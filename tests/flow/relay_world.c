@@ -315,7 +315,8 @@ static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_repor
 
         /* Partitions report on their own: some of them now, some later. */
         if (message->report_due && world_chance(world, 700)) {
-            on_report(on_report_ctx, message->ticket, message->report, &why);
+            on_report(on_report_ctx, message->ticket, message->report,
+                      message->report == RC_OK ? NULL : &why);
             continue;
         }
         world->messages[kept++] = *message;
