@@ -49,18 +49,22 @@ static void property(const char *name, const char *value)
 
 static void produce(int number)
 {
+    char key[] = "key";
     char value[32];
     rd_kafka_headers_t *headers = rd_kafka_headers_new(2);
 
     snprintf(value, sizeof(value), "value %d", number);
     rd_kafka_header_add(headers, "id", -1, value, -1);
     rd_kafka_header_add(headers, "none", -1, NULL, 0);
-    assert_int_equal(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_PARTITION(0),
-                                       RD_KAFKA_V_KEY("key", 3),
-                                       RD_KAFKA_V_VALUE(value, strlen(value)),
-                                       RD_KAFKA_V_HEADERS(headers),
-                                       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
-                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = TOPIC},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = 0},
+        {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {.ptr = key, .size = strlen(key)}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {.ptr = value, .size = strlen(value)}},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+    };
+    assert_null(rd_kafka_produceva(producer, parts, sizeof(parts) / sizeof(parts[0])));
 }
 
 static int setup(void **state)

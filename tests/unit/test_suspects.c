@@ -33,13 +33,13 @@ static void when_it_is_full_the_lowest_stay(void **state)
     (void)state;
     for (int64_t i = 0; i < SUSPECTS_MAX; i++)
         suspects_add(&suspects, 10 * i);
-    suspects_add(&suspects, 10 * SUSPECTS_MAX);
-    assert_false(suspects_has(&suspects, 10 * SUSPECTS_MAX));
+    suspects_add(&suspects, INT64_C(10) * SUSPECTS_MAX);
+    assert_false(suspects_has(&suspects, INT64_C(10) * SUSPECTS_MAX));
     suspects_add(&suspects, 15);
     assert_int_equal(suspects.count, SUSPECTS_MAX);
     assert_true(suspects_has(&suspects, 15));
-    assert_false(suspects_has(&suspects, 10 * (SUSPECTS_MAX - 1)));
-    assert_true(suspects_has(&suspects, 10 * (SUSPECTS_MAX - 2)));
+    assert_false(suspects_has(&suspects, INT64_C(10) * (SUSPECTS_MAX - 1)));
+    assert_true(suspects_has(&suspects, INT64_C(10) * (SUSPECTS_MAX - 2)));
 }
 
 int main(void)
