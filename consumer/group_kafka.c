@@ -143,8 +143,8 @@ static void answer(struct group *group, struct stream_event *event,
         rd_kafka_error_destroy(error);
 }
 
-/* They start at their ends, where nothing is fetched in vain; the seek that follows the claim says
- * where they really start. */
+/* They start at their beginnings; the seek that follows the claim says where they really start.
+ * Should it ever get lost, records come that are applied already, and none is skipped. */
 static void take_assigned(struct group *group, rd_kafka_topic_partition_list_t *list,
                           struct stream_event *event)
 {
@@ -167,7 +167,7 @@ static void take_assigned(struct group *group, rd_kafka_topic_partition_list_t *
             trouble(event, RC_FATAL, &err);
             return;
         }
-        elem->offset = RD_KAFKA_OFFSET_END;
+        elem->offset = RD_KAFKA_OFFSET_BEGINNING;
         group->partitions[group->partition_count++] = partition;
         place_add(event, group->places, partition);
     }
@@ -262,7 +262,7 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
                         partition->name, (int)partition->number);
     list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, partition->name, partition->number)->offset =
-        RD_KAFKA_OFFSET_END;
+        RD_KAFKA_OFFSET_BEGINNING;
     error = rd_kafka_incremental_unassign(group->kafka, list);
     if (!error)
         error = rd_kafka_incremental_assign(group->kafka, list);

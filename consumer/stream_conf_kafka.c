@@ -62,10 +62,8 @@ enum rc stream_conf_make(struct rd_kafka_conf_s **conf, const struct settings *s
         {"enable.partition.eof", "true", "it tells when a partition may be sought"},
         {"allow.auto.create.topics", "false", "the relay makes topics, with the right partitions"},
         {"topic.metadata.refresh.interval.ms", "5000", NULL},
-        /* An assigned partition can be sought after the first answer, be it empty. */
-        {"fetch.wait.max.ms", "100", NULL},
     };
-    size_t count = 8;
+    size_t count = 7;
 
     count += queue_defaults(defaults + count);
     if (!broker_assigns(settings))

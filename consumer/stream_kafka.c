@@ -54,9 +54,9 @@ static enum rc seek_result(const struct group_partition *partition, int code, co
                     "cannot seek %s/%d: %s", partition->name, (int)partition->number, text);
 }
 
-/* A seek while librdkafka still asks where the end is gets lost when the late answer comes: nothing
- * before the end would be read. So wait until a fetch has answered: with a record, or with the end
- * of the partition (enable.partition.eof). */
+/* A seek while librdkafka still asks where the beginning is gets lost when the late answer comes.
+ * So wait until a fetch has answered: with a record, or with the end of the partition
+ * (enable.partition.eof). */
 static bool partition_settled(struct stream_kafka *stream, struct group_partition *partition)
 {
     ssize_t got;
