@@ -171,6 +171,28 @@ static void voters_that_differ_are_found_although_the_totals_agree(void **state)
                         "content 8: the voters in vote_state are not those in vote_document");
 }
 
+static void groups_are_not_looked_at_closer_once_enough_offenders_are_known(void **state)
+{
+    enum { DIFFERENT = 20 };
+    static struct verify_total written[DIFFERENT];
+    static struct verify_total logged[DIFFERENT];
+    struct fake fake = {.voters = {written, logged}, .voter_count = DIFFERENT};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    for (int i = 0; i < DIFFERENT; i++) {
+        written[i] = (struct verify_total){i + 1, 1};
+        logged[i] = (struct verify_total){i + 1, 2};
+    }
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(seen.voters.violations, DIFFERENT);
+    assert_int_equal(seen.voters.offender_count, VERIFY_OFFENDERS_MAX);
+    /* The list of checks, both ends of the totals, the groups, and two pages and two ends each. */
+    assert_true(fake.calls <= 1 + 2 + 2 + 4 * VERIFY_OFFENDERS_MAX);
+}
+
 static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
 {
     struct fake fake = {.check_count = 3, .bad_check = 2};
@@ -217,6 +239,7 @@ int main(void)
         cmocka_unit_test(equal_sides_hold_whatever_the_page_size),
         cmocka_unit_test(a_difference_on_either_side_is_named),
         cmocka_unit_test(voters_that_differ_are_found_although_the_totals_agree),
+        cmocka_unit_test(groups_are_not_looked_at_closer_once_enough_offenders_are_known),
         cmocka_unit_test(only_the_first_offenders_are_kept_but_all_are_counted),
         cmocka_unit_test(a_check_that_cannot_be_made_is_an_error_not_a_pass),
     };
