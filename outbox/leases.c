@@ -243,6 +243,8 @@ static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *e
         if (rc != RC_OK)
             return rc;
         drop(lease, "lane_released");
+        /* Who counts the lanes next must not count it as ours. */
+        lease->view.owner[0] = '\0';
     }
     return RC_OK;
 }

@@ -7,3 +7,5 @@ foreach(name IN ITEMS relay relay_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c LINKS
                 outbox_core)
 endforeach()
+
+tallybox_test(test_leases flow flow/test_leases.c LINKS outbox_core)

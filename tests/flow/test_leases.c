@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/* Several relays on one fake table of leases: who holds what, and who believes what. The fake has
+ * the only true clock; each relay is asked in turn. */
+#include "common/log.h"
+#include "outbox/leases.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RELAYS 3
+#define LANES 4
+#define LEASE_MS 3000
+
+struct row {
+    char owner[LEASE_OWNER_SIZE];
+    int64_t epoch;
+    int64_t until_ms;
+    struct lease_news news;
+};
+
+struct instance {
+    char name[16];
+    int64_t seen_ms;
+    bool listed;
+};
+
+/* The database. */
+static struct row rows[LANES];
+static struct instance instances[RELAYS];
+static int64_t now_ms;
+
+struct relay {
+    struct lane lanes[LANES];
+    struct leases leases;
+    struct instance *self;
+    bool dead;
+    bool cut_off;      /* the database cannot be reached */
+    bool answers_lost; /* everything is done, and nothing is heard of it */
+    size_t calls;
+    size_t fail_call;
+    int64_t due_ms;
+};
+
+static struct relay relays[RELAYS];
+static struct settings settings;
+static const char *const lane_names[LANES] = {"outbox", "outbox_1", "outbox_2", "shop"};
+
+static struct row *row_of(const char *lane)
+{
+    for (size_t i = 0; i < LANES; i++) {
+        if (strcmp(lane_names[i], lane) == 0)
+            return &rows[i];
+    }
+    fail();
+    return NULL;
+}
+
+/* Before it is done. */
+static enum rc reach(struct relay *relay, struct err *err)
+{
+    relay->calls++;
+    if (relay->cut_off || relay->calls == relay->fail_call)
+        return err_fail(err, RC_RETRY, 0, "no way");
+    return RC_OK;
+}
+
+/* After it was done. */
+static enum rc answer(struct relay *relay, struct err *err)
+{
+    return relay->answers_lost ? err_fail(err, RC_RETRY, 0, "no answer") : RC_OK;
+}
+
+static enum rc fake_beat(void *ctx, int64_t lease_ms, struct err *err)
+{
+    struct relay *relay = ctx;
+    enum rc rc = reach(relay, err);
+
+    if (rc != RC_OK)
+        return rc;
+    relay->self->seen_ms = now_ms;
+    relay->self->listed = true;
+    for (size_t i = 0; i < LANES; i++) {
+        if (strcmp(rows[i].owner, relay->self->name) == 0)
+            rows[i].until_ms = now_ms + lease_ms;
+    }
+    return answer(relay, err);
+}
+
+static enum rc fake_look(void *ctx, const char *lane, struct lease_view *view, struct err *err)
+{
+    const struct row *row = row_of(lane);
+    enum rc rc = reach(ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    snprintf(view->owner, sizeof(view->owner), "%s", row->owner);
+    view->epoch = row->epoch;
+    view->left_ms = row->until_ms - now_ms;
+    return answer(ctx, err);
+}
+
+static enum rc fake_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
+                              void *on_instance_ctx, struct err *err)
+{
+    enum rc rc = reach(ctx, err);
+
+    for (size_t i = 0; i < RELAYS && rc == RC_OK; i++) {
+        if (instances[i].listed && now_ms - instances[i].seen_ms < lease_ms)
+            rc = on_instance(on_instance_ctx, instances[i].name, err);
+    }
+    return rc;
+}
+
+static enum rc fake_take(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
+                         struct err *err)
+{
+    struct relay *relay = ctx;
+    struct row *row = row_of(lane);
+    enum rc rc = reach(relay, err);
+
+    *taken = false;
+    if (rc != RC_OK)
+        return rc;
+    if (row->owner[0] != '\0' && row->until_ms >= now_ms)
+        return RC_OK;
+    snprintf(row->owner, sizeof(row->owner), "%s", relay->self->name);
+    row->until_ms = now_ms + lease_ms;
+    *epoch = ++row->epoch;
+    *taken = true;
+    return answer(relay, err);
+}
+
+static enum rc fake_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
+                         struct err *err)
+{
+    struct row *row = row_of(lane);
+    enum rc rc = reach(ctx, err);
+
+    if (rc == RC_OK && row->epoch == epoch)
+        row->news = *news;
+    return rc;
+}
+
+static enum rc fake_release(void *ctx, const char *lane, int64_t epoch, struct err *err)
+{
+    struct relay *relay = ctx;
+    struct row *row = row_of(lane);
+    enum rc rc = reach(relay, err);
+
+    if (rc == RC_OK && row->epoch == epoch && strcmp(row->owner, relay->self->name) == 0)
+        row->owner[0] = '\0';
+    return rc;
+}
+
+static enum rc fake_leave(void *ctx, struct err *err)
+{
+    struct relay *relay = ctx;
+    enum rc rc = reach(relay, err);
+
+    if (rc == RC_OK)
+        relay->self->listed = false;
+    return rc;
+}
+
+static void relay_start(size_t number)
+{
+    struct relay *relay = &relays[number];
+    const struct lease_store store = {relay,     fake_beat, fake_look,    fake_instances,
+                                      fake_take, fake_tell, fake_release, fake_leave};
+
+    memset(relay, 0, sizeof(*relay));
+    relay->self = &instances[number];
+    snprintf(relay->self->name, sizeof(relay->self->name), "relay-%zu", number);
+    leases_init(&relay->leases, relay->self->name, &store, LEASE_MS, number);
+    for (size_t i = 0; i < LANES; i++) {
+        assert_int_equal(lane_init(&relay->lanes[i], lane_names[i], &settings,
+                                   relay_metrics_of(number * LANES + i, lane_names[i]), NULL),
+                         RC_OK);
+        leases_add(&relay->leases, &relay->lanes[i]);
+    }
+}
+
+static void relay_end(size_t number)
+{
+    leases_done(&relays[number].leases);
+    for (size_t i = 0; i < LANES; i++)
+        lane_done(&relays[number].lanes[i]);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(rows, 0, sizeof(rows));
+    memset(instances, 0, sizeof(instances));
+    now_ms = 1000000;
+    settings.relay.read_rows_max = 1;
+    settings.relay.read_bytes_max = 1024;
+    settings.relay.window_rows_max = 1;
+    for (size_t i = 0; i < RELAYS; i++) {
+        relay_start(i);
+        relays[i].dead = true;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < RELAYS; i++)
+        relay_end(i);
+    return 0;
+}
+
+static bool believes(size_t number, size_t lane)
+{
+    return !relays[number].dead && lane_epoch(&relays[number].lanes[lane], now_ms) != 0;
+}
+
+/* Invariant: two relays never believe to hold the same lane at the same time. */
+static void assert_no_lane_is_held_twice(void)
+{
+    for (size_t lane = 0; lane < LANES; lane++) {
+        size_t holders = 0;
+
+        for (size_t i = 0; i < RELAYS; i++)
+            holders += believes(i, lane);
+        assert_true(holders <= 1);
+    }
+}
+
+static size_t held_by(size_t number)
+{
+    size_t held = 0;
+
+    for (size_t lane = 0; lane < LANES; lane++)
+        held += believes(number, lane);
+    return held;
+}
+
+/* Each relay steps when it asked to; lanes that leave are finished after a while. */
+static void pass(int64_t ms)
+{
+    for (int64_t until_ms = now_ms + ms; now_ms < until_ms; now_ms += 50) {
+        for (size_t i = 0; i < RELAYS; i++) {
+            if (relays[i].dead || now_ms < relays[i].due_ms)
+                continue;
+            relays[i].due_ms = now_ms + leases_step(&relays[i].leases, now_ms);
+            for (size_t lane = 0; lane < LANES; lane++)
+                if (atomic_load(&relays[i].lanes[lane].leaving))
+                    atomic_store(&relays[i].lanes[lane].idle, true);
+        }
+        assert_no_lane_is_held_twice();
+    }
+}
+
+static void start(size_t number)
+{
+    relays[number].dead = false;
+}
+
+static void one_relay_takes_all_lanes_and_keeps_them(void **state)
+{
+    (void)state;
+    start(0);
+    pass(200);
+    assert_int_equal(held_by(0), LANES);
+    for (int i = 0; i < 100; i++) {
+        pass(300);
+        assert_int_equal(held_by(0), LANES);
+    }
+    for (size_t lane = 0; lane < LANES; lane++)
+        assert_int_equal(rows[lane].epoch, 1);
+}
+
+static void a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that(void **state)
+{
+    int64_t epochs = 0;
+
+    (void)state;
+    start(0);
+    pass(1000);
+    start(1);
+    pass(10000);
+    assert_int_equal(held_by(0), 2);
+    assert_int_equal(held_by(1), 2);
+    start(2);
+    pass(10000);
+    assert_int_equal(held_by(0) + held_by(1) + held_by(2), LANES);
+    assert_int_equal(held_by(2), 1);
+    for (size_t lane = 0; lane < LANES; lane++)
+        epochs += rows[lane].epoch;
+    assert_int_equal(epochs, LANES + 2 + 1);
+    pass(30000);
+    for (size_t lane = 0; lane < LANES; lane++)
+        epochs -= rows[lane].epoch;
+    assert_int_equal(epochs, 0);
+}
+
+static void the_lanes_of_a_killed_relay_are_taken_over_within_the_lease_and_a_moment(void **state)
+{
+    (void)state;
+    start(0);
+    pass(1000);
+    start(1);
+    pass(10000);
+    relays[0].dead = true;
+    pass(LEASE_MS + 1100);
+    assert_int_equal(held_by(1), LANES);
+}
+
+static void a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over(
+    void **state)
+{
+    (void)state;
+    start(0);
+    start(1);
+    pass(10000);
+    assert_int_equal(held_by(0), 2);
+    relays[0].cut_off = true;
+    pass(LEASE_MS + 1100);
+    assert_int_equal(held_by(0), 0);
+    assert_int_equal(held_by(1), LANES);
+    assert_true(relays[0].leases.trouble.on);
+    relays[0].cut_off = false;
+    pass(10000);
+    assert_int_equal(held_by(0), 2);
+    assert_false(relays[0].leases.trouble.on);
+}
+
+static void a_take_whose_answer_was_lost_is_noticed(void **state)
+{
+    (void)state;
+    start(0);
+    relays[0].answers_lost = true;
+    pass(1000);
+    assert_int_equal(held_by(0), 0);
+    relays[0].answers_lost = false;
+    snprintf(rows[1].owner, sizeof(rows[1].owner), "relay-0");
+    rows[1].epoch = 5;
+    rows[1].until_ms = now_ms + LEASE_MS;
+    pass(1500);
+    assert_int_equal(held_by(0), LANES);
+    assert_int_equal(lane_epoch(&relays[0].lanes[1], now_ms), 5);
+}
+
+static void a_lane_that_somebody_took_is_given_up_at_once(void **state)
+{
+    (void)state;
+    start(0);
+    pass(1000);
+    snprintf(rows[2].owner, sizeof(rows[2].owner), "somebody");
+    rows[2].epoch++;
+    rows[2].until_ms = now_ms + 60000;
+    pass(1100);
+    assert_int_equal(held_by(0), LANES - 1);
+    assert_false(believes(0, 2));
+}
+
+static void a_clean_stop_releases_all_and_another_relay_has_them_in_a_second(void **state)
+{
+    (void)state;
+    start(0);
+    pass(1000);
+    leases_leave(&relays[0].leases, now_ms);
+    assert_false(leases_left(&relays[0].leases));
+    for (size_t lane = 0; lane < LANES; lane++)
+        atomic_store(&relays[0].lanes[lane].idle, true);
+    assert_true(leases_left(&relays[0].leases));
+    leases_release(&relays[0].leases);
+    relays[0].dead = true;
+    start(1);
+    pass(1100);
+    assert_int_equal(held_by(1), LANES);
+}
+
+/* A lane that does not come to an end is dropped when a lease's time has passed. */
+static void a_lane_that_cannot_finish_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    start(0);
+    pass(1000);
+    leases_leave(&relays[0].leases, now_ms);
+    for (int i = 0; i < 20; i++) {
+        leases_step(&relays[0].leases, now_ms);
+        now_ms += 300;
+    }
+    assert_int_equal(held_by(0), 0);
+    assert_true(relays[0].leases.lanes[0].held);
+}
+
+static void stopped_keys_are_told_to_everybody(void **state)
+{
+    const struct err err = {.text = "seq 7, key \"a\": too large"};
+
+    (void)state;
+    start(0);
+    pass(1000);
+    metric_set(&relays[0].lanes[1].metrics->stopped_keys, 2);
+    note_set(&relays[0].lanes[1].stopping, now_ms, &err);
+    pass(1100);
+    assert_int_equal(rows[1].news.stopped_keys, 2);
+    assert_string_equal(rows[1].news.stopped_reason, err.text);
+    metric_set(&relays[0].lanes[1].metrics->stopped_keys, 0);
+    note_clear(&relays[0].lanes[1].stopping, now_ms);
+    pass(1100);
+    assert_int_equal(rows[1].news.stopped_keys, 0);
+    assert_string_equal(rows[1].news.stopped_reason, "");
+}
+
+static void each_call_may_fail_in_turn(void **state)
+{
+    for (size_t call = 1; call <= 60; call++) {
+        tear_down(state);
+        set_up(state);
+        relays[0].fail_call = call;
+        relays[1].fail_call = call + 3;
+        start(0);
+        start(1);
+        pass(15000);
+        assert_int_equal(held_by(0), 2);
+        assert_int_equal(held_by(1), 2);
+    }
+}
+
+static void only_relays_that_list_the_same_lanes_compete(void **state)
+{
+    const char *const others[] = {"outbox", "shop"};
+    const char *const turned[] = {"shop", "outbox_2", "outbox", "outbox_1"};
+    char one[LEASES_GROUP_SIZE];
+    char two[LEASES_GROUP_SIZE];
+
+    (void)state;
+    leases_group(one, lane_names, LANES);
+    leases_group(two, turned, LANES);
+    assert_string_equal(one, two);
+    leases_group(two, others, 2);
+    assert_string_not_equal(one, two);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_relay_takes_all_lanes_and_keeps_them),
+        TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
+        TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease_and_a_moment),
+        TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
+        TEST(a_take_whose_answer_was_lost_is_noticed),
+        TEST(a_lane_that_somebody_took_is_given_up_at_once),
+        TEST(a_clean_stop_releases_all_and_another_relay_has_them_in_a_second),
+        TEST(a_lane_that_cannot_finish_is_not_waited_for_for_ever),
+        TEST(stopped_keys_are_told_to_everybody),
+        TEST(each_call_may_fail_in_turn),
+        TEST(only_relays_that_list_the_same_lanes_compete),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
