@@ -178,9 +178,23 @@ static bool is_free(const struct lease *lease)
     return !lease->held && (lease->view.owner[0] == '\0' || lease->view.left_ms <= 0);
 }
 
+static struct share share_of(const struct leases *leases)
+{
+    struct share share = {
+        .held = leases->held,
+        .instances = leases->instances,
+        .me = leases->me,
+        .lanes = leases->count,
+    };
+
+    for (size_t i = 0; i < leases->count; i++)
+        share.free += is_free(&leases->lanes[i]);
+    return share;
+}
+
 static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
 {
-    struct share share = {leases->held, leases->instances, leases->me, leases->count};
+    const struct share share = share_of(leases);
 
     for (size_t i = 0; i < leases->count && share_may_take(&share); i++) {
         struct lease *lease = &leases->lanes[i];
@@ -212,7 +226,7 @@ static void leave(struct lease *lease, int64_t now_ms)
 /* One at a time: the others look first what became of it. */
 static void give_one(struct leases *leases, int64_t now_ms)
 {
-    const struct share share = {leases->held, leases->instances, leases->me, leases->count};
+    const struct share share = share_of(leases);
     struct lease *last = NULL;
 
     for (size_t i = 0; i < leases->count; i++) {

@@ -11,13 +11,16 @@ static size_t rounded_up(const struct share *share)
     return (share->lanes + share->instances - 1) / share->instances;
 }
 
-static bool somebody_else_lacks(const struct share *share)
+/* Lanes that others need for their share. */
+static size_t others_lack(const struct share *share)
 {
+    size_t lack = 0;
+
     for (size_t i = 0; i < share->instances; i++) {
         if (i != share->me && share->held[i] < rounded_down(share))
-            return true;
+            lack += rounded_down(share) - share->held[i];
     }
-    return false;
+    return lack;
 }
 
 bool share_may_take(const struct share *share)
@@ -26,7 +29,7 @@ bool share_may_take(const struct share *share)
 
     if (mine < rounded_down(share))
         return true;
-    return mine < rounded_up(share) && !somebody_else_lacks(share);
+    return mine < rounded_up(share) && others_lack(share) == 0;
 }
 
 /* Of all that hold the most, the first one gives, so that not two give for one who lacks. */
@@ -46,6 +49,6 @@ bool share_must_give(const struct share *share)
 
     if (mine > rounded_up(share))
         return true;
-    return mine > rounded_down(share) && somebody_else_lacks(share) &&
+    return mine > rounded_down(share) && others_lack(share) > share->free &&
            is_first_of_the_richest(share);
 }

@@ -14,6 +14,7 @@ struct share {
     size_t instances;
     size_t me;
     size_t lanes;
+    size_t free; /* of them held by nobody now */
 };
 
 /* May I take one more lane that is free? */

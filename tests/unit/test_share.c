@@ -13,14 +13,17 @@
 
 static bool takes(const size_t *held, size_t instances, size_t me, size_t lanes)
 {
-    const struct share share = {held, instances, me, lanes};
+    const struct share share = {held, instances, me, lanes, 0};
 
     return share_may_take(&share);
 }
 
 static bool gives(const size_t *held, size_t instances, size_t me, size_t lanes)
 {
-    const struct share share = {held, instances, me, lanes};
+    struct share share = {held, instances, me, lanes, lanes};
+
+    for (size_t i = 0; i < instances; i++)
+        share.free -= held[i];
 
     return share_must_give(&share);
 }
@@ -51,6 +54,15 @@ static void a_newcomer_gets_a_lane_from_one_of_the_richest(void **state)
     assert_true(gives(held, 3, 0, 4));
     assert_false(gives(held, 3, 1, 4));
     assert_false(gives(held, 3, 2, 4));
+}
+
+static void nobody_gives_while_enough_lanes_are_free(void **state)
+{
+    (void)state;
+    assert_false(gives((size_t[]){1, 2, 0}, 3, 1, 4));
+    assert_true(gives((size_t[]){2, 2, 0, 0}, 4, 0, 5));
+    assert_false(gives((size_t[]){2, 1, 0, 0}, 4, 0, 5));
+    assert_true(gives((size_t[]){3, 0, 0}, 3, 0, 4));
 }
 
 static void nothing_moves_when_all_is_even(void **state)
@@ -104,6 +116,7 @@ int main(void)
         cmocka_unit_test(one_instance_takes_everything),
         cmocka_unit_test(the_odd_lane_goes_to_one_only_when_nobody_lacks),
         cmocka_unit_test(a_newcomer_gets_a_lane_from_one_of_the_richest),
+        cmocka_unit_test(nobody_gives_while_enough_lanes_are_free),
         cmocka_unit_test(nothing_moves_when_all_is_even),
         cmocka_unit_test(from_any_start_it_ends_even_with_few_moves),
     };
