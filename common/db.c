@@ -215,6 +215,16 @@ enum rc db_run(struct db *db, const char *sql, struct err *err)
     return db_exec(db, sql, strlen(sql), NULL, err);
 }
 
+static enum rc buf_failed(struct err *err)
+{
+    return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+}
+
+enum rc db_exec_buf(struct db *db, const struct buf *sql, uint64_t *affected, struct err *err)
+{
+    return sql->failed ? buf_failed(err) : db_exec(db, sql->data, sql->len, affected, err);
+}
+
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "lengths are handed on as they are");
 
 static enum rc rows_read(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err *err)
@@ -256,6 +266,12 @@ enum rc db_query(struct db *db, const char *sql, size_t len, db_on_row on_row, v
     rc = rows_read(res, on_row, ctx, err);
     mysql_free_result(res);
     return rows_failed(db, rc);
+}
+
+enum rc db_query_buf(struct db *db, const struct buf *sql, db_on_row on_row, void *ctx,
+                     struct err *err)
+{
+    return sql->failed ? buf_failed(err) : db_query(db, sql->data, sql->len, on_row, ctx, err);
 }
 
 enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,

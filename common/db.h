@@ -63,8 +63,9 @@ uint64_t db_packet_bytes_max(const struct db *db);
 /* A statement without rows (those it gives are dropped). *affected (may be NULL): rows changed, as the server counts them
  * (an upsert counts 2 for a changed row). */
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err);
-/* The same for a C string. */
+/* The same for a C string, and for what was built in a buf: RC_FATAL when that failed. */
 enum rc db_run(struct db *db, const char *sql, struct err *err);
+enum rc db_exec_buf(struct db *db, const struct buf *sql, uint64_t *affected, struct err *err);
 
 /* One row of a result; columns[i] is NULL for SQL NULL and ends with a zero byte otherwise; bytes
  * belong to the db until the next db_ call (db_query) or the next row (db_stream). */
@@ -81,6 +82,8 @@ typedef enum rc (*db_on_row)(void *ctx, const struct db_row *row, struct err *er
  * the db again. */
 enum rc db_query(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
                  struct err *err);
+enum rc db_query_buf(struct db *db, const struct buf *sql, db_on_row on_row, void *ctx,
+                     struct err *err);
 
 /* Hands rows on as they come, one in memory at a time; on_row must not use the db. After an early
  * end the rest is read and dropped. */

@@ -28,16 +28,12 @@ static void put_time(struct buf *sql, int64_t ms)
 
 static enum rc sql_run(struct rollup_mysql *mysql, uint64_t *affected, struct err *err)
 {
-    if (mysql->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(mysql->db, mysql->sql.data, mysql->sql.len, affected, err);
+    return db_exec_buf(mysql->db, &mysql->sql, affected, err);
 }
 
 static enum rc sql_query(struct rollup_mysql *mysql, db_on_row on_row, void *ctx, struct err *err)
 {
-    if (mysql->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_query(mysql->db, mysql->sql.data, mysql->sql.len, on_row, ctx, err);
+    return db_query_buf(mysql->db, &mysql->sql, on_row, ctx, err);
 }
 
 struct state_reading {

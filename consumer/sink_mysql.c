@@ -23,9 +23,7 @@ struct sink_mysql {
 
 static enum rc sql_run(struct sink_mysql *sink, uint64_t *affected, struct err *err)
 {
-    if (sink->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(sink->db, sink->sql.data, sink->sql.len, affected, err);
+    return db_exec_buf(sink->db, &sink->sql, affected, err);
 }
 
 static void text_put(struct sink_mysql *sink, const char *text)
@@ -129,9 +127,7 @@ static enum rc sink_lock_progress(void *ctx, const struct place *place,
                              "FROM consumer_progress");
     place_where(sink, place);
     buf_text_put(&sink->sql, " FOR UPDATE");
-    if (sink->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    rc = db_query(sink->db, sink->sql.data, sink->sql.len, read_progress, &reading, err);
+    rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
     *found = reading.found;
     return rc;
 }

@@ -16,13 +16,6 @@
 #define DAYS_MAX 32
 #define DAY_MS INT64_C(86400000)
 
-static enum rc sql_run(struct db *db, struct buf *sql, struct err *err)
-{
-    if (sql->failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(db, sql->data, sql->len, NULL, err);
-}
-
 /* Where the answer to a SELECT goes on filling tallies[]: both are in the same order. */
 struct filling {
     struct tally_row *tallies;
@@ -70,9 +63,7 @@ enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tall
             buf_i64(sql, filling.tallies[i].content_id);
         }
         buf_text_put(sql, ") ORDER BY content_id FOR UPDATE");
-        if (sql->failed)
-            return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-        rc = db_query(db, sql->data, sql->len, fill_tally, &filling, err);
+        rc = db_query_buf(db, sql, fill_tally, &filling, err);
     }
     return rc;
 }
@@ -86,7 +77,7 @@ static enum rc values_run(struct db *db, struct buf *sql, size_t head_len, const
     if (sql->len == head_len || (!last && sql->len < STATEMENT_BYTES))
         return RC_OK;
     buf_text_put(sql, tail);
-    rc = sql_run(db, sql, err);
+    rc = db_exec_buf(db, sql, NULL, err);
     buf_cut(sql, head_len);
     return rc;
 }
@@ -311,9 +302,7 @@ enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *
         if (listed == 0 || (listed < IN_MAX && i + 1 < count))
             continue;
         find_tail_put(sql, days, day_count);
-        if (sql->failed)
-            return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-        rc = db_query(db, sql->data, sql->len, found_row, &finding, err);
+        rc = db_query_buf(db, sql, found_row, &finding, err);
         buf_cut(sql, head_len);
         listed = 0;
     }

@@ -56,15 +56,9 @@ static void fail(struct status_fault *fault, enum rc rc, const struct err *err)
 static void query(struct side *side, struct status_fault *fault, db_on_row on_row, void *ctx)
 {
     struct err err = {0};
-    enum rc rc;
 
-    if (fault->rc != RC_OK)
-        return;
-    if (side->sql.failed)
-        rc = err_fail(&err, RC_FATAL, 0, "no memory for a statement");
-    else
-        rc = db_query(side->db, side->sql.data, side->sql.len, on_row, ctx, &err);
-    fail(fault, rc, &err);
+    if (fault->rc == RC_OK)
+        fail(fault, db_query_buf(side->db, &side->sql, on_row, ctx, &err), &err);
 }
 
 static void sql_set(struct side *side, const char *text)

@@ -26,16 +26,12 @@ static enum rc start(struct lease_mysql *store, const char *sql, struct err *err
 
 static enum rc run(struct lease_mysql *store, uint64_t *affected, struct err *err)
 {
-    if (store->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "out of memory for a statement");
-    return db_exec(store->db, store->sql.data, store->sql.len, affected, err);
+    return db_exec_buf(store->db, &store->sql, affected, err);
 }
 
 static enum rc ask(struct lease_mysql *store, db_on_row on_row, void *ctx, struct err *err)
 {
-    if (store->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "out of memory for a statement");
-    return db_query(store->db, store->sql.data, store->sql.len, on_row, ctx, err);
+    return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
 /* Rows of instances that ended without a word would stay for ever. */

@@ -73,9 +73,7 @@ static enum rc store_read(void *ctx, int64_t voter_id, struct lookup_row *rows, 
         rows[i].voting = 0;
     }
     read_build(&store->sql, voter_id, rows, count);
-    if (store->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_query(store->db, store->sql.data, store->sql.len, total_on_row, &reading, err);
+    return db_query_buf(store->db, &store->sql, total_on_row, &reading, err);
 }
 
 enum rc lookup_mysql_open(struct lookup_mysql **out, const struct mysql_settings *settings,

@@ -29,16 +29,12 @@ static size_t least(size_t a, size_t b)
 
 static enum rc sql_run(struct vote_mysql *store, struct err *err)
 {
-    if (store->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(store->db, store->sql.data, store->sql.len, NULL, err);
+    return db_exec_buf(store->db, &store->sql, NULL, err);
 }
 
 static enum rc sql_query(struct vote_mysql *store, db_on_row on_row, void *ctx, struct err *err)
 {
-    if (store->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_query(store->db, store->sql.data, store->sql.len, on_row, ctx, err);
+    return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
 /* A write that touches nothing: it also fails where votes could not be written. */

@@ -41,9 +41,7 @@ static const char *const state_names[] = {
 
 static enum rc run_sql(struct migrate_mysql *mysql, struct db *db, struct err *err)
 {
-    if (mysql->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "out of memory");
-    return db_exec(db, mysql->sql.data, mysql->sql.len, NULL, err);
+    return db_exec_buf(db, &mysql->sql, NULL, err);
 }
 
 /* Names may hold anything here: it is the user's own. */
@@ -323,9 +321,7 @@ static enum rc read_history(void *ctx, bool *found, history_on_row on_row, void 
               "DATE_FORMAT(finished_at, '%%Y-%%m-%%d %%H:%%i:%%s') FROM schema_history "
               "ORDER BY version LIMIT %d",
               HISTORY_ROWS_MAX);
-    if (mysql->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "out of memory");
-    rc = db_query(mysql->db, mysql->sql.data, mysql->sql.len, history_row_read, &reading, &mine);
+    rc = db_query_buf(mysql->db, &mysql->sql, history_row_read, &reading, &mine);
     *found = rc == RC_OK;
     if (rc != RC_OK && mine.code == DB_NO_SUCH_TABLE)
         return RC_OK;

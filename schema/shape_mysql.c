@@ -147,8 +147,7 @@ enum rc shape_mysql_read(struct db *db, const struct shape *expected, struct sha
         buf_text_put(&sql, looks[i].select);
         put_where(db, &sql, expected);
         buf_print(&sql, " ORDER BY %s LIMIT %d", looks[i].order, ROWS_MAX);
-        rc = sql.failed ? err_fail(err, RC_FATAL, 0, "out of memory")
-                        : db_query(db, sql.data, sql.len, looks[i].on_row, &reading, err);
+        rc = db_query_buf(db, &sql, looks[i].on_row, &reading, err);
     }
     buf_done(&sql);
     return rc;
