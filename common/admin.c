@@ -6,10 +6,6 @@
 #include "common/metrics.h"
 #include "common/os.h"
 
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,17 +19,10 @@
 #define TEXT_HTML "text/html; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
-enum state { WAITING, RUNNING, STOPPING };
-
 struct admin {
     struct http_server *server;
     const char *title;
-    _Atomic enum state state;
-    /* Written before state says RUNNING, read after. */
-    const struct admin_part *parts;
-    size_t count;
-    pthread_mutex_t lock; /* guards waiting */
-    char waiting[sizeof(((struct err *)NULL)->text)];
+    struct readiness *readiness;
 };
 
 static struct metric build_info = {
@@ -66,68 +55,6 @@ void admin_metrics_register(void)
     metrics_register(&cpu);
 }
 
-/* One dependency, one line, whatever the reason is made of. */
-static void put_line(struct buf *out, const char *dependency, const char *text)
-{
-    buf_print(out, "%s: ", dependency);
-    for (; *text; text++)
-        buf_char(out, (unsigned char)*text < 0x20 ? ' ' : *text);
-    buf_char(out, '\n');
-}
-
-void health_bad(struct health *health, const char *dependency, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    put_line(health->out, dependency, text);
-    health->ready = false;
-}
-
-void health_good(struct health *health, const char *dependency)
-{
-    put_line(health->out, dependency, "ok");
-}
-
-/* Asks one role; its lines get its name in front, because roles share dependencies. */
-static void ask_role(const struct admin_part *part, struct health *health)
-{
-    struct buf lines = {0};
-    struct health asked = {.out = &lines, .ready = true};
-    const char *at;
-    const char *end;
-
-    part->role->health(part->opened, &asked);
-    for (at = buf_text(&lines); (end = strchr(at, '\n')); at = end + 1) {
-        buf_print(health->out, "%s ", part->role->name);
-        buf_put(health->out, at, (size_t)(end - at) + 1);
-    }
-    health->ready = health->ready && asked.ready && !lines.failed;
-    buf_done(&lines);
-}
-
-static void ask_all(struct admin *admin, struct health *health)
-{
-    switch (atomic_load(&admin->state)) {
-    case WAITING:
-        pthread_mutex_lock(&admin->lock);
-        health_bad(health, "start", "%s", admin->waiting);
-        pthread_mutex_unlock(&admin->lock);
-        return;
-    case RUNNING:
-        for (size_t i = 0; i < admin->count; i++)
-            if (admin->parts[i].role->health)
-                ask_role(&admin->parts[i], health);
-        return;
-    case STOPPING:
-        health_bad(health, "stop", "the process is stopping");
-        return;
-    }
-}
-
 static void answer(struct http_request *request, int status, const char *type, struct buf *page)
 {
     static const char sorry[] = "the page is too long\n";
@@ -144,7 +71,7 @@ static void answer_ready(struct admin *admin, struct http_request *request, stru
     struct buf lines = {0};
     struct health health = {.out = &lines, .ready = true};
 
-    ask_all(admin, &health);
+    readiness_ask(admin->readiness, &health);
     buf_text_put(page, health.ready ? "ready\n" : "not ready\n");
     buf_put(page, lines.data, lines.len);
     buf_done(&lines);
@@ -199,7 +126,8 @@ static void on_request(void *ctx, struct http_request *request)
     buf_done(&page);
 }
 
-enum rc admin_open(struct admin **out, const char *listen, const char *title, struct err *err)
+enum rc admin_open(struct admin **out, const char *listen, const char *title,
+                   struct readiness *readiness, struct err *err)
 {
     const struct http_config config = {
         .listen = listen,
@@ -215,9 +143,7 @@ enum rc admin_open(struct admin **out, const char *listen, const char *title, st
     if (!admin)
         return err_fail(err, RC_FATAL, 0, "out of memory");
     admin->title = title;
-    atomic_init(&admin->state, WAITING);
-    snprintf(admin->waiting, sizeof(admin->waiting), "the process is starting");
-    pthread_mutex_init(&admin->lock, NULL);
+    admin->readiness = readiness;
     admin_metrics_register();
     metric_set(&build_info, 1);
     metric_set(&start_time, os_wall_ms());
@@ -237,30 +163,10 @@ void admin_close(struct admin *admin)
         return;
     if (admin->server)
         http_close(admin->server);
-    pthread_mutex_destroy(&admin->lock);
     free(admin);
 }
 
 int admin_port(const struct admin *admin)
 {
     return http_port(admin->server);
-}
-
-void admin_wait(struct admin *admin, const struct err *err)
-{
-    pthread_mutex_lock(&admin->lock);
-    snprintf(admin->waiting, sizeof(admin->waiting), "%s", err->text);
-    pthread_mutex_unlock(&admin->lock);
-}
-
-void admin_run(struct admin *admin, const struct admin_part *parts, size_t count)
-{
-    admin->parts = parts;
-    admin->count = count;
-    atomic_store(&admin->state, RUNNING);
-}
-
-void admin_stop(struct admin *admin)
-{
-    atomic_store(&admin->state, STOPPING);
 }

@@ -175,6 +175,8 @@ static void print_default(const struct setting *setting, struct buf *out)
         setting_put_range(setting, &comment);
         buf_char(&comment, ')');
     }
+    if (setting->live)
+        buf_text_put(&comment, " Live: SIGHUP changes it.");
     put_comment(out, buf_text(&comment));
     buf_done(&comment);
     buf_print(out, "%s =%s%s\n\n", setting->key, *setting->standard ? " " : "", setting->standard);
@@ -205,24 +207,25 @@ void config_print_defaults(struct buf *out)
 }
 
 static void print_row(struct buf *out, const char *section, const char *key, const char *standard,
-                      const char *range, const char *help)
+                      const char *range, bool live, const char *help)
 {
     buf_print(out, "| `%s.%s` | ", section, key);
     if (*standard)
         buf_print(out, "`%s`", standard);
-    buf_print(out, " | %s | %s |\n", range, help);
+    buf_print(out, " | %s | %s | %s |\n", range, live ? "yes" : "", help);
 }
 
 void config_print_table(struct buf *out)
 {
-    buf_text_put(out, "| setting | default | range | what |\n| --- | --- | --- | --- |\n");
+    buf_text_put(out,
+                 "| setting | default | range | live | what |\n| --- | --- | --- | --- | --- |\n");
     for (size_t s = 0; s < settings_sections_count; s++) {
         const struct settings_section *section = &settings_sections[s];
 
         if (strcmp(section->name, SETTINGS_KAFKA) == 0) {
             print_row(out, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD,
-                      "host:port,...", "Brokers to start from.");
-            print_row(out, SETTINGS_KAFKA, "*", "", "text", section->about);
+                      "host:port,...", false, "Brokers to start from.");
+            print_row(out, SETTINGS_KAFKA, "*", "", "text", false, section->about);
         }
         for (size_t i = 0; i < settings_table_count; i++) {
             const struct setting *setting = &settings_table[i];
@@ -232,7 +235,7 @@ void config_print_table(struct buf *out)
                 continue;
             setting_put_range(setting, &range);
             print_row(out, setting->section, setting->key, setting->standard, buf_text(&range),
-                      setting->help);
+                      setting->live, setting->help);
             buf_done(&range);
         }
     }

@@ -4,6 +4,7 @@
 #include "common/os.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,13 +12,13 @@
 
 #define LINE_BYTES 1024
 
-static enum log_level log_floor = LOG_INFO;
+static _Atomic enum log_level log_floor = LOG_INFO;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_init(enum log_level level)
 {
-    log_floor = level;
+    atomic_store_explicit(&log_floor, level, memory_order_relaxed);
 }
 
 /* Room for the newline is always kept, so a cut line still ends. */
@@ -95,7 +96,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     struct line line;
     va_list args;
 
-    if (level < log_floor)
+    if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
         return;
     line_start(&line, level, event);
     if (*format)
@@ -112,7 +113,7 @@ void log_error(enum log_level level, const char *event, const struct err *err, c
     struct line line;
     va_list args;
 
-    if (level < log_floor)
+    if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
         return;
     line_start(&line, level, event);
     if (*format)

@@ -8,7 +8,7 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* Lines below level are dropped. Call once, before other threads start. */
+/* Lines below level are dropped, from now on. */
 void log_init(enum log_level level);
 
 /* `time=... level=info event=<event> <format...>`. format holds ready `key=value` pairs and may be

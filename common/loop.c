@@ -3,7 +3,12 @@
 
 #include "common/os.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* All that run in this process, for whoever watches over them. */
+static pthread_mutex_t started_lock = PTHREAD_MUTEX_INITIALIZER; /* guards started, loop->next */
+static struct loop *started;
 
 enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *engine,
                   struct stop *stop, struct err *err)
@@ -14,6 +19,7 @@ enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *eng
     loop->engine = engine;
     loop->stop = stop;
     atomic_init(&loop->beat_ms, os_now_ms());
+    atomic_init(&loop->busy_ms, 0);
     return bell_init(&loop->bell, err);
 }
 
@@ -24,9 +30,13 @@ static void *loop_main(void *arg)
 
     os_thread_name(loop->name);
     while (!stopping) {
-        int64_t wait_ms = loop->step(loop->engine, os_now_ms());
+        int64_t now_ms = os_now_ms();
+        int64_t wait_ms;
 
+        atomic_store(&loop->busy_ms, now_ms);
+        wait_ms = loop->step(loop->engine, now_ms);
         atomic_store(&loop->beat_ms, os_now_ms());
+        atomic_store(&loop->busy_ms, 0);
         if (wait_ms == LOOP_END)
             break;
         stopping =
@@ -43,13 +53,30 @@ enum rc loop_start(struct loop *loop, struct err *err)
         return err_fail(err, RC_FATAL, code, "cannot start thread %s: %s", loop->name,
                         strerror(code));
     loop->started = true;
+    pthread_mutex_lock(&started_lock);
+    loop->next = started;
+    started = loop;
+    pthread_mutex_unlock(&started_lock);
     return RC_OK;
+}
+
+static void list_remove(const struct loop *loop)
+{
+    struct loop **at = &started;
+
+    pthread_mutex_lock(&started_lock);
+    while (*at != loop)
+        at = &(*at)->next;
+    *at = loop->next;
+    pthread_mutex_unlock(&started_lock);
 }
 
 void loop_join(struct loop *loop)
 {
-    if (loop->started)
-        pthread_join(loop->thread, NULL);
+    if (!loop->started)
+        return;
+    pthread_join(loop->thread, NULL);
+    list_remove(loop);
     loop->started = false;
 }
 
@@ -61,4 +88,21 @@ void loop_done(struct loop *loop)
 void loop_wake(struct loop *loop)
 {
     bell_ring(&loop->bell);
+}
+
+bool loops_stuck(int64_t now_ms, int64_t within_ms, char name[LOOP_NAME_SIZE])
+{
+    int64_t longest_ms = within_ms;
+
+    pthread_mutex_lock(&started_lock);
+    for (struct loop *loop = started; loop; loop = loop->next) {
+        int64_t busy_ms = atomic_load(&loop->busy_ms);
+
+        if (busy_ms == 0 || now_ms - busy_ms <= longest_ms)
+            continue;
+        longest_ms = now_ms - busy_ms;
+        snprintf(name, LOOP_NAME_SIZE, "%s", loop->name);
+    }
+    pthread_mutex_unlock(&started_lock);
+    return longest_ms > within_ms;
 }

@@ -28,6 +28,8 @@ struct loop {
     pthread_t thread;
     bool started;
     atomic_llong beat_ms; /* when the last step ended, os_now_ms() */
+    atomic_llong busy_ms; /* when the step that runs now began; 0 while it sleeps */
+    struct loop *next;    /* of those that are started */
 };
 
 /* Opens the bell, without a thread. The loop must not move in memory afterwards. */
@@ -41,5 +43,10 @@ void loop_done(struct loop *loop);
 
 /* Wakes the loop's thread. Any thread. */
 void loop_wake(struct loop *loop);
+
+/* Is a started loop of this process in one step for longer than within_ms? name gets that of the
+ * one that is for the longest time. Any thread. */
+#define LOOP_NAME_SIZE 16
+bool loops_stuck(int64_t now_ms, int64_t within_ms, char name[LOOP_NAME_SIZE]);
 
 #endif

@@ -266,8 +266,10 @@ int options_parse(struct options *options, const struct option_parse *parse, int
     return code;
 }
 
-static enum log_level log_level_of(const char *word)
+enum log_level options_log_level(const struct settings *settings)
 {
+    const char *word = settings->log.level;
+
     if (strcmp(word, "debug") == 0)
         return LOG_DEBUG;
     if (strcmp(word, "warn") == 0)
@@ -277,17 +279,21 @@ static enum log_level log_level_of(const char *word)
     return LOG_INFO;
 }
 
+enum rc options_read(const struct options *options, struct config **config, struct err *err)
+{
+    return config_load(config, options->config_path, options->sets, options->set_count,
+                       (const char *const *)environ, err);
+}
+
 int options_load(const struct options *options, struct config **config)
 {
     struct err err = {0};
-    enum rc rc = config_load(config, options->config_path, options->sets, options->set_count,
-                             (const char *const *)environ, &err);
 
-    if (rc != RC_OK) {
+    if (options_read(options, config, &err) != RC_OK) {
         fprintf(stderr, "tallybox: %s\n", err.text);
         return EXIT_USAGE;
     }
-    log_init(log_level_of(config_settings(*config)->log.level));
+    log_init(options_log_level(config_settings(*config)));
     return -1;
 }
 

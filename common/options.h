@@ -5,6 +5,7 @@
 #define COMMON_OPTIONS_H
 
 #include "common/config.h"
+#include "common/log.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,6 +55,10 @@ int options_parse(struct options *options, const struct option_parse *parse, int
 /* options_parse()'s --config and --set, the environment and the file. -1 and *config set: go on
  * (config_free() it); otherwise the exit code, the mistake named on stderr. Sets the log level. */
 int options_load(const struct options *options, struct config **config);
+
+/* The same settings, read again; neither prints nor changes anything. RC_FATAL: no config. */
+enum rc options_read(const struct options *options, struct config **config, struct err *err);
+enum log_level options_log_level(const struct settings *settings);
 
 /* Writes out to standard output and frees it. EXIT_DONE, or EXIT_FAILED when it did not all get
  * there. */

@@ -95,6 +95,19 @@ uint64_t os_cpu_us(void)
            (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
+struct os_service os_service(void)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    const char *period = getenv("WATCHDOG_USEC");
+    const char *pid = getenv("WATCHDOG_PID");
+    struct os_service service = {.notify_socket = path ? path : ""};
+
+    /* With another pid the watchdog is meant for a parent that has let us inherit it. */
+    if (path && period && (!pid || strtol(pid, NULL, 10) == os_pid()))
+        service.watchdog_ms = strtoll(period, NULL, 10) / 1000;
+    return service;
+}
+
 void os_thread_name(const char *name)
 {
     char cut[16];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that asks the machine: clocks, dice, names. Everything else gets the time and
- * the dice as parameters. Any thread may call these. */
+/* The only place that asks the machine: clocks, dice, names, the service manager. Everything else
+ * gets the time and the dice as parameters. Any thread may call these. */
 #ifndef COMMON_OS_H
 #define COMMON_OS_H
 
@@ -27,6 +27,13 @@ long os_pid(void);
  * process in microseconds (user + system). */
 uint64_t os_rss_bytes(void);
 uint64_t os_cpu_us(void);
+
+/* What a service manager (systemd) has put into the environment of this process. */
+struct os_service {
+    const char *notify_socket; /* "" when there is no manager */
+    int64_t watchdog_ms;       /* it wants to hear from us this often; 0: it does not */
+};
+struct os_service os_service(void);
 
 /* Names the calling thread for debuggers and top; 15 characters at most are kept. */
 void os_thread_name(const char *name);

@@ -6,9 +6,12 @@
 #include "common/config.h"
 #include "common/kafka.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "common/reload.h"
 #include "common/signals.h"
+#include "common/watch.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -24,14 +27,19 @@
 struct daemon {
     const char *command; /* "relay" */
     char title[64];      /* "tallybox relay" */
+    const struct options *options;
+    struct config *config;
     const struct settings *settings;
     role_gate gate;
     bool migrate;
     char instance[INSTANCE_SIZE];
     struct stop stop;
     struct role_env env;
+    struct readiness readiness;
+    struct notify notify;
+    struct watch watch;  /* of the signals' thread */
     struct admin *admin; /* NULL: admin.listen is off */
-    struct admin_part parts[ROLES_MAX];
+    struct role_part parts[ROLES_MAX];
     size_t count;
     size_t opened;  /* parts[0..opened) are open */
     size_t started; /* parts[0..started) have threads */
@@ -55,7 +63,7 @@ static enum rc open_admin(struct daemon *daemon, struct err *err)
 
     if (strcmp(listen, "off") == 0)
         return RC_OK;
-    rc = admin_open(&daemon->admin, listen, daemon->title, err);
+    rc = admin_open(&daemon->admin, listen, daemon->title, &daemon->readiness, err);
     if (rc == RC_OK)
         log_event(LOG_INFO, "admin_listening", "url=http://%.*s:%d/", address_len, listen,
                   admin_port(daemon->admin));
@@ -67,7 +75,7 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
-        struct admin_part *part = &daemon->parts[i];
+        struct role_part *part = &daemon->parts[i];
 
         rc = part->role->open(&part->opened, &daemon->env, err);
         if (rc == RC_OK)
@@ -81,8 +89,7 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
 /* Says it once per reason: the database may be away for hours. */
 static void say_waiting(struct daemon *daemon, const struct err *err, char *said, size_t size)
 {
-    if (daemon->admin)
-        admin_wait(daemon->admin, err);
+    readiness_wait(&daemon->readiness, err);
     if (strcmp(said, err->text) == 0)
         return;
     snprintf(said, size, "%s", err->text);
@@ -94,10 +101,14 @@ static enum rc pass_gate(struct daemon *daemon, struct err *err)
 {
     struct backoff backoff = {.base_ms = GATE_WAIT_MS, .cap_ms = GATE_WAIT_MS_MAX};
     char said[sizeof(err->text)] = "";
+    int64_t from_ms = os_now_ms();
 
     while (daemon->gate && !stop_requested(&daemon->stop)) {
         enum rc rc = daemon->gate(daemon->settings, daemon->migrate, err);
 
+        if (rc == RC_OK && *said)
+            log_event(LOG_INFO, "start_goes_on", "role=%s after_ms=%" PRId64, daemon->command,
+                      os_now_ms() - from_ms);
         if (rc != RC_RETRY)
             return rc;
         say_waiting(daemon, err, said, sizeof(said));
@@ -129,9 +140,9 @@ static enum rc work(struct daemon *daemon, struct err *err)
     rc = start_parts(daemon, err);
     if (rc != RC_OK)
         return rc;
-    if (daemon->admin)
-        admin_run(daemon->admin, daemon->parts, daemon->count);
+    readiness_run(&daemon->readiness, daemon->parts, daemon->count);
     log_event(LOG_INFO, "working", "role=%s", daemon->command);
+    notify_send(&daemon->notify, "READY=1");
     while (!stop_wait(&daemon->stop, -1)) {
     }
     return RC_OK;
@@ -143,13 +154,13 @@ static void end_parts(struct daemon *daemon)
     int64_t from_ms = os_now_ms();
 
     stop_request(&daemon->stop);
-    if (daemon->admin)
-        admin_stop(daemon->admin);
+    notify_send(&daemon->notify, "STOPPING=1");
+    readiness_stop(&daemon->readiness);
     for (size_t i = 0; i < daemon->started; i++)
         daemon->parts[i].role->join(daemon->parts[i].opened);
     admin_close(daemon->admin);
     while (daemon->opened > 0) {
-        struct admin_part *part = &daemon->parts[--daemon->opened];
+        struct role_part *part = &daemon->parts[--daemon->opened];
 
         part->role->close(part->opened);
     }
@@ -162,16 +173,68 @@ static enum rc fail_start(const struct daemon *daemon, enum rc rc, const struct 
     return rc;
 }
 
-static enum rc live(struct daemon *daemon, struct err *err)
+/* SIGHUP. Who is not working yet has told the manager nothing that it could take back. */
+static void on_hang_up(void *ctx)
 {
-    struct signals signals;
+    struct daemon *daemon = ctx;
+    bool working = atomic_load(&daemon->readiness.state) == READINESS_RUNNING;
+
+    if (working)
+        notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, os_now_us());
+    reload_settings(daemon->config, daemon->options, daemon->command);
+    if (working)
+        notify_send(&daemon->notify, "READY=1");
+}
+
+static int64_t on_look(void *ctx, int64_t now_ms)
+{
+    struct daemon *daemon = ctx;
+
+    return watch_step(&daemon->watch, now_ms);
+}
+
+static enum rc signals_open(struct daemon *daemon, struct signals *signals, struct err *err)
+{
+    const struct signals_chores chores = {on_hang_up, on_look, daemon};
     enum rc rc = stop_init(&daemon->stop, err);
 
     if (rc != RC_OK)
-        return fail_start(daemon, rc, err);
-    rc = signals_start(&signals, &daemon->stop, daemon->settings->admin.stop_timeout_ms, err);
-    if (rc != RC_OK) {
+        return rc;
+    rc = signals_start(signals, &daemon->stop, daemon->settings, &chores, err);
+    if (rc != RC_OK)
         stop_done(&daemon->stop);
+    return rc;
+}
+
+/* A manager that cannot be told anything is not one that we could work under. */
+static enum rc manager_open(struct daemon *daemon, struct err *err)
+{
+    const struct os_service service = os_service();
+    enum rc rc = notify_open(&daemon->notify, service.notify_socket, err);
+    int64_t longest_ms = daemon->settings->mysql.query_timeout_ms;
+
+    if (daemon->settings->sink.query_timeout_ms > longest_ms)
+        longest_ms = daemon->settings->sink.query_timeout_ms;
+    if (service.watchdog_ms > 0 && service.watchdog_ms < 2 * longest_ms)
+        log_event(LOG_WARN, "watchdog_short",
+                  "role=%s watchdog_ms=%" PRId64 " query_timeout_ms=%" PRId64
+                  " hint=\"a slow statement would get this process killed: give WatchdogSec twice "
+                  "query_timeout_ms or more\"",
+                  daemon->command, service.watchdog_ms, longest_ms);
+    watch_init(&daemon->watch, daemon->command, &daemon->readiness, &daemon->notify,
+               service.watchdog_ms);
+    return rc;
+}
+
+static enum rc live(struct daemon *daemon, struct err *err)
+{
+    struct signals signals;
+    enum rc rc = manager_open(daemon, err);
+
+    if (rc == RC_OK)
+        rc = signals_open(daemon, &signals, err);
+    if (rc != RC_OK) {
+        notify_close(&daemon->notify);
         return fail_start(daemon, rc, err);
     }
     log_event(LOG_INFO, "starting", "role=%s version=%s instance=%s", daemon->command,
@@ -187,6 +250,7 @@ static enum rc live(struct daemon *daemon, struct err *err)
     end_parts(daemon);
     signals_end(&signals);
     stop_done(&daemon->stop);
+    notify_close(&daemon->notify);
     return rc;
 }
 
@@ -251,9 +315,13 @@ int role_main(const char *command, const char *about, const struct role *const *
     if (code >= 0)
         return code;
     make_instance_name(daemon.instance);
+    daemon.options = &options;
+    daemon.config = config;
     daemon.settings = config_settings(config);
+    readiness_init(&daemon.readiness);
     daemon.env = (struct role_env){daemon.settings, &daemon.stop, daemon.instance};
     rc = live(&daemon, &err);
+    readiness_done(&daemon.readiness);
     config_free(config);
     if (rc == RC_RETRY)
         return EXIT_UNAVAILABLE;

@@ -5,8 +5,8 @@
 #ifndef COMMON_ROLE_H
 #define COMMON_ROLE_H
 
-#include "common/buf.h"
 #include "common/err.h"
+#include "common/readiness.h"
 #include "common/settings.h"
 #include "common/stop.h"
 
@@ -21,17 +21,6 @@ struct role_env {
     const char *instance; /* host-pid-random: unique name of this process */
 };
 
-/* Collects why something is not ready. Any number of lines, one per dependency. */
-struct health {
-    struct buf *out;
-    bool ready;
-};
-
-/* "dependency: reason" makes it not ready. */
-void health_bad(struct health *health, const char *dependency, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void health_good(struct health *health, const char *dependency);
-
 struct role {
     const char *name; /* the subcommand: "relay" */
     const char *about;
@@ -41,7 +30,7 @@ struct role {
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
     /* Starts the threads. After a failure none is left, and close() comes next. */
     enum rc (*start)(void *role, struct err *err);
-    /* Called by the admin thread between start and the end of join; must not block. May be NULL. */
+    /* Called by any thread, one at a time, between start and join; must not block. May be NULL. */
     void (*health)(void *role, struct health *health);
     /* stop was requested: finish or give back what is in hand, join the threads. Called only when
      * start() worked; close() whenever open() did. */
@@ -57,8 +46,8 @@ struct role {
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
 
 /* The whole life of a daemon command: options, settings, signals, gate, roles, admin server.
- * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; a second one ends at once. SIGHUP is
- * named in the log and changes nothing. Returns an exit code. */
+ * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; a second one ends at once. SIGHUP
+ * reads the settings again (common/reload.h). Returns an exit code. */
 int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
               role_gate gate, int argc, char **argv);
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/settings.h"
 
-/* The first five members of an entry, so that a name is written once. */
+/* The first six members of an entry, so that a name is written once. */
 #define AT(place) offsetof(struct settings, place), sizeof(((struct settings *)NULL)->place)
-#define ENTRY(section, key, kind) #section, #key, kind, AT(section.key)
+#define ENTRY(section, key, kind) #section, #key, kind, false, AT(section.key)
+/* Only an atomic number may change while others read it: anything else does not compile here. */
+#define IS_ATOMIC(place) _Generic(&((struct settings *)NULL)->place, _Atomic int64_t * : true)
+#define LIVE_NUMBER(section, key) \
+#section, #key, SETTING_NUMBER, IS_ATOMIC(section.key), AT(section.key)
+#define LIVE_CHOICE(section, key) #section, #key, SETTING_CHOICE, true, AT(section.key)
 
 #define TEXT(section, key) ENTRY(section, key, SETTING_TEXT)
 #define SECRET(section, key) ENTRY(section, key, SETTING_SECRET)
@@ -85,9 +90,9 @@ const struct setting settings_table[] = {
      "Topics of aggregate types, as type=topic,type=topic."},
     {ENTRY(relay, topic_prefix, SETTING_TOPIC_PREFIX), "outbox.event.", 0, 0, NULL,
      "Put before the aggregate type to name the topic of a type not listed in topics."},
-    {NUMBER(relay, topic_partitions), "12", 1, 10000, NULL,
+    {LIVE_NUMBER(relay, topic_partitions), "12", 1, 10000, NULL,
      "Partitions of a topic that must be made."},
-    {NUMBER(relay, topic_replication), "-1", -1, 100, NULL,
+    {LIVE_NUMBER(relay, topic_replication), "-1", -1, 100, NULL,
      "Replicas of a topic that must be made; -1: as the broker is set."},
     {NUMBER(relay, read_rows_max), "5000", 1, 100000, NULL, "Rows read with one statement."},
     {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
@@ -96,19 +101,19 @@ const struct setting settings_table[] = {
      "Largest row that is published, in bytes; a larger one stops its key."},
     {NUMBER(relay, window_rows_max), "100000", 1, 10000000, NULL,
      "Rows of one lane read and not yet acknowledged or deleted."},
-    {NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
+    {LIVE_NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
      "Wait before the next read while rows arrive, in milliseconds."},
-    {NUMBER(relay, poll_idle_ms), "20", 1, 60000, NULL,
+    {LIVE_NUMBER(relay, poll_idle_ms), "20", 1, 60000, NULL,
      "Wait before the next read while the outbox stays empty, in milliseconds."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Published rows deleted with one statement."},
-    {NUMBER(relay, delete_wait_ms), "200", 0, 60000, NULL,
+    {LIVE_NUMBER(relay, delete_wait_ms), "200", 0, 60000, NULL,
      "Longest time a published row waits for others to be deleted with it, in milliseconds."},
     {NUMBER(relay, gap_wait_ms), "30000", 1000, 86400000, NULL,
      "A missing seq is given up at the earliest after this, in milliseconds."},
     {NUMBER(relay, gaps_max), "4096", 16, 1000000, NULL,
      "Missing seqs watched at the same time; past it reading waits."},
-    {NUMBER(relay, sweep_ms), "60000", 1000, 86400000, NULL,
+    {LIVE_NUMBER(relay, sweep_ms), "60000", 1000, 86400000, NULL,
      "Time between two looks for rows left below the cursor, in milliseconds."},
     {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,
      "A record not acknowledged after this is sent again, in milliseconds; below lease_ms."},
@@ -125,12 +130,12 @@ const struct setting settings_table[] = {
      "Records applied in one transaction."},
     {NUMBER(consumer, batch_bytes_max), "4194304", 65536, 268435456, NULL,
      "Bytes of records applied in one transaction."},
-    {NUMBER(consumer, batch_wait_ms), "5", 0, 60000, NULL,
+    {LIVE_NUMBER(consumer, batch_wait_ms), "5", 0, 60000, NULL,
      "Longest wait for a batch to fill, in milliseconds."},
     {NUMBER(consumer, appliers), "1", 1, 64, NULL,
      "Threads, each with its connection, that apply batches."},
 
-    {NUMBER(rollup, interval_ms), "3600000", 1000, 86400000, NULL,
+    {LIVE_NUMBER(rollup, interval_ms), "3600000", 1000, 86400000, NULL,
      "Time between two roll-ups, in milliseconds."},
     {NUMBER(rollup, batch_rows_max), "1000", 1, 100000, NULL,
      "Contents rolled up in one transaction."},
@@ -139,12 +144,12 @@ const struct setting settings_table[] = {
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},
-    {NUMBER(admin, stale_ms), "60000", 100, 86400000, NULL,
+    {LIVE_NUMBER(admin, stale_ms), "60000", 100, 86400000, NULL,
      "Not ready while the oldest waiting work is older than this, in milliseconds."},
-    {NUMBER(admin, stop_timeout_ms), "10000", 100, 600000, NULL,
+    {LIVE_NUMBER(admin, stop_timeout_ms), "10000", 100, 600000, NULL,
      "Longest time a clean stop may take, in milliseconds."},
 
-    {CHOICE(log, level), "info", 0, 0, "debug|info|warn|error",
+    {LIVE_CHOICE(log, level), "info", 0, 0, "debug|info|warn|error",
      "The least important lines to write."},
 };
 const size_t settings_table_count = sizeof(settings_table) / sizeof(settings_table[0]);

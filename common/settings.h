@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every setting of the program, as one struct that is frozen before threads start, and the one
- * table that feeds the parser, `tallybox config`, --help and the README. Any thread may read. */
+/* Every setting of the program, as one struct, and the one table that feeds the parser, `tallybox
+ * config`, --help and the README. Any thread may read. It is frozen before threads start, but for
+ * what is _Atomic: those settings are live, a SIGHUP may change each between two looks at it. */
 #ifndef COMMON_SETTINGS_H
 #define COMMON_SETTINGS_H
 
@@ -61,19 +62,19 @@ struct settings {
         char source[SETTING_TEXT_SIZE];
         char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
         char topic_prefix[SETTING_TEXT_SIZE];
-        int64_t topic_partitions;
-        int64_t topic_replication; /* -1: the broker's default */
+        _Atomic int64_t topic_partitions;
+        _Atomic int64_t topic_replication; /* -1: the broker's default */
         int64_t read_rows_max;
         int64_t read_bytes_max;
         int64_t row_bytes_max;
         int64_t window_rows_max;
-        int64_t poll_ms;
-        int64_t poll_idle_ms;
+        _Atomic int64_t poll_ms;
+        _Atomic int64_t poll_idle_ms;
         int64_t delete_rows_max;
-        int64_t delete_wait_ms;
+        _Atomic int64_t delete_wait_ms;
         int64_t gap_wait_ms;
         int64_t gaps_max;
-        int64_t sweep_ms;
+        _Atomic int64_t sweep_ms;
         int64_t send_timeout_ms;
         int64_t stopped_keys_max;
         int64_t lease_ms;
@@ -83,21 +84,21 @@ struct settings {
         char topics[SETTING_LIST_SIZE]; /* comma-separated */
         int64_t batch_rows_max;
         int64_t batch_bytes_max;
-        int64_t batch_wait_ms;
+        _Atomic int64_t batch_wait_ms;
         int64_t appliers;
     } consumer;
     struct {
-        int64_t interval_ms;
+        _Atomic int64_t interval_ms;
         int64_t batch_rows_max;
         int64_t overlap_ms;
     } rollup;
     struct {
-        char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
-        int64_t stale_ms;               /* readiness goes red past this age of waiting work */
-        int64_t stop_timeout_ms;        /* bound of a clean stop */
+        char listen[SETTING_TEXT_SIZE];  /* address:port, or "off" */
+        _Atomic int64_t stale_ms;        /* readiness goes red past this age of waiting work */
+        _Atomic int64_t stop_timeout_ms; /* bound of a clean stop */
     } admin;
     struct {
-        char level[SETTING_TEXT_SIZE];
+        char level[SETTING_TEXT_SIZE]; /* live, but read by log_init() alone */
     } log;
 };
 
@@ -117,6 +118,7 @@ struct setting {
     const char *section;
     const char *key;
     enum setting_kind kind;
+    bool live;            /* may change while threads run */
     size_t offset;        /* into struct settings */
     size_t size;          /* bytes there; a text ends within them */
     const char *standard; /* the default, as text */

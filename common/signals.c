@@ -20,10 +20,12 @@
 #define ECHO_MS 500
 
 /* What the thread knows of the stop. */
-struct watch {
+struct hearing {
+    int64_t timeout_ms;   /* of the stop */
     int64_t deadline_ms;  /* of the stop; 0: none was requested */
     uint32_t signal;      /* the first one; 0: none came */
     int64_t signalled_ms; /* and when */
+    int64_t look_ms;      /* when the next look is due */
 };
 
 static const char *signal_name(uint32_t number)
@@ -31,46 +33,53 @@ static const char *signal_name(uint32_t number)
     return number == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-static void hear(struct signals *signals, struct watch *watch)
+static void hear(struct signals *signals, struct hearing *hearing)
 {
     struct signalfd_siginfo info;
 
     if (read(signals->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
     if (info.ssi_signo == SIGHUP) {
-        log_event(LOG_INFO, "signal_ignored",
-                  "signal=SIGHUP hint=\"settings are read at start; restart to change them\"");
+        if (!stop_requested(signals->stop))
+            signals->chores.hang_up(signals->chores.ctx);
         return;
     }
-    if (info.ssi_signo == watch->signal && os_now_ms() - watch->signalled_ms < ECHO_MS)
+    if (info.ssi_signo == hearing->signal && os_now_ms() - hearing->signalled_ms < ECHO_MS)
         return;
-    if (watch->signal != 0) {
+    if (hearing->signal != 0) {
         log_event(LOG_ERROR, "stop_forced", "signal=%s", signal_name(info.ssi_signo));
         _exit(EXIT_FAILED);
     }
-    watch->signal = info.ssi_signo;
-    watch->signalled_ms = os_now_ms();
+    hearing->signal = info.ssi_signo;
+    hearing->signalled_ms = os_now_ms();
     log_event(LOG_INFO, "stopping", "signal=%s stop_timeout_ms=%" PRId64,
-              signal_name(info.ssi_signo), signals->stop_timeout_ms);
+              signal_name(info.ssi_signo), (int64_t)signals->settings->admin.stop_timeout_ms);
     stop_request(signals->stop);
 }
 
-static int wait_ms(const struct watch *watch)
+static int wait_ms(const struct hearing *hearing, int64_t now_ms)
 {
-    int64_t left_ms;
+    int64_t until_ms = hearing->look_ms;
 
-    if (watch->deadline_ms == 0)
-        return -1;
-    left_ms = watch->deadline_ms - os_now_ms();
-    if (left_ms <= 0)
+    if (hearing->deadline_ms != 0 && hearing->deadline_ms < until_ms)
+        until_ms = hearing->deadline_ms;
+    if (until_ms <= now_ms)
         return 0;
-    return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+    return until_ms - now_ms > INT_MAX ? INT_MAX : (int)(until_ms - now_ms);
+}
+
+static void look(struct signals *signals, struct hearing *hearing)
+{
+    int64_t now_ms = os_now_ms();
+
+    if (now_ms >= hearing->look_ms)
+        hearing->look_ms = now_ms + signals->chores.look(signals->chores.ctx, now_ms);
 }
 
 static void *signals_main(void *arg)
 {
     struct signals *signals = arg;
-    struct watch watch = {0};
+    struct hearing hearing = {0};
     struct pollfd fds[3] = {
         {.fd = signals->fd, .events = POLLIN},
         {.fd = signals->finished.fd, .events = POLLIN},
@@ -79,26 +88,28 @@ static void *signals_main(void *arg)
 
     os_thread_name("signals");
     while (!(fds[1].revents & POLLIN)) {
-        poll(fds, 3, wait_ms(&watch));
+        look(signals, &hearing);
+        poll(fds, 3, wait_ms(&hearing, os_now_ms()));
         if (fds[0].revents & POLLIN)
-            hear(signals, &watch);
+            hear(signals, &hearing);
         /* Whoever asked for the stop: its time runs from here. */
-        if (watch.deadline_ms == 0 && stop_requested(signals->stop)) {
-            watch.deadline_ms = os_now_ms() + signals->stop_timeout_ms;
+        if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
+            hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
+            hearing.deadline_ms = os_now_ms() + hearing.timeout_ms;
             fds[2].fd = -1;
             continue;
         }
-        if (watch.deadline_ms != 0 && wait_ms(&watch) == 0 && !(fds[1].revents & POLLIN)) {
-            log_event(LOG_ERROR, "stop_timed_out", "stop_timeout_ms=%" PRId64,
-                      signals->stop_timeout_ms);
+        if (hearing.deadline_ms != 0 && os_now_ms() >= hearing.deadline_ms &&
+            !(fds[1].revents & POLLIN)) {
+            log_event(LOG_ERROR, "stop_timed_out", "stop_timeout_ms=%" PRId64, hearing.timeout_ms);
             _exit(EXIT_FAILED);
         }
     }
     return NULL;
 }
 
-enum rc signals_start(struct signals *signals, struct stop *stop, int64_t stop_timeout_ms,
-                      struct err *err)
+enum rc signals_start(struct signals *signals, struct stop *stop, const struct settings *settings,
+                      const struct signals_chores *chores, struct err *err)
 {
     sigset_t set;
     int code;
@@ -106,7 +117,8 @@ enum rc signals_start(struct signals *signals, struct stop *stop, int64_t stop_t
 
     memset(signals, 0, sizeof(*signals));
     signals->stop = stop;
-    signals->stop_timeout_ms = stop_timeout_ms;
+    signals->settings = settings;
+    signals->chores = *chores;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);

@@ -52,8 +52,10 @@ static void loop_wake_any(void *loop)
 static int64_t fetch_loop_step(void *ctx, int64_t now_ms)
 {
     struct consume *consume = ctx;
-    int64_t wait_ms = fetch_step(&consume->fetch, now_ms);
+    int64_t wait_ms;
 
+    consume->fetch.config.batch_wait_ms = consume->settings->consumer.batch_wait_ms;
+    wait_ms = fetch_step(&consume->fetch, now_ms);
     if (consume->fetch.failed)
         stop_fail(consume->stop);
     return wait_ms;

@@ -49,8 +49,10 @@ static struct rollup_config config_of(const struct settings *settings,
 static int64_t part_step(void *arg, int64_t now_ms)
 {
     struct rollup_part *part = arg;
-    int64_t wait_ms = rollup_step(&part->rollup, now_ms);
+    int64_t wait_ms;
 
+    part->rollup.config.interval_ms = part->settings->rollup.interval_ms;
+    wait_ms = rollup_step(&part->rollup, now_ms);
     pthread_mutex_lock(&part->lock);
     part->looked = part->looked || part->rollup.rc == RC_OK;
     part->failing = part->rollup.failing;

@@ -7,6 +7,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,18 +31,152 @@ static void a_term_stops_cleanly_and_in_order(void **state)
     assert_int_equal(child_end(&child), EXIT_DONE);
 }
 
-static void an_interrupt_stops_cleanly_and_a_hangup_does_nothing(void **state)
+static void an_interrupt_stops_cleanly(void **state)
 {
     struct child child;
 
     (void)state;
     child_works(&child, NULL);
-    kill(child.pid, SIGHUP);
-    child_says(&child, "event=signal_ignored signal=SIGHUP");
-    assert_int_equal(child_ask(&child, "GET", "/healthz"), 200);
     kill(child.pid, SIGINT);
     child_says(&child, "event=stopping signal=SIGINT");
     assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+/* A settings file of the test's own. */
+static char ini[64];
+
+static void write_ini(const char *text)
+{
+    FILE *file;
+
+    snprintf(ini, sizeof(ini), "/tmp/tallybox-role-%ld.ini", (long)getpid());
+    file = fopen(ini, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_hangup_takes_over_what_is_live(void **state)
+{
+    char config[80];
+    struct child child;
+
+    (void)state;
+    write_ini("[relay]\npoll_ms = 3\nlease_ms = 20000\n");
+    snprintf(config, sizeof(config), "--config=%s", ini);
+    child_works(&child, TEXTS(config));
+    write_ini("[relay]\npoll_ms = 4\nlease_ms = 30000\n[mysql]\npassword = hush\n"
+              "[kafka]\nlinger.ms = 7\n[log]\nlevel = debug\n[admin]\nstop_timeout_ms = 9000\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child,
+                    TEXTS("event=setting_changed setting=relay.poll_ms from=3 to=4",
+                          "event=setting_changed setting=admin.stop_timeout_ms from=10000 to=9000",
+                          "event=setting_changed setting=log.level from=info to=debug",
+                          "level=warn event=settings_need_restart role=pair "
+                          "settings=mysql.password,sink.password,relay.lease_ms,kafka.*\n",
+                          "event=reloaded role=pair changed=3"));
+    kill(child.pid, SIGHUP);
+    child_says_next(&child,
+                    TEXTS("event=settings_need_restart", "event=reloaded role=pair changed=0"));
+    kill(child.pid, SIGTERM);
+    child_says(&child, "event=stopping signal=SIGTERM stop_timeout_ms=9000");
+    assert_int_equal(child_end(&child), EXIT_DONE);
+    unlink(ini);
+}
+
+static void a_broken_file_changes_nothing(void **state)
+{
+    char config[80];
+    struct child child;
+
+    (void)state;
+    write_ini("[relay]\npoll_ms = 3\n");
+    snprintf(config, sizeof(config), "--config=%s", ini);
+    child_works(&child, TEXTS(config));
+    write_ini("[relay]\npoll_ms = 4\npoll_idle_ms = 0\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("level=error event=reload_failed role=pair "
+                                  "hint=\"nothing has changed\" err="));
+    assert_non_null(strstr(child.line, ".ini:3: relay.poll_idle_ms: 0 is out of range"));
+    write_ini("[kafka]\nno.such.property = 4\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("event=reload_failed"));
+    unlink(ini);
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("event=reload_failed"));
+    write_ini("[relay]\npoll_ms = 3\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("event=reloaded role=pair changed=0"));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+    unlink(ini);
+}
+
+/* A service manager of the test's own. */
+struct manager {
+    int fd;
+    char path[64];
+    char heard[512];
+};
+
+static void manager_open(struct manager *manager)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    snprintf(manager->path, sizeof(manager->path), "/tmp/tallybox-role-%ld", (long)getpid());
+    unlink(manager->path);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", manager->path);
+    manager->fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    assert_int_equal(bind(manager->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    setenv("NOTIFY_SOCKET", manager->path, 1);
+    setenv("WATCHDOG_USEC", "200000000", 1);
+}
+
+static void manager_close(struct manager *manager)
+{
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    close(manager->fd);
+    unlink(manager->path);
+}
+
+/* Waits for a message that begins so; those before it must not begin like `early`. */
+static void manager_hears(struct manager *manager, const char *text, const char *early)
+{
+    do {
+        ssize_t n = recv(manager->fd, manager->heard, sizeof(manager->heard) - 1, 0);
+
+        assert_true(n > 0);
+        manager->heard[n] = '\0';
+        assert_true(!early || strncmp(manager->heard, early, strlen(early)) != 0);
+    } while (strncmp(manager->heard, text, strlen(text)) != 0);
+}
+
+static void the_manager_hears_of_a_whole_life(void **state)
+{
+    struct manager manager;
+    struct child child;
+
+    (void)state;
+    manager_open(&manager);
+    atomic_store(&shared->gate, RC_RETRY);
+    child_start(&child, NULL);
+    manager_hears(&manager, "EXTEND_TIMEOUT_USEC=", "READY=1");
+    manager_hears(&manager, "STATUS=start: the schema is version 1; expected 2", "READY=1");
+    kill(child.pid, SIGHUP);
+    child_says(&child, "event=reloaded");
+    atomic_store(&shared->gate, RC_OK);
+    child_says(&child, "event=start_goes_on role=pair after_ms=");
+    manager_hears(&manager, "READY=1", "RELOADING=1");
+    manager_hears(&manager, "STATUS=ready", NULL);
+    manager_hears(&manager, "WATCHDOG=1", NULL);
+    kill(child.pid, SIGHUP);
+    manager_hears(&manager, "RELOADING=1\nMONOTONIC_USEC=", "READY=1");
+    manager_hears(&manager, "READY=1", NULL);
+    kill(child.pid, SIGTERM);
+    manager_hears(&manager, "STOPPING=1", NULL);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+    manager_close(&manager);
 }
 
 static void a_second_signal_ends_at_once(void **state)
@@ -177,7 +317,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_term_stops_cleanly_and_in_order, daemon_setup),
-        cmocka_unit_test_setup(an_interrupt_stops_cleanly_and_a_hangup_does_nothing, daemon_setup),
+        cmocka_unit_test_setup(an_interrupt_stops_cleanly, daemon_setup),
+        cmocka_unit_test_setup(a_hangup_takes_over_what_is_live, daemon_setup),
+        cmocka_unit_test_setup(a_broken_file_changes_nothing, daemon_setup),
+        cmocka_unit_test_setup(the_manager_hears_of_a_whole_life, daemon_setup),
         cmocka_unit_test_setup(a_second_signal_ends_at_once, daemon_setup),
         cmocka_unit_test_setup(an_echo_of_the_signal_is_no_second_one, daemon_setup),
         cmocka_unit_test_setup(a_stop_that_takes_too_long_is_cut, daemon_setup),

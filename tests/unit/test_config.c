@@ -438,8 +438,10 @@ static void the_table_has_a_row_for_every_setting(void **state)
     for (const char *at = buf_text(&out); (at = strchr(at, '\n')); at++)
         lines++;
     assert_int_equal(lines, 2 + settings_table_count + 2);
-    assert_non_null(strstr(buf_text(&out), "| `mysql.port` | `3306` | 1..65535 | TCP port of the "
-                                           "server. |\n"));
+    assert_non_null(strstr(buf_text(&out),
+                           "| `mysql.port` | `3306` | 1..65535 |  | TCP port of the "
+                           "server. |\n"));
+    assert_non_null(strstr(buf_text(&out), "| `relay.poll_ms` | `2` | 0..60000 | yes | Wait"));
     buf_done(&out);
 }
 
