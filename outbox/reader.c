@@ -11,6 +11,7 @@
  * yet. */
 #define BUSY_MS 1000
 
+#define GAPS_PER_MS 100
 #define LOOK_EVERY_MS 1000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
@@ -216,14 +217,15 @@ static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err
     return rc;
 }
 
+/* Many open gaps make each poll dear for the server: it is asked less often then. */
 static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
 {
     const struct settings *settings = reader->lane->settings;
+    int64_t wait_ms = settings->relay.poll_ms + (int64_t)(reader->gaps.count / GAPS_PER_MS);
 
-    if (now_ms - reader->busy_ms < BUSY_MS ||
-        settings->relay.poll_ms > settings->relay.poll_idle_ms)
-        return settings->relay.poll_ms;
-    return settings->relay.poll_idle_ms;
+    if (now_ms - reader->busy_ms >= BUSY_MS && wait_ms < settings->relay.poll_idle_ms)
+        wait_ms = settings->relay.poll_idle_ms;
+    return wait_ms;
 }
 
 static void give(struct reader *reader, struct relay_batch *batch, int64_t now_ms)

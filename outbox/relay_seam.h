@@ -55,6 +55,9 @@ struct source {
     enum rc (*look)(void *ctx, int64_t from, struct source_look *look, struct err *err);
 };
 
+/* Ranges deleted with one call. */
+#define RETIRER_RANGES_MAX 512
+
 struct retirer_seam {
     void *ctx;
     /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that

@@ -12,9 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ranges deleted with one statement. */
-#define RETIRER_RANGES_MAX 512
-
 struct retirer {
     struct lane *lane;
     struct retirer_seam seam;

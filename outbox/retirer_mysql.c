@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retirer_mysql.h"
 
+#include "outbox/seq_mysql.h"
+
 #include <string.h>
 
-/* From this length on a run is deleted as a range. */
-#define RUN_MIN 4
+/* From this length on a run is deleted as a range, which is two to three times as fast. */
+#define RUN_MIN 200
 
 /* Somebody who locks a published row must not hold up all others for the server's 50 s. */
 #define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
@@ -43,14 +45,6 @@ static enum rc look_at_lease(struct retirer_mysql *retirer, int64_t epoch, bool 
     return rc;
 }
 
-static void put_delete(struct retirer_mysql *retirer)
-{
-    buf_reset(&retirer->sql);
-    buf_text_put(&retirer->sql, "DELETE FROM ");
-    db_put_name(&retirer->sql, retirer->lane);
-    buf_text_put(&retirer->sql, " WHERE ");
-}
-
 static enum rc run(struct retirer_mysql *retirer, struct err *err)
 {
     if (retirer->sql.failed)
@@ -63,46 +57,47 @@ static bool is_long(const struct seq_range *range)
     return range->to - range->from + 1 >= RUN_MIN;
 }
 
-/* Both servers read a range up to the record behind it and lock that one, too. It may be a row that
- * a writer has not committed yet, for hours. So a range ends before its last row, which is still
- * there, and the last rows are deleted one by one: that locks nothing else. */
+/* A deletion must not wait for writers: one of them may keep its transaction open for hours.
+ *
+ * Both servers lock the record behind a range, too, and that may be a row not committed yet. So a
+ * range ends before its last row, which is still there. One range in one statement is always read
+ * from the primary key; several of them, or a list of values, may be found by reading the whole
+ * table, locking its other rows on the way. */
 static enum rc delete_runs(struct retirer_mysql *retirer, const struct seq_range *ranges,
                            size_t count, struct err *err)
 {
     struct buf *sql = &retirer->sql;
-    bool any = false;
+    enum rc rc = RC_OK;
 
-    put_delete(retirer);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && rc == RC_OK; i++) {
         if (!is_long(&ranges[i]))
             continue;
-        buf_text_put(sql, any ? " OR (seq >= " : "(seq >= ");
+        buf_reset(sql);
+        buf_text_put(sql, "DELETE FROM ");
+        db_put_name(sql, retirer->lane);
+        buf_text_put(sql, " WHERE seq >= ");
         buf_i64(sql, ranges[i].from);
         buf_text_put(sql, " AND seq < ");
         buf_i64(sql, ranges[i].to);
-        buf_char(sql, ')');
-        any = true;
+        rc = run(retirer, err);
     }
-    return any ? run(retirer, err) : RC_OK;
+    return rc;
 }
 
-static enum rc delete_ends(struct retirer_mysql *retirer, const struct seq_range *ranges,
-                           size_t count, struct err *err)
+/* All other rows. */
+static enum rc delete_single(struct retirer_mysql *retirer, const struct seq_range *ranges,
+                             size_t count, struct err *err)
 {
-    struct buf *sql = &retirer->sql;
-    bool any = false;
+    struct seq_range single[RETIRER_RANGES_MAX];
 
-    put_delete(retirer);
     for (size_t i = 0; i < count; i++) {
-        int64_t seq = is_long(&ranges[i]) ? ranges[i].to : ranges[i].from;
-
-        for (; seq <= ranges[i].to; seq++) {
-            buf_text_put(sql, any ? ", " : "seq IN (");
-            buf_i64(sql, seq);
-            any = true;
-        }
+        single[i] = ranges[i];
+        if (is_long(&ranges[i]))
+            single[i].from = ranges[i].to;
     }
-    buf_char(sql, ')');
+    buf_reset(&retirer->sql);
+    buf_text_put(&retirer->sql, "DELETE o FROM ");
+    seq_put_join(&retirer->sql, retirer->lane, single, count);
     return run(retirer, err);
 }
 
@@ -118,7 +113,7 @@ static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t 
     if (rc == RC_OK && !*fenced)
         rc = delete_runs(retirer, ranges, count, err);
     if (rc == RC_OK && !*fenced)
-        rc = delete_ends(retirer, ranges, count, err);
+        rc = delete_single(retirer, ranges, count, err);
     if (rc != RC_OK)
         err_wrap(err, "deleting from %s", retirer->lane);
     return rc;

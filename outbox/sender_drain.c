@@ -18,20 +18,30 @@ bool sender_room(struct sender *sender)
     return sender->drops != NULL;
 }
 
+static void flush_acks(struct sender *sender)
+{
+    struct lane *lane = sender->lane;
+
+    if (!sender->acks || sender->acks->count == 0)
+        return;
+    ring_give(&lane->acked, sender->acks);
+    sender->acks = NULL;
+    lane_wake(lane, LANE_RETIRER);
+}
+
 void sender_flush(struct sender *sender)
 {
     struct lane *lane = sender->lane;
 
-    if (sender->acks && sender->acks->count > 0) {
-        ring_give(&lane->acked, sender->acks);
-        sender->acks = NULL;
-        lane_wake(lane, LANE_RETIRER);
-    }
-    if (sender->drops && sender->drops->count > 0) {
-        ring_give(&lane->dropped, sender->drops);
-        sender->drops = NULL;
-        lane_wake(lane, LANE_READER);
-    }
+    /* While the retirer is busy with a deletion a block is filled: many with few rows each would
+     * leave none to write to. */
+    if (ring_count(&lane->acked) == 0)
+        flush_acks(sender);
+    if (!sender->drops || sender->drops->count == 0)
+        return;
+    ring_give(&lane->dropped, sender->drops);
+    sender->drops = NULL;
+    lane_wake(lane, LANE_READER);
 }
 
 /* Room was asked for. A drain drops rows to be read again, everything else rows that stay; the two
@@ -45,7 +55,7 @@ void sender_drop(struct sender *sender, int64_t seq, bool again)
 static bool acks_room(struct sender *sender)
 {
     if (sender->acks && sender->acks->count == SEQS_MAX)
-        sender_flush(sender);
+        flush_acks(sender);
     if (!sender->acks)
         sender->acks = ring_take(&sender->lane->blank);
     return sender->acks != NULL;

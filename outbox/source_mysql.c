@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/source_mysql.h"
 
+#include "outbox/seq_mysql.h"
 #include "outbox/time_row.h"
 
 #include <string.h>
@@ -12,6 +13,8 @@
 #define WRITER_ID_END "281474976710656"
 
 #define WRITERS_TESTS_MAX 3
+
+#define PROBE_SEQS_MAX 1000
 
 enum column {
     COLUMN_SEQ,
@@ -201,31 +204,61 @@ static enum rc flag_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
+static uint64_t seqs_in(const struct seq_range *ranges, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += (uint64_t)(ranges[i].to - ranges[i].from) + 1;
+    return sum;
+}
+
+/* A range also locks the record behind it, so that it may look busy when it is not; few seqs are
+ * looked up one by one. MySQL wants to be told which table is meant, MariaDB cannot be told. */
+static void put_probe(struct source_mysql *source, const struct seq_range *ranges, size_t count)
+{
+    struct buf *sql = &source->sql;
+
+    buf_reset(sql);
+    if (seqs_in(ranges, count) <= PROBE_SEQS_MAX) {
+        buf_text_put(sql, "SELECT o.seq FROM ");
+        seq_put_join(sql, source->lane, ranges, count);
+        buf_text_put(sql, db_server_kind(source->db) == DB_MYSQL ? " LIMIT 1 FOR UPDATE OF o NOWAIT"
+                                                                 : " LIMIT 1 FOR UPDATE NOWAIT");
+        return;
+    }
+    buf_text_put(sql, "SELECT seq");
+    put_from(source);
+    put_ranges(sql, ranges, count);
+    buf_text_put(sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
+}
+
 /* MariaDB tells a NOWAIT that met a lock as a lock time-out, MySQL with a code of its own. */
+static bool is_busy(enum rc rc, const struct err *err)
+{
+    return rc == RC_RETRY &&
+           (err->code == DB_LOCK_TIMEOUT || err->code == DB_NOWAIT || err->code == DB_DEADLOCK);
+}
+
 static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
                             bool *found, struct err *err)
 {
     struct source_mysql *source = ctx;
     struct err own = {0};
-    enum rc rc;
+    enum rc rc = db_connect(source->db, err);
 
     *busy = false;
     *found = false;
-    buf_reset(&source->sql);
-    buf_text_put(&source->sql, "SELECT seq");
-    put_from(source);
-    put_ranges(&source->sql, ranges, count);
-    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
-    rc = query(source, flag_on_row, found, &own);
-    if (rc == RC_RETRY &&
-        (own.code == DB_LOCK_TIMEOUT || own.code == DB_NOWAIT || own.code == DB_DEADLOCK)) {
-        *busy = true;
-        return RC_OK;
-    }
-    if (rc != RC_OK && err)
-        *err = own;
     if (rc != RC_OK)
-        err_wrap(err, "looking for writers in %s", source->lane);
+        return rc;
+    put_probe(source, ranges, count);
+    rc = query(source, flag_on_row, found, &own);
+    *busy = is_busy(rc, &own);
+    if (rc == RC_OK || *busy)
+        return RC_OK;
+    if (err)
+        *err = own;
+    err_wrap(err, "looking for writers in %s", source->lane);
     return rc;
 }
 

@@ -114,6 +114,16 @@ class Published(house.Case):
         ids = {record.headers["id"] for record in self.stack.records(self.topic("late"))}
         self.assertEqual(ids, {soon["id"], late["id"]})
 
+    def test_a_writer_that_stays_open_does_not_keep_published_rows(self):
+        rows = [row(kind="beside", key=str(n)) for n in range(300)]
+        connection = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(connection.close)
+        self.stack.append(rows[:250])
+        self.stack.append([row(kind="beside", key="open")], connection=connection)
+        records = self.publish(*rows[250:])
+        connection.rollback()
+        self.assertEqual(set(records), {one["id"] for one in rows})
+
     def test_published_rows_are_counted(self):
         before = self.relay.metric("tallybox_relay_published_total")
         self.publish(*[row(kind="count", key=str(n)) for n in range(100)])
