@@ -12,6 +12,7 @@
 #define BUSY_MS 1000
 
 #define GAPS_PER_MS 100
+#define GAPS_WAIT_MS_MAX 50
 #define LOOK_EVERY_MS 1000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
@@ -221,8 +222,10 @@ static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err
 static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
 {
     const struct settings *settings = reader->lane->settings;
-    int64_t wait_ms = settings->relay.poll_ms + (int64_t)(reader->gaps.count / GAPS_PER_MS);
+    int64_t gaps_ms = (int64_t)(reader->gaps.count / GAPS_PER_MS);
+    int64_t wait_ms = settings->relay.poll_ms;
 
+    wait_ms += gaps_ms < GAPS_WAIT_MS_MAX ? gaps_ms : GAPS_WAIT_MS_MAX;
     if (now_ms - reader->busy_ms >= BUSY_MS && wait_ms < settings->relay.poll_idle_ms)
         wait_ms = settings->relay.poll_idle_ms;
     return wait_ms;

@@ -20,5 +20,5 @@ void seq_put_join(struct buf *sql, const char *lane, const struct seq_range *ran
     }
     buf_text_put(sql, "]', '$[*]' COLUMNS (seq BIGINT PATH '$')) AS listed STRAIGHT_JOIN ");
     db_put_name(sql, lane);
-    buf_text_put(sql, " AS o ON o.seq = listed.seq");
+    buf_text_put(sql, " AS o FORCE INDEX (PRIMARY) ON o.seq = listed.seq");
 }
