@@ -200,6 +200,10 @@ static enum rc batch_write(struct apply *apply, const struct place *place, int64
         return rc;
     if (found)
         fit = progress_fit(batch, epoch, &progress);
+    /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
+    if (fit == FIT_BEGINS && progress.begin_day > batch->begin_day &&
+        batch_has_older(batch, progress.begin_day, progress.next_offset))
+        fit = FIT_FENCED;
     if (fit != FIT_BEGINS) {
         /* What was applied by a COMMIT whose answer was lost still counts. */
         if (fit == FIT_APPLIED && apply->unsure == batch)

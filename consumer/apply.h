@@ -17,7 +17,7 @@
 
 enum apply_end {
     APPLY_DONE,
-    APPLY_FENCED, /* the partition has another owner, or is not where this batch begins */
+    APPLY_FENCED, /* another owner, not where this batch begins, or the log begins later now */
 };
 
 struct apply_result {

@@ -74,6 +74,9 @@ struct progress_row {
     int64_t epoch;
     char owner[OWNER_SIZE];
     char topic_id[TOPIC_ID_SIZE]; /* "": unknown */
+    /* Not of the row: the day since 1970 with which the log began when the row was locked. It stays
+     * until the end of the transaction. */
+    int64_t begin_day;
 };
 
 #endif

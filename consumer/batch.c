@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/batch.h"
 
+#include "consumer/date_row.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,7 @@ void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch)
     batch->next_offset = from_offset;
     batch->leader_epoch = leader_epoch;
     batch->oldest_ms = -1;
+    batch->begin_day = 0;
 }
 
 size_t batch_count(const struct batch *batch)
@@ -102,9 +105,24 @@ static bool key_fits(const struct record *record, int64_t content_id)
            memcmp(record->key, text, (size_t)len) == 0;
 }
 
+static enum rc check_age(const struct vote_event *event, int64_t begin_day, struct err *err)
+{
+    char date[DATE_SIZE];
+    char begin[DATE_SIZE];
+
+    if (event->occurred_ms / DATE_MS >= begin_day)
+        return RC_OK;
+    date_text(event->occurred_ms / DATE_MS, date);
+    date_text(begin_day, begin);
+    return err_fail(err, RC_REJECT, 0,
+                    "the vote is from %s, and the log begins on %s: what came before is dropped, "
+                    "and nobody could say whether this vote was in it",
+                    date, begin);
+}
+
 /* RC_REJECT: *reason_class says of what kind. */
-static enum rc record_judge(const struct record *record, struct vote_event *event,
-                            const char **reason_class, struct err *err)
+static enum rc record_judge(const struct record *record, int64_t begin_day,
+                            struct vote_event *event, const char **reason_class, struct err *err)
 {
     enum rc rc;
 
@@ -115,8 +133,12 @@ static enum rc record_judge(const struct record *record, struct vote_event *even
     rc = vote_event_decode(event, record->value, record->value_len, err);
     if (rc == RC_REJECT)
         *reason_class = vote_event_fault_name(err ? err->code : 0);
-    if (rc != RC_OK || key_fits(record, event->content_id))
+    if (rc != RC_OK)
         return rc;
+    if (key_fits(record, event->content_id)) {
+        *reason_class = "too_old";
+        return check_age(event, begin_day, err);
+    }
     *reason_class = "key";
     if (!record->key)
         return err_fail(err, RC_REJECT, 0,
@@ -178,7 +200,8 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
 
     if (rc != RC_OK)
         return rc;
-    rc = record_judge(record, &batch->rows[batch->row_count].event, &reason_class, &reason);
+    rc = record_judge(record, batch->begin_day, &batch->rows[batch->row_count].event, &reason_class,
+                      &reason);
     if (rc == RC_OK) {
         batch->rows[batch->row_count].offset = record->offset;
         batch->rows[batch->row_count].skip = false;
@@ -197,6 +220,15 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
     if (record->leader_epoch >= 0)
         batch->leader_epoch = record->leader_epoch;
     return RC_OK;
+}
+
+bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset)
+{
+    for (size_t i = 0; i < batch->row_count; i++)
+        if (batch->rows[i].offset >= next_offset &&
+            batch->rows[i].event.occurred_ms / DATE_MS < begin_day)
+            return true;
+    return false;
 }
 
 void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)

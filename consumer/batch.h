@@ -42,6 +42,7 @@ struct batch {
     int64_t next_offset;  /* behind its last record */
     int32_t leader_epoch; /* of its last record */
     int64_t oldest_ms;    /* time of its first record */
+    int64_t begin_day;    /* of the log, as the claim said: votes from before it are dead */
 };
 
 /* Appends the headers of a record as JSON. */
@@ -52,7 +53,8 @@ typedef void (*batch_headers)(void *ctx, const struct record *record, struct buf
 void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max);
 void batch_done(struct batch *batch);
 
-/* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. */
+/* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. The log
+ * begins with the first day of all until batch.begin_day is set. */
 void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch);
 
 /* Records in it, and how many more it takes: 0 when it is full. */
@@ -62,6 +64,9 @@ size_t batch_room(const struct batch *batch);
 /* Adds the next record, also to a full batch. RC_FATAL: no memory, and the batch is as before. */
 enum rc batch_add(struct batch *batch, const struct record *record, batch_headers headers,
                   void *headers_ctx, struct err *err);
+
+/* Is a vote at next_offset or behind it from before begin_day? */
+bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset);
 
 /* Fills view with pointers that end with the next batch_add(). */
 void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view);

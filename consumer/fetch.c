@@ -249,6 +249,7 @@ static bool filling_begin(struct fetch *fetch, struct part *part)
     if (!part->filling)
         return false;
     batch_reset(&part->filling->batch, part->position, part->last_epoch);
+    part->filling->batch.begin_day = part->row.begin_day;
     return true;
 }
 

@@ -15,7 +15,7 @@ enum job_kind { JOB_CLAIM, JOB_APPLY };
 
 enum job_end {
     JOB_DONE,
-    JOB_FENCED,  /* another owner has the partition, or it is not where the batch begins */
+    JOB_FENCED,  /* see APPLY_FENCED: it must be claimed again */
     JOB_DROPPED, /* the partition was given up before the job was done */
     JOB_STOPPED, /* the database refuses it: see err */
 };

@@ -115,6 +115,22 @@ static enum rc read_progress(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
+/* The shared lock keeps housekeeping from moving the beginning while this transaction writes. */
+static enum rc begin_lock(struct sink_mysql *sink, int64_t *begin_day, struct err *err)
+{
+    bool found = false;
+    enum rc rc = db_number(sink->db,
+                           "SELECT TO_DAYS(begin_date) - TO_DAYS('1970-01-01') FROM log_begin "
+                           "WHERE name = 'vote_document' LOCK IN SHARE MODE",
+                           begin_day, &found, err);
+
+    if (rc != RC_OK || found)
+        return rc;
+    return err_fail(err, RC_FATAL, 0,
+                    "log_begin has no row vote_document, so nobody knows which months were "
+                    "dropped: restore it, with begin_date 1970-01-01 when none ever was");
+}
+
 static enum rc sink_lock_progress(void *ctx, const struct place *place,
                                   struct progress_row *progress, bool *found, struct err *err)
 {
@@ -129,6 +145,8 @@ static enum rc sink_lock_progress(void *ctx, const struct place *place,
     buf_text_put(&sink->sql, " FOR UPDATE");
     rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
     *found = reading.found;
+    if (rc == RC_OK && reading.found)
+        rc = begin_lock(sink, &progress->begin_day, err);
     return rc;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/sink_rows_mysql.h"
 
+#include "consumer/date_row.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +16,6 @@
 
 /* Days that are worth a list: more, and every partition is searched. */
 #define DAYS_MAX 32
-#define DAY_MS INT64_C(86400000)
 
 /* Where the answer to a SELECT goes on filling tallies[]: both are in the same order. */
 struct filling {
@@ -135,22 +136,6 @@ enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_ro
     return rc;
 }
 
-/* 'YYYY-MM-DD' of days since 1970-01-01, from the calendar's 400-year cycle that begins on a
- * 1 March: leap days then stand at the end of a year. */
-static void day_put(struct buf *sql, int64_t days)
-{
-    int64_t day = days + 719468;
-    int64_t era = day / 146097;
-    int64_t of_era = day - era * 146097;
-    int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month = (5 * of_year + 2) / 153;
-    int64_t year = year_of_era + era * 400 + (month >= 10);
-
-    buf_print(sql, "%04d-%02d-%02d", (int)year, (int)(month < 10 ? month + 3 : month - 9),
-              (int)(of_year - (153 * month + 2) / 5 + 1));
-}
-
 static void two_digits(char *text, int64_t value)
 {
     text[0] = (char)('0' + value / 10);
@@ -159,23 +144,22 @@ static void two_digits(char *text, int64_t value)
 
 /* The date of the last row, as text: most rows are of the same day as the one before. */
 struct day {
-    int64_t days;
-    struct buf text;
+    int64_t day;
+    char text[DATE_SIZE]; /* "": none yet */
 };
 
 static void date_put(struct buf *sql, struct day *day, int64_t ms)
 {
-    if (day->days != ms / DAY_MS || day->text.len == 0) {
-        day->days = ms / DAY_MS;
-        buf_reset(&day->text);
-        day_put(&day->text, day->days);
+    if (day->day != ms / DATE_MS || !day->text[0]) {
+        day->day = ms / DATE_MS;
+        date_text(day->day, day->text);
     }
-    buf_put(sql, day->text.data, day->text.len);
+    buf_put(sql, day->text, DATE_SIZE - 1);
 }
 
 static void time_put(struct buf *sql, int64_t ms)
 {
-    int64_t of_day = ms % DAY_MS;
+    int64_t of_day = ms % DATE_MS;
     int64_t seconds = of_day / 1000;
     char text[] = " 00:00:00.000";
 
@@ -224,7 +208,6 @@ enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row 
             vote_put(sql, head_len, &rows[i], &day);
         rc = values_run(db, sql, head_len, "", i + 1 == count, err);
     }
-    buf_done(&day.text);
     *duplicate = rc == RC_REJECT && err->code == DB_DUPLICATE;
     return *duplicate ? RC_OK : rc;
 }
@@ -235,7 +218,7 @@ static bool days_collect(const struct vote_row *rows, size_t count, int64_t days
 {
     *day_count = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t day = rows[i].event.occurred_ms / DAY_MS;
+        int64_t day = rows[i].event.occurred_ms / DATE_MS;
         size_t at = 0;
 
         if (rows[i].skip)
@@ -272,10 +255,12 @@ static enum rc found_row(void *ctx, const struct db_row *row, struct err *err)
 /* The days prune partitions; they are no part of the comparison. */
 static void find_tail_put(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
 {
+    char text[DATE_SIZE];
+
     buf_char(sql, ')');
     for (size_t i = 0; i < day_count; i++) {
-        buf_text_put(sql, i == 0 ? " AND create_date IN ('" : "','");
-        day_put(sql, days[i]);
+        date_text(days[i], text);
+        buf_print(sql, "%s%s", i == 0 ? " AND create_date IN ('" : "','", text);
     }
     if (day_count > 0)
         buf_text_put(sql, "')");

@@ -21,11 +21,11 @@ struct sink {
     enum rc (*begin)(void *ctx, struct err *err);
 
     /* Makes the row of place where there is none (nothing applied, no owner, epoch 0), locks it and
-     * fills progress. */
+     * fills progress; the log's beginning stays where it is until the end of the transaction. */
     enum rc (*make_progress)(void *ctx, const struct place *place, struct progress_row *progress,
                              struct err *err);
 
-    /* Locks the row of place and fills progress. *found: there is one. */
+    /* Locks the row of place and fills progress, as above. *found: there is one. */
     enum rc (*lock_progress)(void *ctx, const struct place *place, struct progress_row *progress,
                              bool *found, struct err *err);
 

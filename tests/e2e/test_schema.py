@@ -15,7 +15,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
-NEWEST = 2
+MIGRATIONS = sorted(path.stem for path in (house.ROOT / "schema").glob("0*.sql"))
+COUNT, NEWEST = len(MIGRATIONS), int(MIGRATIONS[-1][:4])
 NUMBERS = itertools.count(1)
 LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
 
@@ -83,7 +84,7 @@ class Migrate(SchemaCase):
 
     def test_up_makes_the_database_and_again_does_nothing(self):
         status = self.migrate_json("status", expect=house.FAILED)[0]
-        self.assertEqual([one["state"] for one in status["migrations"]], ["pending"] * NEWEST)
+        self.assertEqual([one["state"] for one in status["migrations"]], ["pending"] * COUNT)
         self.assertIn("does not exist", status["message"])
 
         text = self.migrate("up")
@@ -128,12 +129,12 @@ class Migrate(SchemaCase):
 
     def test_up_and_plan_stop_where_they_are_told(self):
         self.migrate("up", "--to", 1)
-        self.assertIn("has schema version 1, this program needs 2",
+        self.assertIn(f"has schema version 1, this program needs {NEWEST}",
                       self.migrate("status", expect=house.FAILED))
         self.assertNotIn("remark", self.tables())
         self.assertIn("CREATE TABLE remark", self.migrate("plan"))
         self.assertNotIn("CREATE TABLE", self.migrate("plan", "--to", 1))
-        self.assertIn("needs 2", self.migrate("verify", expect=house.FAILED))
+        self.assertIn(f"needs {NEWEST}", self.migrate("verify", expect=house.FAILED))
         self.migrate("up")
         self.migrate("verify")
 
@@ -148,7 +149,7 @@ class Migrate(SchemaCase):
         self.assertNotIn("outbox", self.tables(sink))
         first, second = self.migrate_json("status", sets=sets)
         self.assertEqual((first["version"], first["sides"]), (1, ["outbox"]))
-        self.assertEqual((second["version"], second["sides"]), (2, ["sink"]))
+        self.assertEqual((second["version"], second["sides"]), (NEWEST, ["sink"]))
         self.migrate("verify", sets=sets)
         self.drop(sink)
         text = self.migrate("verify", sets=sets, expect=house.FAILED)
@@ -237,7 +238,7 @@ class Drift(SchemaCase):
                 with self.subTest(statement):
                     self.assertEqual(text.count(line), 1, text)
             self.assertEqual(len(text.splitlines()), len(group) + 1, text)
-            self.assertIn(f"differs from schema version 2 in {len(group)} places", text)
+            self.assertIn(f"differs from schema version {NEWEST} in {len(group)} places", text)
 
     def test_a_view_in_place_of_a_table_is_drift(self):
         self.migrate("up")
@@ -305,7 +306,7 @@ class Killed(SchemaCase):
 
     def assert_completes(self):
         self.migrate("up")
-        self.assertEqual([row[1] for row in self.history()], ["applied"] * NEWEST)
+        self.assertEqual([row[1] for row in self.history()], ["applied"] * COUNT)
         self.migrate("verify")
 
     def test_runs_killed_anywhere_are_completed(self):
@@ -344,7 +345,7 @@ class Killed(SchemaCase):
         texts = [process.communicate(timeout=60)[0] for process in processes]
         self.assertEqual([process.returncode for process in processes], [0] * 10, texts)
         applied = re.findall(r"(\d+_\w+): applied", "".join(texts))
-        self.assertEqual(sorted(applied), ["0001_outbox", "0002_sink"])
+        self.assertEqual(sorted(applied), MIGRATIONS)
         self.migrate("verify")
 
     def test_a_runner_waits_for_its_turn_as_long_as_it_is_told(self):
@@ -430,7 +431,7 @@ class Gate(SchemaCase):
         role = self.daemon()
         self.wait_reason(role, f"{self.place()} does not exist", "tallybox migrate up")
         self.migrate("up", "--to", 1)
-        self.wait_reason(role, f"{self.place()} has schema version 1, this program needs 2: run "
+        self.wait_reason(role, f"{self.place()} has schema version 1, this program needs {NEWEST}: run "
                                "`tallybox migrate up` or start with --migrate")
         self.migrate("up")
         role.wait_ready()
@@ -441,7 +442,7 @@ class Gate(SchemaCase):
                  "statement, statements, baseline, program, started_at, updated_at, finished_at "
                  "FROM schema_history WHERE version = 2")
         role = self.daemon("--migrate")
-        self.wait_reason(role, f"{self.place()} has schema version 9, this program knows 2 at "
+        self.wait_reason(role, f"{self.place()} has schema version 9, this program knows {NEWEST} at "
                                "most: use a newer tallybox")
         self.sql("DELETE FROM schema_history WHERE version = 9")
         role.wait_ready()

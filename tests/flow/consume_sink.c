@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/flow/consume_sink.h"
 
+#include "consumer/date_row.h"
+
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,8 +61,10 @@ static enum rc model_lock_progress(void *ctx, const struct place *place,
     enum rc rc = inside(model, err);
 
     *found = rc == RC_OK && model->data.has_progress[place->partition];
-    if (*found)
+    if (*found) {
         *progress = model->data.progress[place->partition];
+        progress->begin_day = model->data.begin_day;
+    }
     return rc;
 }
 
@@ -77,6 +81,7 @@ static enum rc model_make_progress(void *ctx, const struct place *place,
             (struct progress_row){.next_offset = OFFSET_BEGINNING, .leader_epoch = -1};
     model->data.has_progress[place->partition] = true;
     *progress = model->data.progress[place->partition];
+    progress->begin_day = model->data.begin_day;
     return RC_OK;
 }
 
@@ -190,6 +195,7 @@ static enum rc model_insert_votes(void *ctx, const struct vote_row *rows, size_t
             *duplicate = true;
             return RC_OK;
         }
+        assert_true(rows[i].event.occurred_ms / DATE_MS >= model->data.begin_day);
         assert_true(model->data.vote_count < SINK_VOTES_MAX);
         model->data.votes[model->data.vote_count++] = rows[i];
     }

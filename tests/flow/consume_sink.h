@@ -31,6 +31,7 @@ struct sink_data {
     bool has_progress[SINK_PARTITIONS];
     struct sink_dead dead[SINK_DEAD_MAX];
     size_t dead_count;
+    int64_t begin_day; /* of the log */
 };
 
 /* What the next calls do. Calls are counted over all connections. */

@@ -373,6 +373,42 @@ static void a_claim_names_the_owner_and_keeps_the_first_topic_id(void **state)
     rig_close();
 }
 
+/* The votes are from 2026-09-21, which is day 20717. */
+static void a_batch_judged_before_its_month_was_dropped_is_not_applied(void **state)
+{
+    struct apply_result result = {0};
+
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    rig.world.data.begin_day = 20718;
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.end, APPLY_FENCED);
+    assert_int_equal(rig.world.data.vote_count, 0);
+    assert_int_equal(rig.world.data.progress[1].next_offset, OFFSET_BEGINNING);
+
+    /* Claimed and judged again, it goes into dead_record, in the same transaction as the offset. */
+    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
+    assert_int_equal(rig.claimed.begin_day, 20718);
+    batch_reset(&rig.batch, rig.claimed.next_offset, -1);
+    rig.batch.begin_day = rig.claimed.begin_day;
+    put_vote(0, 1, 5, 1);
+    assert_applied(0, 0, 1);
+    assert_string_equal(rig.world.data.dead[0].reason_class, "too_old");
+    assert_int_equal(rig.world.data.progress[1].next_offset, 1);
+    rig_close();
+}
+
+static void a_beginning_that_moved_behind_a_batch_lets_it_pass(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    rig.world.data.begin_day = 20717;
+    assert_applied(1, 0, 0);
+    rig_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +428,8 @@ int main(void)
         cmocka_unit_test(a_commit_whose_answer_is_lost_counts_once_and_is_counted),
         cmocka_unit_test(a_claim_may_fail_at_every_call_and_be_made_again),
         cmocka_unit_test(a_claim_names_the_owner_and_keeps_the_first_topic_id),
+        cmocka_unit_test(a_batch_judged_before_its_month_was_dropped_is_not_applied),
+        cmocka_unit_test(a_beginning_that_moved_behind_a_batch_lets_it_pass),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,6 +382,29 @@ static void a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition(
     consume_rig_kill(&rig);
 }
 
+/* The votes are from 2026-09-21, which is day 20717. */
+static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void **state)
+{
+    (void)state;
+    open_rig();
+    topic.partitions[1].owner = 0;
+    topic_put_vote(&topic, 0, 1, 1);
+    run(500);
+    assert_int_equal(sink.data.vote_count, 1);
+    sink.data.begin_day = 20718;
+    /* The first one again: its event id is gone with its row. */
+    sink.data.vote_count = 0;
+    topic_put_vote(&topic, 0, 1, 1);
+    topic_put_vote(&topic, 1, 1, 1);
+    run(5000);
+    assert_int_equal(sink.data.vote_count, 0);
+    assert_int_equal(sink.data.tallies[1].votes, 1);
+    assert_int_equal(sink.data.dead_count, 2);
+    assert_string_equal(sink.data.dead[1].reason_class, "too_old");
+    assert_int_equal(sink.data.progress[1].next_offset, 3);
+    consume_rig_kill(&rig);
+}
+
 static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
 {
     (void)state;
@@ -442,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_seek_lost_to_the_end_skips_nothing),
         cmocka_unit_test(offsets_that_hold_no_record_are_passed),
         cmocka_unit_test(a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition),
+        cmocka_unit_test(a_month_dropped_while_its_partition_is_held_counts_no_late_vote),
         cmocka_unit_test(a_broker_that_is_away_is_probed_until_it_is_back),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
     };

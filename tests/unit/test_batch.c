@@ -135,6 +135,44 @@ static void a_vote_without_key_is_dead(void **state)
     assert_dead(NULL, GOOD, "key", "no key");
 }
 
+/* GOOD is from 2026-09-21, which is day 20717. */
+static void a_vote_from_before_the_log_begins_is_kept_whole(void **state)
+{
+    struct batch batch;
+    struct dead_row dead;
+    char reason[600];
+
+    (void)state;
+    start(&batch);
+    batch.begin_day = 20717;
+    add_text(&batch, 10, "42", GOOD);
+    assert_int_equal(batch.row_count, 1);
+    batch.begin_day = 20718;
+    add_text(&batch, 11, "42", GOOD);
+    assert_int_equal(batch.row_count, 1);
+    assert_int_equal(batch.dead_count, 1);
+    batch_dead_view(&batch, 0, &dead);
+    assert_string_equal(dead.reason_class, "too_old");
+    assert_memory_equal(dead.value, GOOD, strlen(GOOD));
+    snprintf(reason, sizeof(reason), "%.*s", (int)dead.reason_len, dead.reason);
+    assert_non_null(strstr(reason, "from 2026-09-21, and the log begins on 2026-09-22"));
+    batch_done(&batch);
+}
+
+static void older_votes_are_seen_where_they_are_not_applied_yet(void **state)
+{
+    struct batch batch;
+
+    (void)state;
+    start(&batch);
+    assert_false(batch_has_older(&batch, 99999, 0));
+    add_text(&batch, 10, "42", GOOD);
+    assert_false(batch_has_older(&batch, 20717, 10));
+    assert_true(batch_has_older(&batch, 20718, 10));
+    assert_false(batch_has_older(&batch, 20718, 11));
+    batch_done(&batch);
+}
+
 static void a_reason_is_plain_ascii_whatever_the_record_holds(void **state)
 {
     struct batch batch;
@@ -245,6 +283,8 @@ int main(void)
         cmocka_unit_test(a_record_without_value_is_a_tombstone),
         cmocka_unit_test(a_vote_under_another_key_is_dead),
         cmocka_unit_test(a_vote_without_key_is_dead),
+        cmocka_unit_test(a_vote_from_before_the_log_begins_is_kept_whole),
+        cmocka_unit_test(older_votes_are_seen_where_they_are_not_applied_yet),
         cmocka_unit_test(a_reason_is_plain_ascii_whatever_the_record_holds),
         cmocka_unit_test(it_is_full_at_its_rows),
         cmocka_unit_test(it_is_full_at_its_bytes),

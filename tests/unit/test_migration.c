@@ -26,14 +26,17 @@ static void ours_can_be_followed_and_resumed(void **state)
 
 static void ours_are_named_and_numbered_after_their_files(void **state)
 {
+    int last = 0;
+
     (void)state;
     for (size_t i = 0; i < migration_set_ours.count; i++) {
         const struct migration *migration = &migration_set_ours.list[i];
         char start[16];
         size_t statements = 0;
 
-        assert_int_equal(migration->version, i + 1);
-        snprintf(start, sizeof(start), "%04zu_", i + 1);
+        assert_true(migration->version > last);
+        last = migration->version;
+        snprintf(start, sizeof(start), "%04d_", migration->version);
         assert_int_equal(strncmp(migration->name, start, strlen(start)), 0);
         assert_int_equal(strlen(migration->sha256), 64);
         assert_int_equal(migration_count(migration, &statements, NULL), RC_OK);
