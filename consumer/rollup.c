@@ -31,13 +31,6 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-int64_t rollup_due_ms(int64_t rolled_until_ms, int64_t now_ms, int64_t interval_ms)
-{
-    if (rolled_until_ms > now_ms)
-        return now_ms;
-    return (rolled_until_ms / interval_ms + 1) * interval_ms;
-}
-
 /* When the clock was set back, contents may carry times that are still to come: then everything
  * from before the set-back on is looked at, however late it says it changed. */
 static void window_begin(struct rollup *rollup, const struct rollup_state *state, int64_t now_ms)
@@ -57,12 +50,6 @@ static void window_begin(struct rollup *rollup, const struct rollup_state *state
     rollup->phase = ROLLUP_READ;
 }
 
-static bool held_by_another(const struct rollup *rollup, const struct rollup_state *state)
-{
-    return state->owner[0] && state->lease_until_ms > state->now_ms &&
-           strcmp(state->owner, rollup->config.owner) != 0;
-}
-
 static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
 {
     const struct rollup_store *store = rollup->config.store;
@@ -75,7 +62,7 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
         return rc;
     metric_set(&rollup_last_success, state.finished_ms);
     rollup->other[0] = '\0';
-    due_ms = rollup_due_ms(state.rolled_until_ms, state.now_ms, rollup->config.interval_ms);
+    due_ms = turn_due_ms(state.rolled_until_ms, state.now_ms, rollup->config.interval_ms);
     if (!rollup->config.once && due_ms > state.now_ms) {
         rollup->late_since_ms = ROLLUP_ON_TIME;
         *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
@@ -83,7 +70,7 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
     }
     if (rollup->late_since_ms == ROLLUP_ON_TIME)
         rollup->late_since_ms = now_ms;
-    if (held_by_another(rollup, &state)) {
+    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, rollup->config.owner)) {
         snprintf(rollup->other, sizeof(rollup->other), "%s", state.owner);
         rollup->late_since_ms = now_ms;
         *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);

@@ -54,7 +54,7 @@ enum rollup_phase {
 struct rollup {
     struct rollup_config config;
     enum rollup_phase phase;
-    struct rollup_hold hold;
+    struct turn_hold hold;
 
     int64_t start_ms;          /* of the window, on the caller's clock */
     int64_t target_ms;         /* the database's time then: what rolled_until will be */
@@ -74,8 +74,8 @@ struct rollup {
     struct err err; /* while failing */
     /* Since when a due window makes no progress, on the caller's clock; ROLLUP_ON_TIME: none. */
     int64_t late_since_ms;
-    int64_t windows;               /* finished by this engine */
-    char other[ROLLUP_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
+    int64_t windows;             /* finished by this engine */
+    char other[TURN_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
 };
 
 #define ROLLUP_ON_TIME (-1)
@@ -89,9 +89,5 @@ int64_t rollup_step(void *arg, int64_t now_ms);
 
 /* Between two steps, for good: gives the lease back if it is held. */
 void rollup_leave(struct rollup *rollup);
-
-/* When the next window is due for a database that is rolled up until then; may lie before now_ms.
- * A clock that went back behind rolled_until_ms makes it due at once. */
-int64_t rollup_due_ms(int64_t rolled_until_ms, int64_t now_ms, int64_t interval_ms);
 
 #endif

@@ -207,7 +207,7 @@ static enum rc once_run(const struct settings *settings, struct rollup_counts *c
     struct rollup rollup = {0};
     struct rollup_config config;
     struct stop stop;
-    char owner[ROLLUP_OWNER_SIZE];
+    char owner[TURN_OWNER_SIZE];
     char host[65];
     enum rc rc = stop_init(&stop, err);
 

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "consumer/turn_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 struct rollup_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
+    struct turn_mysql turn;
     struct rollup_store store;
 };
 
@@ -24,11 +26,6 @@ static void put_time(struct buf *sql, int64_t ms)
 {
     buf_print(sql, "(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL %" PRId64 " MICROSECOND)",
               ms * 1000);
-}
-
-static enum rc sql_run(struct rollup_mysql *mysql, uint64_t *affected, struct err *err)
-{
-    return db_exec_buf(mysql->db, &mysql->sql, affected, err);
 }
 
 static enum rc sql_query(struct rollup_mysql *mysql, db_on_row on_row, void *ctx, struct err *err)
@@ -88,31 +85,11 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
     return rc;
 }
 
-static void put_lease(struct buf *sql, const struct rollup_hold *hold)
-{
-    buf_print(sql, "lease_until = UTC_TIMESTAMP(3) + INTERVAL %" PRId64 " MICROSECOND",
-              hold->lease_ms * 1000);
-}
-
-static enum rc store_take(void *ctx, const struct rollup_hold *hold, bool *taken, struct err *err)
+static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    struct buf *sql = &mysql->sql;
-    uint64_t affected = 0;
-    enum rc rc;
 
-    buf_reset(sql);
-    buf_text_put(sql, "UPDATE rollup_state SET owner = ");
-    db_put_text(mysql->db, sql, hold->owner, strlen(hold->owner));
-    buf_print(sql, ", epoch = %" PRId64 ", ", hold->epoch);
-    put_lease(sql, hold);
-    buf_print(sql, " WHERE name = '" NAME "' AND epoch = %" PRId64, hold->epoch - 1);
-    buf_text_put(sql, " AND (owner = '' OR lease_until <= UTC_TIMESTAMP(3) OR owner = ");
-    db_put_text(mysql->db, sql, hold->owner, strlen(hold->owner));
-    buf_char(sql, ')');
-    rc = sql_run(mysql, &affected, err);
-    *taken = rc == RC_OK && affected > 0;
-    return rc;
+    return turn_mysql_take(&mysql->turn, hold, taken, err);
 }
 
 struct page {
@@ -162,20 +139,6 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
     return rc;
 }
 
-/* Locks the state, so that the epoch is the same until the end of the transaction. */
-static enum rc hold_check(struct rollup_mysql *mysql, const struct rollup_hold *hold, bool *held,
-                          struct err *err)
-{
-    int64_t epoch = 0;
-    bool found = false;
-    enum rc rc =
-        db_number(mysql->db, "SELECT epoch FROM rollup_state WHERE name = '" NAME "' FOR UPDATE",
-                  &epoch, &found, err);
-
-    *held = rc == RC_OK && found && epoch == hold->epoch;
-    return rc;
-}
-
 /* The rows travel as JSON, the one form of a table of values that both servers join; a JOIN with
  * vote_tally would lock its rows against the appliers. */
 static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_row *rows,
@@ -197,29 +160,29 @@ static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_ro
     buf_text_put(sql, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', votes BIGINT PATH '$[1]', "
                       "seq BIGINT PATH '$[2]')) t STRAIGHT_JOIN remark r ON r.id = t.id "
                       "SET r.votes = t.votes, r.votes_seq = t.seq WHERE r.votes_seq < t.seq");
-    return sql_run(mysql, changed, err);
+    return turn_mysql_run(&mysql->turn, changed, err);
 }
 
 /* The lease is renewed last, so that it begins when the others may see it. */
-static enum rc hold_renew(struct rollup_mysql *mysql, const struct rollup_hold *hold,
+static enum rc hold_renew(struct rollup_mysql *mysql, const struct turn_hold *hold,
                           int64_t rolled_until_ms, struct err *err)
 {
     struct buf *sql = &mysql->sql;
 
     buf_reset(sql);
     buf_text_put(sql, "UPDATE rollup_state SET ");
-    put_lease(sql, hold);
+    turn_mysql_put_lease(&mysql->turn, hold);
     buf_text_put(sql, ", rolled_until = ");
     put_time(sql, rolled_until_ms);
     buf_text_put(sql, " WHERE name = '" NAME "'");
-    return sql_run(mysql, NULL, err);
+    return turn_mysql_run(&mysql->turn, NULL, err);
 }
 
-static enum rc write_inside(struct rollup_mysql *mysql, const struct rollup_hold *hold,
+static enum rc write_inside(struct rollup_mysql *mysql, const struct turn_hold *hold,
                             int64_t rolled_until_ms, const struct rollup_row *rows, size_t count,
                             uint64_t *changed, bool *held, struct err *err)
 {
-    enum rc rc = hold_check(mysql, hold, held, err);
+    enum rc rc = turn_mysql_check(&mysql->turn, hold, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
@@ -230,7 +193,7 @@ static enum rc write_inside(struct rollup_mysql *mysql, const struct rollup_hold
     return rc;
 }
 
-static enum rc store_write(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                            const struct rollup_row *rows, size_t count, uint64_t *changed,
                            bool *held, struct err *err)
 {
@@ -247,23 +210,22 @@ static enum rc store_write(void *ctx, const struct rollup_hold *hold, int64_t ro
     return rc;
 }
 
-static enum rc finish_inside(struct rollup_mysql *mysql, const struct rollup_hold *hold,
+static enum rc finish_inside(struct rollup_mysql *mysql, const struct turn_hold *hold,
                              int64_t rolled_until_ms, bool *held, struct err *err)
 {
     struct buf *sql = &mysql->sql;
-    enum rc rc = hold_check(mysql, hold, held, err);
+    enum rc rc = turn_mysql_check(&mysql->turn, hold, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
     buf_reset(sql);
-    buf_text_put(sql, "UPDATE rollup_state SET owner = '', lease_until = UTC_TIMESTAMP(3), "
-                      "finished_at = UTC_TIMESTAMP(3), rolled_until = ");
+    buf_text_put(sql, "UPDATE rollup_state SET " TURN_MYSQL_FINISHED ", rolled_until = ");
     put_time(sql, rolled_until_ms);
     buf_text_put(sql, " WHERE name = '" NAME "'");
-    return sql_run(mysql, NULL, err);
+    return turn_mysql_run(&mysql->turn, NULL, err);
 }
 
-static enum rc store_finish(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                             bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
@@ -278,17 +240,11 @@ static enum rc store_finish(void *ctx, const struct rollup_hold *hold, int64_t r
     return rc;
 }
 
-static void store_release(void *ctx, const struct rollup_hold *hold)
+static void store_release(void *ctx, const struct turn_hold *hold)
 {
     struct rollup_mysql *mysql = ctx;
-    struct buf *sql = &mysql->sql;
 
-    buf_reset(sql);
-    buf_print(sql,
-              "UPDATE rollup_state SET owner = '', lease_until = UTC_TIMESTAMP(3) "
-              "WHERE name = '" NAME "' AND epoch = %" PRId64,
-              hold->epoch);
-    (void)sql_run(mysql, NULL, NULL);
+    turn_mysql_release(&mysql->turn, hold);
 }
 
 enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings *settings,
@@ -309,6 +265,7 @@ enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings
         .release = store_release,
     };
     rc = db_open(&mysql->db, settings, err);
+    mysql->turn = (struct turn_mysql){mysql->db, &mysql->sql, "rollup_state", NAME};
     if (rc == RC_OK)
         *out = mysql;
     else

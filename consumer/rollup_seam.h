@@ -6,12 +6,11 @@
 #define CONSUMER_ROLLUP_SEAM_H
 
 #include "common/err.h"
+#include "consumer/turn_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define ROLLUP_OWNER_SIZE 129
 
 /* The one row that says who rolls up, and how far it is. */
 struct rollup_state {
@@ -19,15 +18,8 @@ struct rollup_state {
     int64_t rolled_until_ms; /* changes before it are in remark; 0 = nothing is */
     int64_t finished_ms;     /* end of the last window; 0 = none ever ended */
     int64_t lease_until_ms;
-    int64_t epoch;                 /* grows with every new owner */
-    char owner[ROLLUP_OWNER_SIZE]; /* empty: nobody */
-};
-
-/* A holder of the lease as the store sees it. The epoch alone tells it from all others. */
-struct rollup_hold {
-    const char *owner;
-    int64_t epoch;
-    int64_t lease_ms;
+    int64_t epoch;               /* grows with every new owner */
+    char owner[TURN_OWNER_SIZE]; /* empty: nobody */
 };
 
 /* A place in the order of (changed_at, content_id). */
@@ -54,7 +46,7 @@ struct rollup_store {
 
     /* Takes the lease for hold when the epoch is still hold->epoch - 1 and the lease is free, over
      * or already that owner's. After RC_RETRY it may be taken; look() tells. */
-    enum rc (*take)(void *ctx, const struct rollup_hold *hold, bool *taken, struct err *err);
+    enum rc (*take)(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err);
 
     /* Up to max totals behind `after` and not changed later than until_ms, in order, without locks:
      * votes and seq of a row belong together. */
@@ -64,17 +56,17 @@ struct rollup_store {
     /* In one transaction: checks that hold is still the holder, brings remarks whose votes_seq is
      * lower up to rows, notes rolled_until_ms and renews the lease. *changed: remarks written.
      * *held false: another one took the lease, and nothing was written. */
-    enum rc (*write)(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+    enum rc (*write)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                      const struct rollup_row *rows, size_t count, uint64_t *changed, bool *held,
                      struct err *err);
 
     /* Ends the window: notes rolled_until_ms and the time, gives the lease back. Done twice by the
      * same hold is as good as once. */
-    enum rc (*finish)(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
-                      bool *held, struct err *err);
+    enum rc (*finish)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms, bool *held,
+                      struct err *err);
 
     /* Gives the lease back in the middle of a window; best effort. */
-    void (*release)(void *ctx, const struct rollup_hold *hold);
+    void (*release)(void *ctx, const struct turn_hold *hold);
 };
 
 #endif

@@ -4,10 +4,10 @@
 #include "common/buf.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "consumer/rollup.h"
 #include "consumer/status.h"
 #include "consumer/status_kafka.h"
 #include "consumer/status_mysql.h"
+#include "consumer/turn_row.h"
 
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static int show(const struct settings *settings, struct status *status, bool jso
         return options_fail(rc, &err);
     status_kafka_fill(status, settings);
     status->rollup.due_ms =
-        rollup_due_ms(status->rollup.rolled_until_ms, status->now_ms, settings->rollup.interval_ms);
+        turn_due_ms(status->rollup.rolled_until_ms, status->now_ms, settings->rollup.interval_ms);
     if (json)
         status_json(status, &out);
     else

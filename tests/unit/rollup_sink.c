@@ -29,7 +29,7 @@ static enum rc sink_look(void *ctx, struct rollup_state *state, struct err *err)
     return rc == RC_OK ? trouble(sink, true, err) : rc;
 }
 
-static enum rc sink_take(void *ctx, const struct rollup_hold *hold, bool *taken, struct err *err)
+static enum rc sink_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
 {
     struct sink *sink = ctx;
     struct rollup_state *state = &sink->state;
@@ -98,7 +98,7 @@ static enum rc sink_read(void *ctx, const struct rollup_place *after, int64_t un
     return rc == RC_OK ? trouble(sink, true, err) : rc;
 }
 
-static enum rc sink_write(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                           const struct rollup_row *rows, size_t count, uint64_t *changed,
                           bool *held, struct err *err)
 {
@@ -129,7 +129,7 @@ static enum rc sink_write(void *ctx, const struct rollup_hold *hold, int64_t rol
     return trouble(sink, true, err);
 }
 
-static enum rc sink_finish(void *ctx, const struct rollup_hold *hold, int64_t rolled_until_ms,
+static enum rc sink_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                            bool *held, struct err *err)
 {
     struct sink *sink = ctx;
@@ -145,7 +145,7 @@ static enum rc sink_finish(void *ctx, const struct rollup_hold *hold, int64_t ro
     return trouble(sink, true, err);
 }
 
-static void sink_release(void *ctx, const struct rollup_hold *hold)
+static void sink_release(void *ctx, const struct turn_hold *hold)
 {
     struct sink *sink = ctx;
 

@@ -87,12 +87,12 @@ static void the_first_window_covers_everything_from_the_beginning(void **state)
 static void a_window_is_due_at_the_full_interval_of_the_databases_clock(void **state)
 {
     (void)state;
-    assert_int_equal(rollup_due_ms(0, NOON_MS, HOUR_MS), HOUR_MS);
-    assert_int_equal(rollup_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
-    assert_int_equal(rollup_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
-    assert_int_equal(rollup_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
+    assert_int_equal(turn_due_ms(0, NOON_MS, HOUR_MS), HOUR_MS);
+    assert_int_equal(turn_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(turn_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(turn_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
     /* The clock was set back: nobody waits for the old time to come again. */
-    assert_int_equal(rollup_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
+    assert_int_equal(turn_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
 }
 
 static void windows_do_not_drift_with_the_time_they_take(void **state)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/turn_mysql.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum rc turn_mysql_run(const struct turn_mysql *turn, uint64_t *affected, struct err *err)
+{
+    if (turn->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_exec(turn->db, turn->sql->data, turn->sql->len, affected, err);
+}
+
+void turn_mysql_put_lease(const struct turn_mysql *turn, const struct turn_hold *hold)
+{
+    buf_print(turn->sql, "lease_until = UTC_TIMESTAMP(3) + INTERVAL %" PRId64 " MICROSECOND",
+              hold->lease_ms * 1000);
+}
+
+enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *hold, bool *taken,
+                        struct err *err)
+{
+    struct buf *sql = turn->sql;
+    uint64_t affected = 0;
+    enum rc rc;
+
+    buf_reset(sql);
+    buf_print(sql, "UPDATE %s SET owner = ", turn->table);
+    db_put_text(turn->db, sql, hold->owner, strlen(hold->owner));
+    buf_print(sql, ", epoch = %" PRId64 ", ", hold->epoch);
+    turn_mysql_put_lease(turn, hold);
+    buf_print(sql, " WHERE name = '%s' AND epoch = %" PRId64, turn->name, hold->epoch - 1);
+    buf_text_put(sql, " AND (owner = '' OR lease_until <= UTC_TIMESTAMP(3) OR owner = ");
+    db_put_text(turn->db, sql, hold->owner, strlen(hold->owner));
+    buf_char(sql, ')');
+    rc = turn_mysql_run(turn, &affected, err);
+    *taken = rc == RC_OK && affected > 0;
+    return rc;
+}
+
+enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
+                         struct err *err)
+{
+    int64_t epoch = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(turn->sql);
+    buf_print(turn->sql, "SELECT epoch FROM %s WHERE name = '%s' FOR UPDATE", turn->table,
+              turn->name);
+    if (turn->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(turn->db, buf_text(turn->sql), &epoch, &found, err);
+    *held = rc == RC_OK && found && epoch == hold->epoch;
+    return rc;
+}
+
+void turn_mysql_release(const struct turn_mysql *turn, const struct turn_hold *hold)
+{
+    buf_reset(turn->sql);
+    buf_print(turn->sql,
+              "UPDATE %s SET owner = '', lease_until = UTC_TIMESTAMP(3) "
+              "WHERE name = '%s' AND epoch = %" PRId64,
+              turn->table, turn->name, hold->epoch);
+    (void)turn_mysql_run(turn, NULL, NULL);
+}

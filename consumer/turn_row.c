@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/turn_row.h"
+
+#include <string.h>
+
+bool turn_is_anothers(const char *owner, int64_t lease_until_ms, int64_t now_ms, const char *me)
+{
+    return owner[0] && lease_until_ms > now_ms && strcmp(owner, me) != 0;
+}
+
+int64_t turn_due_ms(int64_t done_until_ms, int64_t now_ms, int64_t interval_ms)
+{
+    if (done_until_ms > now_ms)
+        return now_ms;
+    return (done_until_ms / interval_ms + 1) * interval_ms;
+}
