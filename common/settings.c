@@ -126,6 +126,9 @@ const struct setting settings_table[] = {
      "Kafka consumer group, and the name of its progress."},
     {ENTRY(consumer, topics, SETTING_TOPICS), "vote-events", 0, 0, NULL,
      "Topics to read, separated by commas."},
+    {CHOICE(consumer, votes_from), "tallybox", 0, 0, "tallybox|anyone",
+     "Who writes them: tallybox, whose events are all changes, or anyone: repeated and older votes "
+     "of a voter are then put aside."},
     {NUMBER(consumer, batch_rows_max), "5000", 1, 100000, NULL,
      "Records applied in one transaction."},
     {NUMBER(consumer, batch_bytes_max), "4194304", 65536, 268435456, NULL,

@@ -82,6 +82,7 @@ struct settings {
     struct {
         char group[SETTING_TEXT_SIZE];
         char topics[SETTING_LIST_SIZE]; /* comma-separated */
+        char votes_from[SETTING_TEXT_SIZE];
         int64_t batch_rows_max;
         int64_t batch_bytes_max;
         _Atomic int64_t batch_wait_ms;

@@ -27,6 +27,8 @@ enum rc applier_init(struct applier *applier, const struct applier_config *confi
         rc = ring_init(&applier->done, config->jobs_max * 2, err);
     if (rc == RC_OK)
         rc = apply_init(&applier->apply, config->sink, config->owner, config->batch_rows_max, err);
+    if (rc == RC_OK && config->keep_lasts)
+        rc = apply_keep_lasts(&applier->apply, config->batch_rows_max, err);
     if (rc != RC_OK)
         applier_done(applier);
     return rc;
@@ -78,6 +80,7 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
     metric_observe_us(&consume_batch_seconds, applier->config.clock_us() - from_us);
     metric_add(&consume_applied, (int64_t)result.applied);
     metric_add(&consume_duplicates, (int64_t)result.duplicates);
+    metric_add(&consume_aside, (int64_t)result.aside);
     metric_add(&consume_dead, (int64_t)result.dead);
     job->end = result.end == APPLY_DONE ? JOB_DONE : JOB_FENCED;
     return RC_OK;

@@ -25,6 +25,15 @@ void apply_done(struct apply *apply)
 {
     tally_done(&apply->tally);
     event_set_done(&apply->events);
+    lasts_done(&apply->lasts);
+}
+
+enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err)
+{
+    enum rc rc = lasts_init(&apply->lasts, batch_rows_max, err);
+
+    apply->keeps_lasts = rc == RC_OK;
+    return rc;
 }
 
 static enum rc claim_write(struct apply *apply, const struct place *place,
@@ -130,6 +139,20 @@ static enum rc duplicates_skip(struct apply *apply, struct batch *batch, size_t 
     return rc;
 }
 
+static enum rc repeats_skip(struct apply *apply, struct batch *batch, size_t *aside,
+                            struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct lasts *lasts = &apply->lasts;
+    enum rc rc;
+
+    lasts_collect(lasts, batch->rows, batch->row_count);
+    rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
+    if (rc == RC_OK)
+        *aside = lasts_judge(lasts, batch->rows, batch->row_count);
+    return rc;
+}
+
 static size_t votes_left(const struct batch *batch)
 {
     size_t count = 0;
@@ -139,8 +162,8 @@ static size_t votes_left(const struct batch *batch)
     return count;
 }
 
-/* Invariant: the tallies are locked before the log is searched for duplicates, so that two writers
- * of one content cannot both find an event missing. */
+/* Invariant: the tallies are locked before the log is searched for duplicates and the last votes
+ * are read, so that two writers of one content cannot both find an event missing. */
 static enum rc votes_write(struct apply *apply, struct batch *batch, struct apply_result *reckon,
                            bool *duplicate, struct err *err)
 {
@@ -154,6 +177,8 @@ static enum rc votes_write(struct apply *apply, struct batch *batch, struct appl
     rc = tallies_lock(apply, err);
     if (rc == RC_OK && apply->careful)
         rc = duplicates_skip(apply, batch, &reckon->duplicates, err);
+    if (rc == RC_OK && apply->keeps_lasts)
+        rc = repeats_skip(apply, batch, &reckon->aside, err);
     if (rc != RC_OK)
         return rc;
     reckon->applied = votes_left(batch);
@@ -162,6 +187,10 @@ static enum rc votes_write(struct apply *apply, struct batch *batch, struct appl
     tally_count(tally, batch->rows, batch->row_count);
     rc = sink->insert_votes(sink->ctx, batch->rows, batch->row_count, duplicate, err);
     if (rc != RC_OK || *duplicate)
+        return rc;
+    if (apply->keeps_lasts)
+        rc = sink->write_lasts(sink->ctx, apply->lasts.rows, apply->lasts.count, err);
+    if (rc != RC_OK)
         return rc;
     return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
 }

@@ -8,6 +8,7 @@
 #include "common/err.h"
 #include "consumer/batch.h"
 #include "consumer/event_set.h"
+#include "consumer/lasts.h"
 #include "consumer/sink_seam.h"
 #include "consumer/tally.h"
 
@@ -24,6 +25,7 @@ struct apply_result {
     enum apply_end end;
     size_t applied;    /* rows in the log */
     size_t duplicates; /* votes that were in it before */
+    size_t aside;      /* votes that changed nothing; see apply_keep_lasts() */
     size_t dead;
 };
 
@@ -32,6 +34,8 @@ struct apply {
     const char *owner;
     struct tally tally;
     struct event_set events;
+    struct lasts lasts;
+    bool keeps_lasts;
     bool careful;               /* look for duplicates before writing: there were some just now */
     struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
     const struct batch *unsure; /* its batch, or NULL */
@@ -41,6 +45,11 @@ struct apply {
 enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
                    size_t batch_rows_max, struct err *err);
 void apply_done(struct apply *apply);
+
+/* From now on every vote is held against the last one of its voter on its content, in vote_last:
+ * for events that need not be changes. Repeated and older votes are put aside. RC_FATAL: no memory.
+ */
+enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err);
 
 /* Takes the partition: the owners before are fenced. progress->topic_id is kept where the row has
  * none, and *progress filled with what the row says now. RC_RETRY: perhaps taken, do it again. */

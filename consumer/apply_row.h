@@ -40,7 +40,7 @@ struct vote_row {
     int64_t offset;
     int64_t votes;
     int64_t content_seq;
-    bool skip; /* already in the log: do not write it */
+    bool skip; /* already in the log, or no change: do not write it */
 };
 
 /* A row of vote_tally. */
@@ -50,6 +50,16 @@ struct tally_row {
     int64_t seq;
     bool found;   /* the row exists, and is locked */
     bool changed; /* votes and seq are new */
+};
+
+/* A row of vote_last. */
+struct last_row {
+    int64_t content_id;
+    int64_t voter_id;
+    int64_t occurred_ms; /* of the vote it stands for, ms since 1970 */
+    int voting;
+    bool found;   /* the row exists */
+    bool changed; /* voting and occurred_ms are new */
 };
 
 /* A row of dead_record. */

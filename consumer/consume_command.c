@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Batches beyond two for each applier: partitions that fill theirs meanwhile. */
 #define BATCHES_EXTRA 10
@@ -83,6 +84,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
     struct applier_config config = {
         .owner = consume->instance,
         .batch_rows_max = (size_t)settings->consumer.batch_rows_max,
+        .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .jobs_max = batches_max(consume) + JOBS_EXTRA,
         .dice = os_random_u64,
         .clock_us = os_now_us,

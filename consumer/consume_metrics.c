@@ -11,6 +11,10 @@ struct metric consume_applied = {.name = "tallybox_consumer_applied_total",
 struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total",
                                     .kind = METRIC_COUNTER,
                                     .help = "Votes that were in the log before and left out."};
+struct metric consume_aside = {
+    .name = "tallybox_consumer_aside_total",
+    .kind = METRIC_COUNTER,
+    .help = "Votes put aside because they repeat their voter's last vote or are older than it."};
 struct metric consume_dead = {.name = "tallybox_consumer_dead_total",
                               .kind = METRIC_COUNTER,
                               .help = "Records kept in dead_record."};
@@ -34,7 +38,7 @@ struct metric consume_stopped = {
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied, &consume_duplicates, &consume_dead,       &consume_batch_seconds,
+        &consume_applied, &consume_duplicates, &consume_aside, &consume_dead,       &consume_batch_seconds,
         &consume_lag,     &consume_oldest_age, &consume_partitions, &consume_stopped,
     };
 

@@ -226,6 +226,21 @@ static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, si
     return sink_write_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
+static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_read_lasts(sink->db, &sink->sql, lasts, count, err);
+}
+
+static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                                struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_write_lasts(sink->db, &sink->sql, lasts, count, err);
+}
+
 static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
                                  bool *duplicate, struct err *err)
 {
@@ -347,6 +362,8 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .lock_tallies = seam_lock_tallies,
         .make_tallies = seam_make_tallies,
         .write_tallies = seam_write_tallies,
+        .read_lasts = seam_read_lasts,
+        .write_lasts = seam_write_lasts,
         .insert_votes = seam_insert_votes,
         .find_events = seam_find_events,
         .insert_dead = seam_insert_dead,

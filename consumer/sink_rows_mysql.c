@@ -11,6 +11,9 @@
  * (in_predicate_conversion_threshold), which would lock in no order. */
 #define IN_MAX 500
 
+/* Both servers plan long lists of pairs ever more slowly. */
+#define PAIRS_MAX 500
+
 /* Larger statements are no faster; smaller ones fit every server's max_allowed_packet. */
 #define STATEMENT_BYTES 524288
 
@@ -131,6 +134,90 @@ enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_ro
         rc = values_run(db, sql, head_len,
                         " ON DUPLICATE KEY UPDATE votes = VALUES(votes), seq = VALUES(seq), "
                         "changed_at = VALUES(changed_at)",
+                        i + 1 == count, err);
+    }
+    return rc;
+}
+
+/* Where the answer to a SELECT goes on filling lasts[]: both are in the same order. */
+struct last_filling {
+    struct last_row *lasts;
+    size_t count;
+    size_t at;
+};
+
+static bool last_is(const struct last_row *last, int64_t content_id, int64_t voter_id)
+{
+    return last->content_id == content_id && last->voter_id == voter_id;
+}
+
+static enum rc fill_last(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct last_filling *filling = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+    int64_t voter_id = db_column_i64(row, 1);
+
+    while (filling->at < filling->count &&
+           !last_is(&filling->lasts[filling->at], content_id, voter_id))
+        filling->at++;
+    if (filling->at == filling->count)
+        return err_fail(err, RC_FATAL, 0, "the database gives last votes out of order");
+    filling->lasts[filling->at].voting = (int)db_column_i64(row, 2);
+    filling->lasts[filling->at].occurred_ms = db_column_i64(row, 3);
+    filling->lasts[filling->at].found = true;
+    return RC_OK;
+}
+
+enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
+                        struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t from = 0; rc == RC_OK && from < count; from += PAIRS_MAX) {
+        struct last_filling filling = {lasts + from, least(PAIRS_MAX, count - from), 0};
+
+        buf_reset(sql);
+        buf_text_put(sql, "SELECT content_id, voter_id, voting, occurred_ms FROM vote_last "
+                          "FORCE INDEX (PRIMARY) WHERE ");
+        for (size_t i = 0; i < filling.count; i++) {
+            buf_text_put(sql, i > 0 ? " OR (content_id=" : "(content_id=");
+            buf_i64(sql, filling.lasts[i].content_id);
+            buf_text_put(sql, " AND voter_id=");
+            buf_i64(sql, filling.lasts[i].voter_id);
+            buf_char(sql, ')');
+        }
+        buf_text_put(sql, " ORDER BY content_id, voter_id");
+        rc = db_query_buf(db, sql, fill_last, &filling, err);
+    }
+    return rc;
+}
+
+static void last_put(struct buf *sql, size_t head_len, const struct last_row *last)
+{
+    buf_text_put(sql, sql->len == head_len ? "(" : ",(");
+    buf_i64(sql, last->content_id);
+    buf_char(sql, ',');
+    buf_i64(sql, last->voter_id);
+    buf_char(sql, ',');
+    buf_i64(sql, last->voting);
+    buf_char(sql, ',');
+    buf_i64(sql, last->occurred_ms);
+    buf_char(sql, ')');
+}
+
+enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
+                         struct err *err)
+{
+    size_t head_len = head_put(
+        sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ");
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (lasts[i].changed)
+            last_put(sql, head_len, &lasts[i]);
+        rc = values_run(db, sql, head_len,
+                        " ON DUPLICATE KEY UPDATE voting = VALUES(voting), occurred_ms = "
+                        "VALUES(occurred_ms)",
                         i + 1 == count, err);
     }
     return rc;

@@ -19,6 +19,10 @@ enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row
                           size_t count, struct err *err);
 enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
                            size_t count, struct err *err);
+enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
+                        struct err *err);
+enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
+                         struct err *err);
 enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
                           bool *duplicate, struct err *err);
 enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,

@@ -49,6 +49,13 @@ struct sink {
     enum rc (*write_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
                              struct err *err);
 
+    /* Fills voting, occurred_ms and found of lasts[] (sorted by content_id and voter_id, each once).
+     * The lock on their contents' tallies keeps them from changing meanwhile. */
+    enum rc (*read_lasts)(void *ctx, struct last_row *lasts, size_t count, struct err *err);
+
+    /* Writes those that are changed. */
+    enum rc (*write_lasts)(void *ctx, const struct last_row *lasts, size_t count, struct err *err);
+
     /* Appends the rows that are not `skip` to the log. *duplicate: it has an event of these already
      * (or an event is twice among them); some rows may be written, so roll back. */
     enum rc (*insert_votes)(void *ctx, const struct vote_row *rows, size_t count, bool *duplicate,

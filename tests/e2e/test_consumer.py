@@ -5,6 +5,7 @@ that are not what they were."""
 import base64
 import json
 import pathlib
+import random
 import sys
 import time
 import unittest
@@ -124,6 +125,58 @@ class Records(ConsumerCase):
             self.assertEqual(row[5:7], (self.stack.topic, self.stack.group))
             self.assertEqual(places[row[7:9]].value, row[0])
         self.assertEqual(self.consume.metric("tallybox_consumer_dead_total"), before + len(poison))
+
+
+class ForeignVotes(ConsumerCase):
+    """Votes of producers that do not keep the last vote: repeated, stale, of many voters."""
+
+    settings = {"consumer.votes_from": "anyone", "consumer.batch_rows_max": 20}
+    voters, contents = 60, 5
+
+    def last_votes(self):
+        return self.stack.sql("SELECT content_id, voter_id, voting FROM vote_last "
+                              "ORDER BY content_id, voter_id")
+
+    def rounds(self, count):
+        """Votes as they come, what each pair's last vote is then, and how many changed it."""
+        dice = random.Random(7)
+        events, last, changes, now = [], {}, 0, int(time.time() * 1000) - 100000
+        for number in range(count):
+            pair = (dice.randint(1, self.contents), dice.randint(1, self.voters))
+            voting = dice.randint(0, 1)
+            stale = pair in last and dice.random() < 0.2
+            events.append(event(pair[1], pair[0], voting,
+                                occurredAt=now - 50000 if stale else now + number))
+            if not stale and voting != last.get(pair, 0):
+                last[pair] = voting
+                changes += 1
+        return events, last, changes
+
+    def send_many(self, events):
+        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+                          [(str(one["contentId"]), json.dumps(one)) for one in events])
+
+    def test_the_last_vote_of_each_voter_counts_once(self):
+        self.make_topic()
+        events, last, changes = self.rounds(3000)
+        consume = self.start("consume")
+        self.send_many(events[:1500])
+        house.wait_for("some votes applied", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document") >= changes // 10)
+        consume.kill()
+        consume = self.start("consume", ready=False)
+        self.send_many(events[1500:])
+        self.send_many(events[1500:])
+        house.wait_for("every record applied", lambda: self.stack.number(
+            "SELECT COALESCE(SUM(GREATEST(next_offset, 0)), 0) FROM consumer_progress") == 4500)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_document"), changes)
+        self.assertEqual(self.last_votes(),
+                         sorted((*pair, voting) for pair, voting in last.items()))
+        for content in range(1, self.contents + 1):
+            self.assertEqual(
+                self.stack.number(f"SELECT votes FROM vote_tally WHERE content_id = {content}"),
+                sum(voting for pair, voting in last.items() if pair[0] == content))
+        self.assertGreater(consume.metric("tallybox_consumer_aside_total"), 0)
 
 
 class Rebalance(ConsumerCase):

@@ -171,6 +171,51 @@ static enum rc model_write_tallies(void *ctx, const struct tally_row *tallies, s
     return rc;
 }
 
+static struct last_row *last_find(struct sink_data *data, const struct last_row *key)
+{
+    for (size_t i = 0; i < data->last_count; i++)
+        if (data->lasts[i].content_id == key->content_id &&
+            data->lasts[i].voter_id == key->voter_id)
+            return &data->lasts[i];
+    return NULL;
+}
+
+static enum rc model_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct last_row *row = last_find(&model->data, &lasts[i]);
+
+        if (row)
+            lasts[i] = *row;
+    }
+    return rc;
+}
+
+static enum rc model_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                                 struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct last_row *row = last_find(&model->data, &lasts[i]);
+
+        if (!lasts[i].changed)
+            continue;
+        if (!row) {
+            assert_true(model->data.last_count < SINK_LASTS_MAX);
+            row = &model->data.lasts[model->data.last_count++];
+        }
+        *row = lasts[i];
+        row->found = true;
+        row->changed = false;
+    }
+    return rc;
+}
+
 static bool has_event(const struct sink_data *data, const struct id *event_id)
 {
     for (size_t i = 0; i < data->vote_count; i++)
@@ -273,6 +318,8 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
         .lock_tallies = model_lock_tallies,
         .make_tallies = model_make_tallies,
         .write_tallies = model_write_tallies,
+        .read_lasts = model_read_lasts,
+        .write_lasts = model_write_lasts,
         .insert_votes = model_insert_votes,
         .find_events = model_find_events,
         .insert_dead = model_insert_dead,

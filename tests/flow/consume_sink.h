@@ -15,6 +15,7 @@
 #define SINK_CONTENTS 16 /* content ids 1..15 */
 #define SINK_PARTITIONS 4
 #define SINK_DEAD_MAX 1024
+#define SINK_LASTS_MAX 64
 
 struct sink_dead {
     int32_t partition;
@@ -29,6 +30,8 @@ struct sink_data {
     struct tally_row tallies[SINK_CONTENTS];
     struct progress_row progress[SINK_PARTITIONS];
     bool has_progress[SINK_PARTITIONS];
+    struct last_row lasts[SINK_LASTS_MAX];
+    size_t last_count;
     struct sink_dead dead[SINK_DEAD_MAX];
     size_t dead_count;
     int64_t begin_day; /* of the log */

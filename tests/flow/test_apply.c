@@ -409,6 +409,108 @@ static void a_beginning_that_moved_behind_a_batch_lets_it_pass(void **state)
     rig_close();
 }
 
+static void keep_lasts(void)
+{
+    assert_int_equal(apply_keep_lasts(&rig.apply, ROWS_MAX, NULL), RC_OK);
+}
+
+/* Every total is the number of voters whose last vote is 1, whatever was repeated. */
+static void assert_totals_are_voters(void)
+{
+    int64_t sums[SINK_CONTENTS] = {0};
+
+    for (size_t i = 0; i < rig.world.data.last_count; i++)
+        sums[rig.world.data.lasts[i].content_id] += rig.world.data.lasts[i].voting;
+    for (size_t i = 1; i < SINK_CONTENTS; i++)
+        assert_int_equal(rig.world.data.tallies[i].votes, sums[i]);
+}
+
+static void a_vote_that_repeats_the_last_one_is_put_aside(void **state)
+{
+    struct apply_result result = {0};
+
+    (void)state;
+    rig_open();
+    keep_lasts();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 5, 1);
+    put_vote(2, 3, 6, 0);
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.applied, 1);
+    assert_int_equal(result.aside, 2);
+    batch_reset(&rig.batch, 3, 3);
+    put_vote(3, 4, 5, 1);
+    put_vote(4, 5, 5, 0);
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.applied, 1);
+    assert_int_equal(result.aside, 1);
+    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
+    assert_int_equal(rig.world.data.vote_count, 2);
+    sink_world_check(&rig.world);
+    assert_totals_are_voters();
+    rig_close();
+}
+
+static void a_redelivered_event_is_no_new_vote(void **state)
+{
+    struct apply_result result = {0};
+
+    (void)state;
+    rig_open();
+    keep_lasts();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 5, 0);
+    assert_applied(2, 0, 0);
+    batch_reset(&rig.batch, 2, 3);
+    put_vote(2, 1, 5, 1);
+    put_vote(3, 2, 5, 0);
+    assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.applied, 0);
+    assert_int_equal(rig.world.data.vote_count, 2);
+    sink_world_check(&rig.world);
+    assert_totals_are_voters();
+    rig_close();
+}
+
+/* How many calls it made. */
+static int lasts_fail_at(int call, bool lost)
+{
+    struct apply_result result = {0};
+    enum rc rc;
+    int calls;
+
+    rig_open();
+    keep_lasts();
+    put_vote(0, 1, 5, 1);
+    put_vote(1, 2, 5, 1);
+    put_vote(2, 3, 6, 1);
+    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+    rc = apply_now(&result);
+    calls = rig.world.faults.calls;
+    assert_int_equal(rc, call > calls ? RC_OK : RC_RETRY);
+    if (rc != RC_OK)
+        assert_int_equal(apply_now(&result), RC_OK);
+    assert_int_equal(result.applied, 2);
+    assert_int_equal(result.aside, 1);
+    assert_int_equal(rig.world.data.vote_count, 2);
+    sink_world_check(&rig.world);
+    assert_totals_are_voters();
+    rig_close();
+    return calls;
+}
+
+static void every_call_may_fail_while_last_votes_are_kept(void **state)
+{
+    int calls = lasts_fail_at(CALLS_MAX, false);
+
+    (void)state;
+    assert_in_range(calls, 10, CALLS_MAX - 1);
+    for (int call = 1; call <= calls; call++) {
+        lasts_fail_at(call, false);
+        lasts_fail_at(call, true);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +528,9 @@ int main(void)
         cmocka_unit_test(a_batch_that_would_leave_a_hole_is_fenced),
         cmocka_unit_test(every_call_may_fail_and_be_tried_again),
         cmocka_unit_test(a_commit_whose_answer_is_lost_counts_once_and_is_counted),
+        cmocka_unit_test(a_vote_that_repeats_the_last_one_is_put_aside),
+        cmocka_unit_test(a_redelivered_event_is_no_new_vote),
+        cmocka_unit_test(every_call_may_fail_while_last_votes_are_kept),
         cmocka_unit_test(a_claim_may_fail_at_every_call_and_be_made_again),
         cmocka_unit_test(a_claim_names_the_owner_and_keeps_the_first_topic_id),
         cmocka_unit_test(a_batch_judged_before_its_month_was_dropped_is_not_applied),
