@@ -38,8 +38,9 @@ struct metric consume_stopped = {
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied, &consume_duplicates, &consume_aside, &consume_dead,       &consume_batch_seconds,
-        &consume_lag,     &consume_oldest_age, &consume_partitions, &consume_stopped,
+        &consume_applied,    &consume_duplicates,    &consume_aside,
+        &consume_dead,       &consume_batch_seconds, &consume_lag,
+        &consume_oldest_age, &consume_partitions,    &consume_stopped,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -208,8 +208,8 @@ static void last_put(struct buf *sql, size_t head_len, const struct last_row *la
 enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
                          struct err *err)
 {
-    size_t head_len = head_put(
-        sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ");
+    size_t head_len =
+        head_put(sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ");
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {

@@ -133,9 +133,19 @@ class ForeignVotes(ConsumerCase):
     settings = {"consumer.votes_from": "anyone", "consumer.batch_rows_max": 20}
     voters, contents = 60, 5
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_topic()
+
     def last_votes(self):
-        return self.stack.sql("SELECT content_id, voter_id, voting FROM vote_last "
-                              "ORDER BY content_id, voter_id")
+        return self.stack.sql("SELECT content_id, voter_id, voting FROM vote_last WHERE content_id "
+                              "<= %s ORDER BY content_id, voter_id", [self.contents])
+
+    def records(self):
+        """How many are applied."""
+        return self.stack.number("SELECT COALESCE(SUM(GREATEST(next_offset, 0)), 0) "
+                                 "FROM consumer_progress")
 
     def rounds(self, count):
         """Votes as they come, what each pair's last vote is then, and how many changed it."""
@@ -157,19 +167,19 @@ class ForeignVotes(ConsumerCase):
                           [(str(one["contentId"]), json.dumps(one)) for one in events])
 
     def test_the_last_vote_of_each_voter_counts_once(self):
-        self.make_topic()
         events, last, changes = self.rounds(3000)
+        before = self.records()
         consume = self.start("consume")
         self.send_many(events[:1500])
         house.wait_for("some votes applied", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM vote_document") >= changes // 10)
+            "SELECT COUNT(*) FROM vote_document WHERE content_id <= 5") >= changes // 10)
         consume.kill()
         consume = self.start("consume", ready=False)
         self.send_many(events[1500:])
         self.send_many(events[1500:])
-        house.wait_for("every record applied", lambda: self.stack.number(
-            "SELECT COALESCE(SUM(GREATEST(next_offset, 0)), 0) FROM consumer_progress") == 4500)
-        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_document"), changes)
+        house.wait_for("every record applied", lambda: self.records() == before + 4500)
+        self.assertEqual(self.stack.number(f"SELECT COUNT(*) FROM vote_document WHERE content_id <= "
+                                           f"{self.contents}"), changes)
         self.assertEqual(self.last_votes(),
                          sorted((*pair, voting) for pair, voting in last.items()))
         for content in range(1, self.contents + 1):
@@ -177,6 +187,34 @@ class ForeignVotes(ConsumerCase):
                 self.stack.number(f"SELECT votes FROM vote_tally WHERE content_id = {content}"),
                 sum(voting for pair, voting in last.items() if pair[0] == content))
         self.assertGreater(consume.metric("tallybox_consumer_aside_total"), 0)
+
+
+    def test_a_log_with_votes_is_switched_over_as_operations_says(self):
+        text = (house.ROOT / "OPERATIONS.md").read_text(encoding="utf-8")
+        section = text.split("## Votes of other producers")[1].split("\n## ")[0]
+        statements = section.split("```sql")[1].split("```")[0].split(";")
+        votes = [(1, 91, 1), (1, 91, 0), (2, 91, 1), (2, 92, 1)]
+        consume = self.start("consume", sets={"consumer.votes_from": "tallybox"})
+        at = int(time.time() * 1000) - 10000
+        events = [event(voter, content, voting, occurredAt=at + number)
+                  for number, (voter, content, voting) in enumerate(votes)]
+        self.send_many(events)
+        house.wait_for("the votes applied", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document WHERE content_id IN (91, 92)") == 4)
+        self.assertEqual(consume.terminate(), 0)
+        connection = house.connect(self.stack.name)
+        self.addCleanup(connection.close)
+        with connection.cursor() as cursor:
+            for statement in filter(str.strip, statements):
+                cursor.execute(statement)
+        connection.commit()
+        self.assertEqual(self.stack.sql("SELECT content_id, voter_id, voting, occurred_ms FROM "
+                                        "vote_last WHERE content_id > 90 ORDER BY 1, 2"),
+                         [(91, 1, 0, at + 1), (91, 2, 1, at + 2), (92, 2, 1, at + 3)])
+        self.start("consume")
+        self.send_many([event(2, 91), event(1, 91), event(2, 92, 0)])
+        house.wait_for("what changes applied", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document WHERE content_id IN (91, 92)") == 6)
 
 
 class Rebalance(ConsumerCase):
