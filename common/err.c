@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/err.h"
 
+#include "common/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +14,7 @@ __attribute__((format(printf, 2, 0))) static void set_text(struct err *err, cons
     char text[sizeof(err->text)];
 
     vsnprintf(text, sizeof(text), format, args);
+    utf8_clean(text);
     memcpy(err->text, text, sizeof(text));
 }
 
@@ -54,6 +57,7 @@ void err_wrap(struct err *err, const char *format, ...)
     va_end(args);
     len = strlen(err->text);
     snprintf(err->text + len, sizeof(err->text) - len, ": %s", was);
+    utf8_clean(err->text);
 }
 
 const char *rc_name(enum rc rc)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/fault.h"
 
+#include "common/utf8.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,40 +55,22 @@ void fault_at(struct fault *fault, const char *at)
     snprintf(fault->at, sizeof(fault->at), "%s", at);
 }
 
-/* The length of the UTF-8 sequence at text, 0 when there is none. */
-static size_t utf8_len(const unsigned char *text)
-{
-    size_t len = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-
-    if (len == 1)
-        return 1;
-    if (text[0] < 0xc2 || text[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return len;
-}
-
 void fault_put_text(struct buf *out, const char *text)
 {
     buf_char(out, '"');
-    for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        size_t len = utf8_len(at);
+    while (*text) {
+        unsigned char byte = (unsigned char)*text;
+        size_t len = utf8_len(text);
 
         if (len == 0)
             buf_char(out, '?');
-        else if (*at == '"' || *at == '\\')
-            buf_print(out, "\\%c", *at);
-        else if (*at < 0x20 || *at == 0x7f)
-            buf_print(out, "\\u%04x", (unsigned)*at);
+        else if (byte == '"' || byte == '\\')
+            buf_print(out, "\\%c", byte);
+        else if (byte < 0x20 || byte == 0x7f)
+            buf_print(out, "\\u%04x", (unsigned)byte);
         else
-            buf_put(out, at, len);
-        at += len > 0 ? len : 1;
+            buf_put(out, text, len);
+        text += len > 0 ? len : 1;
     }
     buf_char(out, '"');
 }

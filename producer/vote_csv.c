@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/vote_csv.h"
 
+#include "common/utf8.h"
 #include "producer/vote_id.h"
 
 #include <stdarg.h>
@@ -35,9 +36,7 @@ __attribute__((format(printf, 3, 4))) static enum vote_csv_found fail(struct vot
     vsnprintf(csv->reason, sizeof(csv->reason), format, args);
     va_end(args);
     /* The input's own bytes go to a terminal or a log. */
-    for (char *at = csv->reason; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            *at = '?';
+    utf8_clean(csv->reason);
     return found;
 }
 

@@ -54,6 +54,33 @@ static void an_err_may_be_part_of_its_own_new_sentence(void **state)
     assert_string_equal(err.text, "of twice cannot read: gone: twice cannot read: gone");
 }
 
+static void a_sentence_is_one_line_of_text_whatever_it_quotes(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    err_fail(&err, RC_REJECT, 1, "near <%s>", "a\x1b[31m\r\n\xff");
+    assert_string_equal(err.text, "near <a?[31m??\?>");
+    err_wrap(&err, "%s", "\x01 \xc3\xa9");
+    assert_string_equal(err.text, "? \xc3\xa9: near <a?[31m??\?>");
+}
+
+static void no_character_is_cut_in_half(void **state)
+{
+    char text[sizeof(((struct err *)NULL)->text)];
+    struct err err = {0};
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    err_set(&err, "%.*s%s", (int)sizeof(text) - 3, text, "\xe2\x82\xac");
+    assert_int_equal(strlen(err.text), sizeof(text) - 1);
+    assert_string_equal(err.text + sizeof(text) - 4, "a??");
+    err_set(&err, "%s", "\xe2\x82\xac");
+    err_wrap(&err, "%.*s", (int)sizeof(text) - 4, text);
+    assert_string_equal(err.text + sizeof(text) - 4, ": ?");
+}
+
 static void long_sentences_are_cut(void **state)
 {
     char long_text[2 * sizeof(((struct err *)NULL)->text)];
@@ -95,6 +122,8 @@ int main(void)
         cmocka_unit_test(setting_forgets_the_code),
         cmocka_unit_test(wrapping_puts_words_in_front_and_keeps_the_code),
         cmocka_unit_test(an_err_may_be_part_of_its_own_new_sentence),
+        cmocka_unit_test(a_sentence_is_one_line_of_text_whatever_it_quotes),
+        cmocka_unit_test(no_character_is_cut_in_half),
         cmocka_unit_test(long_sentences_are_cut),
         cmocka_unit_test(nobody_has_to_listen),
         cmocka_unit_test(every_rc_has_a_name),

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Which bytes are text. Pure; any thread. */
+#ifndef COMMON_UTF8_H
+#define COMMON_UTF8_H
+
+#include <stddef.h>
+
+/* The length of the UTF-8 sequence that text (ended by a zero byte) begins with; 0: there is none.
+ */
+size_t utf8_len(const char *text);
+
+/* Replaces by '?' what is not UTF-8 and what steers a terminal or begins a new line. Sentences for
+ * people quote bytes from outside, and are cut where their room ends. */
+void utf8_clean(char *text);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/utf8.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void sequences_of_every_length_are_known(void **state)
+{
+    (void)state;
+    assert_int_equal(utf8_len("a"), 1);
+    assert_int_equal(utf8_len("\xc2\x80"), 2);
+    assert_int_equal(utf8_len("\xdf\xbf"), 2);
+    assert_int_equal(utf8_len("\xe0\xa0\x80"), 3);
+    assert_int_equal(utf8_len("\xed\x9f\xbf"), 3);
+    assert_int_equal(utf8_len("\xef\xbf\xbf"), 3);
+    assert_int_equal(utf8_len("\xf0\x90\x80\x80"), 4);
+    assert_int_equal(utf8_len("\xf4\x8f\xbf\xbf"), 4);
+}
+
+static void what_is_none_has_no_length(void **state)
+{
+    static const char *const bad[] = {
+        "",                 /* the end */
+        "\x80",             /* the inside of one */
+        "\xc1\xbf",         /* longer than need be */
+        "\xe0\x9f\xbf",     /* the same */
+        "\xf0\x8f\xbf\xbf", /* the same */
+        "\xed\xa0\x80",     /* half of a pair */
+        "\xf4\x90\x80\x80", /* past the last character */
+        "\xf5\x80\x80\x80",
+        "\xff",
+        "\xc3",         /* cut */
+        "\xe2\x82",     /* cut */
+        "\xf0\x9f\x98", /* cut */
+        "\xe2\x82z",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(utf8_len(bad[i]), 0);
+}
+
+static void cleaning_keeps_text_and_its_length(void **state)
+{
+    char text[] = "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x91\x8d";
+    char same[sizeof(text)];
+
+    (void)state;
+    memcpy(same, text, sizeof(text));
+    utf8_clean(text);
+    assert_string_equal(text, same);
+}
+
+static void cleaning_takes_out_everything_else(void **state)
+{
+    char text[] = "a\n\x1b[2J\x7f\xff|\xc2\x9b|\xe2\x82|\xc3";
+
+    (void)state;
+    utf8_clean(text);
+    assert_string_equal(text, "a??[2J??|??|??|?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequences_of_every_length_are_known),
+        cmocka_unit_test(what_is_none_has_no_length),
+        cmocka_unit_test(cleaning_keeps_text_and_its_length),
+        cmocka_unit_test(cleaning_takes_out_everything_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
