@@ -3,5 +3,11 @@
 house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/outbox_lane.c LINKS common_core)
 
 # outbox_append: the public way to append events, for our own producer and for C applications.
-house_library(outbox_append ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c LINKS outbox_lanes common)
+house_library(
+  outbox_append
+  ${CMAKE_CURRENT_LIST_DIR}/header_row.c
+  ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c
+  LINKS
+  outbox_lanes
+  common)
 target_link_libraries(outbox_append PRIVATE dep::jansson)

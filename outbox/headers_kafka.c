@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/headers_kafka.h"
 
+#include "outbox/header_row.h"
 #include "outbox/time_row.h"
 
 #include <jansson.h>
@@ -22,29 +23,15 @@ static void add_bytes(rd_kafka_headers_t *headers, const char *name, struct byte
     add(headers, name, bytes.data ? bytes.data : "", bytes.len);
 }
 
-/* The first group says where the row came from: readers rely on it. The second one an application
- * knows better. */
-static const char *const own_names[] = {"id", "seq", "lane", "ce_id", "ce_specversion"};
-static const char *const given_names[] = {"ce_type", "ce_source", "ce_time"};
-
-static bool is_one_of(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 static enum rc add_member(rd_kafka_headers_t *headers, const char *name, const json_t *value,
                           struct err *err)
 {
-    if (name[0] == '\0')
-        return err_fail(err, RC_REJECT, 0, "headers: a name is empty");
+    enum rc rc = header_name_check(name, err);
+
+    if (rc != RC_OK)
+        return rc;
     if (!json_is_string(value))
         return err_fail(err, RC_REJECT, 0, "headers: the value of \"%.64s\" is not a text", name);
-    if (is_one_of(name, own_names, sizeof(own_names) / sizeof(own_names[0])))
-        return err_fail(err, RC_REJECT, 0, "headers: \"%s\" is made by the relay", name);
     add(headers, name, json_string_value(value), json_string_length(value));
     return RC_OK;
 }
@@ -79,11 +66,10 @@ static enum rc parse(json_t **object, struct bytes text, struct err *err)
     return err_fail(err, RC_REJECT, 0, "headers: not valid JSON at byte %d", error.position);
 }
 
-/* A header that the application gives is not given twice. */
+/* What an application knows better than the relay; it is not given twice. */
 static bool is_given(const json_t *object, const char *name)
 {
-    return object && is_one_of(name, given_names, sizeof(given_names) / sizeof(given_names[0])) &&
-           json_object_get(object, name);
+    return object && json_object_get(object, name);
 }
 
 static void add_cloud_events(rd_kafka_headers_t *headers, const struct relay_row *row,

@@ -32,7 +32,7 @@ struct outbox_event {
     const char *type;           /* what happened */
     const void *payload;        /* published as it stands; NULL is a tombstone */
     size_t payload_len;
-    const char *headers; /* a JSON object of texts, or NULL */
+    const char *headers; /* a JSON object of texts, none with a name of the relay's, or NULL */
 };
 
 /* Appends the events in their order to the table `lane`, in as few INSERTs as the server's packet

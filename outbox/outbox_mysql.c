@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "outbox/header_row.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -45,6 +46,11 @@ static enum rc headers_check(const char *headers, size_t number, struct err *err
         goto out;
     }
     json_object_foreach(object, name, value) {
+        rc = header_name_check(name, err);
+        if (rc != RC_OK) {
+            err_wrap(err, "outbox event %zu", number);
+            break;
+        }
         if (!json_is_string(value)) {
             rc = err_fail(err, RC_REJECT, 0, "outbox event %zu: header \"%s\" is not a text",
                           number, name);

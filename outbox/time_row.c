@@ -11,7 +11,7 @@
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     int64_t y = year - (month <= 2);
-    int64_t era = y / 400;
+    int64_t era = (y >= 0 ? y : y - 399) / 400;
     int64_t year_of_era = y - era * 400;
     int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
@@ -80,7 +80,8 @@ int64_t utc_parse_ms(const char *text, size_t len)
         !digits(text + 11, 2, &hour) || !digits(text + 14, 2, &minute) ||
         !digits(text + 17, 2, &second) || !fraction(text + 19, len - 19, &ms))
         return UTC_UNKNOWN_MS;
-    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+    /* No server shows a leap second. */
+    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59)
         return UTC_UNKNOWN_MS;
     return days_of(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms;
 }

@@ -138,7 +138,7 @@ static void a_bad_event_is_named_and_nothing_is_written(void **state)
     static char text65[66];
     static char headers[70000];
     struct outbox_event good = event_sample();
-    struct refusal refusals[9];
+    struct refusal refusals[11];
     size_t count = 0;
     struct db *db = *state;
     struct err err;
@@ -147,7 +147,7 @@ static void a_bad_event_is_named_and_nothing_is_written(void **state)
     memset(headers, ' ', sizeof(headers) - 1);
     headers[0] = '{';
     headers[sizeof(headers) - 2] = '}';
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < 11; i++)
         refusals[i].event = good;
 #define REFUSED(member, value, text)            \
     do {                                        \
@@ -162,6 +162,9 @@ static void a_bad_event_is_named_and_nothing_is_written(void **state)
     REFUSED(headers, "[]", "event 1: headers are not a JSON object");
     REFUSED(headers, "{\"a\":1}", "event 1: header \"a\" is not a text");
     REFUSED(headers, "{\"a\":\"b\",\"a\":\"c\"}", "event 1: headers are not a JSON object");
+    /* The relay refuses these, and the key would wait for ever. */
+    REFUSED(headers, "{\"a\":\"b\",\"id\":\"x\"}", "event 1: headers: \"id\" is made by the relay");
+    REFUSED(headers, "{\"\":\"x\"}", "event 1: headers: a name is empty");
     REFUSED(headers, headers, "event 1: headers are longer than 65535 bytes");
     for (size_t i = 0; i < count; i++) {
         struct outbox_event events[2] = {good, refusals[i].event};

@@ -25,6 +25,7 @@ static void times_of_the_database_become_milliseconds(void **state)
     assert_int_equal(parse("2000-03-01 00:00:00.5"), 951868800500);
     assert_int_equal(parse("1969-12-31 23:59:59.999"), -1);
     assert_int_equal(parse("9999-12-31 23:59:59.999"), 253402300799999);
+    assert_int_equal(parse("0000-02-29 00:00:00"), -62162121600000);
 }
 
 static void what_is_no_time_is_unknown(void **state)
@@ -35,6 +36,7 @@ static void what_is_no_time_is_unknown(void **state)
         "2026-13-01 00:00:00",
         "2026-01-32 00:00:00",
         "2026-01-01 24:00:00",
+        "9999-12-31 23:59:60", /* would be written as the year 0000 */
         "2026-01-01T00:00:00",
         "2026-01-01 00:00:00,5",
         "2026-01-01 00:00:00.1234567",
