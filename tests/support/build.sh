@@ -78,7 +78,7 @@ END
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb kafka demo e2e lint
+    packages_need build fetch mariadb kafka demo e2e lint fuzz
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"

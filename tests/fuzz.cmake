@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# Fuzz targets. Everywhere they are tests that replay tests/fuzz/corpus/NAME; with TALLYBOX_FUZZ
+# (preset fuzz, Clang) they are fuzzers: ./dev fuzz.
+option(TALLYBOX_FUZZ "Link the fuzz targets with libFuzzer" OFF)
+add_custom_target(fuzz)
+
+# tallybox_fuzz(NAME LABEL SOURCES... LINKS libraries...)
+function(tallybox_fuzz name label)
+  if(NOT TALLYBOX_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 FUZZ "" "" "LINKS")
+  add_executable(fuzz_${name} fuzz/${name}.c fuzz/fuzz.c ${FUZZ_UNPARSED_ARGUMENTS})
+  target_link_libraries(fuzz_${name} PRIVATE house ${FUZZ_LINKS})
+  add_dependencies(fuzz fuzz_${name})
+  if(TALLYBOX_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    return()
+  endif()
+  target_sources(fuzz_${name} PRIVATE fuzz/replay.c)
+  add_test(NAME fuzz_${name} COMMAND fuzz_${name} tests/fuzz/corpus/${name}
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS ${label} TIMEOUT 120)
+endfunction()
+
+tallybox_fuzz(config unit LINKS common)
+tallybox_fuzz(migration unit LINKS schema_core)
+tallybox_fuzz(outbox_row unit LINKS outbox outbox_append dep::rdkafka)
+tallybox_fuzz(vote_csv unit LINKS producer)
+tallybox_fuzz(vote_event unit LINKS schema_core)

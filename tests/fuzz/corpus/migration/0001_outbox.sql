@@ -1,0 +1,47 @@
+-- side: outbox
+-- The writers' side: what a vote changes in its own transaction, and the outbox it appends to.
+
+CREATE TABLE vote_state (
+    voter_id   BIGINT     NOT NULL,
+    content_id BIGINT     NOT NULL,
+    voting     TINYINT    NOT NULL COMMENT '1 = votes for it, 0 = took the vote back',
+    version    BIGINT     NOT NULL COMMENT 'changes so far',
+    event_id   BINARY(16) NOT NULL COMMENT 'the event of the last change: makes a repeated COMMIT harmless',
+    PRIMARY KEY (voter_id, content_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'the last vote of each voter on each content';
+
+CREATE TABLE vote_count (
+    content_id BIGINT NOT NULL,
+    votes      BIGINT NOT NULL COMMENT 'exact total at commit',
+    PRIMARY KEY (content_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'totals; the row lock orders the votes of a content';
+
+CREATE TABLE outbox (
+    seq           BIGINT      NOT NULL AUTO_INCREMENT,
+    id            CHAR(36)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'event id, UUIDv7',
+    aggregatetype VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'chooses the topic',
+    aggregateid   VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'the Kafka key: order is kept per key',
+    type          VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'what happened',
+    payload       LONGBLOB    NULL COMMENT 'published as it stands; NULL is a tombstone',
+    headers       TEXT        CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'a JSON object of texts, published as headers',
+    created_at    DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    PRIMARY KEY (seq)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'a row that exists is a row not yet known to be published';
+
+CREATE TABLE relay_lease (
+    lane           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table',
+    owner          VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance, or empty',
+    epoch          BIGINT       NOT NULL COMMENT 'grows with every new owner: fences the ones before',
+    lease_until    DATETIME(3)  NOT NULL,
+    stopped_keys   INT          NOT NULL DEFAULT 0 COMMENT 'keys that wait behind a refused event',
+    stopped_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'of the newest one',
+    PRIMARY KEY (lane)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'who reads which outbox table';
+
+CREATE TABLE instance (
+    name       VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    role       VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    started_at DATETIME(3)  NOT NULL,
+    seen_at    DATETIME(3)  NOT NULL,
+    PRIMARY KEY (name, role)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'heartbeats of the running processes';

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* What the relay reads in a row of the outbox that anybody may have written: the headers column, the
+ * aggregate type that names a topic, and the time; and that outbox_append() lets nothing pass which
+ * the relay would refuse.
+ *
+ *     relay.topics \n type \n created_at \n headers */
+#include "common/db.h"
+#include "common/setting.h"
+#include "outbox/headers_kafka.h"
+#include "outbox/outbox.h"
+#include "outbox/time_row.h"
+#include "outbox/topics.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOPIC_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+static struct settings settings;
+
+/* A server that takes everything stands in for common/db.c. */
+enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err)
+{
+    (void)db;
+    (void)sql;
+    (void)len;
+    (void)affected;
+    (void)err;
+    return RC_OK;
+}
+
+uint64_t db_packet_bytes_max(const struct db *db)
+{
+    (void)db;
+    return 0;
+}
+
+void db_put_text(struct db *db, struct buf *sql, const char *text, size_t len)
+{
+    (void)db;
+    buf_put(sql, text, len);
+}
+
+void db_put_bytes(struct db *db, struct buf *sql, const void *bytes, size_t len)
+{
+    (void)db;
+    buf_put(sql, bytes, len);
+}
+
+void db_put_name(struct buf *sql, const char *name)
+{
+    buf_text_put(sql, name);
+}
+
+static void check_topic(struct topics *topics, const char *type, size_t len, const char *expected)
+{
+    struct topic *topic = NULL;
+    struct err err = {0};
+    enum rc rc = topics_find(topics, (struct bytes){type, len}, &topic, &err);
+
+    fuzz_must(rc == RC_OK || rc == RC_REJECT, "a type has a topic or is refused");
+    if (rc == RC_REJECT) {
+        fuzz_must(expected == NULL, "a mapped type has its topic");
+        fuzz_must_be_sentence(err.text);
+        return;
+    }
+    fuzz_must(topic->name[0] != '\0' && strlen(topic->name) < TOPIC_NAME_SIZE &&
+                  topic->name[strspn(topic->name, TOPIC_LETTERS)] == '\0',
+              "a topic's name is one that Kafka takes");
+    if (expected)
+        fuzz_must(strlen(topic->name) == strcspn(expected, ",") &&
+                      memcmp(topic->name, expected, strlen(topic->name)) == 0,
+                  "a mapped type has its topic");
+}
+
+static void check_topics(const char *map, const char *type)
+{
+    const struct setting *setting = setting_find("relay", "topics");
+    struct topics topics;
+    struct err err = {0};
+
+    settings.relay.topics[0] = '\0';
+    if (setting_store(setting, &settings, map, &err) != RC_OK)
+        fuzz_must_be_sentence(err.text);
+    topics_init(&topics, settings.relay.topics, "outbox.event.");
+    for (const char *at = settings.relay.topics; *at; at += strspn(at, ",")) {
+        size_t len = strcspn(at, "=");
+
+        check_topic(&topics, at, len, at + len + 1);
+        at += strcspn(at, ",");
+    }
+    check_topic(&topics, type, strlen(type), NULL);
+    topics_done(&topics);
+}
+
+static void check_time(const char *text)
+{
+    char written[UTC_TEXT_SIZE];
+    int64_t ms = utc_parse_ms(text, strlen(text));
+    size_t len;
+
+    if (ms == UTC_UNKNOWN_MS)
+        return;
+    len = utc_format(ms, written);
+    fuzz_must(len == 24 && strlen(written) == len, "a time is written in 24 characters");
+    written[10] = ' ';
+    fuzz_must(utc_parse_ms(written, len - 1) == ms, "a time is read again as it was written");
+}
+
+/* How often a header is there. */
+static size_t headers_count(const rd_kafka_headers_t *headers, const char *name)
+{
+    size_t count = 0;
+    const char *one;
+    const void *value;
+    size_t len;
+
+    for (size_t i = 0; rd_kafka_header_get_all(headers, i, &one, &value, &len) == 0; i++)
+        count += strcmp(one, name) == 0;
+    return count;
+}
+
+static void check_headers(const rd_kafka_headers_t *headers)
+{
+    static const char *const once[] = {"id",      "seq",       "lane",    "ce_specversion",
+                                       "ce_type", "ce_source", "ce_time", "ce_id"};
+
+    for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
+        fuzz_must(headers_count(headers, once[i]) == 1, "a header of ours is there once");
+}
+
+static enum rc relay_reads(struct bytes column)
+{
+    const struct relay_row row = {
+        .seq = INT64_MAX,
+        .created_ms = 0,
+        .id = {"i", 1},
+        .type = {NULL, 0},
+        .headers = column,
+    };
+    rd_kafka_headers_t *headers = NULL;
+    struct err err = {0};
+    enum rc rc = headers_make(&headers, &row, "outbox", "fuzz", &err);
+
+    fuzz_must(rc == RC_OK || rc == RC_REJECT, "headers are taken or refused");
+    if (rc == RC_OK) {
+        check_headers(headers);
+        rd_kafka_headers_destroy(headers);
+    } else {
+        fuzz_must_be_sentence(err.text);
+    }
+    return rc;
+}
+
+static enum rc append_takes(const char *text)
+{
+    const struct outbox_event event = {
+        .aggregate_type = "t", .aggregate_id = "k", .type = "T", .headers = text};
+    struct err err = {0};
+    enum rc rc = outbox_append(NULL, "outbox", &event, 1, &err);
+
+    if (rc != RC_OK)
+        fuzz_must_be_sentence(err.text);
+    return rc;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    char *map = fuzz_text(&input, '\n');
+    char *type = fuzz_text(&input, '\n');
+    char *time = fuzz_text(&input, '\n');
+    const char *column = input.size > 0 ? (const char *)input.data : "";
+    enum rc rc = relay_reads((struct bytes){column, input.size});
+
+    check_topics(map, type);
+    check_time(time);
+    if (!memchr(column, '\0', input.size)) {
+        char *text = fuzz_text(&input, '\0');
+
+        fuzz_must(append_takes(text) != RC_OK || rc == RC_OK,
+                  "what outbox_append() takes the relay can publish");
+        free(text);
+    }
+    free(map);
+    free(type);
+    free(time);
+    return 0;
+}
