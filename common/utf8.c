@@ -34,6 +34,8 @@ void utf8_clean(char *text)
     while (*text) {
         size_t len = utf8_len(text);
 
+        if (*text >= '\t' && *text <= '\r')
+            *text = ' ';
         if (len > 0 && !is_control(text, len)) {
             text += len;
             continue;

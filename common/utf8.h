@@ -9,8 +9,9 @@
  */
 size_t utf8_len(const char *text);
 
-/* Replaces by '?' what is not UTF-8 and what steers a terminal or begins a new line. Sentences for
- * people quote bytes from outside, and are cut where their room ends. */
+/* Makes one line of UTF-8 of it: line ends and tabs become blanks, and what steers a terminal or is
+ * no UTF-8 becomes '?'. Sentences for people quote bytes from outside, and are cut where their room
+ * ends. */
 void utf8_clean(char *text);
 
 #endif
