@@ -22,11 +22,15 @@ static const struct meaning meanings[] = {
     {1048, RC_REJECT, false}, /* NULL in a NOT NULL column */
     {1062, RC_REJECT, false}, /* duplicate key, with its name */
     {1118, RC_REJECT, false}, /* row too large for a page */
+    {1138, RC_REJECT, false}, /* NULL where there may be none */
+    {1162, RC_REJECT, false}, /* text larger than max_allowed_packet */
+    {1169, RC_REJECT, false}, /* duplicate key, older words */
     {1216, RC_REJECT, false}, /* foreign key: no such parent */
     {1217, RC_REJECT, false}, /* foreign key: has children */
     {1264, RC_REJECT, false}, /* number out of range */
     {1265, RC_REJECT, false}, /* data cut */
     {1292, RC_REJECT, false}, /* not a date, not a number */
+    {1299, RC_REJECT, false}, /* not a time the servers know */
     {1300, RC_REJECT, false}, /* not valid in its character set */
     {1301, RC_REJECT, false}, /* result larger than max_allowed_packet */
     {1364, RC_REJECT, false}, /* no value and no default */
@@ -37,20 +41,31 @@ static const struct meaning meanings[] = {
     {1411, RC_REJECT, false}, /* wrong value for a function */
     {1451, RC_REJECT, false}, /* foreign key: has children */
     {1452, RC_REJECT, false}, /* foreign key: no such parent */
+    {1525, RC_REJECT, false}, /* wrong value for a type */
     {1526, RC_REJECT, false}, /* no partition for this value */
     {1586, RC_REJECT, false}, /* duplicate key, with its name */
     {1644, RC_REJECT, false}, /* a trigger's SIGNAL */
     {1690, RC_REJECT, false}, /* result out of range */
     {1713, RC_REJECT, false}, /* undo record too big */
     {1748, RC_REJECT, false}, /* row not in the named partitions */
+    {1859, RC_REJECT, false}, /* duplicate key that the server cannot show */
     {3140, RC_REJECT, false}, /* not JSON */
     {3141, RC_REJECT, false}, /* not JSON, in a function */
     {3144, RC_REJECT, false}, /* JSON from binary bytes */
+    {3150, RC_REJECT, false}, /* JSON too big for its column */
+    {3151, RC_REJECT, false}, /* JSON with a name that is too long */
     {3156, RC_REJECT, false}, /* JSON of the wrong kind */
     {3157, RC_REJECT, false}, /* JSON too deep */
+    {3158, RC_REJECT, false}, /* JSON with NULL for a name */
     {3819, RC_REJECT, false}, /* CHECK constraint */
     {3854, RC_REJECT, false}, /* not valid in its character set */
     {4025, RC_REJECT, false}, /* CHECK constraint, MariaDB */
+    {4035, RC_REJECT, false}, /* not JSON, MariaDB; and the next five */
+    {4036, RC_REJECT, false},
+    {4037, RC_REJECT, false},
+    {4038, RC_REJECT, false},
+    {4039, RC_REJECT, false},
+    {4040, RC_REJECT, false},
     /* Larger than max_allowed_packet: one statement's fault, but the connection does not live. */
     {1153, RC_REJECT, true},
     {2020, RC_REJECT, true},
@@ -113,6 +128,7 @@ static const struct meaning meanings[] = {
     {3118, RC_FATAL, false}, /* account locked */
     {3159, RC_FATAL, false}, /* server wants TLS */
     {3955, RC_FATAL, false}, /* account locked after failed logins */
+    {4150, RC_FATAL, false}, /* account locked after failed logins, MariaDB */
     {4151, RC_FATAL, false}, /* account locked, MariaDB */
     {2007, RC_FATAL, true},  /* protocol versions differ */
     {2008, RC_FATAL, true},  /* no memory */
@@ -125,6 +141,7 @@ static const struct meaning meanings[] = {
 
     /* The server ends the connection, is leaving, or has become a replica: the next connection may
      * meet a better one. */
+    {1036, RC_RETRY, true}, /* table is read only: the engine is, on a server that is no primary */
     {1040, RC_RETRY, true}, /* too many connections */
     {1042, RC_RETRY, true}, /* cannot resolve our address */
     {1043, RC_RETRY, true}, /* bad handshake */
@@ -136,6 +153,7 @@ static const struct meaning meanings[] = {
     {1080, RC_RETRY, true}, /* forcing close of threads */
     {1129, RC_RETRY, true}, /* host blocked after errors */
     {1152, RC_RETRY, true}, /* aborted connection */
+    {1154, RC_RETRY, true}, /* read error */
     {1155, RC_RETRY, true}, /* read from a pipe */
     {1156, RC_RETRY, true}, /* packets out of order */
     {1157, RC_RETRY, true}, /* cannot decompress */
@@ -153,6 +171,8 @@ static const struct meaning meanings[] = {
     {3168, RC_RETRY, true}, /* server is not available */
     {3169, RC_RETRY, true}, /* session was killed */
     {4031, RC_RETRY, true}, /* idle for too long */
+    {4081, RC_RETRY, true}, /* memory of all connections used up */
+    {4082, RC_RETRY, true}, /* memory of this connection used up */
 
     /* The transaction is undone, or its statement had to give way. */
     {1021, RC_RETRY, false}, /* disk full */
@@ -160,6 +180,7 @@ static const struct meaning meanings[] = {
     {1180, RC_RETRY, false}, /* error during COMMIT */
     {1205, RC_RETRY, false}, /* lock wait time-out; NOWAIT on MariaDB */
     {1213, RC_RETRY, false}, /* deadlock */
+    {1226, RC_RETRY, false}, /* this user's share per hour used up */
     {1297, RC_RETRY, false}, /* temporary trouble of an engine */
     {1317, RC_RETRY, false}, /* KILL QUERY */
     {1969, RC_RETRY, false}, /* statement time-out, MariaDB */
