@@ -41,13 +41,17 @@ void readiness_stop(struct readiness *readiness)
     pthread_mutex_unlock(&readiness->lock);
 }
 
-/* One dependency, one line, whatever the reason is made of. */
 static void put_line(struct buf *out, const char *dependency, const char *text)
 {
-    buf_print(out, "%s: ", dependency);
+    buf_print(out, "%s: %s\n", dependency, text);
+}
+
+/* One dependency, one line, whatever the reason is made of. */
+static void flatten(char *text)
+{
     for (; *text; text++)
-        buf_char(out, (unsigned char)*text < 0x20 ? ' ' : *text);
-    buf_char(out, '\n');
+        if ((unsigned char)*text < 0x20)
+            *text = ' ';
 }
 
 void health_bad(struct health *health, const char *dependency, const char *format, ...)
@@ -58,6 +62,7 @@ void health_bad(struct health *health, const char *dependency, const char *forma
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    flatten(text);
     put_line(health->out, dependency, text);
     if (health->ready)
         snprintf(health->why, sizeof(health->why), "%s: %s", dependency, text);
