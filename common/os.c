@@ -12,6 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* CLOCK_MONOTONIC stands still while the machine is suspended, and leases elsewhere do not. */
+#ifdef CLOCK_BOOTTIME
+#define STEADY_CLOCK CLOCK_BOOTTIME
+#else
+#define STEADY_CLOCK CLOCK_MONOTONIC
+#endif
+
 static int64_t clock_us(clockid_t clock)
 {
     struct timespec now;
@@ -22,12 +29,12 @@ static int64_t clock_us(clockid_t clock)
 
 int64_t os_now_ms(void)
 {
-    return clock_us(CLOCK_MONOTONIC) / 1000;
+    return clock_us(STEADY_CLOCK) / 1000;
 }
 
 int64_t os_now_us(void)
 {
-    return clock_us(CLOCK_MONOTONIC);
+    return clock_us(STEADY_CLOCK);
 }
 
 int64_t os_wall_ms(void)

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds and microseconds on the monotonic clock; only differences mean something. */
+/* Milliseconds and microseconds on a clock that nobody sets and that goes on while the machine is
+ * suspended (CLOCK_BOOTTIME); only differences mean something. */
 int64_t os_now_ms(void);
 int64_t os_now_us(void);
 

@@ -108,6 +108,11 @@ int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
     return atomic_load(&lane->epoch);
 }
 
+int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
+{
+    return lane_epoch(lane, lane->time_ms ? lane->time_ms(lane->time_ctx) : now_ms);
+}
+
 void lane_hold(struct lane *lane)
 {
     atomic_fetch_add(&lane->hold_asked, 1);

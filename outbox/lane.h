@@ -38,6 +38,8 @@ struct lane {
     struct relay_metrics *metrics;
     void (*wake)(void *ctx, enum lane_step step);
     void *wake_ctx;
+    int64_t (*time_ms)(void *ctx); /* now, also in the middle of a step; NULL: as it began */
+    void *time_ctx;
 
     struct ring filled;  /* batches: reader to sender */
     struct ring empty;   /* batches: sender to reader */
@@ -77,6 +79,9 @@ void lane_wake(const struct lane *lane, enum lane_step step);
 
 /* The epoch of the lease when it is held at this time, else 0. */
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
+
+/* The same, now: the process may have been frozen since the step began at now_ms. */
+int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
 
 /* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
  * until lane_free(). */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Free lanes are looked for this often: a clean hand-over takes no longer. */
-#define TICK_MS 1000
+#define TICK_MS 500
 
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 1000
@@ -49,9 +49,18 @@ void leases_add(struct leases *leases, struct lane *lane)
     leases->lanes[leases->count++].lane = lane;
 }
 
+/* The moment a lease of somebody else runs out is not slept through. */
 static int64_t tick_ms(const struct leases *leases)
 {
-    return leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
+    int64_t wait_ms = leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
+
+    for (size_t i = 0; i < leases->count; i++) {
+        const struct lease *lease = &leases->lanes[i];
+
+        if (!lease->held && lease->view.left_ms > 0 && lease->view.left_ms < wait_ms)
+            wait_ms = lease->view.left_ms + 1;
+    }
+    return wait_ms;
 }
 
 /* now_ms is from before the statement that made the lease last lease_ms. */
@@ -118,6 +127,12 @@ static bool leaves_too_long(const struct leases *leases, const struct lease *lea
     return atomic_load(&lease->lane->leaving) && now_ms - lease->leave_ms >= leases->lease_ms;
 }
 
+/* A lane that was lost is not taken up again before all of its rows have come back. */
+static bool has_rested(const struct lease *lease)
+{
+    return atomic_load(&lease->lane->idle);
+}
+
 /* What the database says of one lane against what we believe. */
 static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
 {
@@ -130,9 +145,9 @@ static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
     if (!mine || !leases->beaten)
         return;
     /* A take whose answer was lost is met here. */
-    if (!lease->held)
+    if (!lease->held && has_rested(lease))
         take_up(leases, lease, lease->view.epoch, now_ms);
-    else if (lease->view.left_ms > 0 && !leaves_too_long(leases, lease, now_ms))
+    else if (lease->held && lease->view.left_ms > 0 && !leaves_too_long(leases, lease, now_ms))
         extend(leases, lease, now_ms);
 }
 
@@ -202,7 +217,7 @@ static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
         int64_t epoch = 0;
         enum rc rc;
 
-        if (!is_free(lease))
+        if (!is_free(lease) || !has_rested(lease))
             continue;
         rc = leases->store.take(leases->store.ctx, lease->lane->name, leases->lease_ms, &taken,
                                 &epoch, err);

@@ -57,6 +57,12 @@ static void wake(void *ctx, enum lane_step step)
     loop_wake(&strand->loops[step]);
 }
 
+static int64_t time_ms(void *ctx)
+{
+    (void)ctx;
+    return os_now_ms();
+}
+
 static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *err)
 {
     struct loop *loops = strand->loops;
@@ -135,6 +141,7 @@ static enum rc strand_open(struct relay *relay, const char *name, struct err *er
         rc = engines_init(strand, err);
     strand->lane.wake = wake;
     strand->lane.wake_ctx = strand;
+    strand->lane.time_ms = time_ms;
     return rc;
 }
 

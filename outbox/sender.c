@@ -162,7 +162,9 @@ static void late(struct sender *sender, int64_t now_ms)
 /* Looks at what happened since the last step; starts a drain where one is needed. */
 static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
 {
-    bool lost = lane_epoch(sender->lane, now_ms) == 0;
+    int64_t epoch = lane_epoch(sender->lane, now_ms);
+    bool in_hand = sender->batch || flight_count(&sender->flight) > 0;
+    bool lost = epoch == 0 || (in_hand && epoch != sender->epoch);
 
     if (lost || atomic_load(&sender->lane->leaving)) {
         if (has_work(sender))
@@ -328,8 +330,11 @@ static void give_batch(struct sender *sender)
     lane_wake(sender->lane, LANE_READER);
 }
 
+/* Asked before each row: whoever was frozen past the lease sends nothing that is still here. */
 static bool may_send(struct sender *sender, int64_t now_ms)
 {
+    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch)
+        return false;
     if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
     return breaker_wait_ms(&sender->breaker, now_ms) == 0 && sender_room(sender);

@@ -7,7 +7,17 @@
  * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
  * by one; a row refused alone stops its key, and the key's later rows stay in the table behind it.
  *
- * The producer keeps order within a partition even when one of its requests fails; see the edge. */
+ * The producer keeps order within a partition even when one of its requests fails; see the edge.
+ *
+ * A relay may be frozen (SIGSTOP, a stopped machine) and wake up after another one has taken the
+ * lane. It looks at the clock before each row, so it sends nothing that is still in its hands. What
+ * librdkafka and the kernel had taken over by then may still arrive late, and a machine whose clock
+ * stood still with it goes on for a part of a lease, until its next beat. Neither breaks the order.
+ * Invariant: every relay sends the rows of a key in order and without a hole, beginning at or below
+ * the first that is not deleted, and a row is deleted when it was acknowledged. So whatever a late
+ * relay adds are repeats, or come before their successors: judged by the first record of each id,
+ * every key is in order. That is why nothing may make a hole: no record has a time-out of its own,
+ * and after a failure the producer is thrown away with all that it holds. */
 #ifndef OUTBOX_SENDER_H
 #define OUTBOX_SENDER_H
 

@@ -165,9 +165,22 @@ static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void *
     assert_int_equal(fixture->reports[1], RC_OK);
 }
 
+/* librdkafka drops a record that timed out and sends the younger ones of its key. */
+static void a_time_out_of_single_records_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err = {0};
+
+    set_property(&fixture->settings, "message.timeout.ms", "5000");
+    assert_int_equal(broker_kafka_check(&fixture->settings, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "message.timeout.ms"));
+    assert_non_null(strstr(err.text, "relay.send_timeout_ms"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_time_out_of_single_records_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_are_acknowledged_when_they_are_in_the_log, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(

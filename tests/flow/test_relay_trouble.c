@@ -268,6 +268,54 @@ static void nothing_is_sent_or_deleted_without_the_lease(void **state)
     assert_all_is_well();
 }
 
+static struct broker world_of_slow_sends;
+
+static enum rc slow_send(void *ctx, const char *topic, size_t topic_index,
+                         const struct relay_row *row, uint64_t ticket, struct err *err)
+{
+    assert_true(lane_epoch(&rig.lane, rig.world.now_ms) != 0);
+    rig.world.now_ms += 10;
+    return world_of_slow_sends.send(ctx, topic, topic_index, row, ticket, err);
+}
+
+static int64_t world_time_ms(void *ctx)
+{
+    return ((struct world *)ctx)->now_ms;
+}
+
+/* As when the process is stopped by a signal between two rows of one step. */
+static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **state)
+{
+    (void)state;
+    rig.lane.time_ms = world_time_ms;
+    rig.lane.time_ctx = &rig.world;
+    world_of_slow_sends = rig.sender.broker;
+    rig.sender.broker.send = slow_send;
+    append_some(20);
+    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 55);
+    rig_run(&rig, 2000);
+    assert_true(rig.world.log_count < 10);
+    assert_true(atomic_load(&rig.lane.idle));
+    assert_int_equal(rig.reader.window.count, 0);
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 20000));
+    assert_all_is_well();
+}
+
+static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
+{
+    (void)state;
+    append_some(300);
+    rig_run(&rig, 20);
+    assert_true(rig.reader.window.count > 0);
+    rig.world.epoch++;
+    rig_take_lease(&rig);
+    metric_set(&rig.lane.metrics->resets, 0);
+    assert_true(rig_drain(&rig, 20000));
+    assert_true(metric_value(&rig.lane.metrics->resets) > 0);
+    assert_all_is_well();
+}
+
 static void a_fenced_delete_leaves_the_rows(void **state)
 {
     (void)state;
@@ -389,6 +437,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_sent_or_deleted_without_the_lease, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fenced_delete_leaves_the_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then, set_up, tear_down),
