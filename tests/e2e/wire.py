@@ -50,13 +50,14 @@ def parse_records(data):
     return records
 
 
-def read_topic(bootstrap, topic, seconds=60):
-    """All records of a topic, per partition in order of offset."""
-    done = subprocess.run(
-        ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", FORMAT,
-         "-X", "fetch.wait.max.ms=20", "-X", "check.crcs=true",
-         "-X", "fetch.message.max.bytes=4000000"],
-        capture_output=True, timeout=seconds, check=False)
+def read_topic(bootstrap, topic, seconds=60, partition=None):
+    """All records of a topic or of one partition, per partition in order of offset."""
+    words = ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", FORMAT,
+             "-X", "fetch.wait.max.ms=20", "-X", "check.crcs=true",
+             "-X", "fetch.message.max.bytes=4000000"]
+    if partition is not None:
+        words += ["-p", str(partition)]
+    done = subprocess.run(words, capture_output=True, timeout=seconds, check=False)
     if done.returncode != 0:
         raise AssertionError(f"kcat cannot read {topic}: {done.stderr.decode()[-500:]}")
     return sorted(parse_records(done.stdout), key=lambda record: record[:2])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs tests/e2e/test_*.py: run_e2e.py COUNT-FILE [NAME]
+"""Runs tests/TIER/test_*.py: run_e2e.py TIER COUNT-FILE [NAME]
 
 Prints each test as it goes and writes "passed failed skipped" to COUNT-FILE. A test that takes
 longer than TALLYBOX_TEST_SECONDS (default 300) fails with the place where it stood."""
@@ -71,13 +71,13 @@ def main():
     # SIGTERM ends it as Ctrl-C does: with the tests' own cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     loader = unittest.TestLoader()
-    if len(sys.argv) > 2:
-        name = sys.argv[2]
+    if len(sys.argv) > 3:
+        name = sys.argv[3]
         loader.testNamePatterns = [name if "*" in name else f"*{name}*"]
-    suite = loader.discover(os.path.join(ROOT, "tests", "e2e"), pattern="test_*.py")
+    suite = loader.discover(os.path.join(ROOT, "tests", sys.argv[1]), pattern="test_*.py")
     runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
     result = runner.run(suite)
-    with open(sys.argv[1], "w", encoding="utf-8") as out:
+    with open(sys.argv[2], "w", encoding="utf-8") as out:
         print(*result.counts(), file=out)
     return 0 if result.wasSuccessful() else 1
 

@@ -2,16 +2,33 @@
 # SPDX-License-Identifier: MIT
 # Apache Kafka (one node, KRaft) and librdkafka's in-process broker, for tests/support/server.
 
-kafka_properties() {
+# Sets listeners, advertised and protocols. listener.NAME=PORT:TOLD in ARGS is one more listener, on
+# PORT, whose clients are told to come to TOLD (where a proxy of theirs listens).
+kafka_listeners() {
     local word
+    listeners=PLAINTEXT://$HOST:$PORT,CONTROLLER://$HOST:$CONTROLLER_PORT
+    advertised=PLAINTEXT://$HOST:$PORT
+    protocols=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+    for word in "${ARGS[@]}"; do
+        [[ $word =~ ^listener\.([A-Z0-9]+)=([0-9]+):([0-9]+)$ ]] || continue
+        listeners+=,${BASH_REMATCH[1]}://$HOST:${BASH_REMATCH[2]}
+        advertised+=,${BASH_REMATCH[1]}://$HOST:${BASH_REMATCH[3]}
+        protocols+=,${BASH_REMATCH[1]}:PLAINTEXT
+    done
+}
+
+kafka_properties() {
+    local word listeners advertised protocols
+    kafka_listeners
     cat <<END
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@$HOST:$CONTROLLER_PORT
-listeners=PLAINTEXT://$HOST:$PORT,CONTROLLER://$HOST:$CONTROLLER_PORT
-advertised.listeners=PLAINTEXT://$HOST:$PORT
+listeners=$listeners
+advertised.listeners=$advertised
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=$protocols
 log.dirs=$DIR/data
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
@@ -24,7 +41,7 @@ group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 END
     for word in "${ARGS[@]}"; do
-        [[ $word == -X* ]] || echo "$word"
+        [[ $word == -X* || $word == listener.[A-Z]*=*:* ]] || echo "$word"
     done
 }
 

@@ -9,17 +9,18 @@
 
 test_help() {
     cat <<'END'
-./dev test [--preset PRESET] [unit|flow|e2e]... [NAME]
+./dev test [--preset PRESET] [unit|flow|e2e|chaos]... [NAME]
 
-Builds and runs the tests; without a tier all three.
+Builds and runs the tests; without a tier unit, flow and e2e.
 
   unit   pure modules, no I/O
   flow   engines on fakes of their seams and on librdkafka's in-process broker
   e2e    the program on real Kafka, once with MariaDB and once with MySQL
+  chaos  a minute of ./dev chaos on each database, and the tests of that instrument
 
-NAME narrows: to C test programs whose name matches it, and to e2e tests whose name contains it.
---preset asan or tsan runs unit and flow under sanitizers (no e2e).
-TALLYBOX_DB=mariadb or mysql runs e2e with that server only.
+NAME narrows: to C test programs whose name matches it, and to e2e and chaos tests whose name contains it.
+--preset asan or tsan runs unit and flow under sanitizers (no e2e, no chaos).
+TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only.
 
 A real part that cannot be had is skipped, loudly; with CI=true it is a failure. The last line is
 "N passed, N failed". Exit code 1 when anything failed or nothing ran. What a failed e2e run left
@@ -40,7 +41,7 @@ test_parse() {
             shift
             ;;
         -*) usage_error "test does not know '$1'; see ./dev test --help" ;;
-        unit | flow | e2e) TEST_TIERS+=("$1") ;;
+        unit | flow | e2e | chaos) TEST_TIERS+=("$1") ;;
         *)
             [[ -z $TEST_NAME ]] ||
                 usage_error "one NAME only, not '$TEST_NAME' and '$1'; see ./dev test --help"
@@ -146,7 +147,7 @@ test_main() {
     local -a c_tiers=()
     test_parse "$@"
     for tier in "${TEST_TIERS[@]}"; do
-        [[ $tier == e2e ]] || c_tiers+=("$tier")
+        [[ $tier =~ ^(e2e|chaos)$ ]] || c_tiers+=("$tier")
     done
     build_prepare "$TEST_PRESET"
     packages_need test
@@ -155,7 +156,8 @@ test_main() {
     trap 'exit 143' TERM HUP
     test_work_make
     ((${#c_tiers[@]} == 0)) || test_c "${c_tiers[@]}"
-    [[ " ${TEST_TIERS[*]} " != *" e2e "* ]] || e2e_all
+    [[ " ${TEST_TIERS[*]} " != *" e2e "* ]] || e2e_all e2e
+    [[ " ${TEST_TIERS[*]} " != *" chaos "* ]] || e2e_all chaos
     test_report
 }
 

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# The e2e tier of ./dev test: the program on real servers, once for each client library.
+# The tiers of ./dev test on real servers, e2e and chaos: once for each client library.
 
-E2E_PID=''
+E2E_PID='' E2E_TIER=e2e
 
 # The tests run in a session of their own, so that whatever they started can be ended with them.
 e2e_end() {
@@ -19,13 +19,13 @@ e2e_end() {
 
 # e2e_run DB PROGRAM
 e2e_run() {
-    local db=$1 program=$2 work=$TEST_WORK/$1
+    local db=$1 program=$2 work=$TEST_WORK/$E2E_TIER-$1
     local -a counts
     mkdir -p "$work"
-    step "running e2e tests with $db"
+    step "running $E2E_TIER tests with $db"
     TALLYBOX_DB=$db TALLYBOX_BIN=$program TALLYBOX_WORK=$work \
         TALLYBOX_SERVER=$ROOT/tests/support/server PYTHONDONTWRITEBYTECODE=1 \
-        setsid /usr/bin/python3 tests/support/run_e2e.py "$work/counts" \
+        setsid /usr/bin/python3 tests/support/run_e2e.py "$E2E_TIER" "$work/counts" \
         ${TEST_NAME:+"$TEST_NAME"} </dev/null &
     E2E_PID=$!
     echo "$E2E_PID $(process_born "$E2E_PID")" >"$TEST_WORK/session"
@@ -33,7 +33,7 @@ e2e_run() {
     e2e_end
     tests/support/server sweep "$work"
     if [[ ! -s $work/counts ]]; then
-        say "FAILED: the e2e tests with $db ended without a result"
+        say "FAILED: the $E2E_TIER tests with $db ended without a result"
         test_add 0 1 0
         return
     fi
@@ -67,21 +67,19 @@ e2e_mysql() {
     local root
     packages_need fetch
     if ! root=$(mysql_root); then
-        test_missing "e2e with MySQL: its server cannot be fetched (see above)"
+        test_missing "$E2E_TIER with MySQL: its server cannot be fetched (see above)"
         return
     fi
     e2e_build_mysql "$root"
     e2e_run mysql "$ROOT/build/mysql/tallybox-run"
 }
 
+# e2e_all TIER: the tests in tests/TIER.
 e2e_all() {
-    if ! compgen -G 'tests/e2e/test_*.py' >/dev/null; then
-        say "there are no e2e tests yet"
-        return
-    fi
+    E2E_TIER=$1
     packages_need e2e mariadb kafka
     if ! kafka_home >/dev/null; then
-        test_missing "e2e: Kafka cannot be fetched (see above)"
+        test_missing "$E2E_TIER: Kafka cannot be fetched (see above)"
         return
     fi
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The ledger chaos: see README.md beside this file, and ./dev chaos --help."""
+
+import argparse
+import os
+import pathlib
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+
+import finish  # noqa: E402
+import house  # noqa: E402
+import installation  # noqa: E402
+import plan  # noqa: E402
+import supervisor  # noqa: E402
+import watch  # noqa: E402
+
+RATE = 300           # votes a second over HTTP, at most
+RATE_MAX = 2000
+PROGRESS_S = 5
+VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
+READY_S = 120
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Chaos:
+    """One run from the first server to the verdict."""
+
+    def __init__(self, seed, seconds, rate=RATE, troubles=None):
+        self.seed, self.seconds, self.rate = seed, seconds, rate
+        self.troubles = plan.make(seed, seconds) if troubles is None else troubles
+        self.world = installation.Installation(say)
+        self.watch = watch.Watch(self.world)
+        self.boss = supervisor.Supervisor(self.world, self.watch, say)
+        self.stop = threading.Event()
+        self.writers = []
+        self.began = None
+        (self.world.folder / "plan").write_text(plan.text(self.troubles))
+
+    def start(self):
+        self.world.start_roles()
+        self.watch.start()
+        self.writers = self.world.make_writers(self.seed, self.stop, self.rate)
+        for writer in self.writers:
+            writer.start()
+        self.began = time.monotonic()
+
+    @property
+    def votes(self):
+        return sum(writer.votes for writer in self.writers)
+
+    def run_troubles(self):
+        """Until the time is over."""
+        self.boss.load(self.troubles, self.began)
+        told = self.began
+        while time.monotonic() - self.began < self.seconds:
+            self.boss.tick()
+            if time.monotonic() - told >= PROGRESS_S:
+                told += PROGRESS_S
+                self.say_progress()
+            time.sleep(0.02)
+
+    def say_progress(self):
+        counts = self.boss.counts
+        away = " ".join(f"{name}:{state}" for name, state in self.boss.state.items()
+                        if state != "up")
+        say(f"  {time.monotonic() - self.began:4.0f} s  votes={self.votes} "
+            f"events={sum(w.events for w in self.writers)} "
+            f"unknown={sum(w.unknown for w in self.writers)} kills={counts['kills']} "
+            f"stops={counts['stops']} cuts={counts['cuts']}  {away}")
+
+    def settle(self):
+        """Heals, ends the writers, waits until nothing is under way, then ends the roles."""
+        say("healing everything")
+        self.boss.heal()
+        self.stop.set()
+        for writer in self.writers:
+            writer.join(60)
+            if writer.is_alive():
+                self.boss.faults.append(f"the writer {writer.name} hangs")
+            elif writer.trouble:
+                self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
+        self.wait_ready()
+        finish.drain(self.world.stack, self.boss.tick, say)
+        self.watch.end()
+        self.boss.stop_roles()
+
+    def wait_ready(self):
+        """Every role must recover by itself once nothing is wrong any more."""
+        until = time.monotonic() + READY_S
+        for name, role in self.world.roles.items():
+            while True:
+                self.boss.tick()
+                if self.boss.state[name] == "up" and role.alive() and role.ready():
+                    break
+                if time.monotonic() > until:
+                    self.boss.faults.append(f"{name} is not ready {READY_S} s after everything "
+                                            f"was healed: {role.why_not_ready()}")
+                    break
+                time.sleep(0.1)
+
+    def judge(self):
+        say("reading everything back")
+        verdict = finish.give_verdict(self.world)
+        (self.world.folder / "verdict").write_text(verdict.text() + "\n")
+        return verdict
+
+    def report(self, verdict):
+        """Details, then the line; true when all is well."""
+        counts = self.boss.counts
+        for fault in self.boss.faults:
+            print(f"FAULT: {fault}")
+        for note in self.boss.notes:
+            print(f"note: {note}")
+        print(verdict.text(), end="\n" if verdict.text() else "")
+        print("ledger, topics, log: " + ", ".join(
+            f"{name} {count}" for name, count in sorted(verdict.facts.items())))
+        print(f"troubles: {len(self.troubles)} planned, {counts['skipped']} skipped (the target "
+              f"had one already), {counts['restarts']} clean restarts; links: "
+              + ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items()))
+        for line in self.watch.text():
+            print(line)
+        enough = self.votes >= VOTES_MIN_SECOND * self.seconds
+        if not enough:
+            print(f"FAULT: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
+        good = verdict.good and enough and not self.boss.faults
+        if not good:
+            print(f"NOT GOOD with {house.DATABASE}, seed {self.seed}: the plan, the ledgers, all "
+                  f"logs and the servers' data are in {self.world.folder}")
+        print(f"chaos: seconds={self.seconds} kills={counts['kills']} stops={counts['stops']} "
+              f"cuts={counts['cuts']} votes={self.votes} {verdict.line()}", flush=True)
+        return good
+
+    def close(self):
+        self.stop.set()
+        self.watch.stop.set()
+        self.world.close()
+
+
+def run(seed, seconds, rate=RATE):
+    """True when every promise held."""
+    say(f"chaos: {house.DATABASE}, seed {seed}, {seconds} s, at most {rate} votes/s over HTTP")
+    chaos = None
+    try:
+        chaos = Chaos(seed, seconds, rate)
+        chaos.start()
+        chaos.run_troubles()
+        chaos.settle()
+        return chaos.report(chaos.judge())
+    finally:
+        if chaos:
+            chaos.close()
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--rate", type=int, default=RATE)
+    parser.add_argument("--plan", action="store_true")
+    options = parser.parse_args()
+    if options.seconds < 10:
+        parser.error("--seconds takes a number from 10")
+    if not 10 <= options.rate <= RATE_MAX:
+        parser.error(f"--rate takes a number from 10 to {RATE_MAX}")
+    if options.seed is None:
+        options.seed = int.from_bytes(os.urandom(3), "big")
+    return options
+
+
+def main():
+    options = parse()
+    if options.plan:
+        print(plan.text(plan.make(options.seed, options.seconds)), end="")
+        return 0
+    return 0 if run(options.seed, options.seconds, options.rate) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(130)

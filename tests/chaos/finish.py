@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The end of a run: everything drains, and what topics and tables hold is read back."""
+
+import json
+import time
+import uuid
+
+import pymysql
+
+import house
+import installation
+import judge
+import ledger
+import wire
+
+DRAIN_S = 240
+READ_S = 300
+
+
+def waiting(stack):
+    """What is under way, {what: how many}; empty when all has arrived."""
+    counts = {lane: stack.number(f"SELECT COUNT(*) FROM {lane}") for lane in installation.LANES}
+    changes = int(stack.number("SELECT COALESCE(SUM(version), 0) FROM vote_state"))
+    logged = (stack.number("SELECT COUNT(*) FROM vote_document")
+              + stack.number("SELECT COUNT(*) FROM dead_record"))
+    counts["votes not in the log"] = max(0, changes - logged)
+    return {what: count for what, count in counts.items() if count}
+
+
+def drain(stack, tick, say, seconds=DRAIN_S):
+    """Until nothing is under way; what is left when the time is over."""
+    began = time.monotonic()
+    told = began
+    while True:
+        tick()
+        try:
+            left = waiting(stack)
+        except (pymysql.MySQLError, OSError) as reason:
+            left = {str(reason): 1}
+        now = time.monotonic()
+        if not left:
+            say(f"drained in {now - began:.1f} s")
+            return left
+        if now - began > seconds:
+            say(f"not drained in {seconds} s: {left}")
+            return left
+        if now - told > 5:
+            told = now
+            say(f"  draining: {left}")
+        time.sleep(0.25)
+
+
+def read_tables(stack):
+    """Everything the judge compares."""
+    rows = [judge.Row(content, seq, voter, voting, votes, str(uuid.UUID(bytes=event)))
+            for content, seq, voter, voting, votes, event in stack.sql(
+                "SELECT content_id, content_seq, voter_id, voting, votes, event_id "
+                "FROM vote_document")]
+    return judge.Tables(
+        rows=rows,
+        states={(voter, content): (voting, version) for voter, content, voting, version in
+                stack.sql("SELECT voter_id, content_id, voting, version FROM vote_state")},
+        counts=dict(stack.sql("SELECT content_id, votes FROM vote_count")),
+        tallies={content: (votes, seq) for content, votes, seq in
+                 stack.sql("SELECT content_id, votes, seq FROM vote_tally")},
+        remarks={content: (votes, seq) for content, votes, seq in
+                 stack.sql("SELECT id, votes, votes_seq FROM remark")},
+        transactions={row[0] for row in stack.sql("SELECT id FROM chaos_transaction")},
+        counters=dict(stack.sql("SELECT k, n FROM chaos_counter")),
+        left={lane: [row[0] for row in stack.sql(f"SELECT id FROM {lane} ORDER BY seq")]
+              for lane in installation.LANES},
+        dead=stack.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"))
+
+
+def read_records(stack):
+    """Every record of both topics, a partition at a time."""
+    bootstrap = house.kafka().bootstrap
+    for partition in range(installation.PARTITIONS):
+        for record in wire.read_topic(bootstrap, stack.topic, READ_S, partition):
+            vote = json.loads(record.value)
+            yield judge.Record(stack.topic, partition, record.offset, record.key.decode(),
+                               record.headers["id"], vote["voterId"], vote["voting"],
+                               vote["votes"], None)
+    steps = f"event.{stack.name}.step"
+    for partition in range(wire.partitions(bootstrap, steps)):
+        for record in wire.read_topic(bootstrap, steps, READ_S, partition):
+            yield judge.Record(steps, partition, record.offset, record.key.decode(),
+                               record.headers["id"], None, None, None, int(record.value))
+
+
+def roll_up_and_verify(stack, verdict):
+    """`rollup --once`, then every check of `verify`; what it finds is a wrong total."""
+    stack.tallybox("rollup", "--once", seconds=120)
+    done = stack.tallybox("verify", "--json", expect=None, seconds=300)
+    try:
+        checks = json.loads(done.stdout)["checks"]
+    except (ValueError, KeyError):
+        verdict.add("totals", f"verify ended with {done.returncode}: {done.stderr[-500:]}")
+        return
+    for check in checks:
+        if check["violations"]:
+            verdict.add("totals", f"verify: {check['name']}: {check['violations']} violations of "
+                        f"'{check['holds']}': {check['offenders'][:3]}")
+
+
+def give_verdict(world):
+    """The judge's word on a world that is at rest."""
+    early = judge.Verdict()
+    roll_up_and_verify(world.stack, early)
+    verdict = judge.judge(ledger.read(world.ledgers), read_records(world.stack),
+                          read_tables(world.stack))
+    for story in early.stories["totals"]:
+        verdict.add("totals", story)
+    return verdict

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""One installation for chaos: real servers, and every role as several processes, each with ways of
+its own through the proxy. Kafka tells each relay and consumer the port of its own way, so nothing
+goes past the proxy."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import house
+import plan
+import writers
+
+PROXY = pathlib.Path(__file__).resolve().parent / "proxy.py"
+PARTITIONS = 6
+LANES = ("outbox", "outbox_1", "outbox_2", "orders")
+STOP_MS = 6000
+HTTP_VOTERS, SQL_VOTERS, STEPPERS = 8, 2, 6
+ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
+
+SETTINGS = {
+    "mysql.query_timeout_ms": 6000,
+    "mysql.connect_timeout_ms": 2000,
+    "kafka.consumer.session.timeout.ms": plan.SESSION_MS,
+    "kafka.consumer.heartbeat.interval.ms": 700,
+    "api.lane_count": len(writers.VOTE_LANES),
+    "api.request_timeout_ms": 8000,
+    "relay.lanes": ",".join(LANES),
+    "relay.topic_partitions": PARTITIONS,
+    "relay.lease_ms": plan.LEASE_MS,
+    "relay.send_timeout_ms": 2000,
+    "relay.gap_wait_ms": 2000,
+    "relay.sweep_ms": 3000,
+    "consumer.batch_rows_max": 200,
+    "rollup.interval_ms": 2000,
+    "admin.stop_timeout_ms": STOP_MS,
+}
+
+
+class Server(house.Server):
+    """A server on a port that is known before it starts."""
+
+    def __init__(self, kind, folder, port, arguments):
+        super().__init__(kind, folder)
+        self.words = ["--port", str(port), "--", *arguments]
+
+    def start(self):
+        done = subprocess.run([house.SERVER, "start", self.kind, str(self.folder), *self.words],
+                              capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"server start {self.kind}: {done.stdout}{done.stderr}")
+        self._read_env()
+
+    @property
+    def pid(self):
+        """None while it does not run."""
+        return int(self.env["PID"]) if self.env.get("PID") else None
+
+
+class Proxy:
+    """The process that all connections go through."""
+
+    def __init__(self, links):
+        self.ports = {name: ports[0] for name, ports in links.items()}
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-B", str(PROXY),
+             json.dumps(links)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "listening\n":
+            raise RuntimeError("the proxy did not start")
+
+    def order(self, link, what, seconds=0):
+        self.process.stdin.write(json.dumps({"link": link, "do": what, "seconds": seconds}) + "\n")
+        self.process.stdin.flush()
+
+    def heal(self):
+        self.order("*", "heal")
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(20)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Installation:
+    """Servers, proxy, database and roles; close() ends all of them."""
+
+    def __init__(self, say):
+        self.say = say
+        self.proxy = None
+        self.roles = {}
+        self.folder = house.run().folder
+        self.ledgers = self.folder / "ledger"
+        self.ledgers.mkdir()
+        self.serve_ports = {name: house.free_port() for name in plan.SERVES}
+        self.start_servers()
+        self.stack = house.Stack("chaos", SETTINGS)
+        for statement in writers.TABLES:
+            self.stack.sql(statement)
+
+    def start_servers(self):
+        kind = house.DATABASE
+        ports = {"mysql": house.free_port(), "kafka": house.free_port()}
+        listeners, links = [], {}
+        for name in plan.LINKS:
+            way, user = name.split(":")
+            to = ports.get(way) or self.serve_ports[user]
+            links[name] = [house.free_port(), to]
+            if way == "kafka":
+                links[name][1] = house.free_port()
+                listeners.append(f"listener.{user.upper().replace('-', '')}="
+                                 f"{links[name][1]}:{links[name][0]}")
+        self.say(f"starting {kind} and kafka in {self.folder}")
+        servers = house.run().servers
+        servers[kind] = Server(kind, self.folder / kind, ports["mysql"],
+                               house.SERVER_ARGUMENTS[kind])
+        servers["kafka"] = Server("kafka", self.folder / "kafka", ports["kafka"],
+                                  house.SERVER_ARGUMENTS["kafka"] + listeners)
+        for server in servers.values():
+            server.start()
+        self.proxy = Proxy(links)
+
+    def server(self, target):
+        """A server by the plan's name for it."""
+        return house.database() if target == "database" else house.kafka()
+
+    def start_roles(self):
+        for name in plan.ROLES:
+            self.roles[name] = self.make_role(name).start()
+        for role in self.roles.values():
+            role.wait_ready(120)
+
+    def make_role(self, name):
+        kind = name.split("-")[0]
+        sets = {"mysql.port": self.proxy.ports[f"mysql:{name}"]}
+        if f"kafka:{name}" in self.proxy.ports:
+            sets["kafka.bootstrap.servers"] = f"127.0.0.1:{self.proxy.ports[f'kafka:{name}']}"
+        role = house.Role(self.stack, kind, sets, ())
+        role.log = self.folder / f"{name}.log"
+        role.api_port = self.serve_ports.get(name)
+        return role
+
+    def make_writers(self, seed, stop, rate):
+        """All writers, not yet started; together about rate votes a second."""
+        ports = [self.proxy.ports[f"http:{name}"] for name in plan.SERVES]
+        sql = {"database": self.stack.name, "port": self.proxy.ports["mysql:writers"]}
+        made = [writers.HttpVoter(f"http-{n}", seed, self.ledgers, stop,
+                                  HTTP_VOTERS * ARRAY_MEAN / rate, ports=ports)
+                for n in range(HTTP_VOTERS)]
+        made += [writers.SqlVoter(f"voter-{n}", seed, self.ledgers, stop, 0.1, **sql)
+                 for n in range(SQL_VOTERS)]
+        made += [writers.Stepper(f"stepper-{n}", seed, self.ledgers, stop, 0.1, **sql)
+                 for n in range(STEPPERS)]
+        return made
+
+    def close(self):
+        for role in self.roles.values():
+            role.kill()
+        if self.proxy:
+            self.proxy.close()
+        house.run().close()

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: MIT
+"""The judge: compares what the writers were told with what the topics and the tables hold. Pure,
+so that tests can plant every fault and see it found.
+
+A vote's whole way is compared: ledger, topic (first occurrence of each event id), log, totals.
+"lost" and "twice" count events, "reordered" counts places where a key's order is broken, and
+"totals" counts all other contradictions."""
+
+import collections
+
+KEPT = 50  # descriptions of one kind of fault; all are counted
+
+# A record of a topic, with what is needed of it: votes and voting only of votes, n only of steps.
+Record = collections.namedtuple("Record", "topic partition offset key event voter voting votes n")
+# A row of vote_document.
+Row = collections.namedtuple("Row", "content seq voter voting votes event")
+
+# states {(voter, content): (voting, version)}, counts {content: votes},
+# tallies {content: (votes, seq)}, remarks {content: (votes, seq)},
+# transactions: ids that committed, counters {key: n}, left {lane: [event ids]},
+# dead [(topic, partition, offset, reason)]
+Tables = collections.namedtuple(
+    "Tables", "rows states counts tallies remarks transactions counters left dead")
+
+
+class Verdict:
+    """What was found."""
+
+    KINDS = ("lost", "twice", "reordered", "totals")
+
+    def __init__(self):
+        self.counts = dict.fromkeys(self.KINDS, 0)
+        self.stories = {kind: [] for kind in self.KINDS}
+        self.lost_ids = set()
+        self.dead_places = set()
+        self.facts = collections.Counter()
+
+    def add(self, kind, story):
+        self.counts[kind] += 1
+        if len(self.stories[kind]) < KEPT:
+            self.stories[kind].append(story)
+
+    def lose(self, event, story):
+        """An event is lost once, however many places miss it."""
+        if event not in self.lost_ids:
+            self.lost_ids.add(event)
+            self.add("lost", f"{event}: {story}")
+
+    @property
+    def good(self):
+        return not any(self.counts.values())
+
+    def line(self):
+        counts = self.counts
+        return (f"lost={counts['lost']} twice={counts['twice']} reordered={counts['reordered']} "
+                f"totals={'wrong' if counts['totals'] else 'ok'}")
+
+    def text(self):
+        lines = []
+        for kind, stories in self.stories.items():
+            lines += [f"{kind}: {story}" for story in stories]
+            if self.counts[kind] > len(stories):
+                lines.append(f"{kind}: and {self.counts[kind] - len(stories)} more")
+        return "\n".join(lines)
+
+
+class Account:
+    """The ledger, sorted by what it says, once the unknown transactions are resolved."""
+
+    def __init__(self, entries, transactions):
+        self.pairs = collections.defaultdict(list)  # (voter, content): its votes in their order
+        self.asked = collections.Counter()          # (voter, content, voting): unanswered
+        self.votes = {}                             # event: (voter, content, voting, votes)
+        self.steps = {}                             # event: (key, n)
+        self.undone = set()                         # events whose transaction did not commit
+        self.facts = collections.Counter()
+        self.faults = []
+        self.open = {}                              # transactions without an answer
+        for entry in entries:
+            if entry["what"] == "vote":
+                self.add_vote(entry)
+            else:
+                self.add_transaction(entry, transactions)
+
+    def add_vote(self, entry):
+        pair = entry["voter"], entry["content"]
+        self.facts[f"votes {entry['outcome']}"] += 1
+        if entry["outcome"] == "unknown":
+            self.asked[(*pair, entry["voting"])] += 1
+        elif entry["outcome"] == "ok":
+            self.pairs[pair].append((entry["voting"], entry["changed"], entry["event"]))
+            if entry["changed"]:
+                self.votes[entry["event"]] = (*pair, entry["voting"], entry["votes"])
+
+    def add_transaction(self, entry, transactions):
+        outcome, name = entry["outcome"], entry["id"]
+        happened = name in transactions
+        self.facts[f"transactions {outcome}"] += 1
+        if outcome == "unknown":
+            self.facts["transactions unknown, committed"] += happened
+        elif happened != (outcome == "committed"):
+            self.faults.append(f"transaction {name} was answered '{outcome}', but the database "
+                               f"{'holds' if happened else 'does not hold'} it")
+        if not (happened or outcome == "committed"):
+            self.undone.update(event for *_, event in entry["votes"] + entry["steps"])
+            return
+        if outcome == "committed":
+            self.facts["votes ok"] += len(entry["votes"])
+            self.facts["steps"] += len(entry["steps"])
+        for voter, content, voting, votes, event in entry["votes"]:
+            self.pairs[voter, content].append((voting, True, event))
+            self.votes[event] = voter, content, voting, votes
+        for key, n, event in entry["steps"]:
+            self.steps[event] = key, n
+
+
+class Topics:
+    """What Kafka holds: the first occurrence of each event, by key in order of offset."""
+
+    def __init__(self, records, verdict):
+        self.verdict = verdict
+        self.first = {}                              # event: record
+        self.by_key = collections.defaultdict(list)  # (topic, key): first occurrences
+        self.places = {}                             # (topic, partition, offset): event
+        partitions = {}
+        for record in records:
+            verdict.facts["records"] += 1
+            self.places[record.topic, record.partition, record.offset] = record.event
+            key = record.topic, record.key
+            if partitions.setdefault(key, record.partition) != record.partition:
+                verdict.add("reordered", f"key {record.key} of {record.topic} is in partitions "
+                            f"{partitions[key]} and {record.partition}")
+            if record.event in self.first:
+                verdict.facts["duplicates in Kafka"] += 1
+                continue
+            self.first[record.event] = record
+            self.by_key[key].append(record)
+
+
+def _place(record):
+    return f"{record.topic}[{record.partition}]@{record.offset}"
+
+
+def _judge_steps(account, topics, tables, verdict):
+    """Events of another application: every committed one is there, none other, in order."""
+    for event, (key, n) in account.steps.items():
+        if event not in topics.first:
+            left = [lane for lane, ids in tables.left.items() if event in ids]
+            verdict.lose(event, f"step {n} of key {key} was committed and is not in its topic"
+                         + (f", but still in {left[0]}" if left else ""))
+    for (topic, key), records in topics.by_key.items():
+        steps = [record for record in records if record.n is not None]
+        for record in steps:
+            if record.event not in account.steps:
+                verdict.add("totals", f"{_place(record)} holds event {record.event}, which was "
+                            + ("rolled back" if record.event in account.undone else
+                               "written by nobody"))
+        for earlier, later in zip(steps, steps[1:]):
+            if later.n <= earlier.n:
+                verdict.add("reordered", f"{topic} key {key}: step {later.n} ({_place(later)}) "
+                            f"comes after step {earlier.n} ({_place(earlier)})")
+    numbers = collections.defaultdict(set)
+    for key, n in account.steps.values():
+        numbers[key].add(n)
+    for key, count in tables.counters.items():
+        if numbers[key] != set(range(1, count + 1)):
+            verdict.add("totals", f"key {key}: its counter says {count}, the ledger has "
+                        f"{len(numbers[key])} steps up to {max(numbers[key], default=0)}")
+
+
+def _judge_log(account, topics, rows_of_content, verdict):
+    """The log against the topic and the answers: who is missing, who is there twice."""
+    logged = {}
+    for rows in rows_of_content.values():
+        for row in rows:
+            if row.event in logged:
+                verdict.add("twice", f"event {row.event} has two rows in vote_document: content "
+                            f"{row.content} content_seq {logged[row.event].seq} and {row.seq}")
+            else:
+                logged[row.event] = row
+    dead = {topics.places.get(place) for place in verdict.dead_places}
+    for event, (voter, content, voting, votes) in account.votes.items():
+        what = f"vote {voting} of voter {voter} on content {content} was acknowledged"
+        if event not in topics.first:
+            verdict.lose(event, f"{what} and is not in the topic")
+        if event in logged:
+            row = logged[event]
+            if (row.voter, row.content, row.voting, row.votes) != (voter, content, voting, votes):
+                verdict.add("totals", f"{what} with {votes} votes; its row says {row}")
+        elif event not in dead:
+            verdict.lose(event, f"{what} and is not in vote_document")
+    for event, record in topics.first.items():
+        if record.n is None and event not in logged and event not in dead:
+            verdict.lose(event, f"{_place(record)} is not in vote_document")
+    for event, row in logged.items():
+        if event not in topics.first:
+            verdict.add("totals", f"{row} is in vote_document and not in the topic")
+        if event in account.undone:
+            verdict.add("totals", f"{row} was rolled back by its writer")
+    return logged
+
+
+def _judge_order(account, topics, rows_of_content, verdict):
+    """Per content: the order of commits (each vote's payload carries the total at its commit) is
+    that of the topic's first occurrences, and that is the log's."""
+    gappy = {str(account.votes[event][1]) for event in verdict.lost_ids if event in account.votes}
+    for (topic, key), records in topics.by_key.items():
+        if records[0].n is not None:
+            continue
+        total = 0
+        for n, record in enumerate(records):
+            if record.votes != total + (1 if record.voting == 1 else -1) and key not in gappy:
+                verdict.add("reordered", f"{topic} content {key}: {_place(record)} does not "
+                            f"follow what is before it: {records[max(0, n - 3):n + 3]}")
+            total = record.votes
+        rows = dict.fromkeys(row.event for row in rows_of_content.get(int(key), ()))
+        common = {record.event for record in records}
+        first = [record.event for record in records if record.event in rows]
+        logged = [event for event in rows if event in common]
+        if first != logged:
+            at = next(n for n, pair in enumerate(zip(first, logged)) if pair[0] != pair[1])
+            verdict.add("reordered", f"content {key}: vote_document has {logged[at]} where the "
+                        f"topic has {first[at]}, place {at} of {len(first)}")
+
+
+def _judge_pair(pair, told, rows, account, logged, verdict):
+    """One voter's votes on one content: rows are the log's of this pair in their order. Nothing
+    is known of those that no answer named, except how many were asked."""
+    name = f"voter {pair[0]} content {pair[1]}"
+    where = {row.event: n for n, row in enumerate(rows)}
+    asked = collections.Counter()
+    answered = {event for _, changed, event in told if changed}
+    for row in rows:
+        if row.event not in answered:
+            asked[row.voting] += 1
+    for voting, count in asked.items():
+        unanswered = account.asked[(*pair, voting)]
+        if count > unanswered:
+            verdict.add("twice" if unanswered else "totals", f"{name}: the log has {count} rows of "
+                        f"voting {voting} that no answer named, {unanswered} were asked without "
+                        f"an answer: {rows}")
+    last = -1
+    for n, (voting, changed, event) in enumerate(told):
+        at = where.get(event)
+        if changed and at is not None:
+            if at < last:
+                verdict.add("reordered", f"{name}: {event} was answered after the one that the "
+                            f"log has behind it")
+            last = max(last, at)
+        elif not changed:
+            if event is not None and event not in logged:
+                verdict.lose(event, f"{name}: an answer named it as the last change")
+            until = next((where[later] for _, new, later in told[n + 1:]
+                          if new and later in where), len(rows))
+            held = {row.voting for row in rows[max(last, 0):until]} | ({0} if last < 0 else set())
+            if voting not in held:
+                verdict.add("lost", f"{name}: voting {voting} was answered as being so already, "
+                            f"but never was: {rows}")
+
+
+def _judge_states(account, rows_of_content, tables, logged, verdict):
+    """Per voter and content: the log alternates, ends where the state is, and fits the answers."""
+    pairs = collections.defaultdict(list)
+    for content, rows in rows_of_content.items():
+        seen = set()
+        for row in rows:
+            if row.event not in seen:
+                pairs[row.voter, content].append(row)
+            seen.add(row.event)
+    for pair in set(pairs) | set(tables.states) | set(account.pairs):
+        rows, told = pairs.get(pair, []), account.pairs.get(pair, [])
+        voting, version = tables.states.get(pair, (0, 0))
+        if [row.voting for row in rows] != [(n + 1) % 2 for n in range(len(rows))]:
+            verdict.add("totals", f"voter {pair[0]} content {pair[1]}: the log does not alternate "
+                        f"between 1 and 0: {rows}")
+        if (rows[-1].voting if rows else 0) != voting or len(rows) != version:
+            verdict.add("totals", f"voter {pair[0]} content {pair[1]}: vote_state says voting "
+                        f"{voting} version {version}, the log has {len(rows)} rows: {rows[-3:]}")
+        _judge_pair(pair, told, rows, account, logged, verdict)
+
+
+def _judge_totals(rows_of_content, tables, verdict):
+    """Per content: content_seq without holes, votes row by row, and the four totals."""
+    contents = set(rows_of_content) | set(tables.counts) | set(tables.tallies)
+    for content in contents:
+        rows = rows_of_content.get(content, [])
+        total = 0
+        for n, row in enumerate(rows, 1):
+            total += 1 if row.voting == 1 else -1
+            if (row.seq, row.votes) != (n, total):
+                verdict.add("totals", f"content {content}: content_seq {n} with {total} votes is "
+                            f"due, the log has {row}")
+                break
+        last = (rows[-1].votes, rows[-1].seq) if rows else (0, 0)
+        found = {"vote_count": (tables.counts.get(content, 0), last[1]),
+                 "vote_tally": tables.tallies.get(content, (0, 0)),
+                 "remark": tables.remarks.get(content, last)}
+        for table, value in found.items():
+            if value != last:
+                verdict.add("totals", f"content {content}: {table} says {value[0]} votes (seq "
+                            f"{value[1]}), the newest row of the log {last[0]} (seq {last[1]})")
+    states = collections.Counter()
+    for (_, content), (voting, _) in tables.states.items():
+        states[content] += voting
+    for content in contents:
+        if states[content] != tables.counts.get(content, 0):
+            verdict.add("totals", f"content {content}: {states[content]} voters vote for it, "
+                        f"vote_count says {tables.counts.get(content, 0)}")
+
+
+def judge(entries, records, tables):
+    """The verdict on one finished run; entries and records are read once, in order."""
+    verdict = Verdict()
+    account = Account(entries, tables.transactions)
+    verdict.facts.update(account.facts)
+    for fault in account.faults:
+        verdict.add("totals", fault)
+    topics = Topics(records, verdict)
+    verdict.dead_places = {place[:3] for place in tables.dead}
+    for *place, reason in tables.dead:
+        verdict.add("totals", f"dead_record holds {place}, which was a good vote: {reason}")
+    for lane, ids in tables.left.items():
+        if ids:
+            verdict.add("totals", f"{len(ids)} rows are left in {lane}: {ids[:5]}")
+    rows_of_content = collections.defaultdict(list)
+    for row in tables.rows:
+        rows_of_content[row.content].append(row)
+    for rows in rows_of_content.values():
+        rows.sort(key=lambda row: row.seq)
+    _judge_steps(account, topics, tables, verdict)
+    logged = _judge_log(account, topics, rows_of_content, verdict)
+    _judge_order(account, topics, rows_of_content, verdict)
+    _judge_states(account, rows_of_content, tables, logged, verdict)
+    _judge_totals(rows_of_content, tables, verdict)
+    verdict.facts["votes in the log"] = len(logged)
+    return verdict

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""What the writers were told, in files of their own: a line of JSON each, on the disk before the
+writer goes on.
+
+  {"what": "vote", "outcome": "ok", "voter", "content", "voting", "changed", "votes", "event"}
+  {"what": "vote", "outcome": "unknown" or "refused", "voter", "content", "voting"}
+  {"what": "transaction", "outcome": "committed" or "rolled back" or "unknown", "id",
+   "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...]}
+
+unknown: asked, and no answer seen. refused: answered, nothing was done."""
+
+import json
+import os
+import pathlib
+
+
+class Ledger:
+    """One writer's file."""
+
+    def __init__(self, path):
+        self.file = open(path, "ab")  # pylint: disable=consider-using-with
+
+    def write(self, *entries):
+        """On the disk when it returns."""
+        self.file.write("".join(json.dumps(entry) + "\n" for entry in entries).encode())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def close(self):
+        self.file.close()
+
+
+def read(folder):
+    """All entries of all writers; each writer's in its order. A last line that is torn was never
+    acted upon."""
+    for path in sorted(pathlib.Path(folder).glob("*.ledger")):
+        with open(path, "rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield json.loads(line)

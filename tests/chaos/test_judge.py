@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT
+"""The judge must see every fault: a good world is judged good, and each planted fault is named."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import judge  # noqa: E402
+
+VOTES = "votes"
+STEPS = "steps"
+
+
+class World:
+    """A run that went well, told by hand: three voters, two contents, two keys of steps."""
+
+    def __init__(self):
+        self.entries, self.records, self.rows = [], [], []
+        self.states, self.counts = {}, {1: 0, 2: 0}
+        self.transactions, self.counters = set(), {"a": 0, "b": 0}
+        self.left, self.dead = {"outbox": []}, []
+        self.seqs = {1: 0, 2: 0}
+        for voter, content, voting in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 0), (3, 1, 1),
+                                       (1, 1, 1), (2, 1, 0)):
+            self.vote(voter, content, voting)
+        self.transaction("t1", [("a", 1), ("a", 2), ("b", 1)])
+        self.transaction("t2", [("a", 3)])
+        self.transaction("t3", [("b", 2)])
+
+    def happen(self, voter, content, voting):
+        """A vote in all places but the ledger; its event and total."""
+        event = f"v{len(self.rows)}"
+        self.counts[content] += 1 if voting else -1
+        self.seqs[content] += 1
+        version = self.states.get((voter, content), (0, 0))[1]
+        self.states[voter, content] = voting, version + 1
+        votes = self.counts[content]
+        self.rows.append(judge.Row(content, self.seqs[content], voter, voting, votes, event))
+        self.records.append(judge.Record(VOTES, content % 2, len(self.records), str(content), event,
+                                         voter, voting, votes, None))
+        return event, votes
+
+    def tell(self, outcome, voter, content, voting, **more):
+        self.entries.append({"what": "vote", "outcome": outcome, "voter": voter,
+                             "content": content, "voting": voting, **more})
+
+    def vote(self, voter, content, voting):
+        event, votes = self.happen(voter, content, voting)
+        self.tell("ok", voter, content, voting, changed=True, votes=votes, event=event)
+
+    def transaction(self, name, steps, outcome="committed"):
+        told = [[key, n, f"{name}-{key}{n}"] for key, n in steps]
+        self.entries.append({"what": "transaction", "outcome": outcome, "id": name, "votes": [],
+                             "steps": told})
+        if outcome == "committed":
+            self.commit(name, told)
+
+    def commit(self, name, told):
+        self.transactions.add(name)
+        for key, n, event in told:
+            self.counters[key] += 1
+            self.publish(key, n, event)
+
+    def publish(self, key, n, event):
+        self.records.append(judge.Record(STEPS, 0, len(self.records), key, event, None, None,
+                                         None, n))
+
+    def place(self, event):
+        return next(n for n, record in enumerate(self.records) if record.event == event)
+
+    def row(self, event):
+        return next(n for n, row in enumerate(self.rows) if row.event == event)
+
+    def verdict(self):
+        newest = {row.content: (row.votes, row.seq) for row in
+                  sorted(self.rows, key=lambda row: row.seq)}
+        tables = judge.Tables(self.rows, self.states, self.counts,
+                              getattr(self, "tallies", newest), newest, self.transactions,
+                              self.counters, self.left, self.dead)
+        return judge.judge(self.entries, self.records, tables)
+
+
+class Judge(unittest.TestCase):
+    """Each test damages the good world in one way."""
+
+    def setUp(self):
+        self.world = World()
+
+    def assert_found(self, kind, count=None):
+        """The kind of fault is counted and told; the verdict."""
+        verdict = self.world.verdict()
+        if count is None:
+            self.assertGreater(verdict.counts[kind], 0, verdict.text())
+        else:
+            self.assertEqual(verdict.counts[kind], count, verdict.text())
+        self.assertTrue(verdict.stories[kind])
+        self.assertFalse(verdict.good)
+        return verdict
+
+    def test_a_good_world_is_good(self):
+        verdict = self.world.verdict()
+        self.assertEqual(verdict.text(), "")
+        self.assertEqual(verdict.line(), "lost=0 twice=0 reordered=0 totals=ok")
+        self.assertEqual(verdict.facts["votes ok"], 7)
+        self.assertEqual(verdict.facts["steps"], 5)
+
+    def test_duplicates_in_kafka_are_counted_and_allowed(self):
+        self.world.records.append(self.world.records[0]._replace(offset=99))
+        verdict = self.world.verdict()
+        self.assertTrue(verdict.good, verdict.text())
+        self.assertEqual(verdict.facts["duplicates in Kafka"], 1)
+
+    def test_a_vote_that_is_nowhere_is_lost_once(self):
+        del self.world.records[self.world.place("v6")]
+        del self.world.rows[self.world.row("v6")]
+        verdict = self.assert_found("lost", 1)
+        self.assertIn("v6", verdict.stories["lost"][0])
+        self.assertIn("lost=1", verdict.line())
+
+    def test_a_vote_missing_in_the_topic_is_lost(self):
+        del self.world.records[self.world.place("v3")]
+        self.assert_found("lost", 1)
+
+    def test_a_vote_missing_in_the_log_is_lost(self):
+        del self.world.rows[self.world.row("v3")]
+        self.assert_found("lost", 1)
+
+    def test_a_step_missing_in_its_topic_is_lost(self):
+        del self.world.records[self.world.place("t1-a2")]
+        self.assertIn("step 2 of key a", self.assert_found("lost", 1).stories["lost"][0])
+
+    def test_a_record_of_an_unanswered_vote_must_reach_the_log_too(self):
+        self.world.tell("unknown", 9, 2, 1)
+        self.world.happen(9, 2, 1)
+        del self.world.rows[-1]
+        self.assert_found("lost", 1)
+
+    def test_an_answer_that_nothing_changed_must_be_true(self):
+        self.world.tell("ok", 5, 1, 1, changed=False, votes=2, event=None)
+        self.assert_found("lost", 1)
+
+    def test_an_answer_that_names_the_last_change_must_be_true(self):
+        self.world.tell("ok", 1, 2, 1, changed=False, votes=1, event="nobody's")
+        self.assert_found("lost", 1)
+
+    def test_true_answers_that_nothing_changed_are_good(self):
+        self.world.tell("ok", 1, 2, 1, changed=False, votes=1, event="v2")
+        self.world.tell("ok", 7, 2, 0, changed=False, votes=1, event=None)
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_two_rows_of_one_event_are_twice(self):
+        self.world.rows.append(self.world.rows[2]._replace(seq=2))
+        self.assert_found("twice", 1)
+
+    def test_an_unanswered_vote_may_be_there_or_not(self):
+        self.world.tell("unknown", 8, 2, 1)
+        self.world.tell("unknown", 9, 2, 1)
+        self.world.happen(9, 2, 1)
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_an_unanswered_vote_that_happened_twice_is_twice(self):
+        self.world.tell("unknown", 9, 2, 1)
+        self.world.happen(9, 2, 1)
+        self.world.vote(9, 2, 0)
+        self.world.happen(9, 2, 1)
+        self.assert_found("twice", 1)
+
+    def test_a_vote_that_nobody_asked_for_is_a_wrong_total(self):
+        self.world.happen(9, 2, 1)
+        self.assert_found("totals", 1)
+
+    def test_steps_in_the_wrong_order_are_reordered(self):
+        one, two = self.world.place("t1-a2"), self.world.place("t2-a3")
+        records = self.world.records
+        records[one], records[two] = records[two], records[one]
+        self.assert_found("reordered", 1)
+
+    def test_order_is_judged_on_the_first_occurrence(self):
+        """A repeat of an old step behind newer ones is harmless; a first one is not."""
+        self.world.publish("a", 1, "t1-a1")
+        self.assertTrue(self.world.verdict().good)
+
+    def test_votes_in_the_wrong_order_in_the_topic_are_reordered(self):
+        one, two = self.world.place("v3"), self.world.place("v4")
+        records = self.world.records
+        records[one], records[two] = records[two], records[one]
+        self.assert_found("reordered")
+
+    def test_votes_in_the_wrong_order_in_topic_and_log_are_reordered(self):
+        """The log follows the topic, but the commits went another way."""
+        world = self.world
+        one, two = world.place("v3"), world.place("v4")
+        world.records[one], world.records[two] = world.records[two], world.records[one]
+        one, two = world.row("v3"), world.row("v4")
+        seqs = world.rows[one].seq, world.rows[two].seq
+        world.rows[one] = world.rows[one]._replace(seq=seqs[1])
+        world.rows[two] = world.rows[two]._replace(seq=seqs[0])
+        self.assert_found("reordered")
+
+    def test_answers_in_another_order_than_the_log_are_reordered(self):
+        votes = [entry for entry in self.world.entries
+                 if entry["what"] == "vote" and entry["voter"] == 1 and entry["content"] == 1]
+        one, two = (self.world.entries.index(votes[n]) for n in (0, 2))
+        entries = self.world.entries
+        entries[one], entries[two] = entries[two], entries[one]
+        self.assert_found("reordered")
+
+    def test_a_key_in_two_partitions_is_reordered(self):
+        at = self.world.place("t2-a3")
+        self.world.records[at] = self.world.records[at]._replace(partition=1)
+        self.assert_found("reordered", 1)
+
+    def test_a_rolled_back_step_in_the_topic_is_a_wrong_total(self):
+        self.world.transaction("t9", [("a", 4)], "rolled back")
+        self.assertTrue(self.world.verdict().good)
+        self.world.publish("a", 4, "t9-a4")
+        self.assertIn("rolled back", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_an_unanswered_transaction_is_what_the_database_says(self):
+        self.world.transaction("t9", [("a", 4)], "unknown")
+        self.assertTrue(self.world.verdict().good)
+        self.world.commit("t9", [["a", 4, "t9-a4"]])
+        self.assertTrue(self.world.verdict().good)
+
+    def test_an_unanswered_transaction_that_committed_must_be_published(self):
+        self.world.transaction("t9", [("a", 4)], "unknown")
+        self.world.commit("t9", [["a", 4, "t9-a4"]])
+        del self.world.records[-1]
+        self.assert_found("lost", 1)
+
+    def test_a_transaction_that_the_database_forgot_is_a_wrong_total(self):
+        self.world.transactions.remove("t2")
+        self.assert_found("totals")
+
+    def test_a_counter_without_its_steps_is_a_wrong_total(self):
+        self.world.counters["b"] += 1
+        self.assert_found("totals", 1)
+
+    def test_a_wrong_state_is_a_wrong_total(self):
+        self.world.states[1, 2] = 0, 1
+        self.assert_found("totals")
+
+    def test_a_wrong_version_is_a_wrong_total(self):
+        self.world.states[1, 2] = 1, 2
+        self.assert_found("totals", 1)
+
+    def test_a_wrong_count_is_a_wrong_total(self):
+        self.world.counts[2] += 1
+        self.assert_found("totals")
+
+    def test_a_wrong_tally_is_a_wrong_total(self):
+        self.world.tallies = {1: (2, 6), 2: (2, 1)}
+        self.assert_found("totals", 1)
+
+    def test_wrong_votes_in_the_log_are_a_wrong_total(self):
+        at = self.world.row("v4")
+        self.world.rows[at] = self.world.rows[at]._replace(votes=77)
+        self.assert_found("totals")
+
+    def test_a_hole_in_content_seq_is_a_wrong_total(self):
+        at = self.world.row("v6")
+        self.world.rows[at] = self.world.rows[at]._replace(seq=17)
+        self.assert_found("totals")
+
+    def test_a_row_left_in_the_outbox_is_a_wrong_total(self):
+        self.world.left["outbox"].append("x")
+        self.assert_found("totals", 1)
+
+    def test_a_good_vote_in_dead_record_is_a_wrong_total(self):
+        record = self.world.records[self.world.place("v2")]
+        del self.world.rows[self.world.row("v2")]
+        self.world.dead.append((record.topic, record.partition, record.offset, "decode"))
+        verdict = self.assert_found("totals")
+        self.assertEqual(verdict.counts["lost"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

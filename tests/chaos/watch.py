@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Watches a run from beside it: how long a killed relay's lanes and a killed consumer's partitions
+take to move on, and how much memory each process needs."""
+
+import collections
+import pathlib
+import statistics
+import threading
+import time
+
+import pymysql
+
+import house
+
+LOOK_S = 0.1
+SAMPLE_S = 1.0
+YOUNG = 0.2  # of a life: what memory is compared with is taken after it
+
+Move = collections.namedtuple("Move", "seconds calm")
+
+
+def read_memory(pid):
+    """(now, peak) in MiB, or None when it is gone."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        values = dict(line.split(":", 1) for line in status.splitlines())
+        return tuple(int(values[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+    except (OSError, KeyError):
+        return None
+
+
+class Memory:
+    """Samples of every process that lived."""
+
+    def __init__(self):
+        self.lives = collections.defaultdict(list)  # (name, pid): [(time, MiB)]
+        self.peaks = collections.defaultdict(float)  # name: MiB
+
+    def sample(self, roles):
+        for name, role in roles.items():
+            memory = read_memory(role.pid) if role.alive() else None
+            if memory:
+                self.lives[name, role.pid].append((time.monotonic(), memory[0]))
+                self.peaks[name] = max(self.peaks[name], memory[1])
+
+    def text(self):
+        """A line per kind of role; its longest life tells whether memory grows."""
+        lines = []
+        for kind in sorted({name.split("-")[0] for name in self.peaks}):
+            lives = {key: samples for key, samples in self.lives.items()
+                     if key[0].startswith(kind + "-")}
+            longest = max(lives.values(), key=lambda samples: samples[-1][0] - samples[0][0])
+            seconds = longest[-1][0] - longest[0][0]
+            since = longest[0][0] + seconds * YOUNG
+            grown = [mib for when, mib in longest if when >= since]
+            few = max(1, len(grown) // 10)
+            peak = max(mib for name, mib in self.peaks.items() if name.startswith(kind + "-"))
+            lines.append(f"memory of {kind}: peak {peak:.1f} MiB; longest life {seconds:.0f} s: "
+                         f"{statistics.median(grown[:few]):.1f} MiB when young, "
+                         f"{statistics.median(grown[-few:]):.1f} at the end")
+        return lines
+
+
+class Watch(threading.Thread):
+    """Looks at leases, progress and memory until told to stop."""
+
+    def __init__(self, world):
+        super().__init__(name="watch", daemon=True)
+        self.world = world
+        self.stop = threading.Event()
+        self.lock = threading.Lock()  # guards owners, waiting, moves and since
+        self.owners = {}              # ("lane", name) or ("partition", ...): owner
+        self.waiting = {}             # the same: (owner that was killed, when)
+        self.moves = {"lane": [], "partition": []}
+        self.since = {}               # server: when it was last in trouble; None: it is
+        self.memory = Memory()
+        self.connection = None
+
+    def rough(self, server):
+        with self.lock:
+            self.since[server] = None
+
+    def calm(self, server):
+        with self.lock:
+            self.since[server] = time.monotonic()
+
+    def killed(self, name, pid):
+        """What the process held has to move on from now."""
+        mark = f"-{pid}-"
+        now = time.monotonic()
+        with self.lock:
+            for thing, owner in self.owners.items():
+                if mark in owner and name.startswith(
+                        "relay" if thing[0] == "lane" else "consume"):
+                    self.waiting[thing] = owner, now
+
+    def run(self):
+        sampled = 0
+        while not self.stop.wait(LOOK_S):
+            if time.monotonic() - sampled > SAMPLE_S:
+                sampled = time.monotonic()
+                self.memory.sample(dict(self.world.roles))
+            try:
+                self.look()
+            except (pymysql.MySQLError, OSError):
+                self.hang_up()
+        self.hang_up()
+
+    def hang_up(self):
+        if self.connection:
+            self.connection._force_close()  # pylint: disable=protected-access
+        self.connection = None
+
+    def look(self):
+        if self.connection is None:
+            self.connection = house.connect(self.world.stack.name, connect_timeout=2,
+                                            read_timeout=3)
+        with self.connection.cursor() as cursor:
+            cursor.execute("SELECT lane, owner FROM relay_lease")
+            owners = {("lane", lane): owner for lane, owner in cursor.fetchall()}
+            cursor.execute("SELECT topic, partition_id, owner FROM consumer_progress")
+            owners.update({("partition", topic, number): owner
+                           for topic, number, owner in cursor.fetchall()})
+        now = time.monotonic()
+        with self.lock:
+            self.owners = owners
+            for thing, (owner, since) in list(self.waiting.items()):
+                if owners.get(thing) not in (owner, ""):
+                    del self.waiting[thing]
+                    calm = all(when is not None and when < since - 5
+                               for when in self.since.values())
+                    self.moves[thing[0]].append(Move(now - since, calm))
+
+    def end(self):
+        self.stop.set()
+        self.join(20)
+
+    def text(self):
+        lines = []
+        for kind, moves in self.moves.items():
+            calm = [move.seconds for move in moves if move.calm]
+            rough = [move.seconds for move in moves if not move.calm]
+            line = f"moves of a killed process's {kind}s: {len(calm)}"
+            if calm:
+                line += f", max {max(calm):.1f} s, median {statistics.median(calm):.1f} s"
+            if rough:
+                line += (f"; {len(rough)} while a server was in trouble too, max "
+                         f"{max(rough):.1f} s")
+            lines.append(line)
+        return lines + self.memory.text()

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""Who writes while everything breaks: clients of the HTTP API, services that vote with plain SQL,
+and a service with events of its own. Each writes into its ledger what it was told before it goes
+on. Voters belong to one writer each, contents and keys to all."""
+
+import http.client
+import json
+import os
+import random
+import threading
+import time
+import uuid
+
+import pymysql
+
+import house
+import ledger
+
+CONTENTS = 40
+KEYS = 30
+VOTE_LANES = ("outbox", "outbox_1", "outbox_2")
+STEP_LANES = ("outbox", "orders")
+LOCK_WAIT_S = 3
+READ_TIMEOUT_S = 12
+FNV_START, FNV_PRIME = 0xcbf29ce484222325, 0x100000001b3
+
+
+def lane_of(key, lanes):
+    """As outbox_lane_of(): the lane of a key is the same for all writers."""
+    value = FNV_START
+    for byte in key.encode():
+        value = (value ^ byte) * FNV_PRIME % 2**64
+    return lanes[value % len(lanes)]
+
+
+def new_id():
+    """A UUID of version 7."""
+    value = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xf << 76) | 7 << 76
+    return str(uuid.UUID(int=value & ~(3 << 62) | 2 << 62))
+
+
+class Writer(threading.Thread):
+    """Acts until told to stop. `trouble` is what should never have happened to it."""
+
+    def __init__(self, name, seed, folder, stop, pause_s):
+        super().__init__(name=name)
+        self.dice = random.Random(f"{seed} {name}")
+        self.number = int(name.rsplit("-", 1)[1])
+        self.ledger = ledger.Ledger(folder / f"{name}.ledger")
+        self.stop = stop
+        self.pause_s = pause_s
+        self.votes = 0   # acknowledged
+        self.events = 0  # of steps, acknowledged
+        self.unknown = 0
+        self.trouble = None
+
+    def run(self):
+        try:
+            while not self.stop.wait(self.pause_s * self.dice.uniform(0.2, 1.8)):
+                self.act()
+        except Exception as reason:  # pylint: disable=broad-except
+            self.trouble = reason
+        finally:
+            self.close()
+            self.ledger.close()
+
+    def act(self):
+        raise NotImplementedError
+
+    def close(self):
+        """Ends what is open."""
+
+
+class HttpVoter(Writer):
+    """Posts arrays of votes to one of the APIs. Without an answer it does what clients do: asks
+    again, here or there, or does not care any more."""
+
+    def __init__(self, *args, ports):
+        super().__init__(*args)
+        self.ports = ports
+        self.connections = {}
+
+    def act(self):
+        votes = {(self.dice.randint(1, 60) * 100 + self.number,
+                  self.dice.randint(1, CONTENTS)): self.dice.randint(0, 1)
+                 for _ in range(self.dice.choice((1, 2, 5, 10, 20)))}
+        port = self.dice.choice(self.ports)
+        for _ in range(4):
+            if self.ask(votes, port) or self.stop.is_set() or self.dice.random() < 0.2:
+                return
+            self.stop.wait(self.dice.uniform(0.05, 0.4))
+            port = self.dice.choice(self.ports)
+
+    def ask(self, votes, port):
+        """True when every vote has its answer."""
+        body = json.dumps([{"voterId": v, "contentId": c, "voting": g}
+                           for (v, c), g in votes.items()])
+        answer = self.post(port, body, self.dice.choice((1, 4, READ_TIMEOUT_S)))
+        if answer is None:
+            self.write_all("unknown", votes)
+            return False
+        status, text = answer
+        if status in (429, 503):
+            # The API says when nothing was done, and is taken at its word.
+            self.write_all("refused" if b"nothing was" in text else "unknown", votes)
+            return False
+        if status != 200:
+            raise AssertionError(f"the API answered {status}: {text[:300]}")
+        items = json.loads(text)
+        if any("error" in item for item in items) or len(items) != len(votes):
+            raise AssertionError(f"the API refused a vote: {text[:300]}")
+        self.ledger.write(*({
+            "what": "vote", "outcome": "ok", "voter": item["voterId"],
+            "content": item["contentId"], "voting": item["voting"], "changed": item["changed"],
+            "votes": item["votes"], "event": item.get("eventId")} for item in items))
+        self.votes += len(items)
+        return True
+
+    def write_all(self, outcome, votes):
+        self.ledger.write(*({"what": "vote", "outcome": outcome, "voter": v, "content": c,
+                             "voting": g} for (v, c), g in votes.items()))
+        if outcome == "unknown":
+            self.unknown += len(votes)
+
+    def post(self, port, body, seconds):
+        """(status, body), or None when nobody knows."""
+        connection = self.connections.pop(port, None)
+        if connection is None:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+        try:
+            if connection.sock:
+                connection.sock.settimeout(seconds)
+            connection.request("POST", "/v1/votes", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            result = answer.status, answer.read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            return None
+        self.connections[port] = connection
+        return result
+
+    def close(self):
+        for connection in self.connections.values():
+            connection.close()
+
+
+class SqlWriter(Writer):
+    """Transactions of its own that overlap, roll back, hang open and lose their connection."""
+
+    def __init__(self, *args, database, port):
+        super().__init__(*args)
+        self.database = database
+        self.port = port
+        self.connection = None
+
+    def connect(self):
+        self.connection = house.connect(
+            self.database, port=self.port, autocommit=False, connect_timeout=3,
+            read_timeout=READ_TIMEOUT_S, write_timeout=READ_TIMEOUT_S)
+        with self.connection.cursor() as cursor:
+            # Order is defined by the row that both lock; a snapshot of before must not rule.
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_S}")
+
+    def close(self):
+        if self.connection:
+            # A word to the server may be impossible.
+            self.connection._force_close()  # pylint: disable=protected-access
+        self.connection = None
+
+    def act(self):
+        name = str(uuid.uuid4())
+        written = {"votes": [], "steps": []}
+        outcome = "rolled back"
+        try:
+            if self.connection is None:
+                self.connect()
+            with self.connection.cursor() as cursor:
+                self.write(cursor, written)
+                cursor.execute("INSERT INTO chaos_transaction (id) VALUES (%s)", [name])
+                self.hold()
+            chance = self.dice.random()
+            if chance < 0.12:
+                self.connection.rollback()
+            elif chance < 0.16:
+                self.close()  # with everything open, as a crash would
+            else:
+                outcome = "unknown"
+                self.connection.commit()
+                outcome = "committed"
+        except (pymysql.MySQLError, OSError):
+            # Before COMMIT was sent: rolled back, now or when the server notices.
+            self.close()
+            self.stop.wait(0.2)
+        self.ledger.write({"what": "transaction", "outcome": outcome, "id": name, **written})
+        if outcome == "committed":
+            self.votes += len(written["votes"])
+            self.events += len(written["steps"])
+        elif outcome == "unknown":
+            self.unknown += len(written["votes"]) + len(written["steps"])
+
+    def write(self, cursor, written):
+        """The work of one transaction; what it would have happen goes into written."""
+        raise NotImplementedError
+
+    def hold(self):
+        """Most transactions are short; some stay open for longer than a gap is watched."""
+        self.stop.wait(self.dice.choices((0, 0.01, 0.2, 1, 5), (60, 30, 7, 2.5, 0.5))[0])
+
+    def append(self, cursor, table, events):
+        """One INSERT of (id, aggregatetype, aggregateid, type, payload)s."""
+        marks = ", ".join(["(%s, %s, %s, %s, %s)"] * len(events))
+        cursor.execute(
+            f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload) VALUES {marks}",
+            [value for event in events for value in event])
+
+
+class SqlVoter(SqlWriter):
+    """Votes as the API does, with the statements of another application."""
+
+    def hold(self):
+        # It holds the rows that every voter of these contents needs.
+        self.stop.wait(self.dice.choices((0, 0.01, 0.1, 1.2), (70, 20, 8, 2))[0])
+
+    def write(self, cursor, written):
+        contents = sorted(self.dice.sample(range(1, CONTENTS + 1), self.dice.choice((1, 1, 2))))
+        for content in contents:
+            cursor.execute("INSERT INTO vote_count (content_id, votes) VALUES (%s, 0) "
+                           "ON DUPLICATE KEY UPDATE votes = vote_count.votes", [content])
+            cursor.execute("SELECT votes FROM vote_count WHERE content_id = %s FOR UPDATE",
+                           [content])
+            votes = cursor.fetchone()[0]
+            events = []
+            for voter in sorted(self.dice.sample(range(1, 31), self.dice.choice((1, 1, 3)))):
+                votes, event = self.vote(cursor, voter * 100 + 50 + self.number, content, votes,
+                                         written)
+                events.append(event)
+            cursor.execute("UPDATE vote_count SET votes = %s WHERE content_id = %s",
+                           [votes, content])
+            self.append(cursor, lane_of(str(content), VOTE_LANES), events)
+
+    def vote(self, cursor, voter, content, votes, written):
+        """Turns this voter's vote round; the new total and the event."""
+        cursor.execute("SELECT voting, version, UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) "
+                       "FROM (SELECT 1) one LEFT JOIN vote_state ON voter_id = %s "
+                       "AND content_id = %s", [voter, content])
+        voting, version, now_s = cursor.fetchone()
+        voting, version = 1 - (voting or 0), (version or 0) + 1
+        votes += 1 if voting else -1
+        event = new_id()
+        cursor.execute(
+            "INSERT INTO vote_state (voter_id, content_id, voting, version, event_id) "
+            "VALUES (%s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE voting = VALUES(voting), "
+            "version = VALUES(version), event_id = VALUES(event_id)",
+            [voter, content, voting, version, uuid.UUID(event).bytes])
+        written["votes"].append([voter, content, voting, votes, event])
+        return votes, (event, "vote", str(content), "Voted", json.dumps({
+            "eventId": event, "voterId": voter, "contentId": content, "voting": voting,
+            "votes": votes, "occurredAt": int(now_s * 1000)}))
+
+
+class Stepper(SqlWriter):
+    """Numbers the steps of keys under a lock and appends them, several in one INSERT."""
+
+    def write(self, cursor, written):
+        for key in sorted(self.dice.sample(range(KEYS), self.dice.choice((1, 1, 1, 2, 3)))):
+            name = f"key-{key}"
+            count = self.dice.choice((1, 1, 2, 4, 7))
+            cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
+            cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
+            last = cursor.fetchone()[0]
+            steps = [[name, n, new_id()] for n in range(last - count + 1, last + 1)]
+            self.append(cursor, lane_of(name, STEP_LANES),
+                        [(event, "step", name, "Stepped", str(n)) for _, n, event in steps])
+            written["steps"] += steps
+            if self.dice.random() < 0.1:
+                self.hold()
+
+
+TABLES = (
+    "CREATE TABLE outbox_1 LIKE outbox",
+    "CREATE TABLE outbox_2 LIKE outbox",
+    "CREATE TABLE orders LIKE outbox",
+    "CREATE TABLE chaos_counter (k VARCHAR(20) PRIMARY KEY, n BIGINT NOT NULL)",
+    "CREATE TABLE chaos_transaction (id CHAR(36) CHARACTER SET ascii PRIMARY KEY)",
+    "INSERT INTO chaos_counter VALUES " + ", ".join(f"('key-{key}', 0)" for key in range(KEYS)),
+    "INSERT INTO remark (id) VALUES " + ", ".join(f"({n})" for n in range(1, CONTENTS + 1)),
+)
