@@ -2,6 +2,7 @@
 #include "common/db_error.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TEXT_BYTES_MAX 200
@@ -239,8 +240,58 @@ static size_t text_len(const char *text)
     return len;
 }
 
+/* Copies a name without its quotes. */
+static void name_copy(char *out, size_t size, const char *text, size_t len)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < len && at + 1 < size; i++) {
+        if (text[i] != '\'' && text[i] != '`')
+            out[at++] = text[i];
+    }
+    out[at] = '\0';
+}
+
+/* "SELECT command denied to user 'a'@'h' for table 't'", or "... for column 'c' in table 't'". */
+static bool grant_of(char *out, size_t size, const char *text)
+{
+    const char *denied = strstr(text, " command denied to user ");
+    const char *column = denied ? strstr(denied, " for column ") : NULL;
+    const char *table = denied ? strstr(denied, " table ") : NULL;
+    char names[2][130] = {"", ""};
+
+    /* Words in lower case are no right, but what the server says of a statement. */
+    if (!table || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ, ") < (size_t)(denied - text))
+        return false;
+    if (column) {
+        column += strlen(" for column ");
+        name_copy(names[0], sizeof(names[0]), column, strcspn(column, " "));
+    }
+    table += strlen(" table ");
+    name_copy(names[1], sizeof(names[1]), table, strcspn(table, " "));
+    snprintf(out, size, "GRANT %.*s%s%s%s ON %s", (int)(denied - text), text,
+             names[0][0] ? " (" : "", names[0], names[0][0] ? ")" : "", names[1]);
+    return true;
+}
+
+/* What a person has to do about an account that may too little. */
+static void put_right(char *out, size_t size, unsigned code, const char *text)
+{
+    static const char see[] = "`tallybox migrate grants` prints the rights of each role";
+    char grant[320];
+
+    out[0] = '\0';
+    if ((code == 1142 || code == 1143) && grant_of(grant, sizeof(grant), text))
+        snprintf(out, size, ": it lacks %s; %s", grant, see);
+    else if (code == 1142 || code == 1143 || code == 1044 || code == 1227 || code == 1370)
+        snprintf(out, size, ": %s", see);
+}
+
 enum rc db_error_report(struct err *err, unsigned code, const char *place, const char *text)
 {
-    return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)", place,
-                    (int)text_len(text), text, code);
+    char right[400];
+
+    put_right(right, sizeof(right), code, text);
+    return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)%s", place,
+                    (int)text_len(text), text, code, right);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Writes the migrations as a C file: their bytes, versions, sides and SHA-256, all taken from the
-# files. cmake -DFOLDER=schema -DFILES=0001_outbox.sql,... -DOUTPUT=migrations.c -P embed.cmake
+# files; and the bytes of grants.sql. cmake -DFOLDER=schema -DFILES=0001_outbox.sql,... -DOUTPUT=migrations.c -P embed.cmake
 cmake_minimum_required(VERSION 3.25)
 
 string(REPLACE "," ";" FILES "${FILES}")
@@ -51,11 +51,16 @@ foreach(name IN LISTS FILES)
                         "${identifier},\n     sizeof(${identifier})},\n")
 endforeach()
 bytes_of("${FOLDER}/schema_history.sql" history array)
+bytes_of("${FOLDER}/grants.sql" grants_sql grants)
+string(REPLACE "static const" "const" grants "${grants}")
 list(LENGTH FILES count)
 
 file(WRITE "${OUTPUT}" "/* SPDX-License-Identifier: MIT */
 /* Made by schema/embed.cmake; edit the .sql files. */
+#include \"schema/grants.h\"
 #include \"schema/migration.h\"
+
+${grants}const size_t grants_sql_len = sizeof(grants_sql);
 
 ${arrays}${array}static const struct migration list[] = {
 ${entries}};

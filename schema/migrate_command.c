@@ -3,6 +3,7 @@
 
 #include "common/nearest.h"
 #include "common/options.h"
+#include "schema/grants.h"
 #include "schema/migrate.h"
 #include "schema/migrate_mysql.h"
 #include "schema/migrate_report.h"
@@ -191,6 +192,7 @@ static const struct action *action_find(const char *name)
             return &actions[i];
         nearest_offer(&nearest, actions[i].name);
     }
+    nearest_offer(&nearest, "grants");
     fprintf(stderr, "tallybox migrate: unknown action \"%s\"", name);
     if (nearest.word)
         fprintf(stderr, "; did you mean \"%s\"?", nearest.word);
@@ -244,6 +246,28 @@ static int on_targets(struct run *run, const struct action *action, const struct
     return code;
 }
 
+/* Asks no server: whoever makes the accounts may read it first. */
+static int grants_print(const struct options *options)
+{
+    struct buf text = {0};
+    struct config *config;
+    struct err err = {0};
+    int code = options_load(options, &config);
+
+    if (code >= 0)
+        return code;
+    grants_put(&text, config_settings(config));
+    fputs(buf_text(&text), stdout);
+    code = EXIT_DONE;
+    if (text.failed || fflush(stdout) != 0) {
+        err_set(&err, text.failed ? "out of memory" : "cannot write to standard output");
+        code = options_fail(RC_FATAL, &err);
+    }
+    buf_done(&text);
+    config_free(config);
+    return code;
+}
+
 static int run_action(const struct options *options, struct run *run, bool json)
 {
     const struct action *action = action_find(options->arguments[0]);
@@ -288,7 +312,8 @@ static const char actions_and_examples[] =
     "  status    shows the schema version and every migration\n"
     "  plan      prints the SQL that up would run, and changes nothing\n"
     "  verify    compares tables, columns and indexes with what the migrations make\n"
-    "  baseline  records tables that are in place already as made by the migrations\n\n"
+    "  baseline  records tables that are in place already as made by the migrations\n"
+    "  grants    prints the rights that the account of each role needs, as SQL\n\n"
     "Examples:\n"
     "  tallybox migrate plan\n"
     "  tallybox migrate up --wait 300\n"
@@ -328,5 +353,7 @@ int migrate_command(int argc, char **argv)
     run.to = to > 0 ? (int)to : MIGRATION_NEWEST;
     run.migrate.lock_wait_ms = wait_s * 1000;
     run.migrate.event_ctx = &run;
+    if (strcmp(options.arguments[0], "grants") == 0)
+        return grants_print(&options);
     return run_action(&options, &run, json);
 }

@@ -6,3 +6,4 @@ tallybox_test(test_migrate_report unit unit/test_migrate_report.c LINKS schema_c
 foreach(name IN ITEMS migrate migrate_state)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/fake_migrate_store.c LINKS schema_core)
 endforeach()
+tallybox_test(test_grants unit unit/test_grants.c LINKS schema_core outbox_lanes)

@@ -30,6 +30,7 @@ import unittest
 
 import pymysql
 
+import accounts
 import wire
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -416,9 +417,11 @@ class Stack:
             **(settings or {}),
         }
         self.write_ini()
+        self.accounts = accounts.Accounts(self)
         self.sql(f"CREATE DATABASE `{self.name}`", database=None)
         if migrate:
             self.tallybox("migrate", "up")
+            self.accounts.grant()
 
     def write_ini(self, **changes):
         """Writes the ini file; changes are given as section__key=value."""
@@ -432,9 +435,14 @@ class Stack:
                                     for section, lines in sections.items()))
 
     def tallybox(self, *arguments, stdin=None, expect=DONE, seconds=60, sets=None, env=None):
-        """Runs a command to its end; stdout and stderr as text."""
+        """Runs a command to its end with its role's account; stdout and stderr as text."""
+        account = self.accounts.sets(arguments, sets or {})
+        return self.command(arguments, {**account, **(sets or {})}, stdin, expect, seconds, env)
+
+    def command(self, arguments, sets, stdin=None, expect=DONE, seconds=60, env=None):
+        """Runs a command to its end with these settings and no other."""
         words = [BINARY, arguments[0], "--config", str(self.ini), *map(str, arguments[1:])]
-        for key, value in (sets or {}).items():
+        for key, value in sets.items():
             words += ["--set", f"{key}={value}"]
         try:
             done = subprocess.run(words, input=stdin, capture_output=True, timeout=seconds,
@@ -453,7 +461,8 @@ class Stack:
 
     def role(self, name, sets=None, arguments=(), ready=True):
         """Starts a role; who calls sees to its end."""
-        role = Role(self, name, sets or {}, arguments).start()
+        account = self.accounts.sets([name, *arguments], sets or {})
+        role = Role(self, name, {**account, **(sets or {})}, arguments).start()
         self.roles.append(role)
         return role.wait_ready() if ready else role.wait_up()
 
@@ -467,6 +476,16 @@ class Stack:
             with connection.cursor() as cursor:
                 cursor.execute(statement, arguments or None)
                 return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def sql_all(self, statements):
+        """Several statements without an answer, on one connection and in no database."""
+        connection = connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
         finally:
             connection.close()
 

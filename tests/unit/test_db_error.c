@@ -161,6 +161,35 @@ static void a_long_text_is_cut_between_characters(void **state)
     assert_non_null(strstr(err.text, " (1062)"));
 }
 
+static void a_missing_right_is_named_as_its_grant(void **state)
+{
+    static const struct {
+        unsigned code;
+        const char *text;
+        const char *said;
+    } cases[] = {
+        {1142, "SELECT command denied to user 'u'@'127.0.0.1' for table `d`.`outbox`",
+         "(1142): it lacks GRANT SELECT ON d.outbox; `tallybox migrate grants` prints"},
+        {1142, "INSERT, UPDATE command denied to user 'u'@'h' for table 'vote_count'",
+         "it lacks GRANT INSERT, UPDATE ON vote_count; "},
+        {1143, "UPDATE command denied to user 'u'@'h' for column 'votes' in table 'remark'",
+         "(1143): it lacks GRANT UPDATE (votes) ON remark; "},
+        {1142, "SELECT with locking clause command denied to user 'u'@'h' for table 'remark'",
+         "(1142): `tallybox migrate grants` prints the rights of each role"},
+        {1044, "Access denied for user 'u'@'h' to database 'd'",
+         "(1044): `tallybox migrate grants` prints the rights of each role"},
+    };
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(db_error_report(&err, cases[i].code, "m", cases[i].text), RC_FATAL);
+        assert_non_null(strstr(err.text, cases[i].said));
+    }
+    db_error_report(&err, 1045, "m", "Access denied for user 'u'@'h' (using password: YES)");
+    assert_null(strstr(err.text, "grants"));
+}
+
 static void the_report_needs_no_err(void **state)
 {
     (void)state;
@@ -175,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_read_only_server_is_waited_for),
         cmocka_unit_test(the_sentence_holds_place_text_and_number),
         cmocka_unit_test(a_long_text_is_cut_between_characters),
+        cmocka_unit_test(a_missing_right_is_named_as_its_grant),
         cmocka_unit_test(the_report_needs_no_err),
     };
 

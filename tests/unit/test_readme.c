@@ -9,6 +9,7 @@
 #include "consumer/rollup_command.h"
 #include "outbox/relay_command.h"
 #include "producer/serve_command.h"
+#include "schema/grants.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -74,11 +75,29 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     assert_block_is("<!-- metrics:", "<!-- /metrics", &table);
 }
 
+static void grants_are_those_the_program_prints(void **state)
+{
+    static struct settings settings = {
+        .mysql = {.host = "127.0.0.1", .port = 3306, .database = "tallybox"},
+        .sink = {.host = "127.0.0.1", .port = 3306, .database = "tallybox"},
+        .api = {.lane_count = 1},
+        .relay = {.lanes = "outbox"},
+    };
+    struct buf block = {0};
+
+    (void)state;
+    buf_text_put(&block, "```sql\n");
+    grants_put(&block, &settings);
+    buf_text_put(&block, "```\n");
+    assert_block_is("<!-- grants:", "<!-- /grants", &block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_table_is_the_one_of_the_program),
         cmocka_unit_test(metrics_table_is_the_one_of_the_program),
+        cmocka_unit_test(grants_are_those_the_program_prints),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,76 @@
+-- What each role does in the database, and no right more. Make the accounts first, one for each
+-- role that is used, each with a password of its own:
+--     CREATE USER 'tallybox_serve'@'%' IDENTIFIED BY '...';
+
+-- migrate: `tallybox migrate`, and what is started with --migrate. Before the first run.
+GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON outbox_side.* TO 'tallybox_migrate'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* TO 'tallybox_migrate'@'%';
+
+-- serve: `tallybox serve` and `tallybox vote`.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_serve'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_serve'@'%';
+GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
+
+-- relay: `tallybox relay`. PROCESS lets it see open transactions, which closes gaps sooner.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_relay'@'%';
+GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
+GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
+
+-- consume: `tallybox consume`.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_consume'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
+
+-- rollup: `tallybox rollup`. It sees and changes nothing of a remark but its votes.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_rollup'@'%';
+GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
+GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_rollup'@'%';
+
+-- status: `tallybox status`; reads counts, ages and owners.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_status'@'%';
+GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
+GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
+GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.vote_tally TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.consumer_progress TO 'tallybox_status'@'%';
+GRANT SELECT (id, consumer_group, reason_class, created_at) ON sink_side.dead_record TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.rollup_state TO 'tallybox_status'@'%';
+GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_status'@'%';
+
+-- verify: `tallybox verify`; reads every vote.
+GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
+GRANT SELECT ON outbox_side.vote_state TO 'tallybox_verify'@'%';
+GRANT SELECT ON outbox_side.vote_count TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.vote_document TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.vote_tally TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
+GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_verify'@'%';
+
+-- run: `tallybox run`: all that serve, relay, consume and rollup may.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_run'@'%';
+GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';
+GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
+GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_run'@'%';
+GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_run'@'%';

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""The accounts under which the end-to-end tests run tallybox: one for each role, with exactly the
+rights that the program itself prints for it."""
+
+import re
+
+import pymysql
+
+# What each command logs in as: the account that `tallybox migrate grants` names for it. Commands
+# that are not here need no database or are given an account by their test.
+ROLES_OF = {
+    "migrate": ["migrate"], "serve": ["serve"], "vote": ["serve"], "relay": ["relay"],
+    "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
+    "run": ["run"],
+}
+PASSWORD = "the password of all test accounts"
+
+
+class Accounts:
+    """One account per role for an installation, with the rights that `tallybox migrate grants`
+    prints and no other."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.password_file = stack.folder / "password"
+        self.password_file.write_text(PASSWORD + "\n")
+        self.users = {f"tallybox_{roles[0]}": roles for roles in ROLES_OF.values()}
+        self.granted = set()
+
+    def lanes(self):
+        """The tables that look like an outbox, for rights on lanes that a test made itself."""
+        rows = self.stack.sql(
+            "SELECT table_name FROM information_schema.columns WHERE table_schema = %s "
+            "AND column_name = 'aggregatetype' ORDER BY 1", [self.stack.name], database=None)
+        return [row[0] for row in rows if re.fullmatch(r"\w{1,64}", row[0])]
+
+    def statements(self):
+        """The GRANTs that can be run now: those on tables that are not there yet come later."""
+        lanes = self.lanes() or ["outbox"]
+        done = self.stack.command(["migrate", "grants"],
+                                  {"relay.lanes": ",".join(lanes), "api.lane_count": len(lanes)})
+        there = {f"{database}.{table}" for database, table in self.stack.sql(
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
+            "'BASE TABLE'", database=None)}
+        for line in done.stdout.splitlines():
+            match = re.match(r"GRANT .* ON (\S+) TO 'tallybox_(\w+)'@'%';$", line)
+            if match:
+                place = match.group(1).replace("`", "")
+                if place.endswith(".*") or place in there:
+                    yield match.group(2), line
+
+    def sets(self, arguments, sets):
+        """The settings with which a command logs in as the account of its role, which is made and
+        given its rights where they are missing. A test that names its own keeps it."""
+        roles = ROLES_OF.get(arguments[0], [])
+        if not roles or {"mysql.user", "mysql.password", "mysql.password_file"} & set(sets):
+            return {}
+        if "--migrate" in arguments:
+            roles = [*roles, "migrate"]
+        user = "tallybox_" + "_".join(roles)
+        self.users[user] = roles
+        try:
+            self.grant()
+        except pymysql.err.OperationalError:
+            # A test has taken the server away: the rights are as they were.
+            if f"CREATE {user}" not in self.granted:
+                raise
+        return {"mysql.user": user, "mysql.password_file": self.password_file}
+
+    def grant(self):
+        """Gives every account what it lacks."""
+        grants = list(self.statements())
+        wanted = [(f"CREATE {user}", f"CREATE USER IF NOT EXISTS '{user}'@'%' IDENTIFIED BY "
+                   f"'{PASSWORD}'") for user in self.users]
+        for user, roles in self.users.items():
+            lines = {line.replace(f"'tallybox_{role}'", f"'{user}'")
+                     for role, line in grants if role in roles}
+            wanted += [(line, line) for line in sorted(lines)]
+        missing = [(key, statement) for key, statement in wanted if key not in self.granted]
+        self.stack.sql_all(statement for _, statement in missing)
+        self.granted |= {key for key, _ in missing}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "schema/grants.h"
+
+#include "outbox/outbox.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct settings settings;
+
+static void settings_reset(void)
+{
+    memset(&settings, 0, sizeof(settings));
+    snprintf(settings.mysql.host, sizeof(settings.mysql.host), "h");
+    snprintf(settings.mysql.database, sizeof(settings.mysql.database), "d");
+    snprintf(settings.relay.lanes, sizeof(settings.relay.lanes), "outbox");
+    settings.mysql.port = 3306;
+    settings.api.lane_count = 1;
+    settings.sink = settings.mysql;
+}
+
+static size_t count_of(struct buf *text, const char *words)
+{
+    size_t count = 0;
+
+    for (const char *at = strstr(buf_text(text), words); at; at = strstr(at + 1, words))
+        count++;
+    return count;
+}
+
+static void one_database_gets_each_right_once(void **state)
+{
+    struct buf text = {0};
+
+    (void)state;
+    settings_reset();
+    grants_put(&text, &settings);
+    assert_false(text.failed);
+    assert_int_equal(count_of(&text, "GRANT SELECT ON d.schema_history TO 'tallybox_serve'"), 1);
+    assert_int_equal(count_of(&text, "-- On the "), 0);
+    assert_null(strstr(buf_text(&text), "_side."));
+    assert_null(strstr(buf_text(&text), "_lane "));
+    buf_done(&text);
+}
+
+static void two_databases_get_the_rights_of_their_side(void **state)
+{
+    struct buf text = {0};
+    const char *sink;
+
+    (void)state;
+    settings_reset();
+    snprintf(settings.sink.database, sizeof(settings.sink.database), "e");
+    grants_put(&text, &settings);
+    sink = strstr(buf_text(&text), "-- On the database e at h:3306.");
+    assert_non_null(sink);
+    assert_int_equal(count_of(&text, "d.vote_state"), 3);
+    assert_int_equal(count_of(&text, "e.vote_state"), 0);
+    assert_int_equal(count_of(&text, "d.vote_document"), 0);
+    assert_int_equal(count_of(&text, "e.vote_document"), 3);
+    /* Of the whole server, where the outbox is. */
+    assert_int_equal(count_of(&text, "GRANT PROCESS"), 2);
+    assert_null(strstr(sink, "GRANT PROCESS"));
+    /* Every daemon reads what version both have. */
+    assert_int_equal(count_of(&text, "d.schema_history TO 'tallybox_rollup'"), 1);
+    assert_int_equal(count_of(&text, "e.schema_history TO 'tallybox_rollup'"), 1);
+    buf_done(&text);
+}
+
+static void every_lane_gets_its_rights(void **state)
+{
+    struct buf text = {0};
+    char lane[OUTBOX_LANE_NAME_SIZE];
+    char words[128];
+
+    (void)state;
+    settings_reset();
+    settings.api.lane_count = 3;
+    snprintf(settings.relay.lanes, sizeof(settings.relay.lanes), "outbox_1, shop");
+    grants_put(&text, &settings);
+    for (size_t i = 0; i < 3; i++) {
+        outbox_lane_name(lane, i);
+        snprintf(words, sizeof(words), "GRANT INSERT ON d.%s TO 'tallybox_serve'@'%%';\n", lane);
+        assert_int_equal(count_of(&text, words), 1);
+    }
+    assert_int_equal(count_of(&text, "GRANT SELECT, DELETE ON d.shop TO 'tallybox_relay'"), 1);
+    assert_int_equal(count_of(&text, "GRANT SELECT, DELETE ON d.outbox_1 TO 'tallybox_relay'"), 1);
+    assert_int_equal(count_of(&text, "GRANT SELECT, DELETE ON d.outbox TO 'tallybox_relay'"), 0);
+    buf_done(&text);
+}
+
+/* In the grant of a whole database an underscore would stand for any character. */
+static void a_database_of_any_name_is_quoted(void **state)
+{
+    struct buf text = {0};
+
+    (void)state;
+    settings_reset();
+    snprintf(settings.mysql.database, sizeof(settings.mysql.database), "a_b`c%%");
+    settings.sink = settings.mysql;
+    grants_put(&text, &settings);
+    assert_int_equal(count_of(&text, " ON `a\\_b``c\\%`.* TO "), 1);
+    assert_int_equal(count_of(&text, " ON `a_b``c%`.vote_state TO "), 3);
+    buf_done(&text);
+}
+
+/* What run may do is what its four roles may do, no more and no less. */
+static void run_has_the_rights_of_its_roles(void **state)
+{
+    static const char *const roles[] = {"serve", "relay", "consume", "rollup"};
+    struct buf text = {0};
+    char *rest = NULL;
+    char *copy;
+    size_t run = 0;
+    size_t parts = 0;
+
+    (void)state;
+    settings_reset();
+    grants_put(&text, &settings);
+    copy = strdup(buf_text(&text));
+    assert_non_null(copy);
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *to = strstr(line, " TO 'tallybox_");
+
+        if (strncmp(line, "GRANT ", 6) != 0)
+            continue;
+        assert_non_null(to);
+        *to = '\0';
+        run += strncmp(to + 14, "run'", 4) == 0;
+        for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+            char words[600];
+
+            if (strncmp(to + 14, roles[i], strlen(roles[i])) != 0)
+                continue;
+            snprintf(words, sizeof(words), "%s TO 'tallybox_run'@'%%';", line);
+            if (count_of(&text, words) != 1)
+                fail_msg("run lacks: %s", words);
+            parts++;
+        }
+    }
+    /* The four read schema_history alike. */
+    assert_int_equal(run, parts - 3);
+    free(copy);
+    buf_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_database_gets_each_right_once),
+        cmocka_unit_test(two_databases_get_the_rights_of_their_side),
+        cmocka_unit_test(every_lane_gets_its_rights),
+        cmocka_unit_test(a_database_of_any_name_is_quoted),
+        cmocka_unit_test(run_has_the_rights_of_its_roles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
