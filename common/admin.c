@@ -126,15 +126,22 @@ static void on_request(void *ctx, struct http_request *request)
     buf_done(&page);
 }
 
-enum rc admin_open(struct admin **out, const char *listen, const char *title,
+enum rc admin_open(struct admin **out, const struct settings *settings, const char *title,
                    struct readiness *readiness, struct err *err)
 {
     const struct http_config config = {
-        .listen = listen,
+        .listen = settings->admin.listen,
         .body_bytes_max = BODY_BYTES_MAX,
         .header_bytes_max = HEADER_BYTES_MAX,
         .connections_max = CONNECTIONS_MAX,
         .idle_timeout_ms = IDLE_TIMEOUT_MS,
+        .guard = {.section = "admin",
+                  .token_file = settings->admin.token_file,
+                  .tls_cert = settings->admin.tls_cert,
+                  .tls_key = settings->admin.tls_key,
+                  .without_token = strcmp(settings->admin.without_token, "yes") == 0},
+        /* Whoever restarts a dead process has no secret, and the page says only that it lives. */
+        .open_path = "/healthz",
     };
     struct admin *admin = calloc(1, sizeof(*admin));
     enum rc rc;
@@ -164,6 +171,11 @@ void admin_close(struct admin *admin)
     if (admin->server)
         http_close(admin->server);
     free(admin);
+}
+
+const char *admin_scheme(const struct admin *admin)
+{
+    return http_scheme(admin->server);
 }
 
 int admin_port(const struct admin *admin)

@@ -6,14 +6,18 @@
 
 #include "common/err.h"
 #include "common/readiness.h"
+#include "common/settings.h"
 
 struct admin;
 
-/* Serves the pages on listen ("address:port"). title: names the process on the pages; it and
+/* Serves the pages as [admin] says. settings, title, which names the process on the pages, and
  * readiness are borrowed. RC_FATAL: err says which address and why. */
-enum rc admin_open(struct admin **admin, const char *listen, const char *title,
+enum rc admin_open(struct admin **admin, const struct settings *settings, const char *title,
                    struct readiness *readiness, struct err *err);
 void admin_close(struct admin *admin);
+
+/* Where it listens: "http" or "https", and the port. */
+const char *admin_scheme(const struct admin *admin);
 int admin_port(const struct admin *admin);
 
 /* The metrics of the process itself; admin_open() does it too. */

@@ -31,6 +31,7 @@
 /* How long http_close() waits for answers that are still being sent. */
 #define CLOSE_WAIT_MS 2000
 
+#define STATUS_NO_TOKEN 401
 #define STATUS_TOO_LARGE 413
 #define STATUS_BUSY 503
 
@@ -63,6 +64,7 @@ struct http_server {
     http_on_refuse on_refuse;
     void *ctx;
     struct MHD_Daemon *daemon;
+    struct http_guard guard;
     int listen_fd;
     int port;
     atomic_bool quiet;   /* takes no new connections */
@@ -142,6 +144,8 @@ static void refuse_plainly(struct http_request *request)
 {
     const char *text = "the request cannot be read\n";
 
+    if (request->refused == STATUS_NO_TOKEN)
+        text = "a bearer token is needed: Authorization: Bearer ...\n";
     if (request->refused == STATUS_TOO_LARGE)
         text = "the body is too large\n";
     if (request->refused == STATUS_BUSY)
@@ -157,6 +161,8 @@ static void request_hand_out(struct http_request *request)
         server->handler(server->ctx, request);
         return;
     }
+    if (request->refused == STATUS_NO_TOKEN)
+        http_answer_header(request, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tallybox\"");
     if (request->refused == STATUS_BUSY)
         http_answer_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (server->on_refuse)
@@ -210,16 +216,29 @@ static enum MHD_Result body_put(struct http_request *request, const char *bytes,
     return request->dropped_bytes > DROP_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
-/* What the length in the header already says. */
+static bool may_pass(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    const char *open_path = server->config.open_path;
+
+    if (open_path && strcmp(request->path, open_path) == 0)
+        return true;
+    return http_guard_allows(&server->guard, http_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+}
+
+/* What the headers already say. */
 static enum MHD_Result request_begin(struct http_request *request)
 {
     size_t body_bytes_max = request->server->config.body_bytes_max;
     const char *text = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     unsigned long long len = text ? strtoull(text, NULL, 10) : 0;
 
-    if (len <= body_bytes_max)
+    if (!may_pass(request))
+        request->refused = STATUS_NO_TOKEN;
+    else if (len > body_bytes_max)
+        request->refused = STATUS_TOO_LARGE;
+    else
         return MHD_YES;
-    request->refused = STATUS_TOO_LARGE;
     /* A client that asks first, or would send too much, is answered at once; the library closes
      * the connection afterwards, unread. */
     if (http_header(request, MHD_HTTP_HEADER_EXPECT) || len > DROP_BYTES_MAX)
@@ -314,9 +333,17 @@ static unsigned idle_seconds(const struct http_config *config)
     return (config->idle_timeout_ms + 999) / 1000;
 }
 
+static bool has_tls(const struct http_server *server)
+{
+    return server->guard.cert.len > 0;
+}
+
 static struct MHD_Daemon *daemon_start(struct http_server *server)
 {
+    /* GnuTLS's own choice of ciphers, with nothing older than TLS 1.2; only read. */
+    static char tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
     const struct http_config *config = &server->config;
+    bool tls = has_tls(server);
     unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
                      MHD_USE_ERROR_LOG;
     struct MHD_OptionItem options[] = {
@@ -324,9 +351,15 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections_max, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)idle_seconds(config), NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->header_bytes_max, NULL},
+        /* Without TLS the list ends here. */
+        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, server->guard.cert.data},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, server->guard.key.data},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, tls_priorities},
         {MHD_OPTION_END, 0, NULL},
     };
 
+    if (tls)
+        flags |= MHD_USE_TLS;
     /* The logger has to come first; pairs of pointers do not fit into the array. */
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
                             on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
@@ -344,6 +377,7 @@ static void server_free(struct http_server *server)
     }
     if (server->listen_fd >= 0)
         close(server->listen_fd);
+    http_guard_close(&server->guard);
     stop_done(&server->drained);
     free(server);
 }
@@ -364,10 +398,16 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     rc = stop_init(&server->drained, err);
     if (rc == RC_OK)
         rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
+    if (rc == RC_OK)
+        rc = http_guard_open(&server->guard, &server->config.guard, server->listen_fd, err);
+    if (rc == RC_OK && has_tls(server) && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        rc = err_fail(err, RC_FATAL, 0, "this libmicrohttpd was built without TLS");
     if (rc == RC_OK) {
         server->daemon = daemon_start(server);
         if (!server->daemon)
-            rc = err_fail(err, RC_FATAL, 0, "cannot start the HTTP server on %s", config->listen);
+            rc = err_fail(err, RC_FATAL, 0,
+                          "cannot start the HTTP server on %s; log.level = debug says why",
+                          config->listen);
     }
     if (rc != RC_OK) {
         server_free(server);
@@ -402,6 +442,11 @@ void http_close(struct http_server *server)
 int http_port(const struct http_server *server)
 {
     return server->port;
+}
+
+const char *http_scheme(const struct http_server *server)
+{
+    return has_tls(server) ? "https" : "http";
 }
 
 const char *http_method(const struct http_request *request)

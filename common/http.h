@@ -5,6 +5,7 @@
 #define COMMON_HTTP_H
 
 #include "common/err.h"
+#include "common/http_guard.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,17 +19,20 @@ struct http_config {
     size_t header_bytes_max;
     unsigned connections_max;
     unsigned idle_timeout_ms; /* a connection with nothing moving is closed */
+    struct http_guard_config guard;
+    const char *open_path; /* answered without a token, or NULL */
 };
 
 /* Runs on the server's thread and must not block. It answers with http_answer(), at once or later
  * from any thread; until then the connection waits and costs no thread. */
 typedef void (*http_handler)(void *ctx, struct http_request *request);
 
-/* Requests the server must refuse before the handler sees them (too large, bad) go to on_refuse
- * with the status (400, 413, 431, ...), which must http_answer(); NULL: a plain sentence. */
+/* Requests the server must refuse before the handler sees them (no token, too large, bad) go to
+ * on_refuse with the status (401, 413, ...), which must http_answer(); NULL: a plain sentence. */
 typedef void (*http_on_refuse)(void *ctx, struct http_request *request, int status);
 
-/* RC_FATAL: err says which address and why (in use, not ours, no right). */
+/* RC_FATAL: err says which address and why (in use, not ours, no right, open to all), or what is
+ * wrong with a file of the guard. */
 enum rc http_open(struct http_server **server, const struct http_config *config,
                   http_handler handler, http_on_refuse on_refuse, void *ctx, struct err *err);
 
@@ -37,8 +41,9 @@ enum rc http_open(struct http_server **server, const struct http_config *config,
 void http_quiesce(struct http_server *server);
 void http_close(struct http_server *server);
 
-/* The port it listens on. */
+/* The port it listens on, and "http" or "https". */
 int http_port(const struct http_server *server);
+const char *http_scheme(const struct http_server *server);
 
 /* Borrowed until the answer. The path is decoded and without the query; NULL where there is none.
  * http_argument(): a decoded query argument, the first of that name, "" for one without a value.

@@ -2,6 +2,7 @@
 #include "common/reload.h"
 
 #include "common/config_live.h"
+#include "common/http_guard.h"
 #include "common/kafka.h"
 #include "common/log.h"
 
@@ -43,6 +44,8 @@ void reload_settings(struct config *config, const struct options *options, const
     } else {
         log_error(LOG_ERROR, "reload_failed", &err, "role=%s hint=\"nothing has changed\"", role);
     }
+    /* What the old settings name may have changed, too. */
+    http_guards_reload();
     buf_done(&reload.kept);
     config_free(fresh);
 }

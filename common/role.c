@@ -63,10 +63,10 @@ static enum rc open_admin(struct daemon *daemon, struct err *err)
 
     if (strcmp(listen, "off") == 0)
         return RC_OK;
-    rc = admin_open(&daemon->admin, listen, daemon->title, &daemon->readiness, err);
+    rc = admin_open(&daemon->admin, daemon->settings, daemon->title, &daemon->readiness, err);
     if (rc == RC_OK)
-        log_event(LOG_INFO, "admin_listening", "url=http://%.*s:%d/", address_len, listen,
-                  admin_port(daemon->admin));
+        log_event(LOG_INFO, "admin_listening", "url=%s://%.*s:%d/", admin_scheme(daemon->admin),
+                  address_len, listen, admin_port(daemon->admin));
     return rc;
 }
 

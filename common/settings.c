@@ -68,6 +68,14 @@ const struct setting settings_table[] = {
 
     {LISTEN(api, listen), "127.0.0.1:8080", 0, 0, NULL,
      "Where the API listens; port 0 takes a free one."},
+    {TEXT(api, token_file), "", 0, 0, NULL,
+     "File of bearer tokens, one a line, any of which is let in; needed where other machines can "
+     "reach listen."},
+    {CHOICE(api, without_token), "no", 0, 0, "no|yes",
+     "Lets other machines in without a token, where listen is no loopback address."},
+    {TEXT(api, tls_cert), "", 0, 0, NULL,
+     "PEM file of the certificate to serve HTTPS with, and of those between it and its root."},
+    {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},
     {NUMBER(api, body_bytes_max), "1048576", 1024, 67108864, NULL,
      "Longest body of a request, in bytes; a longer one is answered 413."},
     {NUMBER(api, header_bytes_max), "16384", 1024, 1048576, NULL,
@@ -147,6 +155,13 @@ const struct setting settings_table[] = {
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},
+    {TEXT(admin, token_file), "", 0, 0, NULL,
+     "File of bearer tokens, one a line, any of which is let in; /healthz needs none."},
+    {CHOICE(admin, without_token), "no", 0, 0, "no|yes",
+     "Lets other machines in without a token, where listen is no loopback address."},
+    {TEXT(admin, tls_cert), "", 0, 0, NULL,
+     "PEM file of the certificate to serve HTTPS with, and of those between it and its root."},
+    {TEXT(admin, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},
     {LIVE_NUMBER(admin, stale_ms), "60000", 100, 86400000, NULL,
      "Not ready while the oldest waiting work is older than this, in milliseconds."},
     {LIVE_NUMBER(admin, stop_timeout_ms), "10000", 100, 600000, NULL,

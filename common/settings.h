@@ -48,6 +48,10 @@ struct settings {
     } kafka;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port; port 0 = any free one */
+        char token_file[SETTING_TEXT_SIZE];
+        char without_token[SETTING_TEXT_SIZE]; /* no | yes */
+        char tls_cert[SETTING_TEXT_SIZE];
+        char tls_key[SETTING_TEXT_SIZE];
         int64_t body_bytes_max;
         int64_t header_bytes_max;
         int64_t connections_max;
@@ -94,7 +98,11 @@ struct settings {
         int64_t overlap_ms;
     } rollup;
     struct {
-        char listen[SETTING_TEXT_SIZE];  /* address:port, or "off" */
+        char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
+        char token_file[SETTING_TEXT_SIZE];
+        char without_token[SETTING_TEXT_SIZE]; /* no | yes */
+        char tls_cert[SETTING_TEXT_SIZE];
+        char tls_key[SETTING_TEXT_SIZE];
         _Atomic int64_t stale_ms;        /* readiness goes red past this age of waiting work */
         _Atomic int64_t stop_timeout_ms; /* bound of a clean stop */
     } admin;

@@ -81,7 +81,11 @@ static void on_refuse(void *ctx, struct http_request *request, int status)
     struct api *api = ctx;
     struct fault fault;
 
-    if (status == fault_status(FAULT_TOO_LARGE))
+    if (status == fault_status(FAULT_NO_TOKEN))
+        fault_set(&fault, FAULT_NO_TOKEN,
+                  "the API takes no request without one of its bearer tokens: send the header "
+                  "Authorization: Bearer ...");
+    else if (status == fault_status(FAULT_TOO_LARGE))
         fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %lld bytes",
                   (long long)api->config.settings->api.body_bytes_max);
     else if (status == fault_status(FAULT_AWAY))
@@ -102,6 +106,11 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
         .header_bytes_max = (size_t)config->settings->api.header_bytes_max,
         .connections_max = (unsigned)config->settings->api.connections_max,
         .idle_timeout_ms = (unsigned)config->settings->api.request_timeout_ms,
+        .guard = {.section = "api",
+                  .token_file = config->settings->api.token_file,
+                  .tls_cert = config->settings->api.tls_cert,
+                  .tls_key = config->settings->api.tls_key,
+                  .without_token = strcmp(config->settings->api.without_token, "yes") == 0},
     };
     enum rc rc;
 
@@ -133,4 +142,9 @@ void api_close(struct api *api)
 int api_port(const struct api *api)
 {
     return http_port(api->server);
+}
+
+const char *api_scheme(const struct api *api)
+{
+    return http_scheme(api->server);
 }

@@ -8,7 +8,7 @@
  *
  * HEAD works as GET; OPTIONS names the methods. An array is answered 200 even if all its items are
  * bad: each says so itself. A body must be application/json and say so. Every error is JSON
- * (producer/fault.h); 429 and 503 carry Retry-After, and a vote they refuse may be sent again as it
+ * (producer/fault.h); 401 says that a bearer token is missing or wrong; 429 and 503 carry Retry-After, and a vote they refuse may be sent again as it
  * is: voting is idempotent. A 503 with code "unavailable" means that nothing was done; with
  * "timeout" the sentence says whether the vote may have been counted.
  *
@@ -40,7 +40,8 @@ void api_quiesce(struct api *api);
 /* Every queued request must have been answered. */
 void api_close(struct api *api);
 
-/* The port it listens on. */
+/* The port it listens on, and "http" or "https". */
 int api_port(const struct api *api);
+const char *api_scheme(const struct api *api);
 
 #endif

@@ -228,8 +228,9 @@ static enum rc serve_start(void *role, struct err *err)
     if (rc != RC_OK)
         threads_join(serve);
     else
-        log_event(LOG_INFO, "api_listening", "listen=%s port=%d committers=%zu",
-                  serve->env.settings->api.listen, api_port(serve->api), serve->lane_count);
+        log_event(LOG_INFO, "api_listening", "listen=%s port=%d scheme=%s committers=%zu",
+                  serve->env.settings->api.listen, api_port(serve->api), api_scheme(serve->api),
+                  serve->lane_count);
     return rc;
 }
 

@@ -82,7 +82,8 @@ void fixture_open(struct fixture *fixture, const char *listen, size_t body_bytes
                                  .body_bytes_max = body_bytes_max,
                                  .header_bytes_max = 8192,
                                  .connections_max = 100,
-                                 .idle_timeout_ms = 10000};
+                                 .idle_timeout_ms = 10000,
+                                 .guard = {.section = "test", .without_token = true}};
     struct err err = {0};
 
     memset(fixture, 0, sizeof(*fixture));

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http_guard.h"
+
+#include "common/http_tls.h"
+#include "common/log.h"
+#include "common/secret_file.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Guards the list of open guards. Held while their files are read: only opening and closing a server
+ * waits for it. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct http_guard *open_guards;
+
+static void list_add(struct http_guard *guard)
+{
+    pthread_mutex_lock(&open_lock);
+    guard->next = open_guards;
+    open_guards = guard;
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void list_remove(const struct http_guard *guard)
+{
+    pthread_mutex_lock(&open_lock);
+    for (struct http_guard **at = &open_guards; *at; at = &(*at)->next) {
+        if (*at == guard) {
+            *at = guard->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&open_lock);
+}
+
+static bool is_set(const char *text)
+{
+    return text && *text;
+}
+
+static bool is_loopback4(const unsigned char *address)
+{
+    return address[0] == 127;
+}
+
+/* Where the socket really is, whatever name was written for it. What is neither family can be
+ * reached by nobody else. */
+static bool is_loopback(int fd)
+{
+    struct sockaddr_storage place = {0};
+    socklen_t len = sizeof(place);
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+
+    if (getsockname(fd, (struct sockaddr *)&place, &len) != 0)
+        return false;
+    if (place.ss_family == AF_INET) {
+        memcpy(&four, &place, sizeof(four));
+        return is_loopback4((const unsigned char *)&four.sin_addr.s_addr);
+    }
+    if (place.ss_family != AF_INET6)
+        return true;
+    memcpy(&six, &place, sizeof(six));
+    if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+        return is_loopback4(six.sin6_addr.s6_addr + 12);
+    return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
+static enum rc place_check(const struct http_guard_config *config, int fd, struct err *err)
+{
+    const char *section = config->section;
+
+    if (is_loopback(fd))
+        return RC_OK;
+    if (!is_set(config->token_file) && !config->without_token)
+        return err_fail(err, RC_FATAL, 0,
+                        "other machines can reach this address: set %s.token_file to a file of "
+                        "bearer tokens, or %s.without_token = yes to let everyone in",
+                        section, section);
+    if (!is_set(config->tls_cert))
+        log_event(LOG_WARN, "http_without_tls",
+                  "section=%s text=\"other machines can reach this address and nothing is "
+                  "encrypted: set %s.tls_cert and %s.tls_key unless a proxy in front does it\"",
+                  section, section, section);
+    return RC_OK;
+}
+
+static enum rc tls_open(struct http_guard *guard, struct err *err)
+{
+    const struct http_guard_config *config = guard->config;
+
+    if (is_set(config->tls_cert) != is_set(config->tls_key))
+        return err_fail(err, RC_FATAL, 0, "%s.%s is not set; a certificate needs its key",
+                        config->section, is_set(config->tls_cert) ? "tls_key" : "tls_cert");
+    if (!is_set(config->tls_cert))
+        return RC_OK;
+    return http_tls_read(&guard->cert, &guard->key, config->section, config->tls_cert,
+                         config->tls_key, err);
+}
+
+static enum rc tokens_read(struct http_guard *guard, struct err *err)
+{
+    struct http_tokens tokens;
+    enum rc rc;
+
+    if (!guard->has_tokens)
+        return RC_OK;
+    rc = http_tokens_read(&tokens, guard->config->token_file, err);
+    if (rc != RC_OK) {
+        err_wrap(err, "%s.token_file", guard->config->section);
+        return rc;
+    }
+    pthread_mutex_lock(&guard->lock);
+    guard->tokens = tokens;
+    pthread_mutex_unlock(&guard->lock);
+    return RC_OK;
+}
+
+enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config *config, int fd,
+                        struct err *err)
+{
+    enum rc rc;
+
+    *guard = (struct http_guard){.config = config, .has_tokens = is_set(config->token_file)};
+    pthread_mutex_init(&guard->lock, NULL);
+    rc = place_check(config, fd, err);
+    if (rc == RC_OK)
+        rc = tls_open(guard, err);
+    if (rc == RC_OK)
+        rc = tokens_read(guard, err);
+    if (rc == RC_OK)
+        list_add(guard);
+    return rc;
+}
+
+void http_guard_close(struct http_guard *guard)
+{
+    if (!guard->config)
+        return;
+    list_remove(guard);
+    secret_file_forget(&guard->cert);
+    secret_file_forget(&guard->key);
+    pthread_mutex_destroy(&guard->lock);
+    guard->config = NULL;
+}
+
+bool http_guard_allows(struct http_guard *guard, const char *authorization)
+{
+    bool good;
+
+    if (!guard->has_tokens)
+        return true;
+    pthread_mutex_lock(&guard->lock);
+    good = http_tokens_allow(&guard->tokens, authorization);
+    pthread_mutex_unlock(&guard->lock);
+    return good;
+}
+
+void http_guards_reload(void)
+{
+    pthread_mutex_lock(&open_lock);
+    for (struct http_guard *guard = open_guards; guard; guard = guard->next) {
+        struct err err = {0};
+
+        if (!guard->has_tokens)
+            continue;
+        if (tokens_read(guard, &err) == RC_OK)
+            log_event(LOG_INFO, "tokens_reloaded", "section=%s tokens=%zu", guard->config->section,
+                      guard->tokens.count);
+        else
+            log_error(LOG_ERROR, "tokens_reload_failed", &err,
+                      "section=%s hint=\"the old ones stay good\"", guard->config->section);
+    }
+    pthread_mutex_unlock(&open_lock);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/http_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OLD "old-token-0123456789abcdef"
+#define NEW "new-token-0123456789abcdef"
+
+static char path[64];
+
+static void tokens_write(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static int setup(void **state)
+{
+    int fd;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/tallybox-guard-XXXXXX");
+    fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static enum rc open_with(struct fixture *fixture, const char *listen,
+                         struct http_guard_config guard, struct err *err)
+{
+    struct http_config config = {.listen = listen,
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 8192,
+                                 .connections_max = 10,
+                                 .idle_timeout_ms = 10000,
+                                 .guard = guard,
+                                 .open_path = "/healthz"};
+
+    memset(fixture, 0, sizeof(*fixture));
+    fixture->body_bytes_max = BODY_MAX;
+    return http_open(&fixture->server, &config, on_request, NULL, fixture, err);
+}
+
+static void shut(struct fixture *fixture)
+{
+    http_close(fixture->server);
+    buf_done(&fixture->arguments);
+}
+
+/* Only what no other machine can reach is open to all by default. */
+static void an_address_others_can_reach_needs_a_token(void **state)
+{
+    static const char *const wide[] = {"0.0.0.0:0", "[::]:0", "*:0"};
+    static const char *const narrow[] = {"127.0.0.1:0", "127.0.0.2:0", "localhost:0"};
+    const struct http_guard_config none = {.section = "api"};
+    const struct http_guard_config all = {.section = "api", .without_token = true};
+    const struct http_guard_config tokens = {.section = "api", .token_file = path};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    tokens_write(OLD "\n");
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(open_with(&fixture, wide[i], none, &err), RC_FATAL);
+        assert_non_null(strstr(err.text, "set api.token_file to a file of bearer tokens, or "
+                                         "api.without_token = yes"));
+        assert_int_equal(open_with(&fixture, wide[i], all, &err), RC_OK);
+        shut(&fixture);
+        assert_int_equal(open_with(&fixture, wide[i], tokens, &err), RC_OK);
+        shut(&fixture);
+        assert_int_equal(open_with(&fixture, narrow[i], none, &err), RC_OK);
+        shut(&fixture);
+    }
+}
+
+static int status_of(const struct fixture *fixture, const char *request, const char *authorization)
+{
+    struct answer answer;
+    char text[512];
+
+    snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: x\r\n%s%s%sConnection: close\r\n\r\n",
+             request, authorization ? "Authorization: " : "", authorization ? authorization : "",
+             authorization ? "\r\n" : "");
+    ask(fixture, text, &answer);
+    if (answer.status == 401) {
+        assert_non_null(strstr(answer.head, "WWW-Authenticate: Bearer"));
+        assert_non_null(strstr(answer.body, "bearer token"));
+    }
+    return answer.status;
+}
+
+static void only_a_token_opens_and_files_are_read_again(void **state)
+{
+    const struct http_guard_config guard = {.section = "api", .token_file = path};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    tokens_write(OLD "\n");
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
+    assert_int_equal(status_of(&fixture, "GET /x", NULL), 401);
+    assert_int_equal(status_of(&fixture, "POST /x", "Bearer " NEW), 401);
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " OLD), 200);
+    assert_int_equal(status_of(&fixture, "GET /healthz", NULL), 200);
+    assert_int_equal(status_of(&fixture, "GET /healthz/x", NULL), 401);
+    assert_int_equal(status_of(&fixture, "GET /healthz%00", NULL), 401);
+
+    /* The old and the new one are good until the old one is taken out. */
+    tokens_write(OLD "\n" NEW "\n");
+    http_guards_reload();
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " OLD), 200);
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " NEW), 200);
+    tokens_write(NEW "\n");
+    http_guards_reload();
+    http_guards_reload();
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " OLD), 401);
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " NEW), 200);
+
+    /* A file that cannot be taken changes nothing. */
+    tokens_write("short\n");
+    http_guards_reload();
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " NEW), 200);
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer short"), 401);
+    shut(&fixture);
+}
+
+/* The body of who may not come in is never kept, and the handler never called. */
+static void a_refused_body_is_dropped(void **state)
+{
+    const struct http_guard_config guard = {.section = "api", .token_file = path};
+    struct fixture fixture;
+    struct client client;
+    struct answer answer;
+    struct err err = {0};
+    char body[2 * BODY_MAX] = "";
+
+    (void)state;
+    tokens_write(OLD "\n");
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
+    memset(body, 'a', sizeof(body));
+    client_open(&client, &fixture);
+    client_say(&client, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n");
+    assert_true(client_send(&client, body, sizeof(body)));
+    client_answer(&client, &answer, true);
+    assert_int_equal(answer.status, 401);
+    /* The connection may go on with a token. */
+    client_say(&client, "GET /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " OLD "\r\n\r\n");
+    client_answer(&client, &answer, true);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(atomic_load(&fixture.handled), 1);
+    client_say(&client, "POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                        "Content-Length: 10\r\n\r\n");
+    client_answer(&client, &answer, true);
+    assert_int_equal(answer.status, 401);
+    client_close(&client);
+    shut(&fixture);
+}
+
+static void a_certificate_without_its_key_is_refused(void **state)
+{
+    const struct http_guard_config cert = {.section = "api", .tls_cert = path};
+    const struct http_guard_config key = {.section = "admin", .tls_key = path};
+    const struct http_guard_config both = {.section = "api", .tls_cert = path, .tls_key = path};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    tokens_write(OLD "\n");
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", cert, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "api.tls_key is not set"));
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", key, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "admin.tls_cert is not set"));
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", both, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "api.tls_cert: "));
+    assert_non_null(strstr(err.text, "holds no certificate in PEM form"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_others_can_reach_needs_a_token),
+        cmocka_unit_test(only_a_token_opens_and_files_are_read_again),
+        cmocka_unit_test(a_refused_body_is_dropped),
+        cmocka_unit_test(a_certificate_without_its_key_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

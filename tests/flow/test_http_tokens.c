@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http_tokens.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define FIRST "first-token-0123456789"
+#define SECOND "c2Vjb25kIHRva2VuLi4u+/.~_=="
+
+static char path[64];
+
+static void file_write(const char *text, size_t len, mode_t mode)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static int setup(void **state)
+{
+    int fd;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/tallybox-tokens-XXXXXX");
+    fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static void each_line_is_a_token(void **state)
+{
+    static const char text[] = "# of May\n" FIRST "\r\n\n" SECOND;
+    struct http_tokens tokens = {0};
+    struct err err = {0};
+
+    (void)state;
+    file_write(text, sizeof(text) - 1, 0640);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_OK);
+    assert_int_equal(tokens.count, 2);
+    assert_true(http_tokens_allow(&tokens, "Bearer " FIRST));
+    assert_true(http_tokens_allow(&tokens, "bearer  " SECOND));
+    assert_false(http_tokens_allow(&tokens, NULL));
+    assert_false(http_tokens_allow(&tokens, ""));
+    assert_false(http_tokens_allow(&tokens, "Bearer "));
+    assert_false(http_tokens_allow(&tokens, FIRST));
+    assert_false(http_tokens_allow(&tokens, "Basic " FIRST));
+    assert_false(http_tokens_allow(&tokens, "Bearer " FIRST "x"));
+    assert_false(http_tokens_allow(&tokens, "Bearer first-token-012345678"));
+    assert_false(http_tokens_allow(&tokens, "Bearer # of May"));
+}
+
+static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
+{
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *said;
+    } cases[] = {
+        {FIRST "\n" SECOND "\n", 0604, "open to every account of this machine (mode 604)"},
+        {FIRST "\n" SECOND "\n", 0602, "chmod o="},
+        {"\n#\n", 0600, ": has no token"},
+        {"", 0600, ": has no token"},
+        {FIRST "\nshort-token-1234567\n", 0600, ":2: has a token of 19 characters"},
+        {"first-token 0123456789\n", 0600, ":1: has a character no token may have"},
+    };
+    struct http_tokens tokens = {.count = 7};
+    struct err err = {0};
+    char zero[] = FIRST "\nsecond\0token-0123456789\n";
+    char *large = calloc(1, 70000);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        file_write(cases[i].text, strlen(cases[i].text), cases[i].mode);
+        assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+        assert_non_null(strstr(err.text, path));
+        assert_non_null(strstr(err.text, cases[i].said));
+        assert_null(strstr(err.text, "token-"));
+        assert_int_equal(tokens.count, 7);
+    }
+    file_write(zero, sizeof(zero) - 1, 0600);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "zero byte"));
+    assert_non_null(large);
+    memset(large, 'a', 70000);
+    file_write(large, 70000, 0600);
+    free(large);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "longer than"));
+    assert_int_equal(http_tokens_read(&tokens, "/nowhere/x", &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "cannot open /nowhere/x: No such file"));
+    assert_int_equal(http_tokens_read(&tokens, "/tmp", &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "/tmp: it is a folder"));
+}
+
+static void one_token_too_many_is_said(void **state)
+{
+    char text[(HTTP_TOKENS_MAX + 1) * 32 + 1] = "";
+    struct http_tokens tokens = {0};
+    struct err err = {0};
+    size_t len = 0;
+
+    (void)state;
+    for (int i = 0; i <= HTTP_TOKENS_MAX; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "token-number-%017d\n", i);
+    file_write(text, len - 31, 0600);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_OK);
+    assert_int_equal(tokens.count, HTTP_TOKENS_MAX);
+    assert_true(http_tokens_allow(&tokens, "Bearer token-number-00000000000000063"));
+    file_write(text, len, 0600);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "one token too many"));
+}
+
+/* A child that stops, looks for the digest, and stops again. */
+static void child_run(const struct http_tokens *tokens, const unsigned char *digest)
+{
+    bool found;
+
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        _exit(77);
+    raise(SIGSTOP);
+    found = http_tokens_match(tokens, digest);
+    raise(SIGSTOP);
+    _exit(found);
+}
+
+/* How many instructions the child takes from its one stop to the other; -1 where a process may not
+ * be traced. *found: what it found. */
+static long steps_of(const struct http_tokens *tokens, const unsigned char *digest, bool *found)
+{
+    pid_t pid = fork();
+    long steps = 0;
+    int status = 0;
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        child_run(tokens, digest);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        return -1;
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+    do {
+        assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        steps++;
+    } while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+    assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    *found = WEXITSTATUS(status) != 0;
+    return steps;
+}
+
+/* Counted, not timed: the processor's instructions are the same number wherever the digests begin
+ * to differ and whichever token it is. */
+static void a_look_takes_as_many_steps_for_every_token(void **state)
+{
+    struct http_tokens tokens = {.count = 5};
+    unsigned char digest[HTTP_TOKEN_DIGEST_SIZE];
+    bool found = false;
+    long steps;
+
+    (void)state;
+    for (size_t i = 0; i < tokens.count; i++)
+        memset(tokens.digests[i], (int)(0x11 * (i + 1)), HTTP_TOKEN_DIGEST_SIZE);
+    memset(digest, 0, sizeof(digest));
+    steps = steps_of(&tokens, digest, &found);
+    if (steps < 0)
+        skip();
+    assert_false(found);
+    assert_true(steps > HTTP_TOKEN_DIGEST_SIZE);
+    for (size_t i = 0; i < tokens.count; i++) {
+        memcpy(digest, tokens.digests[i], sizeof(digest));
+        assert_int_equal(steps_of(&tokens, digest, &found), steps);
+        assert_true(found);
+        digest[i * 7] ^= 0x80;
+        assert_int_equal(steps_of(&tokens, digest, &found), steps);
+        assert_false(found);
+    }
+    memset(digest, 0xFF, sizeof(digest));
+    assert_int_equal(steps_of(&tokens, digest, &found), steps);
+    assert_false(found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_line_is_a_token),
+        cmocka_unit_test(a_bad_file_is_named_and_its_tokens_are_not),
+        cmocka_unit_test(one_token_too_many_is_said),
+        cmocka_unit_test(a_look_takes_as_many_steps_for_every_token),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
