@@ -42,18 +42,20 @@ void applier_done(struct applier *applier)
     trouble_done(&applier->database);
 }
 
-static void database_good(struct applier *applier)
+static void database_good(struct applier *applier, int64_t now_ms)
 {
+    int64_t after_ms;
+
     backoff_reset(&applier->backoff);
-    if (trouble_clear(&applier->database))
-        log_event(LOG_INFO, "consumer_database_back", "role=consume");
+    if (trouble_clear(&applier->database, now_ms, &after_ms))
+        log_event(LOG_INFO, "consumer_database_back", "role=consume after_ms=%" PRId64, after_ms);
 }
 
 static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.dice());
 
-    if (trouble_set(&applier->database, err))
+    if (trouble_set(&applier->database, now_ms, err))
         log_error(LOG_WARN, "consumer_database_trouble", err, "rc=retry wait_ms=%" PRId64, wait_ms);
     applier->retry_ms = now_ms + wait_ms;
     return wait_ms;
@@ -87,7 +89,7 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
 }
 
 /* One try. RC_OK: the job has its end. */
-static enum rc job_try(struct applier *applier, struct job *job, struct err *err)
+static enum rc job_try(struct applier *applier, struct job *job, int64_t now_ms, struct err *err)
 {
     enum rc rc;
 
@@ -97,7 +99,7 @@ static enum rc job_try(struct applier *applier, struct job *job, struct err *err
     }
     rc = job->kind == JOB_CLAIM ? do_claim(applier, job, err) : do_apply(applier, job, err);
     if (rc == RC_OK)
-        database_good(applier);
+        database_good(applier, now_ms);
     if (rc != RC_REJECT)
         return rc;
     job->end = JOB_STOPPED;
@@ -117,7 +119,7 @@ static int64_t idle_step(struct applier *applier, int64_t now_ms)
     rc = sink->ping(sink->ctx, &err);
     applier->ping_ms = now_ms + PING_MS;
     if (rc == RC_OK)
-        database_good(applier);
+        database_good(applier, now_ms);
     else
         database_bad(applier, &err, now_ms);
     return PING_MS;
@@ -151,7 +153,7 @@ int64_t applier_step(void *ctx, int64_t now_ms)
     if (now_ms < applier->retry_ms &&
         atomic_load(&applier->current->holding->generation) == applier->current->generation)
         return applier->retry_ms - now_ms;
-    switch (job_try(applier, applier->current, &err)) {
+    switch (job_try(applier, applier->current, now_ms, &err)) {
     case RC_OK:
     case RC_REJECT: /* job_try() has made it the job's end */
         applier->finished = true;
@@ -163,7 +165,7 @@ int64_t applier_step(void *ctx, int64_t now_ms)
         break;
     }
     log_error(LOG_ERROR, "consumer_database_failed", &err, "rc=fatal");
-    trouble_set(&applier->database, &err);
+    trouble_set(&applier->database, now_ms, &err);
     applier->failed = true;
     return LOOP_END;
 }

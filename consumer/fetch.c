@@ -96,7 +96,7 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
 static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
-    fetch_broker_good(fetch);
+    fetch_broker_good(fetch, now_ms);
     for (size_t i = 0; i < event->count; i++) {
         struct part *part = find_part(fetch, &event->places[i].place);
         struct err err = {0};
@@ -128,13 +128,13 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
     }
 }
 
-static void stream_trouble(struct fetch *fetch, const struct stream_event *event)
+static void stream_trouble(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     switch (event->rc) {
     case RC_OK:
         break;
     case RC_RETRY:
-        fetch_broker_bad(fetch, &event->err);
+        fetch_broker_bad(fetch, now_ms, &event->err);
         break;
     case RC_REJECT:
         /* The relay makes topics: before its first event there is nothing to read, and that is not
@@ -164,7 +164,7 @@ static void follow_group(struct fetch *fetch, int64_t now_ms)
             places_revoked(fetch, &event, now_ms);
             break;
         case STREAM_TROUBLE:
-            stream_trouble(fetch, &event);
+            stream_trouble(fetch, &event, now_ms);
             break;
         }
     }
@@ -206,7 +206,7 @@ static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_RETRY:
         part->retry_ms = now_ms + SEEK_RETRY_MS;
         if (now_ms - part->since_ms > SEEK_SAY_MS)
-            fetch_broker_bad(fetch, &err);
+            fetch_broker_bad(fetch, now_ms, &err);
         return SEEK_RETRY_MS;
     case RC_REJECT:
         fetch_stop_part(fetch, part, &err, now_ms);
@@ -273,7 +273,7 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     *more = count == wanted;
     part_hear(part, count > 0, now_ms);
     if (count > 0)
-        fetch_broker_good(fetch);
+        fetch_broker_good(fetch, now_ms);
     if (empty && batch_count(&part->filling->batch) > 0)
         part->filling_ms = now_ms;
     return taken != RC_OK ? taken : rc;
@@ -320,7 +320,7 @@ static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_OK:
         break;
     case RC_RETRY:
-        fetch_broker_bad(fetch, &err);
+        fetch_broker_bad(fetch, now_ms, &err);
         break;
     case RC_REJECT:
         fetch_stop_part(fetch, part, &err, now_ms);
@@ -386,7 +386,7 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
     wait_ms = step_parts(fetch, now_ms);
     if (now_ms >= fetch->tick_ms) {
         fetch_watch_parts(fetch, now_ms);
-        fetch_count_up(fetch);
+        fetch_count_up(fetch, now_ms);
         fetch->tick_ms = now_ms + TICK_MS;
     }
     if (!fetch->failed)

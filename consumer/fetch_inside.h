@@ -12,8 +12,8 @@
 /* The step cannot go on: it ends after this call. */
 void fetch_fail(struct fetch *fetch, const struct err *err);
 
-void fetch_broker_good(struct fetch *fetch);
-void fetch_broker_bad(struct fetch *fetch, const struct err *err);
+void fetch_broker_good(struct fetch *fetch, int64_t now_ms);
+void fetch_broker_bad(struct fetch *fetch, int64_t now_ms, const struct err *err);
 
 void fetch_release_job(struct fetch *fetch, struct job *job);
 void fetch_drop_filling(struct fetch *fetch, struct part *part);
@@ -28,6 +28,6 @@ void fetch_watch_parts(struct fetch *fetch, int64_t now_ms);
 /* Nobody tells when a broker is back: it must be asked. */
 void fetch_watch_broker(struct fetch *fetch, int64_t now_ms);
 /* Sets the gauges, and fetch->partitions. */
-void fetch_count_up(struct fetch *fetch);
+void fetch_count_up(struct fetch *fetch, int64_t now_ms);
 
 #endif

@@ -13,15 +13,17 @@ void fetch_fail(struct fetch *fetch, const struct err *err)
     fetch->err = *err;
 }
 
-void fetch_broker_good(struct fetch *fetch)
+void fetch_broker_good(struct fetch *fetch, int64_t now_ms)
 {
-    if (trouble_clear(&fetch->broker))
-        log_event(LOG_INFO, "consumer_broker_back", "role=consume");
+    int64_t after_ms;
+
+    if (trouble_clear(&fetch->broker, now_ms, &after_ms))
+        log_event(LOG_INFO, "consumer_broker_back", "role=consume after_ms=%" PRId64, after_ms);
 }
 
-void fetch_broker_bad(struct fetch *fetch, const struct err *err)
+void fetch_broker_bad(struct fetch *fetch, int64_t now_ms, const struct err *err)
 {
-    if (trouble_set(&fetch->broker, err))
+    if (trouble_set(&fetch->broker, now_ms, err))
         log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
 }
 
@@ -76,6 +78,7 @@ static void batch_returned(struct fetch *fetch, struct part *part, struct job *j
     switch (job->end) {
     case JOB_DONE:
         part->row.next_offset = job->batch.next_offset;
+        part->well_ms = now_ms;
         stream->store_offset(stream->ctx, part->handle, part->row.next_offset);
         fetch_say_recovered(part);
         break;

@@ -54,25 +54,29 @@ static int64_t part_lag(const struct fetch *fetch, const struct part *part)
     return high > next ? high - next : 0;
 }
 
-void fetch_count_up(struct fetch *fetch)
+void fetch_count_up(struct fetch *fetch, int64_t now_ms)
 {
     int64_t wall_ms = fetch->config.wall_ms();
-    int64_t oldest_ms = wall_ms;
+    int64_t oldest_ms = 0;
+    int64_t after_ms;
     int64_t lag = 0;
     int64_t held = 0;
     int64_t stopped = 0;
     struct err err = {0};
 
     for (size_t i = 0; i < fetch->part_count; i++) {
-        const struct part *part = fetch->parts[i];
-        int64_t part_ms = part_oldest_ms(part);
+        struct part *part = fetch->parts[i];
+        int64_t behind;
+        int64_t age_ms;
 
         if (part->state == PART_IDLE)
             continue;
         held++;
-        lag += part_lag(fetch, part);
-        if (part_ms >= 0 && part_ms < oldest_ms)
-            oldest_ms = part_ms;
+        behind = part_lag(fetch, part);
+        lag += behind;
+        age_ms = part_age_ms(part, behind, wall_ms, now_ms);
+        if (age_ms > oldest_ms)
+            oldest_ms = age_ms;
         if (part->stopped && stopped++ == 0)
             err_set(&err, "%s/%" PRId32 ": %s", part->topic, part->holding.place.partition,
                     part->reason.text);
@@ -80,11 +84,11 @@ void fetch_count_up(struct fetch *fetch)
     metric_set(&consume_partitions, held);
     metric_set(&consume_stopped, stopped);
     metric_set(&consume_lag, lag);
-    metric_set(&consume_oldest_age, wall_ms - oldest_ms);
+    metric_set(&consume_oldest_age, oldest_ms);
     if (stopped > 0)
-        trouble_set(&fetch->partitions, &err);
+        trouble_set(&fetch->partitions, now_ms, &err);
     else
-        trouble_clear(&fetch->partitions);
+        trouble_clear(&fetch->partitions, now_ms, &after_ms);
 }
 
 /* Nobody tells when a broker is back: it must be asked. */
@@ -96,8 +100,8 @@ void fetch_watch_broker(struct fetch *fetch, int64_t now_ms)
     if (now_ms < fetch->probe_ms || !trouble_read(&fetch->broker, NULL))
         return;
     if (stream->probe(stream->ctx, &err) == RC_OK)
-        fetch_broker_good(fetch);
+        fetch_broker_good(fetch, now_ms);
     else
-        fetch_broker_bad(fetch, &err);
+        fetch_broker_bad(fetch, now_ms, &err);
     fetch->probe_ms = now_ms + PROBE_MS;
 }

@@ -58,6 +58,7 @@ void part_assign(struct part *part, void *handle, int64_t now_ms)
 {
     part->handle = handle;
     part->stopped = false;
+    part->well_ms = now_ms;
     part_restart(part, now_ms, 0);
 }
 
@@ -172,9 +173,17 @@ void part_returned(struct part *part)
         part->sent_ms[i] = part->sent_ms[i + 1];
 }
 
-int64_t part_oldest_ms(const struct part *part)
+int64_t part_age_ms(struct part *part, int64_t lag, int64_t wall_ms, int64_t now_ms)
 {
+    int64_t oldest_ms = -1;
+
     if (part->sent > 0)
-        return part->sent_ms[0];
-    return part->filling ? part->filling->batch.oldest_ms : -1;
+        oldest_ms = part->sent_ms[0];
+    else if (part->filling)
+        oldest_ms = part->filling->batch.oldest_ms;
+    if (oldest_ms >= 0 || (lag == 0 && part->state == PART_RUNNING))
+        part->well_ms = now_ms;
+    if (oldest_ms < 0)
+        return now_ms - part->well_ms;
+    return oldest_ms < wall_ms ? wall_ms - oldest_ms : 0;
 }

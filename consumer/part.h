@@ -45,6 +45,7 @@ struct part {
     int64_t sent_ms[PART_SENT_MAX]; /* record time of the first in each, oldest first */
     bool stopped;                   /* a person must act; it is claimed again now and then */
     struct err reason;              /* why it stopped */
+    int64_t well_ms;                /* it moved, or nothing waited in it */
 };
 
 /* The partition that a job is about. */
@@ -97,7 +98,8 @@ enum rc part_check_topic(const struct part *part, const char *topic_id, struct e
 void part_sent(struct part *part, int64_t oldest_ms);
 void part_returned(struct part *part);
 
-/* Record time of the oldest record fetched and not applied; -1: none. */
-int64_t part_oldest_ms(const struct part *part);
+/* Age of the oldest record that is not applied, as far as is known: while none of those that lag
+ * behind is in hand, or it cannot be known what waits, as long as it has not moved. */
+int64_t part_age_ms(struct part *part, int64_t lag, int64_t wall_ms, int64_t now_ms);
 
 #endif

@@ -237,7 +237,8 @@ static const char *phase_name(enum rollup_phase phase)
 static int64_t step_worked(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
 {
     if (rollup->failing)
-        log_event(LOG_INFO, "rollup_works_again", "tries=%u", rollup->backoff.tries);
+        log_event(LOG_INFO, "rollup_works_again", "tries=%u after_ms=%" PRId64,
+                  rollup->backoff.tries, now_ms - rollup->failing_ms);
     rollup->failing = false;
     backoff_reset(&rollup->backoff);
     if (rollup->phase == ROLLUP_ENDED)
@@ -264,8 +265,10 @@ static int64_t step_outcome(struct rollup *rollup, int64_t now_ms, int64_t wait_
         return step_worked(rollup, now_ms, wait_ms);
     case RC_RETRY:
         metric_add(&rollup_failures, 1);
-        if (!rollup->failing)
+        if (!rollup->failing) {
+            rollup->failing_ms = now_ms;
             log_error(LOG_WARN, "rollup_waits", &rollup->err, "step=%s", phase_name(rollup->phase));
+        }
         rollup->failing = true;
         return backoff_next_ms(&rollup->backoff, rollup->config.dice());
     case RC_REJECT: /* of a single row it was handled; of anything else it will not change */

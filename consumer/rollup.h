@@ -70,8 +70,9 @@ struct rollup {
 
     struct backoff backoff;
     bool failing;
-    enum rc rc;     /* of the last step */
-    struct err err; /* while failing */
+    int64_t failing_ms; /* since then */
+    enum rc rc;         /* of the last step */
+    struct err err;     /* while failing */
     /* Since when a due window makes no progress, on the caller's clock; ROLLUP_ON_TIME: none. */
     int64_t late_since_ms;
     int64_t windows;             /* finished by this engine */

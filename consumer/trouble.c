@@ -17,12 +17,14 @@ void trouble_done(struct trouble *trouble)
     pthread_mutex_destroy(&trouble->lock);
 }
 
-bool trouble_set(struct trouble *trouble, const struct err *err)
+bool trouble_set(struct trouble *trouble, int64_t now_ms, const struct err *err)
 {
     bool first;
 
     pthread_mutex_lock(&trouble->lock);
     first = !trouble->said;
+    if (first)
+        trouble->since_ms = now_ms;
     trouble->bad = true;
     trouble->said = true;
     trouble->err = *err;
@@ -30,12 +32,13 @@ bool trouble_set(struct trouble *trouble, const struct err *err)
     return first;
 }
 
-bool trouble_clear(struct trouble *trouble)
+bool trouble_clear(struct trouble *trouble, int64_t now_ms, int64_t *after_ms)
 {
     bool said;
 
     pthread_mutex_lock(&trouble->lock);
     said = trouble->said;
+    *after_ms = now_ms - trouble->since_ms;
     trouble->bad = false;
     trouble->said = false;
     pthread_mutex_unlock(&trouble->lock);

@@ -8,11 +8,13 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct trouble {
     pthread_mutex_t lock; /* guards the rest */
     bool bad;
     bool said; /* somebody was told since it began */
+    int64_t since_ms;
     struct err err;
 };
 
@@ -21,9 +23,9 @@ void trouble_init(struct trouble *trouble, const char *until);
 void trouble_done(struct trouble *trouble);
 
 /* True the first time: say it. */
-bool trouble_set(struct trouble *trouble, const struct err *err);
-/* True when it was said before: say that it is over. */
-bool trouble_clear(struct trouble *trouble);
+bool trouble_set(struct trouble *trouble, int64_t now_ms, const struct err *err);
+/* True when it was said before: say that it is over, and how long it took. */
+bool trouble_clear(struct trouble *trouble, int64_t now_ms, int64_t *after_ms);
 
 /* Copies the reason; false when there is none. err may be NULL. */
 bool trouble_read(struct trouble *trouble, struct err *err);

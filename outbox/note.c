@@ -2,6 +2,7 @@
 #include "outbox/note.h"
 
 #include "common/log.h"
+#include "outbox/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,18 +23,34 @@ void note_done(struct note *note)
     note->event = NULL;
 }
 
+/* While a server comes and goes its reasons take turns: each is news once. */
+static bool is_news(struct note *note, const char *text)
+{
+    uint64_t hash = hash_bytes(HASH_START, text, strlen(text));
+    size_t kept = note->said_count < NOTE_SAID_MAX ? note->said_count : NOTE_SAID_MAX;
+
+    for (size_t i = 0; i < kept; i++)
+        if (note->said[i] == hash)
+            return false;
+    note->said[note->said_count++ % NOTE_SAID_MAX] = hash;
+    return true;
+}
+
 /* Only the thread that owns the note writes it, so what it reads outside the lock is its own. */
 void note_set(struct note *note, int64_t now_ms, const struct err *err)
 {
     if (note->on && strcmp(note->text, err->text) == 0)
         return;
     pthread_mutex_lock(&note->lock);
-    if (!note->on)
+    if (!note->on) {
         note->since_ms = now_ms;
+        note->said_count = 0;
+    }
     note->on = true;
     snprintf(note->text, sizeof(note->text), "%s", err->text);
     pthread_mutex_unlock(&note->lock);
-    log_error(LOG_WARN, note->event, err, "lane=%s", note->lane);
+    if (is_news(note, err->text))
+        log_error(LOG_WARN, note->event, err, "lane=%s", note->lane);
 }
 
 void note_clear(struct note *note, int64_t now_ms)

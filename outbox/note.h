@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* So many reasons may take turns without being repeated in the log. */
+#define NOTE_SAID_MAX 8
+
 struct note {
     const char *event;    /* of the log lines; static */
     const char *lane;     /* borrowed for the note's life */
@@ -18,12 +21,14 @@ struct note {
     bool on;
     int64_t since_ms;
     char text[384];
+    uint64_t said[NOTE_SAID_MAX]; /* hashes of the reasons in the log since it is on */
+    size_t said_count;            /* of all of them; the last ones are kept */
 };
 
 void note_init(struct note *note, const char *event, const char *lane);
 void note_done(struct note *note);
 
-/* It is so, because of err. A line is written when it was not so before or err->text differs. */
+/* It is so, because of err. A line is written when it was not so before or err->text is new. */
 void note_set(struct note *note, int64_t now_ms, const struct err *err);
 
 /* It is over; does nothing when it was not so. */

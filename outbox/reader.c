@@ -14,6 +14,8 @@
 #define GAPS_PER_MS 100
 #define GAPS_WAIT_MS_MAX 50
 #define LOOK_EVERY_MS 1000
+/* A lane that is somebody else's, or nobody's. */
+#define LOOK_REST_MS 5000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
@@ -95,6 +97,68 @@ static void begin_pass(struct reader *reader)
     reader->pass_end = reader->high > 0 ? reader->high : 1;
 }
 
+/* Whatever is away, what waited grows older. */
+static void show_age(const struct reader *reader, int64_t now_ms)
+{
+    metric_set(&reader->lane->metrics->oldest_age, reader->waits ? now_ms - reader->oldest_ms : 0);
+}
+
+static enum rc look_once(struct reader *reader, int64_t from, struct source_look *look,
+                         int64_t now_ms)
+{
+    enum rc rc = reader->source.look(reader->source.ctx, from, look, NULL);
+
+    if (rc == RC_OK) {
+        reader->waits = look->oldest_seq > 0;
+        reader->oldest_ms = now_ms - look->oldest_age_ms;
+    }
+    return rc;
+}
+
+/* Also while nothing can be read on: a row that waits must be seen to grow older. Rows above the
+ * cursor are counted by their seqs: nobody has read them yet. */
+static void look(struct reader *reader, int64_t now_ms)
+{
+    struct relay_metrics *metrics = reader->lane->metrics;
+    struct source_look look = {0};
+    int64_t from = reader->look_from;
+    int64_t rows;
+
+    metric_set(&metrics->open_gaps, (int64_t)reader->gaps.count);
+    metric_set(&metrics->in_window, (int64_t)reader->window.count);
+    show_age(reader, now_ms);
+    if (now_ms < reader->look_at_ms)
+        return;
+    reader->look_at_ms = now_ms + LOOK_EVERY_MS;
+    if (reader->gaps.count > 0 && reader->gaps.list[0].range.from < from)
+        from = reader->gaps.list[0].range.from;
+    /* The next read meets the same trouble and tells. */
+    if (look_once(reader, from, &look, now_ms) != RC_OK)
+        return;
+    reader->look_from = look.oldest_seq;
+    rows = (int64_t)reader->window.count;
+    if (look.newest_seq > reader->cursor)
+        rows += look.newest_seq - reader->cursor;
+    else if (rows == 0 && look.oldest_seq > 0)
+        rows = 1;
+    metric_set(&metrics->rows, rows);
+    show_age(reader, now_ms);
+}
+
+/* Nobody else may be looking: the holder can be dead, or there may be none. */
+static void look_at_rest(struct reader *reader, int64_t now_ms)
+{
+    struct source_look look = {0};
+
+    metric_set(&reader->lane->metrics->rows, 0);
+    if (now_ms >= reader->look_at_ms) {
+        reader->look_at_ms = now_ms + LOOK_REST_MS;
+        if (look_once(reader, 0, &look, now_ms) == RC_OK)
+            note_clear(&reader->lane->reading, now_ms);
+    }
+    show_age(reader, now_ms);
+}
+
 /* With another epoch nothing of the old state is worth keeping; it starts once everything that is
  * under way has come back. */
 static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
@@ -108,9 +172,7 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
         return LANE_WAIT_MS;
     }
     if (epoch == 0) {
-        note_clear(&lane->reading, now_ms);
-        metric_set(&lane->metrics->oldest_age, 0);
-        metric_set(&lane->metrics->rows, 0);
+        look_at_rest(reader, now_ms);
         atomic_store(&lane->idle, true);
         return LANE_WAIT_MS;
     }
@@ -171,41 +233,15 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
     return false;
 }
 
-/* Also while nothing can be read on: a row that waits must be seen to grow older. Rows above the
- * cursor are counted by their seqs: nobody has read them yet. */
-static void look(struct reader *reader, int64_t now_ms)
-{
-    struct relay_metrics *metrics = reader->lane->metrics;
-    struct source_look look = {0};
-    int64_t from = reader->look_from;
-    int64_t rows;
-
-    metric_set(&metrics->open_gaps, (int64_t)reader->gaps.count);
-    metric_set(&metrics->in_window, (int64_t)reader->window.count);
-    if (now_ms < reader->look_at_ms)
-        return;
-    reader->look_at_ms = now_ms + LOOK_EVERY_MS;
-    if (reader->gaps.count > 0 && reader->gaps.list[0].range.from < from)
-        from = reader->gaps.list[0].range.from;
-    /* The next read meets the same trouble and tells. */
-    if (reader->source.look(reader->source.ctx, from, &look, NULL) != RC_OK)
-        return;
-    reader->look_from = look.oldest_seq;
-    rows = (int64_t)reader->window.count;
-    if (look.newest_seq > reader->cursor)
-        rows += look.newest_seq - reader->cursor;
-    else if (rows == 0 && look.oldest_seq > 0)
-        rows = 1;
-    metric_set(&metrics->rows, rows);
-    metric_set(&metrics->oldest_age, look.oldest_seq > 0 ? look.oldest_age_ms : 0);
-}
-
 static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
 {
+    int64_t wait_ms = FATAL_WAIT_MS;
+
     note_set(&reader->lane->reading, now_ms, err);
-    if (rc == RC_FATAL)
-        return FATAL_WAIT_MS;
-    return backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
+    if (rc != RC_FATAL)
+        wait_ms = backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
+    reader->retry_ms = now_ms + wait_ms;
+    return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
 }
 
 static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err)
@@ -273,6 +309,10 @@ int64_t reader_step(void *arg, int64_t now_ms)
     take_back(reader);
     if (epoch == 0 || epoch != reader->epoch)
         return rest(reader, holding ? 0 : epoch, now_ms);
+    if (now_ms < reader->retry_ms) {
+        show_age(reader, now_ms);
+        return LANE_WAIT_MS;
+    }
     look(reader, now_ms);
     if (holding)
         return LANE_WAIT_MS;

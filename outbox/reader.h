@@ -50,7 +50,10 @@ struct reader {
     int64_t busy_ms; /* when the last row was found */
     int64_t look_at_ms;
     int64_t look_from;
+    bool waits;        /* when it last looked, there was a row in the table */
+    int64_t oldest_ms; /* since when, on our clock */
     struct backoff backoff;
+    int64_t retry_ms; /* the source is not asked before, after trouble */
     uint64_t dice;
     bool merging; /* said once that gaps are merged */
 };

@@ -30,7 +30,8 @@ struct queue {
     size_t weight;  /* of what waits in all shards */
     size_t running; /* entries in workers' hands */
     struct breaker breaker;
-    bool unseen; /* open from the start: the first failure is news */
+    bool unseen;     /* open from the start: the first failure is news */
+    int64_t away_ms; /* since when the breaker is open, after a failure */
     bool closed;
 };
 
@@ -366,12 +367,13 @@ int64_t queue_wait_ms(struct queue *queue, int64_t now_ms)
     return wait_ms;
 }
 
-bool queue_worked(struct queue *queue)
+bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms)
 {
     bool closed;
 
     pthread_mutex_lock(&queue->lock);
     closed = breaker_worked(&queue->breaker);
+    *after_ms = queue->unseen ? 0 : now_ms - queue->away_ms;
     queue->unseen = false;
     pthread_mutex_unlock(&queue->lock);
     return closed;
@@ -383,6 +385,8 @@ bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice)
 
     pthread_mutex_lock(&queue->lock);
     opened = breaker_failed(&queue->breaker, now_ms, dice) || queue->unseen;
+    if (opened)
+        queue->away_ms = now_ms;
     queue->unseen = false;
     pthread_mutex_unlock(&queue->lock);
     return opened;

@@ -88,11 +88,11 @@ bool queue_idle(struct queue *queue);
 bool queue_is_full(struct queue *queue);
 
 /* The breaker, for workers: may the database be asked now (a true must be followed by one of the
- * two outcomes), how long until then; the outcomes are true when they are news: it closed, it
- * opened, or it is the first one ever. */
+ * two outcomes), how long until then; the outcomes are true when they are news: it closed after
+ * *after_ms, it opened, or it is the first one ever. */
 bool queue_may_try(struct queue *queue, int64_t now_ms);
 int64_t queue_wait_ms(struct queue *queue, int64_t now_ms);
-bool queue_worked(struct queue *queue);
+bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms);
 bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice);
 bool queue_is_away(struct queue *queue);
 

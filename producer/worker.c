@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,14 @@ static void hand_drop_late(struct worker *worker)
         config->ops->set(config->ctx, worker->hand, worker->count);
 }
 
-static void database_there(struct worker *worker)
+static void database_there(struct worker *worker, int64_t now_ms)
 {
+    int64_t after_ms;
+
     worker->losses = 0;
-    if (queue_worked(worker->config.queue))
-        log_event(LOG_INFO, "database_there", "worker=%s", worker->config.name);
+    if (queue_worked(worker->config.queue, now_ms, &after_ms))
+        log_event(LOG_INFO, "database_there", "worker=%s after_ms=%" PRId64, worker->config.name,
+                  after_ms);
 }
 
 /* A connection that an idle time-out or a restart has cut is made again by the second try; only
@@ -120,7 +124,7 @@ static int64_t attempt_outcome(struct worker *worker, enum rc rc, bool finished,
 
     switch (rc) {
     case RC_OK:
-        database_there(worker);
+        database_there(worker, now_ms);
         if (finished) {
             config->ops->finished(config->ctx);
             hand_end(worker, QUEUE_DONE);
@@ -129,7 +133,7 @@ static int64_t attempt_outcome(struct worker *worker, enum rc rc, bool finished,
     case RC_RETRY:
         if (!config->ops->collided(config->ctx, err))
             return database_away(worker, now_ms, err);
-        database_there(worker);
+        database_there(worker, now_ms);
         worker->try_ms = now_ms + backoff_next_ms(&worker->collisions, config->dice());
         return worker->try_ms - now_ms;
     case RC_REJECT: /* not in the contract of attempt() */
@@ -153,7 +157,7 @@ static int64_t idle_step(struct worker *worker, int64_t now_ms)
     rc = config->ops->ping(config->ctx, &err);
     switch (rc) {
     case RC_OK:
-        database_there(worker);
+        database_there(worker, now_ms);
         return PING_MS;
     case RC_RETRY:
         return database_away(worker, now_ms, &err);

@@ -27,6 +27,13 @@ static int64_t no_time(void)
     return 0;
 }
 
+static int64_t step_ms; /* when the step that runs was called */
+
+static int64_t wall_ms(void)
+{
+    return step_ms;
+}
+
 /* A bell makes its step due at once. */
 static void ring(void *due_ms)
 {
@@ -45,7 +52,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
         .batches_max = limits->batches_max,
         .batch_wait_ms = limits->wait_ms,
         .dice = next_dice,
-        .wall_ms = no_time,
+        .wall_ms = wall_ms,
     };
 
     memset(rig, 0, sizeof(*rig));
@@ -90,6 +97,7 @@ void consume_rig_step(struct consume_rig *rig, int which, int64_t now_ms)
 
     if (!rig->alive || rig->ended || now_ms < *due_ms)
         return;
+    step_ms = now_ms;
     *due_ms = now_ms + FAR_MS; /* a bell that rings meanwhile makes it earlier */
     wait_ms = which == 0 ? fetch_step(&rig->fetch, now_ms)
                          : applier_step(&rig->appliers[which - 1], now_ms);

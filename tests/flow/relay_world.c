@@ -35,8 +35,8 @@ static int64_t reserve(struct world *world, int key, int n, uint64_t writer)
     int64_t seq = world->seq_next++;
 
     assert(seq <= WORLD_ROWS_MAX);
-    world->rows[seq] =
-        (struct world_row){.state = ROW_RESERVED, .key = key, .n = n, .writer = writer};
+    world->rows[seq] = (struct world_row){
+        .state = ROW_RESERVED, .key = key, .n = n, .writer = writer, .made_ms = world->now_ms};
     return seq;
 }
 
@@ -470,8 +470,10 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
     for (int64_t seq = scan_from(world, from); seq < world->seq_next; seq++) {
         if (world->rows[seq].state != ROW_COMMITTED)
             continue;
-        if (look->oldest_seq == 0)
+        if (look->oldest_seq == 0) {
             look->oldest_seq = seq;
+            look->oldest_age_ms = world->now_ms - world->rows[seq].made_ms;
+        }
         look->newest_seq = seq;
     }
     return RC_OK;

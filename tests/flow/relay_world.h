@@ -25,6 +25,7 @@ struct world_row {
     int key;
     int n; /* its place in its key */
     uint64_t writer;
+    int64_t made_ms;
     bool bad;      /* the broker refuses it */
     bool sync_bad; /* send() refuses it */
     bool oversize;

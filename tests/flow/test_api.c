@@ -436,9 +436,10 @@ static void what_waits_is_answered_when_its_time_is_up_or_the_server_stops(void 
 {
     struct bench *bench = *state;
     int late = connect_to(bench);
+    int64_t after_ms;
     int dropped;
 
-    queue_worked(bench->votes); /* the database was seen */
+    queue_worked(bench->votes, 0, &after_ms); /* the database was seen */
     send_request(late, "POST", "/v1/votes", JSON, GOOD);
     while (queue_waiting(bench->votes) == 0)
         stop_wait(&bench->stop, 1);
@@ -465,8 +466,9 @@ static void a_full_queue_is_429(void **state)
     struct bench *bench = *state;
     struct buf body = {0};
     int waiting = connect_to(bench);
+    int64_t after_ms;
 
-    queue_worked(bench->votes);
+    queue_worked(bench->votes, 0, &after_ms);
     buf_text_put(&body, "[" GOOD);
     for (int i = 1; i < 1000; i++)
         buf_text_put(&body, "," GOOD);

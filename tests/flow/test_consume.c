@@ -444,6 +444,52 @@ static void gauges_tell_lag_age_and_partitions(void **state)
     consume_rig_kill(&rig);
 }
 
+static void what_waits_grows_older_whatever_is_away(void **state)
+{
+    int64_t age_ms;
+
+    (void)state;
+    open_rig();
+    own_all();
+    run(1500);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    /* In hand, and not to be written. */
+    sink.faults.away = true;
+    put_votes(0, 8);
+    run(1500);
+    age_ms = metric_value(&consume_oldest_age);
+    run(5000);
+    assert_in_range(metric_value(&consume_oldest_age) - age_ms, 4900, 5100);
+    sink.faults.away = false;
+    run(4000);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    /* Known to be there, and not to be read. */
+    rig.stream.away = true;
+    put_votes(8, 16);
+    run(6000);
+    assert_in_range(metric_value(&consume_oldest_age), 4900, 6100);
+    rig.stream.away = false;
+    run(4000);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    assert_int_equal(metric_value(&consume_lag), 0);
+    consume_rig_kill(&rig);
+}
+
+static void a_partition_that_cannot_be_claimed_is_seen_to_wait(void **state)
+{
+    (void)state;
+    open_rig();
+    sink.faults.away = true;
+    put_votes(0, 8);
+    own_all();
+    run(6000);
+    assert_in_range(metric_value(&consume_oldest_age), 4900, 6100);
+    sink.faults.away = false;
+    run(4000);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    consume_rig_kill(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +514,8 @@ int main(void)
         cmocka_unit_test(a_month_dropped_while_its_partition_is_held_counts_no_late_vote),
         cmocka_unit_test(a_broker_that_is_away_is_probed_until_it_is_back),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
+        cmocka_unit_test(what_waits_grows_older_whatever_is_away),
+        cmocka_unit_test(a_partition_that_cannot_be_claimed_is_seen_to_wait),
     };
 
     log_init(LOG_ERROR + 1);

@@ -414,9 +414,51 @@ static void more_gaps_than_the_list_holds_lose_nothing(void **state)
     assert_all_is_well();
 }
 
+static int64_t oldest_age_ms(void)
+{
+    return metric_value(&rig.lane.metrics->oldest_age);
+}
+
+static void a_row_grows_older_while_kafka_mysql_and_the_lease_are_away(void **state)
+{
+    (void)state;
+    rig.world.down_until_ms = rig.world.now_ms + 20000;
+    append_some(1);
+    rig_run(&rig, 2500);
+    assert_in_range(oldest_age_ms(), 1000, 2500);
+    rig.world.faults.database = 1000;
+    rig_run(&rig, 5000);
+    assert_in_range(oldest_age_ms(), 6000, 7500);
+    rig_lose_lease(&rig);
+    rig_run(&rig, 5000);
+    assert_in_range(oldest_age_ms(), 11000, 12500);
+    rig.world.faults.database = 0;
+    rig_run(&rig, 6000);
+    assert_in_range(oldest_age_ms(), 17000, 18500);
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 30000));
+    rig_run(&rig, 1100);
+    assert_int_equal(oldest_age_ms(), 0);
+    assert_all_is_well();
+}
+
+static void a_row_of_a_lane_that_nobody_holds_is_seen_to_wait(void **state)
+{
+    (void)state;
+    rig_lose_lease(&rig);
+    rig_run(&rig, 500);
+    append_some(1);
+    rig_run(&rig, 9000);
+    assert_in_range(oldest_age_ms(), 4000, 9000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_row_grows_older_while_kafka_mysql_and_the_lease_are_away,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_row_of_a_lane_that_nobody_holds_is_seen_to_wait, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_call_may_fail_in_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_row_stops_its_key_and_nothing_else, set_up,

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""A place between the program and its database where trouble is made on purpose: it speaks just
+enough of MySQL's protocol to answer a statement with an error of the test's choice, to lose the
+answer to one, to refuse logins, or to be silent. Everything else passes through."""
+
+import contextlib
+import re
+import socket
+import struct
+import threading
+
+# After these a server has closed the session, so the real one must lose it too.
+ENDS_SESSION = {1053, 1077, 1079, 1080, 1152, 1153, 1154, 1158, 1159, 1160, 1161, 1184, 1927, 3169,
+                4031, 4081}
+# After these it has undone the transaction and kept the session.
+UNDOES_TRANSACTION = {1213, 1180, 3101}
+QUERY = 3
+
+
+class Trouble:
+    """What happens to the statements that match, so many times. code 0: the answer is lost and the
+    connection cut, after the statement was done ("lose") or before ("cut")."""
+
+    def __init__(self, pattern, kind, times, code=0, text=""):
+        self.pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)
+        self.kind = kind
+        self.left = times
+        self.code = code
+        self.text = text
+        self.hits = 0
+
+
+class Session:
+    """One connection of the program, and ours to the server behind it."""
+
+    def __init__(self, edge, client):
+        self.edge = edge
+        self.client = client
+        self.server = socket.create_connection((edge.host, edge.server_port), 10)
+        for one in (client, self.server):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            one.settimeout(None)
+        self.mute = False  # answers of the server are dropped
+
+    def close(self):
+        for one in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def error(self, sequence, code, text):
+        body = struct.pack("<BH", 0xFF, code) + b"#HY000" + text.encode()
+        self.client.sendall(struct.pack("<I", len(body))[:3] + bytes([sequence]) + body)
+
+    def upward(self):
+        """Statements, one packet at a time; a larger one than a packet passes as it is."""
+        try:
+            while True:
+                head = read_exactly(self.client, 4)
+                body = read_exactly(self.client, int.from_bytes(head[:3], "little"))
+                if head[3] == 0 and body[:1] == bytes([QUERY]):
+                    if not self.statement(body[1:].decode(errors="replace"), head + body):
+                        return
+                else:
+                    self.server.sendall(head + body)
+        except OSError:
+            pass
+        finally:
+            self.close()
+
+    def statement(self, sql, packet):
+        """False: the connection is over."""
+        trouble = self.edge.trouble_for(sql)
+        if trouble is None:
+            self.server.sendall(packet)
+            return True
+        if trouble.kind == "cut":
+            return False
+        if trouble.kind == "hang":
+            self.edge.released.wait()
+            return False
+        if trouble.kind == "lose":
+            self.mute = True
+            self.server.sendall(packet)
+            # The server's own end of the session says that the statement was done.
+            self.server.sendall(struct.pack("<I", 1)[:3] + b"\0\x01")
+            self.edge.lost.acquire(timeout=20)
+            return False
+        if trouble.code in UNDOES_TRANSACTION:
+            self.silently(b"ROLLBACK")
+        self.error(1, trouble.code, trouble.text)
+        return trouble.code not in ENDS_SESSION
+
+    def silently(self, sql):
+        """A statement of our own, whose answer is one small packet that nobody sees."""
+        self.mute = True
+        body = bytes([QUERY]) + sql
+        self.server.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
+        self.edge.swallowed.acquire(timeout=20)
+        self.mute = False
+
+    def downward(self):
+        try:
+            while True:
+                data = self.server.recv(1 << 16)
+                if not data:
+                    break
+                if self.mute:
+                    self.edge.swallowed.release()
+                else:
+                    self.client.sendall(data)
+        except OSError:
+            pass
+        finally:
+            if self.mute:
+                self.edge.lost.release()
+            self.close()
+
+
+def read_exactly(connection, count):
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        if not piece:
+            raise ConnectionError("closed")
+        data += piece
+    return data
+
+
+class Edge:
+    """Listens on a port of its own until close()."""
+
+    def __init__(self, host, server_port):
+        self.host, self.server_port = host, server_port
+        self.lock = threading.Lock()
+        self.troubles = []
+        self.refusal = None  # (code, text) for every new connection
+        self.sessions = []
+        self.released = threading.Event()
+        self.swallowed = threading.Semaphore(0)
+        self.lost = threading.Semaphore(0)
+        self.listener = socket.create_server((host, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                if self.refusal:
+                    self.refuse(client)
+                    continue
+                try:
+                    session = Session(self, client)
+                except OSError:
+                    client.close()
+                    continue
+                with self.lock:
+                    self.sessions.append(session)
+                for run in (session.upward, session.downward):
+                    threading.Thread(target=run, daemon=True).start()
+
+    def refuse(self, client):
+        """As a server that is full: an error instead of a greeting, without a state."""
+        code, text = self.refusal
+        body = struct.pack("<BH", 0xFF, code) + text.encode()
+        with contextlib.suppress(OSError):
+            client.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
+            client.close()
+
+    def trouble_for(self, sql):
+        with self.lock:
+            for trouble in self.troubles:
+                if trouble.left != 0 and trouble.pattern.search(sql):
+                    trouble.left -= 1
+                    trouble.hits += 1
+                    return trouble
+        return None
+
+    def _make(self, trouble):
+        with self.lock:
+            self.troubles.append(trouble)
+        return trouble
+
+    def answer(self, pattern, code, text="trouble made by a test", times=1):
+        """Statements that match are answered with this error and not done. times < 0: all."""
+        return self._make(Trouble(pattern, "answer", times, code, text))
+
+    def lose(self, pattern, times=1):
+        """They are done, and the connection is cut before the answer."""
+        return self._make(Trouble(pattern, "lose", times))
+
+    def cut(self, pattern, times=1):
+        """The connection is cut before they reach the server."""
+        return self._make(Trouble(pattern, "cut", times))
+
+    def hang(self, pattern, times=1):
+        """They are not answered until close()."""
+        return self._make(Trouble(pattern, "hang", times))
+
+    def refuse_logins(self, code, text):
+        self.refusal = (code, text)
+
+    def cut_all(self):
+        """Every connection, now."""
+        with self.lock:
+            sessions, self.sessions = self.sessions, []
+        for session in sessions:
+            session.close()
+
+    def well(self):
+        """No more trouble."""
+        self.refusal = None
+        with self.lock:
+            self.troubles = []
+
+    def close(self):
+        self.released.set()
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.cut_all()
