@@ -26,6 +26,8 @@ GRANT SELECT ON outbox_side.schema_history TO 'tallybox_consume'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_consume'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
 
@@ -69,6 +71,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
