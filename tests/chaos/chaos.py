@@ -36,13 +36,13 @@ class Chaos:
     def __init__(self, seed, seconds, rate=RATE, troubles=None):
         self.seed, self.seconds, self.rate = seed, seconds, rate
         self.troubles = plan.make(seed, seconds) if troubles is None else troubles
-        self.world = installation.Installation(say)
+        self.world = installation.Installation(seed, say)
         self.watch = watch.Watch(self.world)
         self.boss = supervisor.Supervisor(self.world, self.watch, say)
         self.stop = threading.Event()
         self.writers = []
         self.began = None
-        (self.world.folder / "plan").write_text(plan.text(self.troubles))
+        (self.world.folder / "plan").write_text(plan.text(seed, self.troubles))
 
     def start(self):
         self.world.start_roles()
@@ -178,7 +178,7 @@ def parse():
 def main():
     options = parse()
     if options.plan:
-        print(plan.text(plan.make(options.seed, options.seconds)), end="")
+        print(plan.text(options.seed, plan.make(options.seed, options.seconds)), end="")
         return 0
     return 0 if run(options.seed, options.seconds, options.rate) else 1
 

@@ -32,7 +32,6 @@ SETTINGS = {
     "relay.send_timeout_ms": 2000,
     "relay.gap_wait_ms": 2000,
     "relay.sweep_ms": 3000,
-    "consumer.batch_rows_max": 200,
     "rollup.interval_ms": 2000,
     "admin.stop_timeout_ms": STOP_MS,
 }
@@ -90,7 +89,7 @@ class Proxy:
 class Installation:
     """Servers, proxy, database and roles; close() ends all of them."""
 
-    def __init__(self, say):
+    def __init__(self, seed, say):
         self.say = say
         self.proxy = None
         self.roles = {}
@@ -99,7 +98,7 @@ class Installation:
         self.ledgers.mkdir()
         self.serve_ports = {name: house.free_port() for name in plan.SERVES}
         self.start_servers()
-        self.stack = house.Stack("chaos", SETTINGS)
+        self.stack = house.Stack("chaos", {**SETTINGS, **plan.settings(seed)})
         for statement in writers.TABLES:
             self.stack.sql(statement)
 

@@ -44,6 +44,21 @@ def survivors(seed):
     return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS)}
 
 
+def settings(seed):
+    """What operators set one way or the other, so that seeds meet different installations."""
+    dice = random.Random(f"settings {seed}")
+    return {
+        "kafka.consumer.partition.assignment.strategy":
+            dice.choice(("range", "roundrobin", "cooperative-sticky")),
+        "consumer.appliers": dice.choice((1, 1, 3)),
+        "consumer.batch_rows_max": dice.choice((20, 200, 5000)),
+        "api.committers": dice.choice((1, 2, 4)),
+        "api.batch_votes_max": dice.choice((10, 1000)),
+        "relay.read_rows_max": dice.choice((50, 5000)),
+        "relay.delete_rows_max": dice.choice((100, 40000)),
+    }
+
+
 def _choose(dice, weights):
     return dice.choices(list(weights), list(weights.values()))[0]
 
@@ -108,6 +123,8 @@ def make(seed, seconds):
     return sorted(troubles)
 
 
-def text(troubles):
-    """A line each, for the run's folder and for --plan."""
-    return "".join(f"{t.at:8.2f} {t.kind:8} {t.target:18} {t.seconds:.2f}\n" for t in troubles)
+def text(seed, troubles):
+    """For the run's folder and for --plan: the settings, then a line per trouble."""
+    lines = [f"# {key} = {value}" for key, value in settings(seed).items()]
+    lines += [f"{t.at:8.2f} {t.kind:8} {t.target:18} {t.seconds:.2f}" for t in troubles]
+    return "\n".join(lines) + "\n"

@@ -58,6 +58,7 @@ class Supervisor:
         kind, target = trouble.kind, trouble.target
         if target in plan.LINKS:
             self.world.proxy.order(target, kind, trouble.seconds)
+            self.watch.rough(target, trouble.seconds)
             self.counts["cuts"] += 1
             self.cuts[kind] += 1
         elif self.state[target] != "up":
@@ -73,6 +74,7 @@ class Supervisor:
             self.ending[target] = time.monotonic() + installation.STOP_MS / 1000 + STOP_GRACE_S
             self.world.roles[target].process.terminate()
         else:
+            self.watch.rough(target, trouble.seconds)
             self.freeze(target, self.world.roles[target].pid, trouble.seconds)
 
     def freeze(self, target, pid, seconds):

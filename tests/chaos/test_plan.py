@@ -15,7 +15,7 @@ class Plan(unittest.TestCase):
     """Over many seeds."""
 
     def test_the_same_seed_gives_the_same_plan_and_another_another(self):
-        self.assertEqual(plan.text(plan.make(7, 120)), plan.text(plan.make(7, 120)))
+        self.assertEqual(plan.text(7, plan.make(7, 120)), plan.text(7, plan.make(7, 120)))
         self.assertNotEqual(plan.make(7, 120), plan.make(8, 120))
 
     def test_every_kind_of_trouble_hits_every_target_it_can(self):

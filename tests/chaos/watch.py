@@ -14,7 +14,8 @@ import house
 
 LOOK_S = 0.1
 SAMPLE_S = 1.0
-YOUNG = 0.2  # of a life: what memory is compared with is taken after it
+LOOKS = 5  # at a life's memory
+CALM_S = 2.0  # between another trouble's end and a kill
 
 Move = collections.namedtuple("Move", "seconds calm")
 
@@ -44,20 +45,18 @@ class Memory:
                 self.peaks[name] = max(self.peaks[name], memory[1])
 
     def text(self):
-        """A line per kind of role; its longest life tells whether memory grows."""
+        """A line per kind of role; its longest life tells whether memory goes on growing."""
         lines = []
         for kind in sorted({name.split("-")[0] for name in self.peaks}):
             lives = {key: samples for key, samples in self.lives.items()
                      if key[0].startswith(kind + "-")}
             longest = max(lives.values(), key=lambda samples: samples[-1][0] - samples[0][0])
             seconds = longest[-1][0] - longest[0][0]
-            since = longest[0][0] + seconds * YOUNG
-            grown = [mib for when, mib in longest if when >= since]
-            few = max(1, len(grown) // 10)
             peak = max(mib for name, mib in self.peaks.items() if name.startswith(kind + "-"))
-            lines.append(f"memory of {kind}: peak {peak:.1f} MiB; longest life {seconds:.0f} s: "
-                         f"{statistics.median(grown[:few]):.1f} MiB when young, "
-                         f"{statistics.median(grown[-few:]):.1f} at the end")
+            looks = [f"{longest[len(longest) * n // LOOKS - 1][1]:.1f}"
+                     for n in range(1, LOOKS + 1) if len(longest) >= LOOKS]
+            lines.append(f"memory of {kind}: peak {peak:.1f} MiB; longest life {seconds:.0f} s, "
+                         f"each fifth's end: {' '.join(looks)}")
         return lines
 
 
@@ -68,21 +67,23 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self.world = world
         self.stop = threading.Event()
-        self.lock = threading.Lock()  # guards owners, waiting, moves and since
+        self.lock = threading.Lock()  # guards owners, waiting, moves and rough_until
         self.owners = {}              # ("lane", name) or ("partition", ...): owner
         self.waiting = {}             # the same: (owner that was killed, when)
         self.moves = {"lane": [], "partition": []}
-        self.since = {}               # server: when it was last in trouble; None: it is
+        self.rough_until = collections.defaultdict(float)  # server or kind of role: when
         self.memory = Memory()
         self.connection = None
 
-    def rough(self, server):
+    def rough(self, target, seconds=float("inf")):
+        """A server, or a role that is not killed but frozen or cut off, is in trouble."""
+        what = target.split(":")[-1].split("-")[0]
         with self.lock:
-            self.since[server] = None
+            self.rough_until[what] = max(self.rough_until[what], time.monotonic() + seconds)
 
     def calm(self, server):
         with self.lock:
-            self.since[server] = time.monotonic()
+            self.rough_until[server] = time.monotonic()
 
     def killed(self, name, pid):
         """What the process held has to move on from now."""
@@ -121,14 +122,18 @@ class Watch(threading.Thread):
             cursor.execute("SELECT topic, partition_id, owner FROM consumer_progress")
             owners.update({("partition", topic, number): owner
                            for topic, number, owner in cursor.fetchall()})
-        now = time.monotonic()
+        self.note(owners, time.monotonic())
+
+    def note(self, owners, now):
+        """Who holds what now."""
         with self.lock:
             self.owners = owners
             for thing, (owner, since) in list(self.waiting.items()):
                 if owners.get(thing) not in (owner, ""):
                     del self.waiting[thing]
-                    calm = all(when is not None and when < since - 5
-                               for when in self.since.values())
+                    kind = "relay" if thing[0] == "lane" else "consume"
+                    calm = all(self.rough_until[what] < since - CALM_S
+                               for what in ("database", "kafka", kind))
                     self.moves[thing[0]].append(Move(now - since, calm))
 
     def end(self):
@@ -144,7 +149,7 @@ class Watch(threading.Thread):
             if calm:
                 line += f", max {max(calm):.1f} s, median {statistics.median(calm):.1f} s"
             if rough:
-                line += (f"; {len(rough)} while a server was in trouble too, max "
-                         f"{max(rough):.1f} s")
+                line += (f"; {len(rough)} while its heirs or a server were in trouble too, "
+                         f"max {max(rough):.1f} s")
             lines.append(line)
         return lines + self.memory.text()

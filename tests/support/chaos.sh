@@ -101,7 +101,11 @@ chaos_exit() {
     e2e_end
     tests/support/server sweep "$TEST_WORK" || true
     rm -f "$TEST_WORK/owner" "$TEST_WORK/session"
-    ((code || CHAOS_KEEP)) || rm -rf "$TEST_WORK"
+    if ((code || CHAOS_KEEP)); then
+        say "what is left of the run is in $TEST_WORK"
+    else
+        rm -rf "$TEST_WORK"
+    fi
     exit "$code"
 }
 

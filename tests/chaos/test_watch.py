@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""What the watch says of moves and memory."""
+
+import pathlib
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+import watch  # noqa: E402
+
+LANE = ("lane", "outbox")
+PART = ("partition", "votes", 3)
+
+
+class Moves(unittest.TestCase):
+    """A killed owner's things, by hand."""
+
+    def setUp(self):
+        self.watch = watch.Watch(None)
+        self.watch.note({LANE: "host-11-aa", PART: "host-22-bb"}, time.monotonic())
+
+    def test_a_lane_has_moved_when_somebody_else_owns_it(self):
+        self.watch.killed("relay-1", 11)
+        now = time.monotonic()
+        self.watch.note({LANE: "host-11-aa", PART: "host-22-bb"}, now + 1)
+        self.watch.note({LANE: "", PART: "host-22-bb"}, now + 2)
+        self.assertEqual(self.watch.moves["lane"], [])
+        self.watch.note({LANE: "host-33-cc", PART: "host-22-bb"}, now + 3)
+        move, = self.watch.moves["lane"]
+        self.assertAlmostEqual(move.seconds, 3, delta=1)
+        self.assertTrue(move.calm)
+        self.assertEqual(self.watch.moves["partition"], [])
+        self.assertIn("lanes: 1, max 3", self.watch.text()[0])
+
+    def test_what_others_hold_is_not_waited_for(self):
+        self.watch.killed("relay-2", 1)
+        self.watch.killed("consume-1", 11)
+        self.watch.note({LANE: "host-33-cc"}, time.monotonic())
+        self.assertEqual(self.watch.moves, {"lane": [], "partition": []})
+
+    def test_a_move_through_other_trouble_is_told_apart(self):
+        self.watch.killed("consume-1", 22)
+        self.watch.rough("kafka")
+        self.watch.note({PART: "host-44-dd"}, time.monotonic())
+        self.watch.calm("kafka")
+        self.watch.note({PART: "host-44-dd"}, time.monotonic())
+        self.watch.rough("mysql:consume-3", 0)
+        self.watch.killed("consume-2", 44)
+        self.watch.note({PART: "host-55-ee"}, time.monotonic())
+        self.assertEqual([move.calm for move in self.watch.moves["partition"]], [False, False])
+
+    def test_another_roles_trouble_does_not_matter(self):
+        self.watch.rough("serve-1", 100)
+        self.watch.rough("kafka:relay-3", 100)
+        self.watch.killed("consume-1", 22)
+        self.watch.note({PART: "host-55-ee"}, time.monotonic())
+        self.assertTrue(self.watch.moves["partition"][0].calm)
+
+
+class Lives(unittest.TestCase):
+    """Memory of the longest life of each sort."""
+
+    def test_growth_of_the_longest_life_is_shown(self):
+        memory = watch.Memory()
+        memory.lives["relay-1", 7] = [(n, 10 + n) for n in range(100)]
+        memory.lives["relay-2", 8] = [(n, 500) for n in range(50)]
+        memory.peaks.update({"relay-1": 120, "relay-2": 501})
+        line, = memory.text()
+        self.assertEqual(line, "memory of relay: peak 501.0 MiB; longest life 99 s, each fifth's "
+                         "end: 29.0 49.0 69.0 89.0 109.0")
+
+
+if __name__ == "__main__":
+    unittest.main()
