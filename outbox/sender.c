@@ -361,10 +361,12 @@ static int64_t send_rows(struct sender *sender, int64_t now_ms)
     return 0;
 }
 
-/* Another process has the lane now, or nobody: no connection is kept for nothing. */
+/* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that is
+ * back before the reader has missed it goes on behind the rows of stopped keys: these are forgotten
+ * only when the reader rests, too, and will begin with the first row. */
 static int64_t rest(struct sender *sender, int64_t now_ms)
 {
-    if (sender->epoch != 0) {
+    if (sender->epoch != 0 && atomic_load(&sender->lane->idle)) {
         sender->epoch = 0;
         forget_all(sender, now_ms);
         sender_reset(sender);

@@ -302,6 +302,27 @@ static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **st
     assert_all_is_well();
 }
 
+/* The reader goes on where it was: behind the rows of the stopped key. */
+static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(void **state)
+{
+    int64_t refused = world_append(&rig.world, 1);
+    int64_t next;
+
+    (void)state;
+    rig.world.rows[refused].sync_bad = true;
+    rig_run(&rig, 100);
+    assert_int_equal(rig.sender.stopped.count, 1);
+    atomic_store(&rig.lane.valid_until_ms, 0);
+    sender_step(&rig.sender, rig.world.now_ms);
+    atomic_store(&rig.lane.valid_until_ms, INT64_MAX);
+    next = world_append(&rig.world, 1);
+    rig_run(&rig, 100);
+    assert_int_equal(published(next), 0);
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 30000));
+    assert_all_is_well();
+}
+
 static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
 {
     (void)state;
@@ -481,6 +502,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fenced_delete_leaves_the_rows, set_up, tear_down),
