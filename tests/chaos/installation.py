@@ -3,8 +3,11 @@
 its own through the proxy. Kafka tells each relay and consumer the port of its own way, so nothing
 goes past the proxy."""
 
+import itertools
 import json
+import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -35,6 +38,26 @@ SETTINGS = {
     "rollup.interval_ms": 2000,
     "admin.stop_timeout_ms": STOP_MS,
 }
+
+
+# Of chaos alone, between those of tests/support/server and those that clients get: what is dead for a
+# while must find its port again.
+PORTS = range(30000, 32700)
+_ports = itertools.cycle(PORTS)
+for _ in range(os.getpid() * 101 % len(PORTS)):
+    next(_ports)
+
+
+def free_port():
+    """A port that nothing listens on, not given out twice."""
+    while True:
+        port = next(_ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 class Server(house.Server):
@@ -96,7 +119,7 @@ class Installation:
         self.folder = house.run().folder
         self.ledgers = self.folder / "ledger"
         self.ledgers.mkdir()
-        self.serve_ports = {name: house.free_port() for name in plan.SERVES}
+        self.serve_ports = {name: free_port() for name in plan.SERVES}
         self.start_servers()
         self.stack = house.Stack("chaos", {**SETTINGS, **plan.settings(seed)})
         for statement in writers.TABLES:
@@ -104,14 +127,14 @@ class Installation:
 
     def start_servers(self):
         kind = house.DATABASE
-        ports = {"mysql": house.free_port(), "kafka": house.free_port()}
+        ports = {"mysql": free_port(), "kafka": free_port()}
         listeners, links = [], {}
         for name in plan.LINKS:
             way, user = name.split(":")
             to = ports.get(way) or self.serve_ports[user]
-            links[name] = [house.free_port(), to]
+            links[name] = [free_port(), to]
             if way == "kafka":
-                links[name][1] = house.free_port()
+                links[name][1] = free_port()
                 listeners.append(f"listener.{user.upper().replace('-', '')}="
                                  f"{links[name][1]}:{links[name][0]}")
         self.say(f"starting {kind} and kafka in {self.folder}")
@@ -140,6 +163,7 @@ class Installation:
         if f"kafka:{name}" in self.proxy.ports:
             sets["kafka.bootstrap.servers"] = f"127.0.0.1:{self.proxy.ports[f'kafka:{name}']}"
         role = house.Role(self.stack, kind, sets, ())
+        role.admin_port = free_port()
         role.log = self.folder / f"{name}.log"
         role.api_port = self.serve_ports.get(name)
         return role

@@ -13,6 +13,7 @@ import installation
 import plan
 
 RESTART_S = 0.5
+RESTART_TRIES = 3  # of a server
 STOP_GRACE_S = 10  # past the stop's own bound, on a machine that has much to do
 
 
@@ -28,6 +29,7 @@ class Supervisor:
         self.cuts = dict.fromkeys(plan.LINK_KINDS, 0)
         self.faults = []  # what must not happen
         self.notes = []   # what may, and somebody should look at
+        self.broken = None  # why nothing can be judged any more
         self.threads = []
         self.ending = {}  # role: until when
         self.healing = False
@@ -51,7 +53,9 @@ class Supervisor:
                 self.faults.append(f"{name} did not end within its bound after SIGTERM")
                 self.kill_role(name, RESTART_S)
         if not self.world.proxy.alive():
-            raise RuntimeError("the proxy has ended")
+            self.broken = "the proxy has ended"
+        if self.broken:
+            raise RuntimeError(self.broken)
 
     def apply(self, trouble):
         """One trouble of the plan; skipped when its target has another one already."""
@@ -139,11 +143,17 @@ class Supervisor:
         try:
             server.kill()
             time.sleep(seconds)
-            server.restart()
+            for tries_left in reversed(range(RESTART_TRIES)):
+                try:
+                    server.restart()
+                    break
+                except RuntimeError:
+                    if not tries_left:
+                        raise
             self.state[target] = "up"
             self.watch.calm(target)
         except Exception as reason:  # pylint: disable=broad-except
-            self.faults.append(f"{target} did not come back: {reason}")
+            self.broken = f"{target} did not come back: {reason}"
 
     def heal(self):
         """Ends every trouble and starts what is down; waits for servers, not for roles."""

@@ -48,9 +48,9 @@ class Proxy(unittest.TestCase):
         self.echo = Echo()
         self.echo.start()
         self.addCleanup(self.echo.listener.close)
-        self.port = house.free_port()
+        self.port = installation.free_port()
         self.proxy = installation.Proxy({"one": [self.port, self.echo.port],
-                                         "two": [house.free_port(), 1]})
+                                         "two": [installation.free_port(), 1]})
         self.addCleanup(self.proxy.close)
 
     def connect(self, seconds=10):
