@@ -3,16 +3,20 @@
 
 #include "common/buf.h"
 #include "common/db_error.h"
+#include "common/db_tls.h"
 
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* One answer may be as large as the protocol allows; statements bound their rows themselves. */
 #define ANSWER_BYTES_MAX (1UL << 30)
+
+#define TLS_FAILED 2026
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static pthread_key_t library_thread;
@@ -74,9 +78,8 @@ static unsigned seconds_of(int64_t ms)
  * verify unless told otherwise. It asks for a public key by itself where a login needs one. */
 static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
 {
-    bool off = strcmp(settings->tls, "off") == 0;
-    my_bool enforce = !off;
-    my_bool verify = strcmp(settings->tls, "verify") == 0;
+    my_bool enforce = db_tls_of(settings) != DB_TLS_OFF;
+    my_bool verify = db_tls_of(settings) == DB_TLS_VERIFY;
 
     mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &enforce);
     mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
@@ -91,9 +94,9 @@ static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
     unsigned mode = SSL_MODE_REQUIRED;
     bool public_key = true;
 
-    if (strcmp(settings->tls, "off") == 0)
+    if (db_tls_of(settings) == DB_TLS_OFF)
         mode = SSL_MODE_DISABLED;
-    if (strcmp(settings->tls, "verify") == 0) {
+    if (db_tls_of(settings) == DB_TLS_VERIFY) {
         mode = SSL_MODE_VERIFY_IDENTITY;
         if (settings->tls_ca[0])
             file = settings->tls_ca;
@@ -133,16 +136,38 @@ static void options_set(MYSQL *mysql, const struct mysql_settings *settings)
 static enum rc tls_check(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct err *err)
 {
-    if (strcmp(settings->tls, "off") == 0 || mysql_get_ssl_cipher(mysql))
+    if (db_tls_of(settings) == DB_TLS_OFF || mysql_get_ssl_cipher(mysql))
         return RC_OK;
     return err_fail(err, RC_FATAL, 0,
                     "%s: the server offers no TLS; give it a certificate or set tls = off", place);
+}
+
+/* The libraries say little of why a handshake failed, and nothing of what can be done. It may have
+ * been the network: RC_RETRY stays. */
+static enum rc connect_failed(MYSQL *mysql, const struct mysql_settings *settings,
+                              const char *place, struct err *err)
+{
+    unsigned code = mysql_errno(mysql);
+    enum rc rc = db_error_report(err, code, place, mysql_error(mysql));
+    char said[sizeof(err->text)];
+
+    if (code != TLS_FAILED || !err)
+        return rc;
+    snprintf(said, sizeof(said), "%s", err->text);
+    return err_fail(err, rc, (int)code,
+                    "%s: with tls = %s the server needs a certificate for this host, signed by one "
+                    "in tls_ca (%.80s)",
+                    said, settings->tls, settings->tls_ca[0] ? settings->tls_ca : "the system's");
 }
 
 enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
                           struct err *err)
 {
     bool local = settings->socket[0] != '\0';
+    const char *database = settings->database[0] ? settings->database : NULL;
+    /* Where the library itself does not insist, nothing is asked of a server before it is known to
+     * be encrypted. */
+    bool later = database && db_tls_of(settings) == DB_TLS_ON;
     MYSQL *mysql = mysql_init(NULL);
     enum rc rc;
 
@@ -151,10 +176,12 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
     options_set(mysql, settings);
     /* No flags: no multi statements, and affected rows are those that really changed. */
     if (mysql_real_connect(mysql, local ? NULL : settings->host, settings->user, settings->password,
-                           settings->database[0] ? settings->database : NULL,
-                           (unsigned)settings->port, local ? settings->socket : NULL, 0))
+                           later ? NULL : database, (unsigned)settings->port,
+                           local ? settings->socket : NULL, 0))
         rc = tls_check(mysql, settings, place, err);
     else
+        rc = connect_failed(mysql, settings, place, err);
+    if (rc == RC_OK && later && mysql_select_db(mysql, database) != 0)
         rc = db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
     if (rc == RC_OK) {
         *out = mysql;

@@ -27,7 +27,7 @@ struct mysql_settings {
     char password[SETTING_TEXT_SIZE];
     char password_file[SETTING_TEXT_SIZE];
     char database[SETTING_TEXT_SIZE];
-    char tls[SETTING_TEXT_SIZE]; /* off | on (encrypt) | verify (encrypt, check name and CA) */
+    char tls[SETTING_TEXT_SIZE]; /* auto | off | on (encrypt) | verify (also check name and CA) */
     char tls_ca[SETTING_TEXT_SIZE];
     int64_t connect_timeout_ms;
     int64_t query_timeout_ms;
