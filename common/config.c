@@ -283,12 +283,29 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     return config_assign(config, section, key, equals + 1, source, err);
 }
 
+/* A command line is shown to every account of the machine. */
+static enum rc check_shown(const char *section, const char *key, struct err *err)
+{
+    const struct setting *setting = setting_find(section, key);
+    bool kafka = strcmp(section, SETTINGS_KAFKA) == 0;
+    char name[KAFKA_NAME_SIZE + 16];
+
+    if (kafka ? !setting_is_secret_property(key) : !setting || setting->kind != SETTING_SECRET)
+        return RC_OK;
+    environment_name(section, key, name, sizeof(name));
+    return err_fail(err, RC_FATAL, 0,
+                    "--set %s.%s: other accounts of this machine can read a command line; expected "
+                    "it in the settings file%s or in the environment as " ENVIRONMENT_PREFIX "%s",
+                    section, key, kafka ? "" : ", in password_file", name);
+}
+
 static enum rc load_set(struct config *config, const char *text, struct err *err)
 {
     const char *dot = strchr(text, '.');
     const char *equals = strchr(text, '=');
     char section[32];
     char key[KAFKA_NAME_SIZE];
+    enum rc rc;
 
     if (!dot || !equals || dot > equals || (size_t)(dot - text) >= sizeof(section) ||
         (size_t)(equals - dot) > sizeof(key))
@@ -296,6 +313,9 @@ static enum rc load_set(struct config *config, const char *text, struct err *err
                         (int)strcspn(text, "="), text);
     snprintf(section, sizeof(section), "%.*s", (int)(dot - text), text);
     snprintf(key, sizeof(key), "%.*s", (int)(equals - dot - 1), dot + 1);
+    rc = check_shown(section, key, err);
+    if (rc != RC_OK)
+        return rc;
     return config_assign(config, section, key, equals + 1, (struct config_source){FROM_SET, 0},
                          err);
 }

@@ -12,19 +12,6 @@
 #define MASK "***"
 #define PLACE_COLUMN 43
 
-/* librdkafka has no list of its secrets. Masking a harmless ssl.keystore.location is the price of
- * never showing an ssl.key.password. */
-static bool is_secret(const char *name)
-{
-    static const char *const words[] = {"password", "passphrase", "secret",
-                                        "key",      "token",      "oauthbearer.config"};
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strstr(name, words[i]))
-            return true;
-    return false;
-}
-
 static void put_value(const struct setting *setting, const struct settings *settings,
                       struct buf *out)
 {
@@ -36,7 +23,7 @@ static void put_value(const struct setting *setting, const struct settings *sett
 
 static const char *property_shown(const struct kafka_property *property)
 {
-    return is_secret(property->name) && *property->value ? MASK : property->value;
+    return setting_is_secret_property(property->name) && *property->value ? MASK : property->value;
 }
 
 /* Called for every setting and property, section by section. */

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "common/nearest.h"
+#include "common/setting.h"
 
 #include <librdkafka/rdkafka.h>
 #include <stdatomic.h>
@@ -72,18 +73,6 @@ void kafka_log_to_ours(rd_kafka_conf_t *conf)
     rd_kafka_conf_set_log_cb(conf, on_log);
 }
 
-/* Values of these are not shown in an error. */
-static bool is_secret(const char *name)
-{
-    static const char *const words[] = {"password", "secret", "token", "key", "pem", "jaas"};
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strstr(name, words[i]))
-            return true;
-    }
-    return false;
-}
-
 /* librdkafka prints its properties as a table, one line each, the name first. */
 static void offer_all(struct nearest *nearest, char *table)
 {
@@ -135,7 +124,7 @@ static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char 
         break;
     }
     text[strcspn(text, "\n")] = '\0';
-    if (is_secret(name))
+    if (setting_is_secret_property(name))
         return err_fail(err, RC_FATAL, 0, "kafka.%s: librdkafka does not take this value", name);
     return err_fail(err, RC_FATAL, 0, "kafka.%s = %s: %s", name, value, text);
 }

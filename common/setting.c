@@ -312,3 +312,21 @@ bool setting_is_unset(const struct setting *setting, const struct settings *sett
         return setting_number(setting, settings) == -1;
     return *setting_text(setting, settings) == '\0';
 }
+
+/* Masking a few that are harmless is the price of never showing an ssl.key.password. The place of a
+ * file is no secret. */
+bool setting_is_secret_property(const char *name)
+{
+    static const char *const words[] = {"password", "passphrase",         "secret", "key",
+                                        "token",    "oauthbearer.config", "jaas"};
+    static const char place[] = ".location";
+    size_t len = strlen(name);
+
+    if (len >= sizeof(place) && strcmp(name + len - (sizeof(place) - 1), place) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(name, words[i]))
+            return true;
+    }
+    return false;
+}

@@ -296,9 +296,11 @@ class Settings(house.Case):
     def test_secrets_are_never_shown(self):
         path = self.stack.folder / "password"
         path.write_text(SECRET + "\n")
-        for sets in ({"mysql.password": SECRET}, {"mysql.password_file": path},
-                     {"kafka.sasl.password": SECRET, "kafka.ssl.key.password": SECRET}):
-            done = self.stack.tallybox("config", sets=sets)
+        for sets, env in (({}, {"TALLYBOX_MYSQL_PASSWORD": SECRET}),
+                          ({"mysql.password_file": path}, {}),
+                          ({}, {"TALLYBOX_KAFKA_SASL_PASSWORD": SECRET,
+                                "TALLYBOX_KAFKA_SSL_KEY_PASSWORD": SECRET})):
+            done = self.stack.tallybox("config", sets=sets, env=env)
             self.assertNotIn(SECRET, done.stdout + done.stderr)
         role = self.start("serve", ready=False, sets={
             "mysql.password_file": path, "mysql.port": 1, "log.level": "debug"})
@@ -310,7 +312,8 @@ class Settings(house.Case):
         self.assertNotIn(SECRET, words)
 
     def test_a_wrong_password_is_said_clearly(self):
-        done = self.stack.tallybox("serve", sets={"mysql.password": SECRET, "admin.listen": "off"},
+        done = self.stack.tallybox("serve", env={"TALLYBOX_MYSQL_PASSWORD": SECRET},
+                                   sets={"mysql.user": "root", "admin.listen": "off"},
                                    expect=house.FAILED, seconds=20)
         self.assertRegex(done.stderr, "(?i)access denied")
         self.assertIn("root", done.stderr)

@@ -372,7 +372,9 @@ class Rights(SchemaCase):
         self.sql(f"DROP USER IF EXISTS {user}@'%'", f"CREATE USER {user}@'%' IDENTIFIED BY 'x'",
                  *[f"GRANT {one} TO {user}@'%'" for one in rights], database=None)
         self.addCleanup(self.sql, f"DROP USER IF EXISTS {user}@'%'", database=None)
-        return {"mysql.user": user, "mysql.password": "x"}
+        path = self.folder / "password"
+        path.write_text("x\n")
+        return {"mysql.user": user, "mysql.password_file": path}
 
     def test_an_account_that_may_not_make_the_database_says_what_to_run(self):
         sets = self.account()

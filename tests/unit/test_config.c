@@ -313,10 +313,10 @@ static void a_batch_must_fit_into_its_queue(void **state)
 
 static void the_sink_is_as_mysql_where_it_says_nothing(void **state)
 {
-    struct config *config = loaded(
-        SETS("mysql.host=db1", "mysql.port=3307", "mysql.password=geheim", "mysql.tls=verify",
-             "sink.database=log", "mysql.query_timeout_ms=1000", "sink.connect_timeout_ms=200"),
-        NULL);
+    struct config *config =
+        loaded(SETS("mysql.host=db1", "mysql.port=3307", "mysql.tls=verify", "sink.database=log",
+                    "mysql.query_timeout_ms=1000", "sink.connect_timeout_ms=200"),
+               VARIABLES("TALLYBOX_MYSQL_PASSWORD=geheim"));
     const struct mysql_settings *sink = &config_settings(config)->sink;
 
     (void)state;
@@ -363,11 +363,12 @@ static void a_set_is_section_key_and_value(void **state)
 
 static void secrets_are_masked(void **state)
 {
-    struct config *config =
-        loaded(SETS("mysql.password=geheim1", "kafka.sasl.password=geheim2",
-                    "kafka.ssl.key.pem=geheim3", "kafka.sasl.oauthbearer.client.secret=geheim4",
-                    "kafka.sasl.username=carol", "sink.password=geheim5"),
-               NULL);
+    struct config *config = loaded(
+        SETS("kafka.sasl.username=carol", "kafka.ssl.key.location=/k"),
+        VARIABLES("TALLYBOX_MYSQL_PASSWORD=geheim1", "TALLYBOX_KAFKA_SASL_PASSWORD=geheim2",
+                  "TALLYBOX_KAFKA_SSL_KEY_PEM=geheim3",
+                  "TALLYBOX_KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET=geheim4",
+                  "TALLYBOX_SINK_PASSWORD=geheim5", "TALLYBOX_KAFKA_SSL_KEY_PASSWORD=geheim6"));
     struct buf out = {0};
 
     (void)state;
@@ -377,6 +378,7 @@ static void secrets_are_masked(void **state)
     assert_non_null(strstr(buf_text(&out), "password = ***"));
     assert_non_null(strstr(buf_text(&out), "sasl.password = ***"));
     assert_non_null(strstr(buf_text(&out), "sasl.username = carol"));
+    assert_non_null(strstr(buf_text(&out), "ssl.key.location = /k"));
     buf_done(&out);
     config_free(config);
 }
@@ -398,11 +400,27 @@ static void what_is_printed_keeps_to_its_line(void **state)
 
 static void a_secret_is_never_in_an_error(void **state)
 {
-    char text[400] = "mysql.password=";
+    char text[400] = "TALLYBOX_MYSQL_PASSWORD=";
 
     (void)state;
-    memset(text + 15, 'g', 300);
-    refused(SETS(text), NULL, "--set mysql.password: is 300 bytes long; expected 255 at most");
+    memset(text + 24, 'g', 300);
+    refused(NULL, VARIABLES(text),
+            "environment TALLYBOX_MYSQL_PASSWORD: is 300 bytes long; expected 255 at most");
+}
+
+/* `ps` shows a command line to everybody. */
+static void a_secret_is_not_taken_from_the_command_line(void **state)
+{
+    (void)state;
+    refused(
+        SETS("mysql.password=geheim"), NULL,
+        "--set mysql.password: other accounts of this machine can read a command line; expected "
+        "it in the settings file, in password_file or in the environment as "
+        "TALLYBOX_MYSQL_PASSWORD");
+    refused(SETS("kafka.sasl.password=geheim"), NULL,
+            "--set kafka.sasl.password: other accounts of this machine can read a command line; "
+            "expected it in the settings file or in the environment as "
+            "TALLYBOX_KAFKA_SASL_PASSWORD");
 }
 
 static void every_value_shows_where_it_came_from(void **state)
@@ -474,6 +492,7 @@ int main(void)
         cmocka_unit_test(secrets_are_masked),
         cmocka_unit_test(what_is_printed_keeps_to_its_line),
         cmocka_unit_test(a_secret_is_never_in_an_error),
+        cmocka_unit_test(a_secret_is_not_taken_from_the_command_line),
         cmocka_unit_test(every_value_shows_where_it_came_from),
         cmocka_unit_test(the_table_has_a_row_for_every_setting),
     };
