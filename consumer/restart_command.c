@@ -4,70 +4,25 @@
 #include "common/config.h"
 #include "common/options.h"
 #include "consumer/offsets_kafka.h"
+#include "consumer/restart_row.h"
 #include "consumer/sink_mysql.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define OPTION "restart-partition"
 #define ANSWER_MS 10000
 #define IDLE_MS 60000
 
-struct request {
-    char topic[TOPIC_SIZE];
-    struct place place;
-    bool earliest;
-    bool latest;
-    int64_t offset;
-};
-
 bool restart_asked(int argc, char **argv)
 {
-    static const char name[] = "--" OPTION;
+    static const char name[] = "--" RESTART_OPTION;
     size_t len = sizeof(name) - 1;
 
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], name, len) == 0 && (argv[i][len] == '\0' || argv[i][len] == '='))
             return true;
     return false;
-}
-
-/* Reads digits up to end. */
-static bool number_read(const char *text, const char *end, int64_t max, int64_t *value)
-{
-    char *stopped;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *value = strtoll(text, &stopped, 10);
-    return errno == 0 && stopped == end && *value <= max;
-}
-
-static enum rc request_read(struct request *request, const char *text, struct err *err)
-{
-    const char *at = strrchr(text, '@');
-    const char *slash = strrchr(text, '/');
-    const char *where = at ? at + 1 : "";
-    int64_t partition = 0;
-
-    request->earliest = strcmp(where, "earliest") == 0;
-    request->latest = strcmp(where, "latest") == 0;
-    if (!at || !slash || slash > at || slash == text ||
-        (size_t)(slash - text) >= sizeof(request->topic) ||
-        !number_read(slash + 1, at, INT32_MAX, &partition) ||
-        (!request->earliest && !request->latest &&
-         !number_read(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
-        return err_fail(err, RC_FATAL, 0,
-                        "--" OPTION " %s: expected TOPIC/PARTITION@earliest, @latest or @OFFSET, "
-                        "such as vote-events/3@1200",
-                        text);
-    memcpy(request->topic, text, (size_t)(slash - text));
-    request->place = (struct place){request->topic, (int32_t)partition};
-    return RC_OK;
 }
 
 static bool topic_listed(const char *topics, const char *topic)
@@ -86,8 +41,8 @@ static bool topic_listed(const char *topics, const char *topic)
 }
 
 /* Turns the request into an offset that is there. */
-static enum rc offset_find(struct request *request, const struct settings *settings, int64_t *low,
-                           int64_t *high, struct err *err)
+static enum rc offset_find(struct restart_row *request, const struct settings *settings,
+                           int64_t *low, int64_t *high, struct err *err)
 {
     struct offsets_kafka *offsets = NULL;
     enum rc rc = offsets_kafka_open(&offsets, settings, err);
@@ -110,7 +65,7 @@ static enum rc offset_find(struct request *request, const struct settings *setti
 }
 
 /* One transaction; the epoch fences whoever applies batches of the partition now. */
-static enum rc progress_set(const struct sink *sink, const struct request *request,
+static enum rc progress_set(const struct sink *sink, const struct restart_row *request,
                             struct progress_row *before, struct err *err)
 {
     struct progress_row after;
@@ -135,7 +90,8 @@ static enum rc progress_set(const struct sink *sink, const struct request *reque
     return rc;
 }
 
-static enum rc restart(struct request *request, const struct settings *settings, struct err *err)
+static enum rc restart(struct restart_row *request, const struct settings *settings,
+                       struct err *err)
 {
     struct sink_mysql *sink = NULL;
     struct progress_row before = {0};
@@ -164,9 +120,9 @@ static enum rc restart(struct request *request, const struct settings *settings,
 
 static int restart_with(const char *text, const struct settings *settings)
 {
-    struct request request = {0};
+    struct restart_row request = {0};
     struct err err = {0};
-    enum rc rc = request_read(&request, text, &err);
+    enum rc rc = restart_read(&request, text, &err);
 
     if (rc == RC_OK && !topic_listed(settings->consumer.topics, request.topic))
         rc = err_fail(&err, RC_FATAL, 0, "topic %s is not one of consumer.topics (%s)",
@@ -183,7 +139,7 @@ int restart_command(int argc, char **argv)
 {
     const char *text = NULL;
     const struct option_entry entries[] = {
-        {OPTION, OPTION_TEXT, &text, "TOPIC/PARTITION@WHERE",
+        {RESTART_OPTION, OPTION_TEXT, &text, "TOPIC/PARTITION@WHERE",
          "where the partition goes on: earliest, latest or an offset"},
     };
     const struct option_parse parse = {

@@ -48,6 +48,7 @@ void fault_set(struct fault *fault, enum fault_code code, const char *format, ..
     va_start(args, format);
     vsnprintf(fault->message, sizeof(fault->message), format, args);
     va_end(args);
+    utf8_clean(fault->message);
 }
 
 void fault_at(struct fault *fault, const char *at)

@@ -44,7 +44,7 @@ struct fault {
 const char *fault_name(enum fault_code code);
 int fault_status(enum fault_code code);
 
-/* Sets code and message, without a place. */
+/* Sets code and message, without a place. Whatever the message quotes, it is one line of UTF-8. */
 void fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void fuzz_must(bool holds, const char *what)
@@ -59,7 +60,8 @@ int fuzz_file(const void *bytes, size_t len, char path[FUZZ_PATH_SIZE])
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
-    fuzz_must(fd >= 0 && write(fd, bytes, len) == (ssize_t)len, "a file in memory can be made");
+    fuzz_must(fd >= 0 && fchmod(fd, S_IRUSR) == 0 && write(fd, bytes, len) == (ssize_t)len,
+              "a file in memory can be made");
     snprintf(path, FUZZ_PATH_SIZE, "/proc/self/fd/%d", fd);
     return fd;
 }

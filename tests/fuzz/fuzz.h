@@ -30,7 +30,7 @@ uint8_t fuzz_byte(struct fuzz_input *input);
  * as it needs to be, and ends at its first zero byte. */
 char *fuzz_text(struct fuzz_input *input, char until);
 
-/* A file of these bytes that is only in memory, and its name; -1: there is none. */
+/* A file of these bytes that is only in memory and its owner's, and its name; to be closed. */
 #define FUZZ_PATH_SIZE 64
 int fuzz_file(const void *bytes, size_t len, char path[FUZZ_PATH_SIZE]);
 

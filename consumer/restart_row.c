@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/restart_row.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads digits up to end. */
+static bool number_read(const char *text, const char *end, int64_t max, int64_t *value)
+{
+    char *stopped;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoll(text, &stopped, 10);
+    return errno == 0 && stopped == end && *value <= max;
+}
+
+enum rc restart_read(struct restart_row *request, const char *text, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    const char *slash = strrchr(text, '/');
+    const char *where = at ? at + 1 : "";
+    int64_t partition = 0;
+
+    request->earliest = strcmp(where, "earliest") == 0;
+    request->latest = strcmp(where, "latest") == 0;
+    if (!at || !slash || slash > at || slash == text ||
+        (size_t)(slash - text) >= sizeof(request->topic) ||
+        !number_read(slash + 1, at, INT32_MAX, &partition) ||
+        (!request->earliest && !request->latest &&
+         !number_read(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
+        return err_fail(err, RC_FATAL, 0,
+                        "--" RESTART_OPTION " %.100s: expected TOPIC/PARTITION@earliest, @latest "
+                        "or @OFFSET, such as vote-events/3@1200",
+                        text);
+    memcpy(request->topic, text, (size_t)(slash - text));
+    request->topic[slash - text] = '\0';
+    request->place = (struct place){request->topic, (int32_t)partition};
+    return RC_OK;
+}

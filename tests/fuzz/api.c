@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* The API for votes: methods, paths, query arguments, headers and bodies, with its queues, on an
+ * HTTP server and a worker of this file. Every request is answered once, with JSON, and no vote
+ * outside its bounds reaches the queue.
+ *
+ *     how | METHOD path?name=value&... \n content type \n traceparent \n body */
+#include "producer/api.h"
+
+#include "common/http.h"
+#include "common/os.h"
+#include "producer/commit.h"
+#include "producer/lookup.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WEIGHT_MAX 2000
+
+struct http_server {
+    http_handler handler;
+    http_on_refuse on_refuse;
+    void *ctx;
+};
+
+struct http_request {
+    char *method;
+    char *path;
+    char *query;
+    char *content_type;
+    char *trace;
+    struct fuzz_input body;
+    size_t answers;
+    int status;
+    bool has_allow;
+    bool has_retry;
+};
+
+static struct http_server server;
+static struct settings settings;
+static struct queue *votes;
+static struct queue *reads;
+static struct api *api;
+
+enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
+                  http_on_refuse on_refuse, void *ctx, struct err *err)
+{
+    (void)config;
+    (void)err;
+    server = (struct http_server){handler, on_refuse, ctx};
+    *out = &server;
+    return RC_OK;
+}
+
+void http_quiesce(struct http_server *unused)
+{
+    (void)unused;
+}
+
+void http_close(struct http_server *unused)
+{
+    (void)unused;
+}
+
+int http_port(const struct http_server *unused)
+{
+    (void)unused;
+    return 1;
+}
+
+const char *http_scheme(const struct http_server *unused)
+{
+    (void)unused;
+    return "http";
+}
+
+const char *http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+const char *http_header(struct http_request *request, const char *name)
+{
+    const char *text = NULL;
+
+    if (strcmp(name, "Content-Type") == 0)
+        text = request->content_type;
+    if (strcmp(name, "traceparent") == 0)
+        text = request->trace;
+    return text && *text ? text : NULL;
+}
+
+const void *http_body(const struct http_request *request, size_t *len)
+{
+    *len = request->body.size;
+    return request->body.size > 0 ? (const void *)request->body.data : "";
+}
+
+void http_each_argument(struct http_request *request,
+                        void (*on_argument)(void *ctx, const char *name, const char *value),
+                        void *ctx)
+{
+    char *next = NULL;
+
+    for (char *name = *request->query ? request->query : NULL; name; name = next) {
+        char *value;
+
+        next = strchr(name, '&');
+        if (next)
+            *next++ = '\0';
+        value = strchr(name, '=');
+        if (value)
+            *value++ = '\0';
+        on_argument(ctx, name, value ? value : "");
+    }
+}
+
+void http_answer_header(struct http_request *request, const char *name, const char *value)
+{
+    fuzz_must(*value != '\0' && !strpbrk(value, "\r\n"), "a header's value is one line");
+    request->has_allow |= strcmp(name, "Allow") == 0;
+    request->has_retry |= strcmp(name, "Retry-After") == 0;
+}
+
+static void check_fault(const json_t *root)
+{
+    const json_t *error = json_object_get(root, "error");
+
+    fuzz_must(json_string_length(json_object_get(error, "code")) > 0, "a fault has its code");
+    fuzz_must_be_sentence(json_string_value(json_object_get(error, "message")));
+}
+
+void http_answer(struct http_request *request, int status, const char *content_type,
+                 const void *body, size_t len)
+{
+    json_t *root = len > 0 ? json_loadb(body, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+    request->answers++;
+    request->status = status;
+    fuzz_must(status >= 200 && status < 600, "an answer has a status");
+    fuzz_must((len == 0) == (status == 204), "an answer has a body");
+    fuzz_must(len == 0 || (root && strcmp(content_type, "application/json") == 0),
+              "an answer is JSON");
+    if (status >= 400)
+        check_fault(root);
+    fuzz_must(request->has_allow || status != 405, "405 names the methods");
+    fuzz_must(request->has_retry || (status != 429 && status != 503), "429 and 503 say when");
+    json_decref(root);
+}
+
+static struct queue *queue_ready(void)
+{
+    const struct queue_config config = {.shards = 1,
+                                        .weight_max = WEIGHT_MAX,
+                                        .timeout_ms = 600000,
+                                        .breaker_base_ms = 1,
+                                        .breaker_cap_ms = 1};
+    struct queue *queue = NULL;
+    int64_t after_ms;
+
+    fuzz_must(queue_open(&queue, &config, NULL) == RC_OK, "a queue can be had");
+    fuzz_must(queue_may_try(queue, os_now_ms()), "a new queue may be tried");
+    queue_worked(queue, os_now_ms(), &after_ms);
+    return queue;
+}
+
+static void open_once(void)
+{
+    struct api_config config = {.settings = &settings, .shards = 1};
+
+    if (api)
+        return;
+    settings.api.body_bytes_max = 65536;
+    votes = queue_ready();
+    reads = queue_ready();
+    config.votes = votes;
+    config.reads = reads;
+    fuzz_must(api_open(&api, &config, NULL) == RC_OK, "the API opens");
+}
+
+static void work_votes(struct queue_entry *entry, uint8_t how)
+{
+    const struct commit_request *request = (const struct commit_request *)entry;
+
+    fuzz_must(request->count > 0 && request->count <= COMMIT_REQUEST_VOTES_MAX,
+              "a request holds as many votes as it may");
+    for (size_t i = 0; i < request->count; i++) {
+        struct vote_item *item = &request->items[i];
+
+        fuzz_must(item->voter_id >= 1 && item->content_id >= 1 && item->voting <= 1,
+                  "a vote keeps its rules");
+        if (item->headers) {
+            json_t *headers = json_loads(item->headers, 0, NULL);
+
+            fuzz_must(json_is_object(headers), "headers of an event are a JSON object");
+            json_decref(headers);
+        }
+        item->outcome = how & 16 ? VOTE_REFUSED : VOTE_DONE;
+        item->has_event = how & 32;
+        item->votes = INT64_MAX;
+    }
+}
+
+static void work_reads(struct queue_entry *entry)
+{
+    const struct lookup_request *request = (const struct lookup_request *)entry;
+
+    fuzz_must(request->count > 0 && request->count <= LOOKUP_REQUEST_CONTENTS_MAX,
+              "a request asks for as many contents as it may");
+    fuzz_must(request->voter_id >= 0, "a voter is a number");
+    for (size_t i = 0; i < request->count; i++)
+        fuzz_must(request->rows[i].content_id >= 1, "a content is a number");
+}
+
+/* What a worker does, and how it ends. */
+static void work(uint8_t how)
+{
+    static const enum queue_end ends[] = {QUEUE_DONE, QUEUE_DONE,    QUEUE_DONE,   QUEUE_DONE,
+                                          QUEUE_LATE, QUEUE_UNKNOWN, QUEUE_CLOSED, QUEUE_DONE};
+    struct queue_entry *entry;
+
+    while ((entry = queue_take(votes, 0, WEIGHT_MAX, os_now_ms()))) {
+        work_votes(entry, how);
+        queue_finish(votes, 0, entry, ends[how % 8]);
+    }
+    while ((entry = queue_take(reads, 0, WEIGHT_MAX, os_now_ms()))) {
+        work_reads(entry);
+        queue_finish(reads, 0, entry, ends[how % 8]);
+    }
+}
+
+static void request_read(struct http_request *request, struct fuzz_input *input)
+{
+    char *line;
+    char *path;
+
+    line = fuzz_text(input, '\n');
+    path = line + strcspn(line, " ");
+    request->method = strndup(line, (size_t)(path - line));
+    path += *path == ' ';
+    request->path = strndup(path, strcspn(path, "?"));
+    path += strcspn(path, "?");
+    request->query = strdup(path + (*path == '?'));
+    free(line);
+    request->content_type = fuzz_text(input, '\n');
+    request->trace = fuzz_text(input, '\n');
+    request->body = *input;
+    fuzz_must(request->method && request->path && request->query, "there is memory");
+}
+
+static void request_free(struct http_request *request)
+{
+    free(request->method);
+    free(request->path);
+    free(request->query);
+    free(request->content_type);
+    free(request->trace);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const int refusals[] = {400, 413, 503, 431};
+    struct fuzz_input input = {data, size};
+    struct http_request request = {0};
+    uint8_t how = fuzz_byte(&input);
+
+    open_once();
+    request_read(&request, &input);
+    if (how >= 252)
+        server.on_refuse(server.ctx, &request, refusals[how - 252]);
+    else
+        server.handler(server.ctx, &request);
+    work(how);
+    fuzz_must(request.answers == 1, "a request is answered once");
+    request_free(&request);
+    return 0;
+}
