@@ -2,6 +2,7 @@
 #include "common/http.h"
 
 #include "common/buf.h"
+#include "common/http_frame.h"
 #include "common/http_listen.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -31,6 +32,7 @@
 /* How long http_close() waits for answers that are still being sent. */
 #define CLOSE_WAIT_MS 2000
 
+#define STATUS_BAD 400
 #define STATUS_NO_TOKEN 401
 #define STATUS_TOO_LARGE 413
 #define STATUS_BUSY 503
@@ -226,6 +228,22 @@ static bool may_pass(struct http_request *request)
     return http_guard_allows(&server->guard, http_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
 }
 
+static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                 const char *value)
+{
+    (void)kind;
+    http_frame_see(ctx, name, value);
+    return MHD_YES;
+}
+
+static bool has_clear_end(const struct http_request *request)
+{
+    struct http_frame frame = {0};
+
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_header, &frame);
+    return http_frame_is_clear(&frame);
+}
+
 /* What the headers already say. */
 static enum MHD_Result request_begin(struct http_request *request)
 {
@@ -233,6 +251,12 @@ static enum MHD_Result request_begin(struct http_request *request)
     const char *text = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     unsigned long long len = text ? strtoull(text, NULL, 10) : 0;
 
+    /* Answered at once, because the library then closes the connection: nobody knows where the next
+     * request would begin. */
+    if (!has_clear_end(request)) {
+        request->refused = STATUS_BAD;
+        return request_deliver(request);
+    }
     if (!may_pass(request))
         request->refused = STATUS_NO_TOKEN;
     else if (len > body_bytes_max)

@@ -120,6 +120,39 @@ static void an_endless_body_ends_with_its_connection(void **state)
     client_close(&client);
 }
 
+/* What stands behind such a request is not taken for another one. */
+static void a_request_without_a_clear_end_is_refused_and_its_connection_closed(void **state)
+{
+    static const char *const headers[] = {
+        "Content-Length: 2\r\nContent-Length: 4\r\n",
+        "Content-Length: 2\r\nContent-Length: 2\r\n",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Content-Length : 2\r\n",
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct buf request = {0};
+        struct client client;
+        struct answer answer;
+
+        buf_print(&request, "POST /1 HTTP/1.1\r\nHost: x\r\n%s\r\n", headers[i]);
+        buf_text_put(&request, "2\r\nab\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+        client_open(&client, fixture);
+        client_say(&client, buf_text(&request));
+        client_answer(&client, &answer, true);
+        assert_int_equal(answer.status, 400);
+        assert_non_null(strstr(answer.head, "Connection: close\r\n"));
+        assert_int_equal(client.in.len, 0);
+        assert_false(client_read(&client));
+        client_close(&client);
+        buf_done(&request);
+    }
+    assert_int_equal(atomic_load(&fixture->handled), 0);
+}
+
 static void a_header_that_is_too_large_is_refused(void **state)
 {
     struct buf request = {0};
@@ -213,6 +246,9 @@ int main(void)
                                         http_fixture_teardown),
         cmocka_unit_test_setup_teardown(an_endless_body_ends_with_its_connection,
                                         http_fixture_setup, http_fixture_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_request_without_a_clear_end_is_refused_and_its_connection_closed, http_fixture_setup,
+            http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_header_that_is_too_large_is_refused, http_fixture_setup,
                                         http_fixture_teardown),
         cmocka_unit_test(all_bodies_together_are_bounded),
