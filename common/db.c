@@ -26,6 +26,8 @@ struct db {
     uint64_t session;
     int64_t used_ms;
     struct db_server server;
+    db_on_origin on_origin; /* may be NULL */
+    void *on_origin_ctx;
     bool in_transaction; /* Invariant: only while mysql is connected */
     char place[128];
 };
@@ -39,6 +41,17 @@ static void handle_drop(struct db *db)
     db->mysql = NULL;
 }
 
+static enum rc origin_check(struct db *db, struct err *err)
+{
+    struct db_origin origin = {0};
+    enum rc rc;
+
+    if (!db->on_origin)
+        return RC_OK;
+    rc = db_handle_origin(db->mysql, db->place, db->server.kind, &origin, err);
+    return rc == RC_OK ? db->on_origin(db->on_origin_ctx, &origin, err) : rc;
+}
+
 enum rc db_connect(struct db *db, struct err *err)
 {
     enum rc rc = db_library_enter(err);
@@ -49,6 +62,8 @@ enum rc db_connect(struct db *db, struct err *err)
     if (rc != RC_OK)
         return rc;
     rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
+    if (rc == RC_OK)
+        rc = origin_check(db, err);
     if (rc != RC_OK) {
         handle_drop(db);
         return rc;
@@ -57,6 +72,19 @@ enum rc db_connect(struct db *db, struct err *err)
     db->used_ms = os_now_ms();
     atomic_store(&db->thread_id, mysql_thread_id(db->mysql));
     return RC_OK;
+}
+
+void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx)
+{
+    db->on_origin = on_origin;
+    db->on_origin_ctx = ctx;
+}
+
+void db_disconnect(struct db *db)
+{
+    assert(!db->in_transaction);
+    db_thread_enter();
+    handle_drop(db);
 }
 
 static void place_set(struct db *db)

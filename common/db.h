@@ -53,6 +53,23 @@ enum rc db_borrow(struct db **db, void *mysql, struct err *err);
  * connection is RC_RETRY and the transaction is over. */
 enum rc db_connect(struct db *db, struct err *err);
 
+/* Which server a connection leads to, for people and for comparing, and when that was started, by
+ * its own clock. */
+struct db_origin {
+    char server[256];
+    int64_t started_s;
+};
+
+/* Asked about each new connection before it is used; anything but RC_OK refuses it, and is what the
+ * call that connected returns. */
+typedef enum rc (*db_on_origin)(void *ctx, const struct db_origin *origin, struct err *err);
+
+/* From the next connection on. */
+void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx);
+
+/* Closes the connection; the next call makes another one. Outside a transaction. */
+void db_disconnect(struct db *db);
+
 /* Changes with every new connection, > 0: temporary state of the session is gone when it did. */
 uint64_t db_session(const struct db *db);
 /* Means nothing before the first connection. */

@@ -219,6 +219,49 @@ static enum rc session_run(MYSQL *mysql, const char *place, const char *sql, str
     return db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
 }
 
+/* One row of texts; count of them are copied, cut to fit. */
+static enum rc texts_read(MYSQL *mysql, const char *place, const char *sql, char (*texts)[256],
+                          unsigned count, struct err *err)
+{
+    enum rc rc = session_run(mysql, place, sql, err);
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+
+    if (rc != RC_OK)
+        return rc;
+    res = mysql_store_result(mysql);
+    row = res ? mysql_fetch_row(res) : NULL;
+    if (!row || mysql_num_fields(res) < count)
+        rc = err_fail(err, RC_RETRY, 0, "%s: the server does not say what it is", place);
+    for (unsigned i = 0; rc == RC_OK && i < count; i++)
+        snprintf(texts[i], sizeof(texts[i]), "%s", row[i] ? row[i] : "");
+    if (res)
+        mysql_free_result(res);
+    return rc;
+}
+
+enum rc db_handle_origin(MYSQL *mysql, const char *place, enum db_kind kind,
+                         struct db_origin *origin, struct err *err)
+{
+    /* MariaDB has no uuid of its own in all versions. */
+    const char *sql = kind == DB_MYSQL
+                          ? "SELECT CONCAT(@@hostname, ':', @@port, ' ', @@server_uuid), "
+                            "UNIX_TIMESTAMP()"
+                          : "SELECT CONCAT(@@hostname, ':', @@port, ' ', @@datadir), "
+                            "UNIX_TIMESTAMP()";
+    char who[2][256];
+    char age[2][256];
+    enum rc rc = texts_read(mysql, place, sql, who, 2, err);
+
+    if (rc == RC_OK)
+        rc = texts_read(mysql, place, "SHOW GLOBAL STATUS LIKE 'Uptime'", age, 2, err);
+    if (rc != RC_OK)
+        return rc;
+    memcpy(origin->server, who[0], sizeof(origin->server));
+    origin->started_s = strtoll(who[1], NULL, 10) - strtoll(age[1], NULL, 10);
+    return RC_OK;
+}
+
 static enum rc session_read(MYSQL *mysql, const char *place, struct db_server *server,
                             struct err *err)
 {

@@ -34,4 +34,8 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
 enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct db_server *server, struct err *err);
 
+/* After the set-up: which server it is. */
+enum rc db_handle_origin(MYSQL *mysql, const char *place, enum db_kind kind,
+                         struct db_origin *origin, struct err *err);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/lane.h"
 
+#include "common/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,9 +105,20 @@ void lane_wake(const struct lane *lane, enum lane_step step)
 
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
 {
-    if (now_ms >= atomic_load(&lane->valid_until_ms))
+    if (now_ms >= atomic_load(&lane->valid_until_ms) || atomic_load(&lane->strange))
         return 0;
     return atomic_load(&lane->epoch);
+}
+
+void lane_origin_lost(struct lane *lane, const struct err *why)
+{
+    if (atomic_load(&lane->idle) || atomic_exchange(&lane->strange, true))
+        return;
+    metric_add(&lane->metrics->origins_lost, 1);
+    log_error(LOG_WARN, "database_changed", why, "lane=%s", lane->name);
+    lane_wake(lane, LANE_READER);
+    lane_wake(lane, LANE_SENDER);
+    lane_wake(lane, LANE_RETIRER);
 }
 
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)

@@ -56,6 +56,7 @@ struct lane {
     atomic_llong epoch;
     atomic_bool leaving; /* finish what is in hand, read nothing more */
     atomic_bool idle;    /* the reader has everything back and reads nothing */
+    atomic_bool strange; /* set by anyone: see lane_origin_lost() */
 
     atomic_llong hold_asked; /* by the sender: counts its wishes */
     atomic_llong hold_done;  /* by the reader: holds for this wish */
@@ -82,6 +83,11 @@ int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
 
 /* The same, now: the process may have been frozen since the step began at now_ms. */
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
+
+/* The database is not the one that the rows under way were read from: the lease counts as lost, is
+ * given back when all have come home, and may be taken again then. Where nothing is in hand it is
+ * nobody's business. Any thread. */
+void lane_origin_lost(struct lane *lane, const struct err *why);
 
 /* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
  * until lane_free(). */

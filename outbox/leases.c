@@ -85,6 +85,7 @@ static void take_up(struct leases *leases, struct lease *lease, int64_t epoch, i
     lease->epoch = epoch;
     memset(&lease->told, 0, sizeof(lease->told));
     atomic_store(&lane->leaving, false);
+    atomic_store(&lane->strange, false);
     atomic_store(&lane->idle, false);
     atomic_store(&lane->epoch, epoch);
     extend(leases, lease, now_ms);
@@ -254,6 +255,18 @@ static void give_one(struct leases *leases, int64_t now_ms)
         leave(last, now_ms);
 }
 
+/* A lane whose database has changed begins anew, here or elsewhere. */
+static void leave_strange(struct leases *leases, int64_t now_ms)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->lanes[i];
+
+        if (lease->held && atomic_load(&lease->lane->strange) &&
+            !atomic_load(&lease->lane->leaving))
+            leave(lease, now_ms);
+    }
+}
+
 static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
@@ -306,6 +319,8 @@ static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
 
     if (rc == RC_OK)
         rc = look_at_lanes(leases, now_ms, err);
+    if (rc == RC_OK)
+        leave_strange(leases, now_ms);
     if (rc == RC_OK)
         rc = release_left(leases, now_ms, err);
     if (rc == RC_OK)

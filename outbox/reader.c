@@ -145,6 +145,23 @@ static void look(struct reader *reader, int64_t now_ms)
     show_age(reader, now_ms);
 }
 
+static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
+{
+    int64_t wait_ms = FATAL_WAIT_MS;
+
+    note_set(&reader->lane->reading, now_ms, err);
+    if (rc != RC_FATAL)
+        wait_ms = backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
+    reader->retry_ms = now_ms + wait_ms;
+    return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
+}
+
+/* Nothing is in hand: whatever database is there now is the right one. */
+static enum rc begin_source(struct reader *reader, struct err *err)
+{
+    return reader->source.begin ? reader->source.begin(reader->source.ctx, err) : RC_OK;
+}
+
 /* Nobody else may be looking: the holder can be dead, or there may be none. */
 static void look_at_rest(struct reader *reader, int64_t now_ms)
 {
@@ -155,6 +172,8 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
         reader->look_at_ms = now_ms + LOOK_REST_MS;
         if (look_once(reader, 0, &look, now_ms) == RC_OK)
             note_clear(&reader->lane->reading, now_ms);
+        else
+            begin_source(reader, NULL);
     }
     show_age(reader, now_ms);
 }
@@ -164,6 +183,8 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
 static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
 {
     struct lane *lane = reader->lane;
+    struct err err = {0};
+    enum rc rc;
 
     reader->epoch = 0;
     if (reader->window.count > 0 || reader->spare_count < LANE_BATCHES) {
@@ -177,6 +198,9 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
         return LANE_WAIT_MS;
     }
     atomic_store(&lane->idle, false);
+    rc = begin_source(reader, &err);
+    if (rc != RC_OK)
+        return failed(reader, now_ms, rc, &err);
     gaps_clear(&reader->gaps);
     gap_closer_init(&reader->closer, lane->settings->relay.gap_wait_ms);
     reader->high = 0;
@@ -231,17 +255,6 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
         return true;
     begin_pass(reader);
     return false;
-}
-
-static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
-{
-    int64_t wait_ms = FATAL_WAIT_MS;
-
-    note_set(&reader->lane->reading, now_ms, err);
-    if (rc != RC_FATAL)
-        wait_ms = backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
-    reader->retry_ms = now_ms + wait_ms;
-    return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
 }
 
 static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err)

@@ -8,6 +8,7 @@
 #include "outbox/lane.h"
 #include "outbox/lease_mysql.h"
 #include "outbox/leases.h"
+#include "outbox/origin_mysql.h"
 #include "outbox/reader.h"
 #include "outbox/retirer.h"
 #include "outbox/retirer_mysql.h"
@@ -33,6 +34,7 @@ struct strand {
     struct reader reader;
     struct sender sender;
     struct retirer retirer;
+    struct origin_mysql origin;
     struct source_mysql source;
     struct retirer_mysql deletes;
     struct broker_kafka broker;
@@ -57,6 +59,13 @@ static void wake(void *ctx, enum lane_step step)
     loop_wake(&strand->loops[step]);
 }
 
+static void origin_lost(void *ctx, const struct err *why)
+{
+    struct strand *strand = ctx;
+
+    lane_origin_lost(&strand->lane, why);
+}
+
 static int64_t time_ms(void *ctx)
 {
     (void)ctx;
@@ -79,10 +88,12 @@ static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *
 
 static enum rc edges_open(struct strand *strand, const struct role_env *env, struct err *err)
 {
-    enum rc rc = source_mysql_open(&strand->source, strand->name, env->settings, err);
+    enum rc rc =
+        source_mysql_open(&strand->source, strand->name, &strand->origin, env->settings, err);
 
     if (rc == RC_OK)
-        rc = retirer_mysql_open(&strand->deletes, strand->name, env->instance, env->settings, err);
+        rc = retirer_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
+                                env->settings, err);
     broker_kafka_open(&strand->broker, strand->name, env->settings,
                       strand->loops[LANE_SENDER].bell.fd);
     return rc;
@@ -109,6 +120,7 @@ static void strand_close(struct strand *strand)
     broker_kafka_close(&strand->broker);
     retirer_mysql_close(&strand->deletes);
     source_mysql_close(&strand->source);
+    origin_mysql_done(&strand->origin);
     retirer_done(&strand->retirer);
     sender_done(&strand->sender);
     reader_done(&strand->reader);
@@ -127,6 +139,7 @@ static enum rc strand_open(struct relay *relay, const char *name, struct err *er
         return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", name);
     for (size_t i = 0; i < LANE_STEPS; i++)
         strand->loops[i].bell.fd = -1;
+    origin_mysql_init(&strand->origin, origin_lost, strand);
     relay->strands[relay->count] = strand;
     snprintf(strand->name, sizeof(strand->name), "%s", name);
     relay->names[relay->count] = strand->name;

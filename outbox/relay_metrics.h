@@ -14,6 +14,7 @@ struct relay_metrics {
     struct metric deleted;
     struct metric refused;
     struct metric resets;
+    struct metric origins_lost;
     struct metric gaps_closed;
     struct metric gaps_found;
     struct metric rows;

@@ -42,6 +42,9 @@ struct source_look {
 /* The table of one lane. */
 struct source {
     void *ctx;
+    /* A reader begins with nothing in its hands: what it finds from now on is of the database that
+     * is there now, and of no other (see lane_origin_lost()). May be NULL. */
+    enum rc (*begin)(void *ctx, struct err *err);
     /* Committed rows of all the ranges (ascending, disjoint), in the order of seq, in one snapshot,
      * rows_max at most. */
     enum rc (*read)(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,

@@ -13,8 +13,10 @@
 
 static enum rc set_up(struct retirer_mysql *retirer, struct err *err)
 {
-    enum rc rc = db_connect(retirer->db, err);
+    enum rc rc;
 
+    origin_mysql_renew(retirer->origin, retirer->db, &retirer->turn);
+    rc = db_connect(retirer->db, err);
     if (rc != RC_OK || retirer->session == db_session(retirer->db))
         return rc;
     rc = db_run(retirer->db, LOCK_WAIT, err);
@@ -120,12 +122,19 @@ static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t 
 }
 
 enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, const char *owner,
-                           const struct settings *settings, struct err *err)
+                           struct origin_mysql *origin, const struct settings *settings,
+                           struct err *err)
 {
+    enum rc rc;
+
     memset(retirer, 0, sizeof(*retirer));
     retirer->lane = lane;
     retirer->owner = owner;
-    return db_open(&retirer->db, &settings->mysql, err);
+    retirer->origin = origin;
+    rc = db_open(&retirer->db, &settings->mysql, err);
+    if (rc == RC_OK)
+        origin_mysql_guard(origin, retirer->db);
+    return rc;
 }
 
 void retirer_mysql_close(struct retirer_mysql *retirer)

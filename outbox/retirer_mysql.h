@@ -6,21 +6,25 @@
 
 #include "common/db.h"
 #include "common/settings.h"
+#include "outbox/origin_mysql.h"
 #include "outbox/relay_seam.h"
 
 #include <stdint.h>
 
 struct retirer_mysql {
     struct db *db;
+    struct origin_mysql *origin;
+    uint64_t turn; /* of the origin */
     const char *lane;
     const char *owner;
     struct buf sql;
     uint64_t session; /* that was set up */
 };
 
-/* Borrows lane, owner and settings. RC_FATAL: no memory. */
+/* Borrows lane, owner, origin and settings. RC_FATAL: no memory. */
 enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, const char *owner,
-                           const struct settings *settings, struct err *err);
+                           struct origin_mysql *origin, const struct settings *settings,
+                           struct err *err);
 void retirer_mysql_close(struct retirer_mysql *retirer);
 
 struct retirer_seam retirer_mysql_seam(struct retirer_mysql *retirer);

@@ -119,6 +119,15 @@ static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t c
     }
 }
 
+static enum rc source_begin(void *ctx, struct err *err)
+{
+    struct source_mysql *source = ctx;
+
+    origin_mysql_begin(source->origin);
+    origin_mysql_renew(source->origin, source->db, &source->turn);
+    return db_connect(source->db, err);
+}
+
 struct reading {
     struct source_mysql *source;
     source_on_row on_row;
@@ -359,12 +368,19 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
 }
 
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,
-                          const struct settings *settings, struct err *err)
+                          struct origin_mysql *origin, const struct settings *settings,
+                          struct err *err)
 {
+    enum rc rc;
+
     memset(source, 0, sizeof(*source));
     source->lane = lane;
+    source->origin = origin;
     source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;
-    return db_open(&source->db, &settings->mysql, err);
+    rc = db_open(&source->db, &settings->mysql, err);
+    if (rc == RC_OK)
+        origin_mysql_guard(origin, source->db);
+    return rc;
 }
 
 void source_mysql_close(struct source_mysql *source)
@@ -379,6 +395,7 @@ struct source source_mysql_seam(struct source_mysql *source)
 {
     return (struct source){
         .ctx = source,
+        .begin = source_begin,
         .read = source_read,
         .probe = source_probe,
         .writers = source_writers,

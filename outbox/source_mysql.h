@@ -6,6 +6,7 @@
 
 #include "common/db.h"
 #include "common/settings.h"
+#include "outbox/origin_mysql.h"
 #include "outbox/relay_seam.h"
 
 #include <stdbool.h>
@@ -13,6 +14,8 @@
 
 struct source_mysql {
     struct db *db;
+    struct origin_mysql *origin;
+    uint64_t turn; /* of the origin */
     const char *lane;
     uint64_t row_bytes_max;
     struct buf sql;
@@ -24,9 +27,10 @@ struct source_mysql {
     bool writers_known;
 };
 
-/* Borrows lane and settings. RC_FATAL: no memory. */
+/* Borrows lane, origin and settings. RC_FATAL: no memory. */
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,
-                          const struct settings *settings, struct err *err);
+                          struct origin_mysql *origin, const struct settings *settings,
+                          struct err *err);
 void source_mysql_close(struct source_mysql *source);
 
 struct source source_mysql_seam(struct source_mysql *source);

@@ -134,11 +134,12 @@ class Frozen(RelayCase):
 
     def write(self):
         """Rows without a rest, until told to stop."""
-        connection = house.connect(self.stack.name)
+        connection = house.connect(self.stack.name, autocommit=False)
         try:
             while not self.stop.is_set():
                 rows = self.rows(20)
                 self.stack.append(rows, connection=connection)
+                connection.commit()
                 self.written += rows
         finally:
             connection.close()
@@ -193,7 +194,7 @@ class Frozen(RelayCase):
             self.wait_published(holder)
             os.kill(broker, signal.SIGSTOP)
             house.wait_for("rows in the producer's hands", lambda: holder.metric(
-                "tallybox_relay_inflight_rows") >= 200, every=0.01)
+                "tallybox_relay_inflight_rows") >= 100, every=0.01)
             self.freeze(holder)
             self.load_end()
             os.kill(broker, signal.SIGCONT)

@@ -133,6 +133,24 @@ int64_t world_append(struct world *world, int key)
     return seq;
 }
 
+void world_lose_rows(struct world *world, int64_t from)
+{
+    size_t kept = 0;
+
+    assert(world->message_count == 0 && world->ghost_count == 0);
+    for (int64_t seq = world->seq_next - 1; seq >= from; seq--) {
+        world->key_next[world->rows[seq].key] = world->rows[seq].n;
+        world->rows[seq] = (struct world_row){.state = ROW_NONE};
+    }
+    for (size_t i = 0; i < world->log_count; i++) {
+        if (world->log[i] < from)
+            world->log[kept++] = world->log[i];
+    }
+    world->log_count = kept;
+    world->seq_next = from;
+    world->settled = 0;
+}
+
 /* The broker */
 
 static void append(struct world *world, int64_t seq)
@@ -481,7 +499,11 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
 
 struct source world_source(struct world *world)
 {
-    return (struct source){world, source_read, source_probe, source_writers, source_look};
+    return (struct source){.ctx = world,
+                           .read = source_read,
+                           .probe = source_probe,
+                           .writers = source_writers,
+                           .look = source_look};
 }
 
 static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,

@@ -111,6 +111,10 @@ int64_t world_reserve(struct world *world, int key);
 void world_commit(struct world *world, int64_t seq);
 void world_roll_back(struct world *world, int64_t seq);
 
+/* A fail-over to a copy that never heard of the rows from this seq on: their seqs are given out
+ * again. Nothing may be open or on its way to the broker. */
+void world_lose_rows(struct world *world, int64_t from);
+
 /* One millisecond passes. */
 void world_tick(struct world *world);
 

@@ -325,6 +325,28 @@ static void the_lanes_of_a_killed_relay_are_taken_over_within_the_lease(void **s
     assert_int_equal(held_by(1), LANES);
 }
 
+static void a_lane_whose_database_has_changed_is_given_back_and_taken_anew(void **state)
+{
+    const struct err why = {.text = "it is another one"};
+
+    (void)state;
+    start(0);
+    pass(1000);
+    relays[0].busy = true;
+    lane_origin_lost(&relays[0].lanes[1], &why);
+    lane_origin_lost(&relays[0].lanes[1], &why);
+    assert_false(believes(0, 1));
+    pass(2000);
+    assert_false(believes(0, 1));
+    assert_int_equal(rows[1].epoch, 1);
+    relays[0].busy = false;
+    pass(1100);
+    assert_true(believes(0, 1));
+    assert_int_equal(rows[1].epoch, 2);
+    assert_int_equal(held_by(0), LANES);
+    assert_int_equal(rows[0].epoch, 1);
+}
+
 static void a_lost_lane_is_not_taken_up_again_before_its_rows_have_come_back(void **state)
 {
     (void)state;
@@ -481,6 +503,7 @@ int main(void)
         TEST(one_relay_takes_all_lanes_and_keeps_them),
         TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
         TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease),
+        TEST(a_lane_whose_database_has_changed_is_given_back_and_taken_anew),
         TEST(a_lost_lane_is_not_taken_up_again_before_its_rows_have_come_back),
         TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
         TEST(a_take_whose_answer_was_lost_is_noticed),

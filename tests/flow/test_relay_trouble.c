@@ -337,6 +337,34 @@ static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
     assert_all_is_well();
 }
 
+/* Rows 11 to 20 are published and about to be deleted when the database loses them. Without the
+ * warning the rows that get their seqs would be deleted unseen. */
+static void rows_that_get_the_seqs_of_lost_ones_are_published(void **state)
+{
+    const struct err why = {.text = "the database is another one"};
+
+    (void)state;
+    rig.settings.relay.delete_wait_ms = 60000;
+    append_some(20);
+    while (rig.world.log_count < 20 || rig.world.message_count > 0)
+        rig_run(&rig, 1);
+    rig_run(&rig, 100);
+    assert_int_equal(world_left(&rig.world), 20);
+    world_lose_rows(&rig.world, 11);
+    append_some(15);
+    lane_origin_lost(&rig.lane, &why);
+    assert_int_equal(lane_epoch(&rig.lane, rig.world.now_ms), 0);
+    rig_run(&rig, 500);
+    assert_int_equal(world_left(&rig.world), 25);
+    assert_true(atomic_load(&rig.lane.idle));
+    rig.world.epoch++;
+    atomic_store(&rig.lane.strange, false);
+    rig.settings.relay.delete_wait_ms = 20;
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 20000));
+    assert_all_is_well();
+}
+
 static void a_fenced_delete_leaves_the_rows(void **state)
 {
     (void)state;
@@ -506,6 +534,8 @@ int main(void)
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_get_the_seqs_of_lost_ones_are_published, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_fenced_delete_leaves_the_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then, set_up, tear_down),
