@@ -42,6 +42,21 @@ void applier_done(struct applier *applier)
     trouble_done(&applier->database);
 }
 
+/* Whatever partition is claimed is claimed again then: the database may have gone back. */
+static void watch_session(struct applier *applier)
+{
+    const struct sink *sink = applier->config.sink;
+    uint64_t session = sink->session ? sink->session(sink->ctx) : 0;
+
+    if (session == applier->session)
+        return;
+    if (applier->session != 0) {
+        atomic_fetch_add(&applier->reconnects, 1);
+        applier->config.wake_fetch(applier->config.wake_ctx);
+    }
+    applier->session = session;
+}
+
 static void database_good(struct applier *applier, int64_t now_ms)
 {
     int64_t after_ms;
@@ -98,6 +113,7 @@ static enum rc job_try(struct applier *applier, struct job *job, int64_t now_ms,
         return RC_OK;
     }
     rc = job->kind == JOB_CLAIM ? do_claim(applier, job, err) : do_apply(applier, job, err);
+    watch_session(applier);
     if (rc == RC_OK)
         database_good(applier, now_ms);
     if (rc != RC_REJECT)
@@ -117,6 +133,7 @@ static int64_t idle_step(struct applier *applier, int64_t now_ms)
     if (now_ms < applier->ping_ms)
         return applier->ping_ms - now_ms;
     rc = sink->ping(sink->ctx, &err);
+    watch_session(applier);
     applier->ping_ms = now_ms + PING_MS;
     if (rc == RC_OK)
         database_good(applier, now_ms);

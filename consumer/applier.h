@@ -12,6 +12,7 @@
 #include "consumer/job.h"
 #include "consumer/trouble.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +38,9 @@ struct applier {
     bool finished;       /* current has its end */
     struct backoff backoff;
     int64_t retry_ms;
-    int64_t ping_ms; /* look after the database, when idle */
+    int64_t ping_ms;        /* look after the database, when idle */
+    uint64_t session;       /* of the sink, as last seen */
+    atomic_uint reconnects; /* how often it changed; for the fetching step */
     struct trouble database;
     bool failed; /* RC_FATAL: the step has ended; the reason is in database */
 };

@@ -75,10 +75,11 @@ enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
 
 /* Where the batch stands against the locked row. A batch must begin where the row ends, or before
  * it: one that begins behind it would skip what lies between. */
-static enum progress_fit progress_fit(const struct batch *batch, int64_t epoch,
+static enum progress_fit progress_fit(const struct batch *batch, const char *owner, int64_t epoch,
                                       const struct progress_row *progress)
 {
-    if (progress->epoch != epoch)
+    /* A database that lost its last transactions gives an epoch out twice. */
+    if (progress->epoch != epoch || strcmp(progress->owner, owner) != 0)
         return FIT_FENCED;
     if (progress->next_offset >= batch->next_offset)
         return FIT_APPLIED;
@@ -228,7 +229,7 @@ static enum rc batch_write(struct apply *apply, const struct place *place, int64
     if (rc != RC_OK)
         return rc;
     if (found)
-        fit = progress_fit(batch, epoch, &progress);
+        fit = progress_fit(batch, apply->owner, epoch, &progress);
     /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
     if (fit == FIT_BEGINS && progress.begin_day > batch->begin_day &&
         batch_has_older(batch, progress.begin_day, progress.next_offset))

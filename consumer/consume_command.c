@@ -113,6 +113,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .done = &one->applier.done,
         .wake = loop_wake_any,
         .wake_ctx = &one->loop,
+        .reconnects = &one->applier.reconnects,
     };
     return RC_OK;
 }

@@ -21,6 +21,10 @@ struct metric consume_dead = {.name = "tallybox_consumer_dead_total",
 struct metric consume_batch_seconds = {.name = "tallybox_consumer_batch_seconds",
                                        .kind = METRIC_SECONDS,
                                        .help = "Time to apply one batch, from BEGIN to COMMIT."};
+struct metric consume_went_back = {
+    .name = "tallybox_consumer_went_back_total",
+    .kind = METRIC_COUNTER,
+    .help = "Times a partition was found less applied than before: the database lost commits."};
 struct metric consume_lag = {.name = "tallybox_consumer_lag_records",
                              .kind = METRIC_GAUGE,
                              .help = "Records of the partitions held here that are not applied."};
@@ -38,9 +42,9 @@ struct metric consume_stopped = {
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied,    &consume_duplicates,    &consume_aside,
-        &consume_dead,       &consume_batch_seconds, &consume_lag,
-        &consume_oldest_age, &consume_partitions,    &consume_stopped,
+        &consume_applied,       &consume_duplicates, &consume_aside,      &consume_dead,
+        &consume_batch_seconds, &consume_lag,        &consume_oldest_age, &consume_partitions,
+        &consume_stopped,       &consume_went_back,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -9,6 +9,7 @@ extern struct metric consume_applied;
 extern struct metric consume_duplicates;
 extern struct metric consume_aside;
 extern struct metric consume_dead;
+extern struct metric consume_went_back;
 extern struct metric consume_batch_seconds;
 extern struct metric consume_lag;
 extern struct metric consume_oldest_age;

@@ -26,7 +26,8 @@ enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struc
     trouble_init(&fetch->partitions, NULL);
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
-    if (fetch->records && fetch->jobs)
+    fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
+    if (fetch->records && fetch->jobs && fetch->reconnects)
         return RC_OK;
     fetch_done(fetch);
     return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
@@ -43,6 +44,7 @@ void fetch_done(struct fetch *fetch)
     free(fetch->jobs);
     free(fetch->parts);
     free(fetch->records);
+    free(fetch->reconnects);
     trouble_done(&fetch->broker);
     trouble_done(&fetch->partitions);
     memset(fetch, 0, sizeof(*fetch));
@@ -381,6 +383,7 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
     int64_t wait_ms;
 
     fetch_take_back(fetch, now_ms);
+    fetch_watch_links(fetch, now_ms);
     follow_group(fetch, now_ms);
     fetch_watch_broker(fetch, now_ms);
     wait_ms = step_parts(fetch, now_ms);

@@ -16,6 +16,7 @@
 #include "consumer/stream_seam.h"
 #include "consumer/trouble.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ struct fetch_link {
     struct ring *done;
     void (*wake)(void *ctx);
     void *wake_ctx;
+    const atomic_uint *reconnects; /* of the applier */
 };
 
 struct fetch_config {
@@ -46,9 +48,10 @@ struct fetch {
     struct part **parts;    /* every partition ever held; they stay where they are */
     size_t part_count;
     size_t part_size;
-    size_t turn;       /* the partition that is read first next time */
-    bool hungry;       /* a partition found no batch to fill */
-    struct job **jobs; /* every batch ever made */
+    unsigned *reconnects; /* of each link, as last seen */
+    size_t turn;          /* the partition that is read first next time */
+    bool hungry;          /* a partition found no batch to fill */
+    struct job **jobs;    /* every batch ever made */
     size_t job_count;
     struct job *pool; /* those not in use */
     int64_t probe_ms;

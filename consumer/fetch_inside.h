@@ -22,6 +22,7 @@ void fetch_say_recovered(struct part *part);
 
 /* Takes in all that the appliers have done. */
 void fetch_take_back(struct fetch *fetch, int64_t now_ms);
+void fetch_watch_links(struct fetch *fetch, int64_t now_ms);
 
 /* Topics that were made again, partitions that recovered or went quiet. */
 void fetch_watch_parts(struct fetch *fetch, int64_t now_ms);

@@ -2,6 +2,7 @@
 #include "consumer/fetch_inside.h"
 
 #include "common/log.h"
+#include "consumer/consume_metrics.h"
 
 #include <inttypes.h>
 
@@ -55,6 +56,20 @@ void fetch_say_recovered(struct part *part)
                   part->holding.place.partition);
 }
 
+/* A claim that finds less applied than we know of. */
+static void say_went_back(const struct part *part, const struct progress_row *found)
+{
+    if (part->row.epoch == 0 || found->next_offset >= part->row.next_offset)
+        return;
+    metric_add(&consume_went_back, 1);
+    log_event(LOG_WARN, "progress_went_back",
+              "topic=%s partition=%" PRId32 " was=%" PRId64 " is=%" PRId64
+              " text=\"the database has lost what was applied, or somebody set the partition back; "
+              "it is applied again from there\"",
+              part->topic, part->holding.place.partition, part->row.next_offset,
+              found->next_offset);
+}
+
 static void claim_returned(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
 {
     struct err err = {0};
@@ -62,6 +77,8 @@ static void claim_returned(struct fetch *fetch, struct part *part, struct job *j
     part->claim_out = false;
     if (job->generation != atomic_load(&part->holding.generation))
         return;
+    if (job->end == JOB_DONE)
+        say_went_back(part, &job->progress);
     if (job->end == JOB_STOPPED)
         fetch_stop_part(fetch, part, &job->err, now_ms);
     else if (part_claimed(part, &job->progress, now_ms, &err) != RC_OK)
@@ -95,6 +112,28 @@ static void batch_returned(struct fetch *fetch, struct part *part, struct job *j
         break;
     case JOB_DROPPED:
         break;
+    }
+}
+
+/* What was claimed through a connection that is gone is claimed again: records that the database
+ * does not know any more are found even when no new ones come. */
+void fetch_watch_links(struct fetch *fetch, int64_t now_ms)
+{
+    for (size_t i = 0; i < fetch->config.link_count; i++) {
+        const atomic_uint *reconnects = fetch->config.links[i].reconnects;
+        unsigned now = reconnects ? atomic_load(reconnects) : 0;
+
+        if (now == fetch->reconnects[i])
+            continue;
+        fetch->reconnects[i] = now;
+        for (size_t k = 0; k < fetch->part_count; k++) {
+            struct part *part = fetch->parts[k];
+
+            if (part->link != i || (part->state != PART_RUNNING && part->state != PART_CLAIMED))
+                continue;
+            fetch_drop_filling(fetch, part);
+            part_restart(part, now_ms, 0);
+        }
     }
 }
 

@@ -39,6 +39,13 @@ static enum rc sink_ping(void *ctx, struct err *err)
     return db_run(sink->db, "UPDATE vote_tally SET seq = seq WHERE content_id = 0", err);
 }
 
+static uint64_t sink_session(void *ctx)
+{
+    struct sink_mysql *sink = ctx;
+
+    return db_session(sink->db);
+}
+
 /* The roll-up counts on it: a row of vote_tally that is stamped is committed or gone soon after. */
 static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
 {
@@ -354,6 +361,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
     sink->seam = (struct sink){
         .ctx = sink,
         .ping = sink_ping,
+        .session = sink_session,
         .begin = sink_begin,
         .make_progress = sink_make_progress,
         .lock_progress = sink_lock_progress,

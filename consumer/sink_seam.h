@@ -18,6 +18,10 @@ struct sink {
     /* Is somebody there who would take a transaction? Outside of one only. */
     enum rc (*ping)(void *ctx, struct err *err);
 
+    /* Changes with every new connection: behind it may be a database that has lost what it had
+     * committed. May be NULL. */
+    uint64_t (*session)(void *ctx);
+
     enum rc (*begin)(void *ctx, struct err *err);
 
     /* Makes the row of place where there is none (nothing applied, no owner, epoch 0), locks it and

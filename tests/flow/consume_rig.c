@@ -73,8 +73,11 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
 
         sink_model_init(&rig->sinks[i], sink);
         assert_int_equal(applier_init(&rig->appliers[i], &config, NULL), RC_OK);
-        rig->links[i] = (struct fetch_link){&rig->appliers[i].given, &rig->appliers[i].done, ring,
-                                            &rig->apply_ms[i]};
+        rig->links[i] = (struct fetch_link){.given = &rig->appliers[i].given,
+                                            .done = &rig->appliers[i].done,
+                                            .wake = ring,
+                                            .wake_ctx = &rig->apply_ms[i],
+                                            .reconnects = &rig->appliers[i].reconnects};
     }
     assert_int_equal(fetch_init(&rig->fetch, &fetch, NULL), RC_OK);
 }

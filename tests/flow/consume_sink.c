@@ -283,6 +283,13 @@ static enum rc model_insert_dead(void *ctx, const struct place *place, const str
     return RC_OK;
 }
 
+static uint64_t model_session(void *ctx)
+{
+    const struct sink_model *model = ctx;
+
+    return model->world->faults.session;
+}
+
 static enum rc model_commit(void *ctx, struct err *err)
 {
     struct sink_model *model = ctx;
@@ -310,6 +317,7 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
     model->seam = (struct sink){
         .ctx = model,
         .ping = model_ping,
+        .session = model_session,
         .begin = model_begin,
         .make_progress = model_make_progress,
         .lock_progress = model_lock_progress,

@@ -44,7 +44,8 @@ struct sink_faults {
     bool lost;   /* if it is a COMMIT, it takes effect all the same */
     bool away;   /* every call fails with RC_RETRY */
     enum rc rc;
-    int64_t refused; /* votes for this content are RC_REJECT */
+    uint64_t session; /* of every connection */
+    int64_t refused;  /* votes for this content are RC_REJECT */
 };
 
 struct sink_world {

@@ -241,6 +241,24 @@ static void assert_fenced(void)
     assert_false(rig.model.open);
 }
 
+/* After a fail-over that lost its claim: somebody else has got the same epoch. */
+static void another_owner_with_the_same_epoch_fences_it(void **state)
+{
+    struct progress_row other = {0};
+    struct apply second;
+
+    (void)state;
+    rig_open();
+    put_vote(0, 1, 5, 1);
+    rig.world.data.progress[1].epoch--;
+    assert_int_equal(apply_init(&second, &rig.model.seam, "other", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_claim(&second, &place, &other, NULL), RC_OK);
+    assert_int_equal(other.epoch, rig.claimed.epoch);
+    assert_fenced();
+    apply_done(&second);
+    rig_close();
+}
+
 static void another_owner_fences_it(void **state)
 {
     struct progress_row other = {0};
@@ -523,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_batch_of_duplicates_alone_moves_the_progress),
         cmocka_unit_test(after_duplicates_it_searches_first_until_a_batch_has_none),
         cmocka_unit_test(only_what_is_not_applied_yet_is_applied),
+        cmocka_unit_test(another_owner_with_the_same_epoch_fences_it),
         cmocka_unit_test(another_owner_fences_it),
         cmocka_unit_test(a_deleted_progress_fences_it),
         cmocka_unit_test(a_batch_that_would_leave_a_hole_is_fenced),

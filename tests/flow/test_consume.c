@@ -102,6 +102,31 @@ static void it_goes_on_where_the_database_says(void **state)
     consume_rig_kill(&rig);
 }
 
+/* The last commits are lost, and no new record comes that would show it. */
+static void a_new_connection_finds_that_the_database_has_gone_back(void **state)
+{
+    static struct sink_data copy;
+    int64_t before = metric_value(&consume_went_back);
+
+    (void)state;
+    open_rig();
+    sink.faults.session = 1;
+    put_votes(0, 100);
+    own_all();
+    run(1000);
+    copy = sink.data;
+    put_votes(100, 100);
+    run(10000);
+    assert_all_applied(200);
+    assert_int_equal(metric_value(&consume_went_back), before);
+    sink.data = copy;
+    sink.faults.session = 2;
+    run(10000);
+    assert_all_applied(200);
+    assert_true(metric_value(&consume_went_back) > before);
+    consume_rig_kill(&rig);
+}
+
 static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
 {
     const struct rig_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 300};
@@ -495,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_records_of_all_partitions_are_applied),
         cmocka_unit_test(it_goes_on_where_the_database_says),
+        cmocka_unit_test(a_new_connection_finds_that_the_database_has_gone_back),
         cmocka_unit_test(full_batches_are_sent_at_once_and_others_wait_for_more),
         cmocka_unit_test(more_partitions_than_batches_are_served_in_turn),
         cmocka_unit_test(while_the_database_is_away_memory_is_bounded_and_nothing_is_lost),
