@@ -7,6 +7,7 @@
 #include "common/options.h"
 #include "common/role.h"
 #include "consumer/consume_command.h"
+#include "consumer/housekeep_command.h"
 #include "consumer/rollup_command.h"
 #include "consumer/status_command.h"
 #include "consumer/verify_command.h"
@@ -23,11 +24,12 @@
 static int run_command(int argc, char **argv)
 {
     static const struct role *const roles[] = {&serve_role, &relay_role, &consume_role,
-                                               &rollup_role};
+                                               &rollup_role, &housekeep_role};
 
-    return role_main(
-        "run", "Runs serve, relay, consume and rollup in one process, for a small installation.",
-        roles, COUNT(roles), schema_gate, argc, argv);
+    return role_main("run",
+                     "Runs serve, relay, consume, rollup and housekeep in one process, for a small "
+                     "installation.",
+                     roles, COUNT(roles), schema_gate, argc, argv);
 }
 
 static int one_role(const struct role *role, int argc, char **argv)
@@ -55,11 +57,16 @@ static int rollup_gated_command(int argc, char **argv)
     return rollup_command(schema_gate, argc, argv);
 }
 
+static int housekeep_gated_command(int argc, char **argv)
+{
+    return housekeep_command(schema_gate, argc, argv);
+}
+
 static int all_metrics_command(int argc, char **argv)
 {
-    static const metrics_registrar registrars[] = {serve_metrics_register, relay_metrics_register,
-                                                   consume_metrics_register,
-                                                   rollup_metrics_register, admin_metrics_register};
+    static const metrics_registrar registrars[] = {
+        serve_metrics_register,  relay_metrics_register,     consume_metrics_register,
+        rollup_metrics_register, housekeep_metrics_register, admin_metrics_register};
 
     return metrics_command(registrars, COUNT(registrars), argc, argv);
 }
@@ -73,11 +80,12 @@ static int version_command(int argc, char **argv)
 
 /* help has no function: it needs this table itself. */
 static const struct command commands[] = {
-    {"run", "serve, relay, consume and rollup in one process", run_command},
+    {"run", "serve, relay, consume, rollup and housekeep in one process", run_command},
     {"serve", "the HTTP API for votes", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
     {"consume", "applies the events of Kafka to the vote log", consume_gated_command},
     {"rollup", "brings remark.votes up to date", rollup_gated_command},
+    {"housekeep", "makes and drops partitions, deletes old rows", housekeep_gated_command},
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"migrate", "makes and checks the tables", migrate_command},
     {"verify", "proves on the data that no vote was lost or doubled", verify_command},

@@ -26,6 +26,7 @@ const struct settings_section settings_sections[] = {
     {"relay", "tallybox relay: from the outbox to Kafka."},
     {"consumer", "tallybox consume: from Kafka to the vote log."},
     {"rollup", "tallybox rollup: from the totals to remark.votes."},
+    {"housekeep", "tallybox housekeep: partitions ahead and behind, old rows."},
     {"admin", "Health, readiness and metrics of every long-running command."},
     {"log", "One event, one line, on standard error."},
 };
@@ -153,6 +154,27 @@ const struct setting settings_table[] = {
      "Contents rolled up in one transaction."},
     {NUMBER(rollup, overlap_ms), "600000", 0, 86400000, NULL,
      "How far a roll-up looks back before the last one, in milliseconds."},
+
+    {LIVE_NUMBER(housekeep, interval_ms), "3600000", 1000, 86400000, NULL,
+     "Time between two rounds, in milliseconds."},
+    {LIVE_NUMBER(housekeep, months_ahead), "12", 1, 120, NULL,
+     "Months for which vote_document gets its partitions ahead."},
+    {LIVE_NUMBER(housekeep, keep_months), "0", 0, 1200, NULL,
+     "Months of vote_document kept before that of the newest vote; older ones are dropped. 0: "
+     "all."},
+    {LIVE_NUMBER(housekeep, move_rows_max), "10000", 0, 1000000000, NULL,
+     "Rows behind the last month that may be moved, while consumers wait, to make a partition."},
+    {LIVE_NUMBER(housekeep, batch_rows_max), "5000", 1, 100000, NULL,
+     "Rows summed up or deleted in one transaction."},
+    {LIVE_NUMBER(housekeep, pause_ms), "20", 0, 60000, NULL,
+     "Rest between two such transactions, in milliseconds."},
+    {LIVE_NUMBER(housekeep, instance_days), "7", 0, 36500, NULL,
+     "Days after its last heartbeat that a row of instance is deleted; 0: never."},
+    {LIVE_NUMBER(housekeep, progress_days), "0", 0, 36500, NULL,
+     "Days after its last change that the progress of other groups and topics than those of "
+     "[consumer] is deleted; 0: never."},
+    {LIVE_NUMBER(housekeep, dead_days), "0", 0, 36500, NULL,
+     "Days that dead records are kept; 0: for ever."},
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},

@@ -98,6 +98,17 @@ struct settings {
         int64_t overlap_ms;
     } rollup;
     struct {
+        _Atomic int64_t interval_ms;
+        _Atomic int64_t months_ahead;
+        _Atomic int64_t keep_months; /* 0: all */
+        _Atomic int64_t move_rows_max;
+        _Atomic int64_t batch_rows_max;
+        _Atomic int64_t pause_ms;
+        _Atomic int64_t instance_days; /* 0: for ever, as the next two */
+        _Atomic int64_t progress_days;
+        _Atomic int64_t dead_days;
+    } housekeep;
+    struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */

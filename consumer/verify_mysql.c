@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "consumer/vote_sum_mysql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,12 @@ struct check {
     const char *offenders;
 };
 
+/* The rows that count: those of a month that is being dropped are in vote_base up to an id. */
+#define LOG                                                                                        \
+    "(SELECT v.* FROM vote_document v JOIN log_begin g ON g.name = 'vote_document' JOIN "          \
+    "housekeep_state h ON h.name = 'vote_document' WHERE v.create_date >= g.begin_date OR v.id > " \
+    "h.folded_id) counted"
+
 static const struct check checks[] = {
     {
         "counts_match_states",
@@ -44,39 +51,72 @@ static const struct check checks[] = {
     },
     {
         "sequence_whole",
-        "content_seq of each content is 1, 2, 3 ... without holes",
+        "content_seq of each content is 1, 2, 3 ... without holes, but for the rows in vote_base",
         VERIFY_LOG,
         "SELECT COUNT(*) FROM vote_document",
-        "SELECT CONCAT('content ', content_id, ': content_seq ', content_seq, ' follows ', seq_was,"
-        " ' (id ', id, ')') FROM (SELECT id, content_id, content_seq, COALESCE(LAG(content_seq)"
-        " OVER (PARTITION BY content_id ORDER BY content_seq, id), 0) AS seq_was FROM"
-        " vote_document) d WHERE content_seq <> seq_was + 1",
+        "SELECT CONCAT('content ', d.content_id, ': content_seq ', d.content_seq, ' follows ',"
+        " d.seq_was, ' (id ', d.id, ')') FROM (SELECT id, content_id, content_seq,"
+        " COALESCE(LAG(content_seq) OVER (PARTITION BY content_id ORDER BY content_seq, id), 0) AS"
+        " seq_was FROM " LOG ") d LEFT JOIN vote_base b ON b.content_id = d.content_id"
+        " WHERE d.content_seq <= d.seq_was OR d.content_seq = b.seq OR (d.content_seq >"
+        " d.seq_was + 1 AND d.content_seq - 1 > COALESCE(b.seq, 0))"
+        " UNION ALL SELECT CONCAT('content ', d.content_id, ': ', d.row_count, ' rows and ',"
+        " b.row_count, ' in vote_base, but the last content_seq is ', GREATEST(d.seq, b.seq)) FROM"
+        " (SELECT content_id, COUNT(*) AS row_count, MAX(content_seq) AS seq FROM " LOG
+        " GROUP BY content_id) d JOIN vote_base b ON b.content_id = d.content_id"
+        " WHERE d.row_count + b.row_count <> GREATEST(d.seq, b.seq)",
     },
     {
         "totals_running",
         "votes of each row is the running sum of its content's votings",
         VERIFY_LOG,
         "SELECT COUNT(*) FROM vote_document",
-        "SELECT CONCAT('content ', content_id, ', content_seq ', content_seq, ': voting ', voting,"
-        " ' makes ', votes, ' votes of ', votes_was, ' (id ', id, ')') FROM (SELECT id, content_id,"
+        "SELECT CONCAT('content ', d.content_id, ', content_seq ', d.content_seq, ': voting ',"
+        " d.voting, ' makes ', d.votes, ' votes of ', IF(d.seq_was = d.content_seq - 1,"
+        " d.votes_was, COALESCE(b.votes, 0)), ' (id ', d.id, ')') FROM (SELECT id, content_id,"
         " content_seq, voting, votes, COALESCE(LAG(votes) OVER (PARTITION BY content_id ORDER BY"
-        " content_seq, id), 0) AS votes_was FROM vote_document) d WHERE votes < 0 OR voting NOT IN"
-        " (0, 1) OR votes <> votes_was + IF(voting = 1, 1, -1)",
+        " content_seq, id), 0) AS votes_was, COALESCE(LAG(content_seq) OVER (PARTITION BY"
+        " content_id ORDER BY content_seq, id), 0) AS seq_was FROM " LOG ") d LEFT JOIN vote_base b"
+        " ON b.content_id = d.content_id WHERE d.votes < 0 OR d.voting NOT IN (0, 1) OR CASE"
+        " WHEN d.content_seq - 1 = d.seq_was THEN d.votes <> d.votes_was + " VOTE_SUM_SIGN
+        " WHEN d.content_seq - 1 = b.seq THEN d.votes <> b.votes + " VOTE_SUM_SIGN
+        " ELSE d.content_seq - 1 > COALESCE(b.seq, 0) END",
     },
     {
         "tally_is_newest",
-        "vote_tally is the newest row of each content",
+        "vote_tally is the newest row of each content, and the sum of all rows and vote_base",
         VERIFY_LOG,
         "SELECT COUNT(*) FROM vote_tally",
         "SELECT CONCAT('content ', t.content_id, ': vote_tally has seq ', t.seq, ' and ', t.votes,"
-        " ' votes, vote_document ', COALESCE(CONCAT('ends at ', d.seq), 'nothing')) FROM vote_tally"
-        " t LEFT JOIN (SELECT content_id, MAX(content_seq) AS seq FROM vote_document GROUP BY"
-        " content_id) d ON d.content_id = t.content_id LEFT JOIN vote_document n ON n.content_id ="
-        " t.content_id AND n.content_seq = t.seq WHERE (t.seq <> 0 OR t.votes <> 0 OR d.seq IS NOT"
-        " NULL) AND (d.seq IS NULL OR d.seq <> t.seq OR n.id IS NULL OR n.votes <> t.votes)"
+        " ' votes, the log ends at ', GREATEST(COALESCE(d.seq, 0), COALESCE(b.seq, 0)), ' and sums"
+        " up to ', COALESCE(d.vote_sum, 0) + COALESCE(b.vote_sum, 0)) FROM vote_tally t"
+        " LEFT JOIN (SELECT content_id, MAX(content_seq) AS seq, SUM(" VOTE_SUM_SIGN
+        ") AS vote_sum FROM " LOG " GROUP BY content_id) d ON d.content_id = t.content_id"
+        " LEFT JOIN vote_base b ON b.content_id = t.content_id"
+        " LEFT JOIN vote_document n ON n.content_id = t.content_id AND n.content_seq = t.seq"
+        " WHERE t.seq <> GREATEST(COALESCE(d.seq, 0), COALESCE(b.seq, 0))"
+        " OR t.votes <> COALESCE(d.vote_sum, 0) + COALESCE(b.vote_sum, 0)"
+        " OR NOT t.votes <=> COALESCE(n.votes, IF(t.seq = b.seq, b.votes, NULL),"
+        " IF(t.seq = 0, 0, NULL))"
         " UNION ALL SELECT CONCAT('content ', d.content_id, ': ', COUNT(*), ' rows in vote_document"
         " but none in vote_tally') FROM vote_document d LEFT JOIN vote_tally t ON t.content_id ="
-        " d.content_id WHERE t.content_id IS NULL GROUP BY d.content_id",
+        " d.content_id WHERE t.content_id IS NULL GROUP BY d.content_id"
+        " UNION ALL SELECT CONCAT('content ', b.content_id, ': in vote_base, but not in "
+        "vote_tally')"
+        " FROM vote_base b LEFT JOIN vote_tally t ON t.content_id = b.content_id"
+        " WHERE t.content_id IS NULL",
+    },
+    {
+        "log_begins",
+        "no vote from before the log's beginning is in it, unless its month is being dropped",
+        VERIFY_LOG,
+        "SELECT COUNT(*) FROM log_begin",
+        "SELECT CONCAT('id ', d.id, ': create_date ', d.create_date, ', but the log begins on ',"
+        " b.begin_date) FROM vote_document d JOIN log_begin b ON b.name = 'vote_document' AND"
+        " d.create_date < b.begin_date WHERE NOT EXISTS (SELECT 1 FROM"
+        " information_schema.partitions p WHERE p.table_schema = DATABASE() AND p.table_name ="
+        " 'vote_document' AND p.partition_description <> 'MAXVALUE' AND"
+        " CAST(SUBSTRING(p.partition_description, 2, 10) AS DATE) <= b.begin_date)",
     },
     {
         "events_unique",
@@ -100,9 +140,13 @@ static const struct check checks[] = {
         VERIFY_LOG,
         "SELECT COUNT(*) FROM remark",
         "SELECT CONCAT('remark ', r.id, ': ', r.votes, ' votes at votes_seq ', r.votes_seq,"
-        " ', vote_document has ', COALESCE(d.votes, 'no such row')) FROM remark r LEFT JOIN"
-        " vote_document d ON d.content_id = r.id AND d.content_seq = r.votes_seq WHERE IF("
-        "r.votes_seq = 0, r.votes <> 0, d.id IS NULL OR d.votes <> r.votes)"
+        " ', the log has ', COALESCE(d.votes, IF(b.seq = r.votes_seq, b.votes, 'no such row')))"
+        " FROM remark r LEFT JOIN vote_document d ON d.content_id = r.id AND d.content_seq ="
+        " r.votes_seq LEFT JOIN vote_base b ON b.content_id = r.id WHERE CASE"
+        " WHEN r.votes_seq = 0 THEN r.votes <> 0"
+        " WHEN d.id IS NOT NULL THEN d.votes <> r.votes"
+        " WHEN b.seq = r.votes_seq THEN b.votes <> r.votes"
+        " ELSE r.votes_seq > COALESCE(b.seq, 0) END"
         " UNION ALL SELECT CONCAT('remark ', r.id, ': at votes_seq ', r.votes_seq, ', but seq ',"
         " t.seq, ' is from ', t.changed_at, ', before the roll-up of ', s.rolled_until)"
         " FROM rollup_state s JOIN vote_tally t ON t.changed_at < s.rolled_until - INTERVAL"
@@ -263,12 +307,9 @@ static enum rc total_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-/* A vote weighs the hash of who votes for what; those given and taken back cancel out. */
-#define FINGERPRINT "CAST(CRC32(CONCAT(voter_id, '/', content_id)) AS SIGNED)"
-
 static const char *const fingerprints[] = {
-    [VERIFY_WRITERS] = "SUM(voting * " FINGERPRINT ") FROM vote_state",
-    [VERIFY_LOG] = "SUM(IF(voting = 1, 1, -1) * " FINGERPRINT ") FROM vote_document",
+    [VERIFY_WRITERS] = "SUM(voting * " VOTE_SUM_WEIGHT ") AS weight FROM vote_state",
+    [VERIFY_LOG] = "SUM(" VOTE_SUM_SIGN " * " VOTE_SUM_WEIGHT ") AS weight FROM " LOG,
 };
 
 static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -278,7 +319,7 @@ static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err
 
     (void)err;
     if (group >= 0 && group < VERIFY_GROUPS)
-        sums[group] = db_column_i64(row, 1);
+        sums[group] += db_column_i64(row, 1);
     return RC_OK;
 }
 
@@ -287,13 +328,40 @@ static enum rc source_groups(void *ctx, enum verify_side side, int64_t sums[VERI
 {
     struct verify_mysql *verify = ctx;
     struct buf *sql = &verify->sql;
+    enum rc rc;
 
     memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
     buf_reset(sql);
     /* Ids are 1 to 2^63-1, so MOD() is never negative. */
     buf_print(sql, "SELECT MOD(content_id, %d) AS content_group, %s GROUP BY content_group",
               VERIFY_GROUPS, fingerprints[side]);
+    rc = db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
+    if (rc != RC_OK || side == VERIFY_WRITERS)
+        return rc;
+    buf_reset(sql);
+    buf_print(sql,
+              "SELECT MOD(content_id, %d) AS content_group, SUM(fingerprint) FROM vote_base "
+              "GROUP BY content_group",
+              VERIFY_GROUPS);
     return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
+}
+
+/* The first contents of the log's rows and of vote_base hold those of both together. */
+static void put_fingerprints(struct buf *sql, enum verify_side side, int group, int64_t after,
+                             size_t max)
+{
+    char where[128];
+
+    snprintf(where, sizeof(where), " WHERE content_id > %lld AND MOD(content_id, %d) = %d",
+             (long long)after, VERIFY_GROUPS, group);
+    if (side == VERIFY_LOG)
+        buf_text_put(sql, "SELECT content_id, SUM(weight) FROM ((");
+    buf_print(sql, "SELECT content_id, %s%s GROUP BY content_id", fingerprints[side], where);
+    if (side == VERIFY_LOG)
+        buf_print(sql,
+                  " ORDER BY content_id LIMIT %zu) UNION ALL (SELECT content_id, fingerprint FROM "
+                  "vote_base%s ORDER BY content_id LIMIT %zu)) sides GROUP BY content_id",
+                  max, where, max);
 }
 
 static enum rc source_contents(void *ctx, enum verify_side side, int group, int64_t after,
@@ -310,10 +378,7 @@ static enum rc source_contents(void *ctx, enum verify_side side, int group, int6
         buf_print(sql, "SELECT content_id, votes FROM %s WHERE content_id > %lld",
                   side == VERIFY_WRITERS ? "vote_count" : "vote_tally", (long long)after);
     else
-        buf_print(sql,
-                  "SELECT content_id, %s WHERE content_id > %lld AND MOD(content_id, %d) = %d"
-                  " GROUP BY content_id",
-                  fingerprints[side], (long long)after, VERIFY_GROUPS, group);
+        put_fingerprints(sql, side, group, after, max);
     buf_print(sql, " ORDER BY content_id LIMIT %zu", max);
     rc = db_query(verify->db[side], buf_text(sql), sql->len, total_on_row, &page, err);
     *count = page.count;

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/housekeep_rows_mysql.h"
+
+#include "common/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A dead record may have megabytes, and the server logs all of it once more. */
+#define DEAD_ROWS_MAX 100
+#define PROGRESS_ROWS_MAX 100
+
+struct table {
+    const char *name;
+    const char *key;
+    const char *time; /* the column that tells its age */
+};
+
+static const struct table tables[] = {
+    [HOUSEKEEP_INSTANCES] = {"instance", "name, role", "seen_at"},
+    [HOUSEKEEP_PROGRESS] = {"consumer_progress", "consumer_group, topic, partition_id",
+                            "updated_at"},
+    [HOUSEKEEP_DEAD] = {"dead_record", "id", "created_at"},
+};
+
+static void text_put(const struct housekeep_rows *rows, const char *text)
+{
+    db_put_text(rows->db, rows->sql, text, strlen(text));
+}
+
+/* The progress that these settings go on with stays: a topic may be silent for long. */
+static void put_not_ours(const struct housekeep_rows *rows)
+{
+    char topics[SETTING_LIST_SIZE];
+    char *rest = NULL;
+    const char *before = " AND topic IN (";
+
+    snprintf(topics, sizeof(topics), "%s", rows->topics);
+    buf_text_put(rows->sql, " AND NOT (consumer_group = ");
+    text_put(rows, rows->group);
+    for (char *topic = strtok_r(topics, ", ", &rest); topic; topic = strtok_r(NULL, ", ", &rest)) {
+        buf_text_put(rows->sql, before);
+        text_put(rows, topic);
+        before = ", ";
+    }
+    buf_text_put(rows->sql, "))");
+}
+
+static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind, int64_t days)
+{
+    buf_print(rows->sql, "%s < UTC_TIMESTAMP(3) - INTERVAL %" PRId64 " DAY", tables[kind].time,
+              days);
+    if (kind == HOUSEKEEP_PROGRESS)
+        put_not_ours(rows);
+}
+
+static void put_select(const struct housekeep_rows *rows, enum housekeep_kind kind, int64_t days,
+                       uint64_t max)
+{
+    const struct table *table = &tables[kind];
+
+    buf_print(rows->sql, "SELECT %s FROM %s WHERE ", table->key, table->name);
+    put_old(rows, kind, days);
+    buf_print(rows->sql, " ORDER BY %s LIMIT %" PRIu64, table->key, max);
+}
+
+static enum rc sql_run(const struct housekeep_rows *rows, uint64_t *count, struct err *err)
+{
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_exec(rows->db, rows->sql->data, rows->sql->len, count, err);
+}
+
+struct deleting {
+    const struct housekeep_rows *rows;
+    int64_t days;
+    uint64_t count;
+};
+
+/* By its key, or the rows of all others would be locked in passing, while batches are applied. */
+static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct deleting *deleting = ctx;
+    const struct housekeep_rows *rows = deleting->rows;
+    uint64_t affected = 0;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "DELETE FROM consumer_progress WHERE consumer_group = ");
+    text_put(rows, row->columns[0]);
+    buf_text_put(rows->sql, " AND topic = ");
+    text_put(rows, row->columns[1]);
+    buf_print(rows->sql, " AND partition_id = %" PRId64 " AND ", db_column_i64(row, 2));
+    put_old(rows, HOUSEKEEP_PROGRESS, deleting->days);
+    rc = sql_run(rows, &affected, err);
+    deleting->count += affected;
+    return rc;
+}
+
+static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, uint64_t *count,
+                               struct err *err)
+{
+    struct deleting deleting = {.rows = rows, .days = days};
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    put_select(rows, HOUSEKEEP_PROGRESS, days, PROGRESS_ROWS_MAX);
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_query(rows->db, rows->sql->data, rows->sql->len, progress_on_row, &deleting, err);
+    *count = deleting.count;
+    return rc;
+}
+
+/* Records are kept in the order of their ids: the old ones are in front. */
+static enum rc delete_dead(const struct housekeep_rows *rows, int64_t days, uint64_t *count,
+                           struct err *err)
+{
+    int64_t last_id = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "SELECT MAX(id) FROM (");
+    put_select(rows, HOUSEKEEP_DEAD, days, DEAD_ROWS_MAX);
+    buf_text_put(rows->sql, ") some");
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(rows->db, buf_text(rows->sql), &last_id, &found, err);
+    if (rc != RC_OK || !found)
+        return rc;
+    buf_reset(rows->sql);
+    buf_print(rows->sql, "DELETE FROM dead_record WHERE id <= %" PRId64 " AND ", last_id);
+    put_old(rows, HOUSEKEEP_DEAD, days);
+    return sql_run(rows, count, err);
+}
+
+static enum rc delete_instances(const struct housekeep_rows *rows, int64_t days, size_t rows_max,
+                                uint64_t *count, struct err *err)
+{
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "DELETE FROM instance WHERE ");
+    put_old(rows, HOUSEKEEP_INSTANCES, days);
+    buf_print(rows->sql, " ORDER BY name, role LIMIT %zu", rows_max);
+    return sql_run(rows, count, err);
+}
+
+enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                              int64_t days, size_t rows_max, uint64_t *count, struct err *err)
+{
+    *count = 0;
+    switch (kind) {
+    case HOUSEKEEP_INSTANCES:
+        return delete_instances(rows, days, rows_max, count, err);
+    case HOUSEKEEP_PROGRESS:
+        return delete_progress(rows, days, count, err);
+    case HOUSEKEEP_DEAD:
+        return delete_dead(rows, days, count, err);
+    case HOUSEKEEP_KINDS:
+        break;
+    }
+    abort();
+}
+
+enum rc housekeep_rows_count(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                             int64_t days, uint64_t max, uint64_t *count, struct err *err)
+{
+    int64_t number = 0;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "SELECT COUNT(*) FROM (");
+    put_select(rows, kind, days, max);
+    buf_text_put(rows->sql, ") some");
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(rows->db, buf_text(rows->sql), &number, NULL, err);
+    *count = (uint64_t)number;
+    return rc;
+}
