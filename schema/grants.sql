@@ -38,6 +38,18 @@ GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
 GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_rollup'@'%';
 
+-- housekeep: `tallybox housekeep`. The servers ask for CREATE, ALTER and DROP, and nothing less, to
+-- make and drop a partition; without them the rest is done, and the log says what was not.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_housekeep'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_housekeep'@'%';
+GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_housekeep'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_base TO 'tallybox_housekeep'@'%';
+GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_housekeep'@'%';
+GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_housekeep'@'%';
+GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_housekeep'@'%';
+GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
+
 -- status: `tallybox status`; reads counts, ages and owners.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_status'@'%';
@@ -56,10 +68,13 @@ GRANT SELECT ON outbox_side.vote_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON outbox_side.vote_count TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_document TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.vote_base TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_verify'@'%';
+GRANT SELECT ON sink_side.housekeep_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_verify'@'%';
 
--- run: `tallybox run`: all that serve, relay, consume and rollup may.
+-- run: `tallybox run`: all that serve, relay, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';
@@ -78,3 +93,10 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_run'@'%';
 GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_base TO 'tallybox_run'@'%';
+GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_run'@'%';
+GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_run'@'%';
+GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
+GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
+GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';

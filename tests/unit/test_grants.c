@@ -64,7 +64,7 @@ static void two_databases_get_the_rights_of_their_side(void **state)
     assert_int_equal(count_of(&text, "d.vote_state"), 3);
     assert_int_equal(count_of(&text, "e.vote_state"), 0);
     assert_int_equal(count_of(&text, "d.vote_document"), 0);
-    assert_int_equal(count_of(&text, "e.vote_document"), 3);
+    assert_int_equal(count_of(&text, "e.vote_document"), 5);
     /* Of the whole server, where the outbox is. */
     assert_int_equal(count_of(&text, "GRANT PROCESS"), 2);
     assert_null(strstr(sink, "GRANT PROCESS"));
@@ -114,7 +114,7 @@ static void a_database_of_any_name_is_quoted(void **state)
 /* What run may do is what its four roles may do, no more and no less. */
 static void run_has_the_rights_of_its_roles(void **state)
 {
-    static const char *const roles[] = {"serve", "relay", "consume", "rollup"};
+    static const char *const roles[] = {"serve", "relay", "consume", "rollup", "housekeep"};
     struct buf text = {0};
     char *rest = NULL;
     char *copy;
@@ -145,8 +145,8 @@ static void run_has_the_rights_of_its_roles(void **state)
             parts++;
         }
     }
-    /* The four read schema_history alike. */
-    assert_int_equal(run, parts - 3);
+    /* The five read schema_history alike. */
+    assert_int_equal(run, parts - 4);
     free(copy);
     buf_done(&text);
 }

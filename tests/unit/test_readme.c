@@ -6,6 +6,7 @@
 #include "common/config.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
+#include "consumer/housekeep_command.h"
 #include "consumer/rollup_command.h"
 #include "outbox/relay_command.h"
 #include "producer/serve_command.h"
@@ -70,6 +71,7 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     relay_metrics_register();
     consume_metrics_register();
     rollup_metrics_register();
+    housekeep_metrics_register();
     admin_metrics_register();
     metrics_render_table(&table);
     assert_block_is("<!-- metrics:", "<!-- /metrics", &table);
