@@ -211,7 +211,7 @@ class Stopping(house.Case):
         self.assertLess(time.monotonic() - began, seconds)
 
     def test_every_role_stops_at_once_when_idle(self):
-        for name in ("serve", "relay", "consume", "rollup", "run"):
+        for name in ("serve", "relay", "consume", "rollup", "housekeep", "run"):
             with self.subTest(name):
                 self.stop_soon(self.start(name), 5)
 
@@ -231,7 +231,8 @@ class Stopping(house.Case):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
 
     def test_roles_stop_while_the_database_is_away(self):
-        roles = [self.start(name) for name in ("serve", "relay", "consume", "rollup")]
+        roles = [self.start(name) for name in ("serve", "relay", "consume", "rollup",
+                                                "housekeep")]
         house.database().stop()
         self.addCleanup(house.database().restart)
         time.sleep(0.5)
