@@ -98,7 +98,8 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
     metric_add(&consume_applied, (int64_t)result.applied);
     metric_add(&consume_duplicates, (int64_t)result.duplicates);
     metric_add(&consume_aside, (int64_t)result.aside);
-    metric_add(&consume_dead, (int64_t)result.dead);
+    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+        metric_add(&consume_dead[i], (int64_t)result.dead[i]);
     job->end = result.end == APPLY_DONE ? JOB_DONE : JOB_FENCED;
     return RC_OK;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ANOTHER_WRITER "another writer logs events of this batch just now"
+
 enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
                    size_t batch_rows_max, struct err *err)
 {
@@ -127,71 +129,69 @@ static void event_found(void *ctx, const struct id *event_id)
     search->skipped += event_set_skip(search->events, event_id);
 }
 
-static enum rc duplicates_skip(struct apply *apply, struct batch *batch, size_t *skipped,
-                               struct err *err)
+static enum rc duplicates_skip(struct apply *apply, struct vote_row *rows, size_t count,
+                               size_t *skipped, struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct search search = {.events = &apply->events};
     enum rc rc;
 
-    search.skipped = event_set_collect(&apply->events, batch->rows, batch->row_count);
-    rc = sink->find_events(sink->ctx, batch->rows, batch->row_count, event_found, &search, err);
+    search.skipped = event_set_collect(&apply->events, rows, count);
+    rc = sink->find_events(sink->ctx, rows, count, event_found, &search, err);
     *skipped = search.skipped;
     return rc;
 }
 
-static enum rc repeats_skip(struct apply *apply, struct batch *batch, size_t *aside,
+static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t count, size_t *aside,
                             struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct lasts *lasts = &apply->lasts;
     enum rc rc;
 
-    lasts_collect(lasts, batch->rows, batch->row_count);
+    lasts_collect(lasts, rows, count);
     rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
     if (rc == RC_OK)
-        *aside = lasts_judge(lasts, batch->rows, batch->row_count);
+        *aside = lasts_judge(lasts, rows, count);
     return rc;
 }
 
-static size_t votes_left(const struct batch *batch)
+static size_t votes_left(const struct vote_row *rows, size_t count)
 {
-    size_t count = 0;
+    size_t left = 0;
 
-    for (size_t i = 0; i < batch->row_count; i++)
-        count += !batch->rows[i].skip;
-    return count;
+    for (size_t i = 0; i < count; i++)
+        left += !rows[i].skip;
+    return left;
 }
 
 /* Invariant: the tallies are locked before the log is searched for duplicates and the last votes
  * are read, so that two writers of one content cannot both find an event missing. */
-static enum rc votes_write(struct apply *apply, struct batch *batch, struct apply_result *reckon,
-                           bool *duplicate, struct err *err)
+static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t count,
+                           struct apply_result *reckon, bool *duplicate, struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct tally *tally = &apply->tally;
     enum rc rc;
 
-    tally_collect(tally, batch->rows, batch->row_count);
+    tally_collect(tally, rows, count);
     if (tally->count == 0)
         return RC_OK;
     rc = tallies_lock(apply, err);
     if (rc == RC_OK && apply->careful)
-        rc = duplicates_skip(apply, batch, &reckon->duplicates, err);
+        rc = duplicates_skip(apply, rows, count, &reckon->duplicates, err);
     if (rc == RC_OK && apply->keeps_lasts)
-        rc = repeats_skip(apply, batch, &reckon->aside, err);
+        rc = repeats_skip(apply, rows, count, &reckon->aside, err);
     if (rc != RC_OK)
-        return rc;
-    reckon->applied = votes_left(batch);
-    if (reckon->applied == 0)
-        return RC_OK;
-    tally_count(tally, batch->rows, batch->row_count);
-    rc = sink->insert_votes(sink->ctx, batch->rows, batch->row_count, duplicate, err);
-    if (rc != RC_OK || *duplicate)
         return rc;
     if (apply->keeps_lasts)
         rc = sink->write_lasts(sink->ctx, apply->lasts.rows, apply->lasts.count, err);
-    if (rc != RC_OK)
+    reckon->applied = votes_left(rows, count);
+    if (rc != RC_OK || reckon->applied == 0)
+        return rc;
+    tally_count(tally, rows, count);
+    rc = sink->insert_votes(sink->ctx, rows, count, duplicate, err);
+    if (rc != RC_OK || *duplicate)
         return rc;
     return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
 }
@@ -208,7 +208,7 @@ static enum rc dead_write(struct apply *apply, const struct place *place, const 
         if (dead.offset < next_offset)
             continue;
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
-        reckon->dead++;
+        reckon->dead[judge_class_index(dead.reason_class)]++;
     }
     return rc;
 }
@@ -243,7 +243,7 @@ static enum rc batch_write(struct apply *apply, const struct place *place, int64
         return RC_OK;
     }
     skip_before(batch, progress.next_offset);
-    rc = votes_write(apply, batch, &reckon, duplicate, err);
+    rc = votes_write(apply, batch->rows, batch->row_count, &reckon, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
     rc = dead_write(apply, place, batch, progress.next_offset, &reckon, err);
@@ -288,10 +288,24 @@ enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoc
         rc = batch_try(apply, place, epoch, batch, &duplicate, result, err);
     }
     if (rc == RC_OK && duplicate)
-        return err_fail(err, RC_RETRY, 0, "another writer logs events of this batch just now");
+        return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
     if (rc != RC_OK)
         return rc;
     apply->unsure = NULL;
     apply->careful = result->duplicates > 0;
     return RC_OK;
+}
+
+enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
+                    struct apply_result *result, struct err *err)
+{
+    bool duplicate = false;
+    enum rc rc;
+
+    *result = (struct apply_result){.end = APPLY_DONE};
+    apply->careful = true;
+    rc = votes_write(apply, rows, count, result, &duplicate, err);
+    if (rc == RC_OK && duplicate)
+        return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
+    return rc;
 }

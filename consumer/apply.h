@@ -8,6 +8,7 @@
 #include "common/err.h"
 #include "consumer/batch.h"
 #include "consumer/event_set.h"
+#include "consumer/judge.h"
 #include "consumer/lasts.h"
 #include "consumer/sink_seam.h"
 #include "consumer/tally.h"
@@ -23,10 +24,10 @@ enum apply_end {
 
 struct apply_result {
     enum apply_end end;
-    size_t applied;    /* rows in the log */
-    size_t duplicates; /* votes that were in it before */
-    size_t aside;      /* votes that changed nothing; see apply_keep_lasts() */
-    size_t dead;
+    size_t applied;                 /* rows in the log */
+    size_t duplicates;              /* votes that were in it before */
+    size_t aside;                   /* votes that changed nothing; see apply_keep_lasts() */
+    size_t dead[JUDGE_CLASS_COUNT]; /* records kept, by the class of their reason */
 };
 
 struct apply {
@@ -61,5 +62,11 @@ enum rc apply_claim(struct apply *apply, const struct place *place, struct progr
  * After all but RC_OK result is left alone. */
 enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
                     struct batch *batch, struct apply_result *result, struct err *err);
+
+/* Applies votes, batch_rows_max at most, inside a transaction of the sink that the caller has begun
+ * and ends: those whose event is in the log already become `skip`. RC_RETRY and RC_REJECT: roll
+ * back. */
+enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
+                    struct apply_result *result, struct err *err);
 
 #endif

@@ -40,7 +40,8 @@ struct vote_row {
     int64_t offset;
     int64_t votes;
     int64_t content_seq;
-    bool skip; /* already in the log, or no change: do not write it */
+    bool skip;  /* already in the log, or no change: do not write it */
+    bool aside; /* skip, because it is no change */
 };
 
 /* A row of vote_tally. */

@@ -2,6 +2,7 @@
 #include "consumer/batch.h"
 
 #include "consumer/date_row.h"
+#include "consumer/judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,68 +95,6 @@ static enum rc dead_grow(struct batch *batch, struct err *err)
     return rc;
 }
 
-/* The key says which records Kafka keeps in order: a vote under another key, or none, may have
- * overtaken the one before it. */
-static bool key_fits(const struct record *record, int64_t content_id)
-{
-    char text[24];
-    int len = snprintf(text, sizeof(text), "%" PRId64, content_id);
-
-    return record->key && record->key_len == (size_t)len &&
-           memcmp(record->key, text, (size_t)len) == 0;
-}
-
-static enum rc check_age(const struct vote_event *event, int64_t begin_day, struct err *err)
-{
-    char date[DATE_SIZE];
-    char begin[DATE_SIZE];
-
-    if (event->occurred_ms / DATE_MS >= begin_day)
-        return RC_OK;
-    date_text(event->occurred_ms / DATE_MS, date);
-    date_text(begin_day, begin);
-    return err_fail(err, RC_REJECT, 0,
-                    "the vote is from %s, and the log begins on %s: what came before is dropped, "
-                    "and nobody could say whether this vote was in it",
-                    date, begin);
-}
-
-/* RC_REJECT: *reason_class says of what kind. */
-static enum rc record_judge(const struct record *record, int64_t begin_day,
-                            struct vote_event *event, const char **reason_class, struct err *err)
-{
-    enum rc rc;
-
-    if (!record->value) {
-        *reason_class = "tombstone";
-        return err_fail(err, RC_REJECT, 0, "the record has no value, and a vote cannot be erased");
-    }
-    rc = vote_event_decode(event, record->value, record->value_len, err);
-    if (rc == RC_REJECT)
-        *reason_class = vote_event_fault_name(err ? err->code : 0);
-    if (rc != RC_OK)
-        return rc;
-    if (key_fits(record, event->content_id)) {
-        *reason_class = "too_old";
-        return check_age(event, begin_day, err);
-    }
-    *reason_class = "key";
-    if (!record->key)
-        return err_fail(err, RC_REJECT, 0,
-                        "the record has no key; with the key \"%" PRId64
-                        "\", its contentId, the order of its votes would be kept",
-                        event->content_id);
-    return err_fail(err, RC_REJECT, 0, "the key is not the contentId %" PRId64 " as decimal digits",
-                    event->content_id);
-}
-
-/* The sentence may quote what the record holds: any bytes. */
-static void reason_put(struct buf *bytes, const char *reason)
-{
-    for (; *reason; reason++)
-        buf_char(bytes, *reason >= 0x20 && *reason < 0x7f ? *reason : '?');
-}
-
 static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
                         const char *reason, batch_headers headers, void *headers_ctx,
                         struct err *err)
@@ -179,7 +118,7 @@ static enum rc dead_add(struct batch *batch, const struct record *record, const 
     dead.headers_at = bytes->len;
     headers(headers_ctx, record, bytes);
     dead.reason_at = bytes->len;
-    reason_put(bytes, reason);
+    judge_put_reason(bytes, reason);
     dead.end = bytes->len;
     if (bytes->failed) {
         buf_cut(bytes, begin);
@@ -200,8 +139,8 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
 
     if (rc != RC_OK)
         return rc;
-    rc = record_judge(record, batch->begin_day, &batch->rows[batch->row_count].event, &reason_class,
-                      &reason);
+    rc = judge_record(record, JUDGE_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
+                      &reason_class, &reason);
     if (rc == RC_OK) {
         batch->rows[batch->row_count].offset = record->offset;
         batch->rows[batch->row_count].skip = false;

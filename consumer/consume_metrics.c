@@ -15,9 +15,15 @@ struct metric consume_aside = {
     .name = "tallybox_consumer_aside_total",
     .kind = METRIC_COUNTER,
     .help = "Votes put aside because they repeat their voter's last vote or are older than it."};
-struct metric consume_dead = {.name = "tallybox_consumer_dead_total",
-                              .kind = METRIC_COUNTER,
-                              .help = "Records kept in dead_record."};
+#define DEAD(class)                                                           \
+    {                                                                         \
+        .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,       \
+        .help = "Records kept in dead_record, by the class of their reason.", \
+        .labels = "reason_class=\"" class "\""                                \
+    }
+/* As in judge_classes. */
+struct metric consume_dead[JUDGE_CLASS_COUNT] = {DEAD("decode"), DEAD("rule"), DEAD("key"),
+                                                 DEAD("tombstone"), DEAD("too_old")};
 struct metric consume_batch_seconds = {.name = "tallybox_consumer_batch_seconds",
                                        .kind = METRIC_SECONDS,
                                        .help = "Time to apply one batch, from BEGIN to COMMIT."};
@@ -42,12 +48,14 @@ struct metric consume_stopped = {
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied,       &consume_duplicates, &consume_aside,      &consume_dead,
-        &consume_batch_seconds, &consume_lag,        &consume_oldest_age, &consume_partitions,
-        &consume_stopped,       &consume_went_back,
+        &consume_applied,       &consume_aside,   &consume_duplicates,
+        &consume_batch_seconds, &consume_lag,     &consume_oldest_age,
+        &consume_partitions,    &consume_stopped, &consume_went_back,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         metrics_register(all[i]);
+    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+        metrics_register(&consume_dead[i]);
     rollup_metrics_register();
 }

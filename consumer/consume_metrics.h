@@ -4,12 +4,13 @@
 #define CONSUMER_CONSUME_METRICS_H
 
 #include "common/metrics.h"
+#include "consumer/judge.h"
 
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;
 extern struct metric consume_aside;
-extern struct metric consume_dead;
 extern struct metric consume_went_back;
+extern struct metric consume_dead[JUDGE_CLASS_COUNT];
 extern struct metric consume_batch_seconds;
 extern struct metric consume_lag;
 extern struct metric consume_oldest_age;

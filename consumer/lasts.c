@@ -56,11 +56,21 @@ void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t cou
     lasts->count = kept;
 }
 
-static bool changes(const struct last_row *last, const struct vote_event *event)
+/* Whether the vote changes its voter's last one, which it becomes unless it is older. A repeat is
+ * the last vote too, and so is one taken back that was not given, or not yet: what is older and
+ * comes later must not pass for news. */
+static bool changes(struct last_row *last, const struct vote_event *event)
 {
-    if (!last->found)
-        return event->voting == 1;
-    return event->occurred_ms >= last->occurred_ms && event->voting != last->voting;
+    bool change = event->voting != (last->found ? last->voting : 0);
+
+    if (last->found && event->occurred_ms < last->occurred_ms)
+        return false;
+    if (change || !last->found || event->occurred_ms > last->occurred_ms)
+        last->changed = true;
+    last->found = true;
+    last->voting = event->voting;
+    last->occurred_ms = event->occurred_ms;
+    return change;
 }
 
 size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
@@ -68,22 +78,18 @@ size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
     size_t aside = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const struct vote_event *event = &votes[i].event;
-        struct last_row key = row_of(event);
+        struct last_row key = row_of(&votes[i].event);
         struct last_row *last;
 
         if (votes[i].skip)
             continue;
         last = bsearch(&key, lasts->rows, lasts->count, sizeof(key), rows_compare);
         assert(last);
-        if (!changes(last, event)) {
-            votes[i].skip = true;
-            aside++;
+        if (changes(last, &votes[i].event))
             continue;
-        }
-        last->voting = event->voting;
-        last->occurred_ms = event->occurred_ms;
-        last->found = last->changed = true;
+        votes[i].skip = true;
+        votes[i].aside = true;
+        aside++;
     }
     return aside;
 }

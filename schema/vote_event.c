@@ -259,12 +259,12 @@ enum rc vote_event_decode(struct vote_event *event, const void *bytes, size_t le
     if (len == 0)
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
                         "the record has no value, expected a JSON object");
-    if (scan_event(event, bytes, len))
-        return RC_OK;
     if (len > VOTE_EVENT_BYTES_MAX)
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
                         "the value has %zu bytes, a vote event has at most %d", len,
                         VOTE_EVENT_BYTES_MAX);
+    if (scan_event(event, bytes, len))
+        return RC_OK;
     return parse_event(event, bytes, len, err);
 }
 
