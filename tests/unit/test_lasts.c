@@ -90,6 +90,25 @@ static void an_older_vote_is_put_aside_and_one_of_the_same_time_is_not(void **st
     assert_true(votes[2].skip);
 }
 
+static void an_older_vote_does_not_pass_a_repeat(void **state)
+{
+    struct vote_row votes[] = {vote(1, 1, 1, 10), vote(1, 1, 1, 20), vote(1, 1, 0, 15)};
+
+    (void)state;
+    assert_int_equal(judged(votes, COUNT(votes), NULL), 2);
+    assert_true(votes[2].skip);
+}
+
+static void a_vote_that_comes_after_it_was_taken_back_is_put_aside(void **state)
+{
+    struct vote_row votes[] = {vote(1, 1, 0, 20), vote(1, 1, 1, 10), vote(1, 1, 1, 30)};
+
+    (void)state;
+    assert_int_equal(judged(votes, COUNT(votes), NULL), 2);
+    assert_true(votes[1].skip);
+    assert_false(votes[2].skip);
+}
+
 static void only_what_changes_is_written(void **state)
 {
     struct vote_row votes[] = {vote(1, 1, 1, 20), vote(1, 2, 1, 20)};
@@ -100,6 +119,7 @@ static void only_what_changes_is_written(void **state)
     lasts_collect(&lasts, votes, COUNT(votes));
     lasts.rows[1].found = true;
     lasts.rows[1].voting = 1;
+    lasts.rows[1].occurred_ms = 20;
     assert_int_equal(lasts_judge(&lasts, votes, COUNT(votes)), 1);
     assert_true(lasts.rows[0].changed);
     assert_int_equal(lasts.rows[0].voting, 1);
@@ -115,6 +135,8 @@ int main(void)
         cmocka_unit_test(a_repeat_is_put_aside),
         cmocka_unit_test(taking_back_what_was_not_given_is_put_aside),
         cmocka_unit_test(an_older_vote_is_put_aside_and_one_of_the_same_time_is_not),
+        cmocka_unit_test(an_older_vote_does_not_pass_a_repeat),
+        cmocka_unit_test(a_vote_that_comes_after_it_was_taken_back_is_put_aside),
         cmocka_unit_test(only_what_changes_is_written),
     };
 
