@@ -7,6 +7,7 @@
 #include "common/options.h"
 #include "common/role.h"
 #include "consumer/consume_command.h"
+#include "consumer/dead_command.h"
 #include "consumer/housekeep_command.h"
 #include "consumer/rollup_command.h"
 #include "consumer/status_command.h"
@@ -89,6 +90,7 @@ static const struct command commands[] = {
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"migrate", "makes and checks the tables", migrate_command},
     {"verify", "proves on the data that no vote was lost or doubled", verify_command},
+    {"dead", "shows, replays and drops records that could not be applied", dead_command},
     {"status", "shows how far every stage is", status_command},
     {"config", "shows every setting and where it came from", config_command},
     {"metrics", "lists every metric", all_metrics_command},

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,18 @@ void os_host_name(char *name, size_t size)
     if (gethostname(name, size) != 0)
         snprintf(name, size, "localhost");
     name[size - 1] = '\0';
+}
+
+void os_user_name(char *name, size_t size)
+{
+    struct passwd account;
+    struct passwd *found = NULL;
+    char texts[2048];
+
+    if (getpwuid_r(geteuid(), &account, texts, sizeof(texts), &found) == 0 && found)
+        snprintf(name, size, "%s", account.pw_name);
+    else
+        snprintf(name, size, "%ld", (long)geteuid());
 }
 
 long os_pid(void)

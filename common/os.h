@@ -22,6 +22,9 @@ uint64_t os_random_u64(void);
 /* This host's name, cut to fit; "localhost" when the system has none. */
 void os_host_name(char *name, size_t size);
 
+/* The name of the account this process runs as, cut to fit; its number when it has no name. */
+void os_user_name(char *name, size_t size);
+
 long os_pid(void);
 
 /* Resident set of this process in bytes, from /proc; 0 where there is none. CPU time of the

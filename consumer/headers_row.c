@@ -2,6 +2,7 @@
 #include "consumer/headers_row.h"
 
 #include <stdint.h>
+#include <string.h>
 
 void headers_begin(struct buf *out)
 {
@@ -28,10 +29,11 @@ static void put_name(struct buf *out, const char *name)
     buf_char(out, '"');
 }
 
-static void put_base64(struct buf *out, const uint8_t *bytes, size_t len)
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void headers_put_base64(struct buf *out, const void *data, size_t len)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *bytes = data;
 
     for (size_t i = 0; i < len; i += 3) {
         size_t left = len - i;
@@ -48,6 +50,28 @@ static void put_base64(struct buf *out, const uint8_t *bytes, size_t len)
     }
 }
 
+bool headers_take_base64(struct buf *out, const char *text, size_t len)
+{
+    uint32_t group = 0;
+    size_t bits = 0;
+
+    while (len > 0 && text[len - 1] == '=')
+        len--;
+    for (size_t i = 0; i < len; i++) {
+        const char *letter = text[i] ? strchr(letters, text[i]) : NULL;
+
+        if (!letter)
+            return false;
+        group = group << 6 | (uint32_t)(letter - letters);
+        bits += 6;
+        if (bits < 8)
+            continue;
+        bits -= 8;
+        buf_char(out, (char)(group >> bits & 0xff));
+    }
+    return true;
+}
+
 void headers_add(struct buf *out, size_t index, const char *name, const void *value, size_t len)
 {
     buf_text_put(out, index == 0 ? "[" : ",[");
@@ -55,7 +79,7 @@ void headers_add(struct buf *out, size_t index, const char *name, const void *va
     buf_char(out, ',');
     if (value) {
         buf_char(out, '"');
-        put_base64(out, value, len);
+        headers_put_base64(out, value, len);
         buf_char(out, '"');
     } else {
         buf_text_put(out, "null");

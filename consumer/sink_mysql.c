@@ -2,7 +2,6 @@
 #include "consumer/sink_mysql.h"
 
 #include "common/buf.h"
-#include "common/db.h"
 #include "consumer/sink_rows_mysql.h"
 
 #include <inttypes.h>
@@ -123,8 +122,9 @@ static enum rc read_progress(void *ctx, const struct db_row *row, struct err *er
 }
 
 /* The shared lock keeps housekeeping from moving the beginning while this transaction writes. */
-static enum rc begin_lock(struct sink_mysql *sink, int64_t *begin_day, struct err *err)
+static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
+    struct sink_mysql *sink = ctx;
     bool found = false;
     enum rc rc = db_number(sink->db,
                            "SELECT TO_DAYS(begin_date) - TO_DAYS('1970-01-01') FROM log_begin "
@@ -153,7 +153,7 @@ static enum rc sink_lock_progress(void *ctx, const struct place *place,
     rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
     *found = reading.found;
     if (rc == RC_OK && reading.found)
-        rc = begin_lock(sink, &progress->begin_day, err);
+        rc = sink_lock_begin(sink, &progress->begin_day, err);
     return rc;
 }
 
@@ -365,6 +365,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .begin = sink_begin,
         .make_progress = sink_make_progress,
         .lock_progress = sink_lock_progress,
+        .lock_begin = sink_lock_begin,
         .own_progress = sink_own_progress,
         .move_progress = sink_move_progress,
         .lock_tallies = seam_lock_tallies,
@@ -399,4 +400,9 @@ void sink_mysql_close(struct sink_mysql *sink)
 const struct sink *sink_mysql_seam(struct sink_mysql *sink)
 {
     return &sink->seam;
+}
+
+struct db *sink_mysql_db(struct sink_mysql *sink)
+{
+    return sink->db;
 }

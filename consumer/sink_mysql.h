@@ -3,6 +3,7 @@
 #ifndef CONSUMER_SINK_MYSQL_H
 #define CONSUMER_SINK_MYSQL_H
 
+#include "common/db.h"
 #include "common/err.h"
 #include "common/settings.h"
 #include "consumer/sink_seam.h"
@@ -19,5 +20,8 @@ void sink_mysql_close(struct sink_mysql *sink);
 
 /* Lives as long as the sink. */
 const struct sink *sink_mysql_seam(struct sink_mysql *sink);
+
+/* The sink's connection, for who shares its transactions. */
+struct db *sink_mysql_db(struct sink_mysql *sink);
 
 #endif

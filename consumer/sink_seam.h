@@ -33,6 +33,10 @@ struct sink {
     enum rc (*lock_progress)(void *ctx, const struct place *place, struct progress_row *progress,
                              bool *found, struct err *err);
 
+    /* Keeps the log's beginning where it is until the end of the transaction, and fills in the day
+     * since 1970 with which it begins. */
+    enum rc (*lock_begin)(void *ctx, int64_t *begin_day, struct err *err);
+
     /* Writes epoch, owner and topic_id into the locked row. */
     enum rc (*own_progress)(void *ctx, const struct place *place,
                             const struct progress_row *progress, struct err *err);

@@ -308,10 +308,12 @@ static void put_dead(const struct status *status, struct buf *out)
     buf_text_put(out, "\ndead records\n");
     if (put_fault(status, out, &status->dead_fault))
         return;
-    if (status->class_count == 0)
+    if (status->class_count == 0) {
         put_line(out, "none");
-    else
-        table_print(status, out, 3, 1U << 1 | 1U << 2, class_rows);
+        return;
+    }
+    table_print(status, out, 3, 1U << 1 | 1U << 2, class_rows);
+    put_line(out, "tallybox dead list shows them");
 }
 
 static void put_rollup(const struct status *status, struct buf *out)

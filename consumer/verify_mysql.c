@@ -79,7 +79,8 @@ static const struct check checks[] = {
         " content_seq, id), 0) AS votes_was, COALESCE(LAG(content_seq) OVER (PARTITION BY"
         " content_id ORDER BY content_seq, id), 0) AS seq_was, LEAD(id) OVER (PARTITION BY"
         " content_id ORDER BY content_seq, id) AS later FROM " LOG ") d LEFT JOIN vote_base b"
-        " ON b.content_id = d.content_id WHERE (d.votes < 0 AND d.later IS NULL) OR d.voting NOT IN (0, 1) OR CASE"
+        " ON b.content_id = d.content_id WHERE (d.votes < 0 AND d.later IS NULL) OR d.voting NOT"
+        " IN (0, 1) OR CASE"
         " WHEN d.content_seq - 1 = d.seq_was THEN d.votes <> d.votes_was + " VOTE_SUM_SIGN
         " WHEN d.content_seq - 1 = b.seq THEN d.votes <> b.votes + " VOTE_SUM_SIGN
         " ELSE d.content_seq - 1 > COALESCE(b.seq, 0) END",

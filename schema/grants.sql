@@ -74,6 +74,14 @@ GRANT SELECT ON sink_side.housekeep_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_verify'@'%';
 
+-- dead: `tallybox dead`; for list and show SELECT on the last two is enough.
+GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_dead'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_dead'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_dead'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_dead'@'%';
+GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_dead'@'%';
+GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_dead'@'%';
+
 -- run: `tallybox run`: all that serve, relay, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';

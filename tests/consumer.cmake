@@ -6,6 +6,8 @@ foreach(name IN ITEMS batch date headers lasts restart tally)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS consumer_core)
 endforeach()
 tallybox_test(test_apply flow flow/test_apply.c flow/consume_sink.c LINKS consumer_core)
+tallybox_test(test_dead flow flow/test_dead.c flow/dead_model.c flow/consume_sink.c
+              LINKS consumer_core)
 tallybox_test(test_consume flow flow/test_consume.c flow/consume_rig.c flow/consume_sink.c
               flow/consume_stream.c LINKS consumer_core)
 tallybox_test(test_consume_world flow flow/test_consume_world.c flow/consume_rig.c

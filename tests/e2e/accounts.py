@@ -11,7 +11,7 @@ import pymysql
 ROLES_OF = {
     "migrate": ["migrate"], "serve": ["serve"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
-    "housekeep": ["housekeep"], "run": ["run"],
+    "housekeep": ["housekeep"], "dead": ["dead"], "run": ["run"],
 }
 PASSWORD = "the password of all test accounts"
 

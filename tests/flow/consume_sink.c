@@ -17,8 +17,7 @@ static void undo(struct sink_model *model)
     model->open = false;
 }
 
-/* Every call comes by here. RC_REJECT leaves the transaction open, as db.h says. */
-static enum rc called(struct sink_model *model, struct err *err)
+enum rc sink_model_called(struct sink_model *model, struct err *err)
 {
     struct sink_faults *faults = &model->world->faults;
     bool fails = ++faults->calls == faults->fail_at;
@@ -32,13 +31,13 @@ static enum rc called(struct sink_model *model, struct err *err)
 
 static enum rc model_ping(void *ctx, struct err *err)
 {
-    return called(ctx, err);
+    return sink_model_called(ctx, err);
 }
 
 static enum rc model_begin(void *ctx, struct err *err)
 {
     struct sink_model *model = ctx;
-    enum rc rc = called(model, err);
+    enum rc rc = sink_model_called(model, err);
 
     assert_false(model->open);
     if (rc != RC_OK)
@@ -51,7 +50,7 @@ static enum rc model_begin(void *ctx, struct err *err)
 static enum rc inside(struct sink_model *model, struct err *err)
 {
     assert_true(model->open);
-    return called(model, err);
+    return sink_model_called(model, err);
 }
 
 static enum rc model_lock_progress(void *ctx, const struct place *place,
@@ -83,6 +82,14 @@ static enum rc model_make_progress(void *ctx, const struct place *place,
     *progress = model->data.progress[place->partition];
     progress->begin_day = model->data.begin_day;
     return RC_OK;
+}
+
+static enum rc model_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+{
+    struct sink_model *model = ctx;
+
+    *begin_day = model->data.begin_day;
+    return inside(model, err);
 }
 
 static enum rc model_own_progress(void *ctx, const struct place *place,
@@ -274,12 +281,16 @@ static enum rc model_insert_dead(void *ctx, const struct place *place, const str
     for (size_t i = 0; i < model->data.dead_count; i++)
         assert_false(model->data.dead[i].partition == place->partition &&
                      model->data.dead[i].offset == dead->offset);
-    row->partition = place->partition;
-    row->offset = dead->offset;
+    *row = (struct sink_dead){.partition = place->partition, .offset = dead->offset};
+    row->has_key = dead->key != NULL;
+    row->has_value = dead->value != NULL;
+    snprintf(row->key, sizeof(row->key), "%.*s", (int)dead->key_len,
+             dead->key ? (const char *)dead->key : "");
     snprintf(row->reason_class, sizeof(row->reason_class), "%s", dead->reason_class);
+    snprintf(row->reason, sizeof(row->reason), "%.*s", (int)dead->reason_len, dead->reason);
     snprintf(row->value, sizeof(row->value), "%.*s", (int)dead->value_len,
              dead->value ? (const char *)dead->value : "");
-    model->data.dead_count++;
+    row->id = (int64_t)++model->data.dead_count;
     return RC_OK;
 }
 
@@ -321,6 +332,7 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
         .begin = model_begin,
         .make_progress = model_make_progress,
         .lock_progress = model_lock_progress,
+        .lock_begin = model_lock_begin,
         .own_progress = model_own_progress,
         .move_progress = model_move_progress,
         .lock_tallies = model_lock_tallies,

@@ -18,10 +18,17 @@
 #define SINK_LASTS_MAX 64
 
 struct sink_dead {
+    int64_t id;
     int32_t partition;
     int64_t offset;
+    bool has_key;
+    bool has_value;
+    char key[16];
     char reason_class[16];
-    char value[64];
+    char reason[128];
+    char value[256];
+    char decision[16];      /* of dead_history; "": it is dead */
+    char mended_value[256]; /* that was applied instead */
 };
 
 struct sink_data {
@@ -64,6 +71,10 @@ struct sink_model {
 };
 
 void sink_model_init(struct sink_model *model, struct sink_world *world);
+
+/* Every call of a model comes by here, also those of models that share this one's transaction.
+ * RC_REJECT leaves the transaction open, as db.h says. */
+enum rc sink_model_called(struct sink_model *model, struct err *err);
 
 /* The votes of a content in the order of the log are 1, 2, 3 ..., their totals are running sums,
  * the tallies are at their ends, and no event is there twice. Fails the test otherwise. */

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead_text.h"
+
+#include "consumer/headers_row.h"
+#include "consumer/status.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEY_COLUMNS 24
+#define HEX_BYTES_MAX 4096 /* shown; all of them are had with --payload */
+#define HEX_ROW 16
+#define TIME_SIZE 40
+
+/* The code point at the beginning of bytes and its length, 0 when it is no UTF-8. */
+static size_t utf8_read(const unsigned char *bytes, size_t len, uint32_t *point)
+{
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
+
+    if (size == 1) {
+        *point = bytes[0];
+        return 1;
+    }
+    if (bytes[0] < 0xc2 || bytes[0] > 0xf4 || size > len)
+        return 0;
+    *point = bytes[0] & (0x7fU >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+        *point = *point << 6 | (bytes[i] & 0x3f);
+    }
+    if (*point < lowest[size] || *point > 0x10ffff || (*point >= 0xd800 && *point < 0xe000))
+        return 0;
+    return size;
+}
+
+static bool is_utf8(const void *bytes, size_t len, bool printable)
+{
+    const unsigned char *at = bytes;
+    uint32_t point;
+
+    for (size_t i = 0; i < len;) {
+        size_t size = utf8_read(at + i, len - i, &point);
+
+        if (size == 0)
+            return false;
+        if (printable && (point < 0x20 ? point != '\n' && point != '\t' && point != '\r'
+                                       : point >= 0x7f && point < 0xa0))
+            return false;
+        i += size;
+    }
+    return true;
+}
+
+bool dead_is_text(const void *bytes, size_t len)
+{
+    return is_utf8(bytes, len, true);
+}
+
+static void time_text(char text[TIME_SIZE], int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm parts;
+    char day[TIME_SIZE];
+
+    gmtime_r(&seconds, &parts);
+    strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &parts);
+    snprintf(text, TIME_SIZE, "%.24s.%03d UTC", day, (int)(ms % 1000));
+}
+
+/* On one line, cut; what a terminal would not print becomes a dot. */
+static void key_put(struct buf *out, const struct dead_view *view)
+{
+    const unsigned char *bytes = view->key;
+    size_t len = view->key_len < KEY_COLUMNS ? view->key_len : KEY_COLUMNS;
+    size_t start = out->len;
+
+    if (!view->key)
+        buf_text_put(out, "(none)");
+    for (size_t i = 0; view->key && i < len; i++)
+        buf_char(out, bytes[i] >= 0x20 && bytes[i] < 0x7f ? (char)bytes[i] : '.');
+    while (out->len < start + 10 && !out->failed)
+        buf_char(out, ' ');
+}
+
+void dead_list_head(struct buf *out, bool decided)
+{
+    buf_print(out, "%8s  %-28s  %-10s  %-9s  %8s  %-10s  %s\n", "id", "place",
+              decided ? "decided" : "died", "reason", "bytes", "key", decided ? "decision" : "");
+}
+
+void dead_list_row(struct buf *out, const struct dead_view *view, int64_t now_ms)
+{
+    char place[300];
+    char age[STATUS_AGE_SIZE];
+
+    snprintf(place, sizeof(place), "%s/%" PRId32 "@%" PRId64, view->topic, view->partition,
+             view->offset);
+    status_age(age, now_ms - (view->decision ? view->decided_ms : view->died_ms));
+    buf_print(out, "%8" PRId64 "  %-28s  %-10s  %-9s  ", view->id, place, age, view->reason_class);
+    if (view->has_value)
+        buf_print(out, "%8zu  ", view->value_len);
+    else
+        buf_print(out, "%8s  ", "(none)");
+    key_put(out, view);
+    if (view->decision)
+        buf_print(out, "  %s by %s\n", view->decision, view->decided_by);
+    else
+        buf_print(out, "  %s\n", view->reason);
+}
+
+static void hex_put(struct buf *out, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+    size_t shown = len < HEX_BYTES_MAX ? len : HEX_BYTES_MAX;
+
+    for (size_t row = 0; row < shown; row += HEX_ROW) {
+        buf_print(out, "  %08zx ", row);
+        for (size_t i = row; i < row + HEX_ROW; i++)
+            if (i < shown)
+                buf_print(out, " %02x", at[i]);
+            else
+                buf_text_put(out, "   ");
+        buf_text_put(out, "  ");
+        for (size_t i = row; i < row + HEX_ROW && i < shown; i++)
+            buf_char(out, at[i] >= 0x20 && at[i] < 0x7f ? (char)at[i] : '.');
+        buf_char(out, '\n');
+    }
+    if (shown < len)
+        buf_print(out, "  and %zu bytes more\n", len - shown);
+}
+
+static void bytes_put(struct buf *out, const char *name, const void *bytes, size_t len)
+{
+    if (!bytes) {
+        buf_print(out, "%-14s(none)\n", name);
+        return;
+    }
+    buf_print(out, "%-14s%zu bytes\n", name, len);
+    if (len == 0)
+        return;
+    if (!dead_is_text(bytes, len)) {
+        hex_put(out, bytes, len);
+        return;
+    }
+    buf_text_put(out, "  ");
+    buf_put(out, bytes, len);
+    buf_char(out, '\n');
+}
+
+static void header_put(struct buf *out, const json_t *header)
+{
+    const json_t *value = json_array_get(header, 1);
+    const char *name = json_string_value(json_array_get(header, 0));
+    struct buf bytes = {0};
+
+    if (!name)
+        return;
+    buf_print(out, "  %s", dead_is_text(name, strlen(name)) ? name : "(not printable)");
+    if (!json_is_string(value)) {
+        buf_text_put(out, ": (none)\n");
+        return;
+    }
+    if (headers_take_base64(&bytes, json_string_value(value), json_string_length(value)) &&
+        !bytes.failed && dead_is_text(bytes.data ? bytes.data : "", bytes.len))
+        buf_print(out, ": %s\n", buf_text(&bytes));
+    else
+        buf_print(out, ": base64 %s\n", json_string_value(value));
+    buf_done(&bytes);
+}
+
+static void headers_put(struct buf *out, const char *text)
+{
+    json_t *headers = json_loads(text, 0, NULL);
+    size_t count = json_array_size(headers);
+
+    if (count == 0)
+        buf_print(out, "%-14s%s\n", "headers", headers ? "(none)" : "not readable");
+    else
+        buf_print(out, "%-14s%zu\n", "headers", count);
+    for (size_t i = 0; i < count; i++)
+        header_put(out, json_array_get(headers, i));
+    json_decref(headers);
+}
+
+static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
+{
+    char time[TIME_SIZE];
+    char age[STATUS_AGE_SIZE];
+
+    time_text(time, ms);
+    status_age(age, now_ms - ms);
+    buf_print(out, "%-14s%s, %s ago\n", name, time, age);
+}
+
+void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_ms)
+{
+    buf_print(out, "%-14s%" PRId64 "\n", "id", view->id);
+    buf_print(out, "%-14s%s/%" PRId32 "@%" PRId64 "\n", "place", view->topic, view->partition,
+              view->offset);
+    time_put(out, "died", view->died_ms, now_ms);
+    buf_print(out, "%-14s%s: %s\n", "reason", view->reason_class, view->reason);
+    if (view->decision) {
+        time_put(out, "decided", view->decided_ms, now_ms);
+        buf_print(out, "%-14s%s, by %s\n", "decision", view->decision, view->decided_by);
+    }
+    if (view->time_ms == DEAD_NUMBER_ANY)
+        buf_print(out, "%-14s(none)\n", "record time");
+    else
+        time_put(out, "record time", view->time_ms, now_ms);
+    bytes_put(out, "key", view->key, view->key_len);
+    headers_put(out, view->headers);
+    bytes_put(out, "payload", view->value, view->value_len);
+    if (view->applied_value)
+        bytes_put(out, "applied", view->applied_value, view->applied_len);
+}
+
+/* "name" when it is UTF-8, else "name_base64"; the other one is null. */
+static int json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
+{
+    char other[32];
+    struct buf text = {0};
+    json_t *plain = NULL;
+    json_t *coded = NULL;
+
+    snprintf(other, sizeof(other), "%s_base64", name);
+    if (bytes && is_utf8(bytes, len, false)) {
+        plain = json_stringn(bytes, len);
+    } else if (bytes) {
+        headers_put_base64(&text, bytes, len);
+        coded = json_string(buf_text(&text));
+    }
+    buf_done(&text);
+    if (bytes && !plain && !coded)
+        return -1;
+    return json_object_set_new(object, name, plain ? plain : json_null()) +
+           json_object_set_new(object, other, coded ? coded : json_null());
+}
+
+static int json_header(json_t *list, const json_t *header)
+{
+    const json_t *value = json_array_get(header, 1);
+    json_t *one = json_object();
+    struct buf bytes = {0};
+    int failed = json_object_set(one, "name", json_array_get(header, 0));
+
+    if (json_is_string(value))
+        headers_take_base64(&bytes, json_string_value(value), json_string_length(value));
+    failed += json_bytes(one, "value", json_is_string(value) ? buf_text(&bytes) : NULL, bytes.len);
+    failed += bytes.failed;
+    buf_done(&bytes);
+    return failed + json_array_append_new(list, one);
+}
+
+static int json_headers(json_t *object, const char *text)
+{
+    json_t *headers = json_loads(text, 0, NULL);
+    json_t *list = json_array();
+    int failed = 0;
+
+    for (size_t i = 0; i < json_array_size(headers); i++)
+        failed += json_header(list, json_array_get(headers, i));
+    json_decref(headers);
+    return failed + json_object_set_new(object, "headers", list);
+}
+
+static int json_whole(json_t *object, const struct dead_view *view)
+{
+    int failed = json_headers(object, view->headers);
+
+    failed += json_bytes(object, "payload", view->value, view->value_len);
+    if (view->decision)
+        failed += json_bytes(object, "applied_value", view->applied_value, view->applied_len);
+    return failed;
+}
+
+static int json_number(json_t *object, const char *name, int64_t value, bool known)
+{
+    return json_object_set_new(object, name, known ? json_integer(value) : json_null());
+}
+
+void dead_json(struct buf *out, const struct dead_view *view, bool whole)
+{
+    json_t *object = json_pack("{s:I, s:s, s:i, s:I, s:s, s:s, s:I}", "id", (json_int_t)view->id,
+                               "topic", view->topic, "partition", (int)view->partition, "offset",
+                               (json_int_t)view->offset, "reason_class", view->reason_class,
+                               "reason", view->reason, "died_ms", (json_int_t)view->died_ms);
+    char *text = NULL;
+    int failed = object ? 0 : -1;
+
+    failed += json_bytes(object, "key", view->key, view->key_len);
+    failed += json_number(object, "payload_bytes", (int64_t)view->value_len, view->has_value);
+    failed +=
+        json_number(object, "record_time_ms", view->time_ms, view->time_ms != DEAD_NUMBER_ANY);
+    if (view->decision) {
+        failed += json_object_set_new(object, "decision", json_string(view->decision));
+        failed += json_object_set_new(object, "decided_by", json_string(view->decided_by));
+        failed += json_number(object, "decided_ms", view->decided_ms, true);
+    }
+    if (whole)
+        failed += json_whole(object, view);
+    if (failed == 0)
+        text = json_dumps(object, whole ? JSON_INDENT(2) : 0);
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(object);
+}

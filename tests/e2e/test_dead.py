@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: MIT
+"""Dead records: what is kept of them, and `tallybox dead` that looks after them."""
+
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+
+def event(voter, content, voting=1, **more):
+    """A vote event as our producer writes it."""
+    return {"eventId": str(uuid.uuid4()), "voterId": voter, "contentId": content,
+            "voting": voting, "votes": 1, "occurredAt": int(time.time() * 1000), **more}
+
+
+class DeadCase(house.Case):
+    """Helpers of this file."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        wire.create_topic(house.kafka().bootstrap, cls.stack.topic, 1)
+
+    def send(self, value, key=None, headers=()):
+        """One record as it stands; headers are (name, bytes or None)."""
+        if isinstance(value, dict):
+            key = str(value["contentId"]) if key is None else key
+            value = json.dumps(value).encode()
+        words = ["kcat", "-b", house.kafka().bootstrap, "-P", "-t", self.stack.topic, "-p", "0",
+                 "-X", "linger.ms=0", "-X", "message.max.bytes=2000000", "-D", "\x1e"]
+        data = value or b""
+        if key is not None:
+            words += ["-K", "\x1f"]
+            data = key.encode() + b"\x1f" + data
+        if value is None:
+            words += ["-Z"]
+        for name, text in headers:
+            words += ["-H", name.encode() + (b"" if text is None else b"=" + text)]
+        done = subprocess.run(words, input=data + b"\x1e", capture_output=True, timeout=30,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def applied(self, content):
+        return self.stack.sql("SELECT voter_id, voting, votes, content_seq FROM vote_document "
+                              "WHERE content_id = %s ORDER BY content_seq", [content])
+
+    def wait_applied(self, content, count):
+        return house.wait_for(f"{count} rows of content {content}",
+                              lambda: len(self.applied(content)) >= count
+                              and self.applied(content))
+
+    def dead(self, *arguments, **options):
+        return self.stack.tallybox("dead", *arguments, **options)
+
+    def listed(self, *arguments):
+        return json.loads(self.dead("list", "--json", *arguments).stdout)
+
+    def ids(self, *arguments):
+        return [record["id"] for record in self.listed(*arguments)["records"]]
+
+    def count_dead(self):
+        return self.stack.number("SELECT COUNT(*) FROM dead_record")
+
+    def clear(self):
+        for table in ("dead_record", "dead_history"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def die(self, *records, key=None):
+        """Sends what cannot be applied and returns the ids it has then."""
+        before = set(self.ids("--limit", 10000))
+        for record in records:
+            self.send(record, key=key)
+        house.wait_for("the records to die",
+                       lambda: self.count_dead() == len(before) + len(records))
+        return [one for one in self.ids("--limit", 10000) if one not in before]
+
+
+class Kept(DeadCase):
+    """Every kind of poison among good neighbours, and the commands that only look."""
+
+    headers = (("id", b"poison"), ("twice", b"1"), ("twice", b"2"), ("empty", b""),
+               ("none", None), ("raw", b"\x01\xff\xc3\x28"))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.consume = cls.stack.role("consume")
+
+    def setUp(self):
+        self.clear()
+
+    def test_every_kind_is_kept_whole_among_applied_neighbours(self):
+        content = 100
+        huge = json.dumps(event(1, content, filler="x" * 1500000)).encode()
+        poison = [  # reason class, value, key
+            ("decode", b"hello \xff\x00 world", "100"),
+            ("decode", b"", "100"),
+            ("decode", huge, "100"),
+            ("rule", json.dumps(event(1, content, voting=2)).encode(), "100"),
+            ("key", json.dumps(event(1, content)).encode(), "999"),
+            ("key", json.dumps(event(1, content)).encode(), None),
+            ("tombstone", None, "100"),
+        ]
+        before = self.consume.metrics()
+        self.send(event(1, content))
+        for number, (_, value, key) in enumerate(poison):
+            self.send(value, key, self.headers)
+            self.send(event(10 + number, content))
+        self.assertEqual(len(self.wait_applied(content, 1 + len(poison))), 1 + len(poison))
+        rows = self.stack.sql(
+            "SELECT reason_class, payload, record_key, headers, partition_id, record_offset, "
+            "record_time, created_at, reason FROM dead_record ORDER BY id")
+        self.assertEqual([row[0] for row in rows], [one[0] for one in poison])
+        self.assertEqual([row[1] for row in rows], [one[1] for one in poison])
+        self.assertEqual([row[2] for row in rows],
+                         [one[2] and one[2].encode() for one in poison])
+        wanted = [[name, None if text is None else base64.b64encode(text).decode()]
+                  for name, text in self.headers]
+        for row in rows:
+            self.assertEqual(json.loads(row[3]), wanted)
+            self.assertLess(abs((row[7] - row[6]).total_seconds()), 60)
+            self.assertGreater(len(row[8]), 10)
+        self.assertEqual([row[5] - rows[0][5] for row in rows],
+                         [2 * n for n in range(len(poison))])
+        self.look(rows, poison)
+        self.counted(before, poison)
+
+    @staticmethod
+    def bytes_of(one, name):
+        """What a member and its base64 stand for."""
+        if one[f"{name}_base64"] is not None:
+            return base64.b64decode(one[f"{name}_base64"])
+        return None if one[name] is None else one[name].encode()
+
+    def look(self, rows, poison):
+        """list and show say the same as the table, in text and in JSON."""
+        records = self.listed()["records"]
+        self.assertEqual([one["reason_class"] for one in records], [one[0] for one in poison])
+        text = self.dead("list").stdout
+        for record, (_, value, key) in zip(records, poison):
+            one = json.loads(self.dead("show", record["id"], "--json").stdout)
+            self.assertEqual(one["key"], key)
+            self.assertEqual(one["payload_bytes"], None if value is None else len(value))
+            self.assertEqual(self.bytes_of(one, "payload"), value)
+            self.assertEqual([(each["name"], self.bytes_of(each, "value"))
+                              for each in one["headers"]], list(self.headers))
+            person = self.dead("show", record["id"]).stdout
+            for word in (record["reason_class"], f"@{record['offset']}", "twice: 2"):
+                self.assertIn(word, person)
+            self.assertNotIn("\xff", person)
+            self.assertIn(f"{self.stack.topic}/0@{record['offset']}", text)
+            if value is None:
+                self.dead("show", record["id"], "--payload", expect=house.FAILED)
+                continue
+            done = subprocess.run([house.BINARY, "dead", "--config", str(self.stack.ini), "show",
+                                   str(record["id"]), "--payload"], capture_output=True,
+                                  timeout=30, check=True)
+            self.assertEqual(done.stdout, value)
+        self.assertEqual(len(rows), len(records))
+
+    def counted(self, before, poison):
+        after = self.consume.metrics()
+        for name in {one[0] for one in poison}:
+            metric = f'tallybox_consumer_dead_total{{reason_class="{name}"}}'
+            self.assertEqual(after[metric] - before.get(metric, 0),
+                             sum(one[0] == name for one in poison), name)
+        self.assertTrue(self.consume.ready())
+        status = self.stack.tallybox("status").stdout
+        self.assertIn("tallybox dead list", status)
+
+    def test_a_batch_of_poison_alone_is_kept(self):
+        ids = self.die(*[b"no vote"] * 30, key="5")
+        self.assertEqual(len(ids), 30)
+        self.assertEqual(ids, sorted(ids))
+
+    def test_it_is_listed_by_what_it_is_page_by_page(self):
+        first = self.die(b"x", b"y", key="7")
+        second = self.die(event(1, 8, voting=3), event(2, 8, voting=4))
+        everything = first + second
+        self.assertEqual(self.ids(), everything)
+        self.assertEqual(self.ids("--class", "decode"), first)
+        self.assertEqual(self.ids("--key", 8), second)
+        self.assertEqual(self.ids("--key", 8, "--class", "decode"), [])
+        self.assertEqual(self.ids("--partition", 0), everything)
+        self.assertEqual(self.ids("--partition", 1), [])
+        self.assertEqual(self.ids("--topic", self.stack.topic), everything)
+        self.assertEqual(self.ids("--topic", "other"), [])
+        self.assertEqual(self.ids("--since", "1h"), everything)
+        self.assertEqual(self.ids("--until", "1h"), [])
+        self.assertEqual(self.ids("--since", "2020-01-01", "--until", "2099-01-01T00:00:00Z"),
+                         everything)
+        self.assertEqual(self.ids(first[1], second[0], 10 ** 12), [first[1], second[0]])
+        page = self.listed("--limit", 3)
+        self.assertEqual(([one["id"] for one in page["records"]], page["more"], page["after"]),
+                         (everything[:3], True, everything[2]))
+        page = self.listed("--limit", 3, "--after", page["after"])
+        self.assertEqual(([one["id"] for one in page["records"]], page["more"]),
+                         (everything[3:], False))
+        self.assertIn(f"3 of 4 dead records; go on with --after {everything[2]}",
+                      self.dead("list", "--limit", 3).stdout)
+        self.stack.sql("UPDATE dead_record SET consumer_group = 'other' WHERE id = %s", [first[0]])
+        self.assertEqual(self.ids(), everything[1:])
+        self.dead("show", first[0], expect=house.FAILED)
+
+    def test_words_that_make_no_sense_are_refused(self):
+        for words in ([], ["lits"], ["show"], ["show", "1", "2"], ["list", "x"], ["drop"],
+                      ["replay"], ["drop", "--all", "--class", "key"], ["list", "--yes"],
+                      ["replay", "--class", "key", "--value", "f"], ["list", "--since", "soon"],
+                      ["list", "--limit", "0"], ["show", "1", "--json", "--payload"]):
+            with self.subTest(words=words):
+                done = self.dead(*words, expect=house.USAGE)
+                self.assertIn("tallybox dead: ", done.stderr)
+        self.assertIn("did you mean list", self.dead("lits", expect=house.USAGE).stderr)
+        self.dead("list", expect=house.UNAVAILABLE,
+                  sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
+
+    def test_drop_asks_first_and_keeps_what_it_dropped(self):
+        ids = self.die(*[b"x"] * 5, key="7")
+        done = self.dead("drop", "--all", expect=house.USAGE, stdin=b"y\n")
+        self.assertIn("5 dead records", done.stderr)
+        self.assertIn("--yes", done.stderr)
+        self.assertEqual(self.ids(), ids)
+        self.dead("drop", "--all", "--limit", 2, "--yes")
+        self.assertEqual(self.ids(), ids[2:])
+        self.assertEqual(self.ids("--decided"), ids[:2])
+        self.dead("drop", ids[2])
+        done = self.dead("drop", ids[2])
+        self.assertIn("no longer dead: dropped", done.stdout)
+        self.dead("drop", 10 ** 12, expect=house.FAILED)
+        self.dead("drop", "--class", "decode", "--yes")
+        self.assertEqual(self.ids(), [])
+        self.dead("drop", "--class", "decode", "--yes")
+        one = json.loads(self.dead("show", ids[0], "--json").stdout)
+        self.assertEqual((one["decision"], one["payload"]), ("dropped", "x"))
+        self.assertIn("@", one["decided_by"])
+        self.assertIn("dropped", self.dead("list", "--decided").stdout)
+
+    def test_a_terminal_is_asked(self):
+        ids = self.die(b"x", b"y", key="7")
+        words = " ".join([house.BINARY, "dead", "--config", str(self.stack.ini), "drop", "--all"])
+        for answer, left, code in ((b"n\n", ids, 1), (b"y\n", [], 0)):
+            done = subprocess.run(["script", "-qec", words, "/dev/null"], input=answer,
+                                  capture_output=True, timeout=30, check=False)
+            self.assertIn(b"2 dead records", done.stdout)
+            self.assertEqual(done.returncode, code, done.stdout)
+            self.assertEqual(self.ids(), left)
+
+
+class Replay(DeadCase):
+    """Dead votes come back, once and in order, whatever happens on the way."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.relay = cls.stack.role("relay")
+        cls.consume = cls.stack.role("consume")
+
+    def setUp(self):
+        self.clear()
+        for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def vote(self, *votes):
+        lines = "".join(f"{voter},{content},{voting}\n" for voter, content, voting in votes)
+        self.stack.tallybox("vote", "--csv", "-",
+                            stdin=b"voter_id,content_id,voting\n" + lines.encode())
+
+    def vote_and_die(self, *votes):
+        """Votes whose records get a key that is not theirs."""
+        before = self.count_dead()
+        self.stack.sql("CREATE TRIGGER spoil BEFORE INSERT ON outbox FOR EACH ROW "
+                       "SET NEW.aggregateid = CONCAT('k', NEW.aggregateid)")
+        try:
+            self.vote(*votes)
+        finally:
+            self.stack.sql("DROP TRIGGER spoil")
+        house.wait_for("the votes to die", lambda: self.count_dead() == before + len(votes), 60)
+        return self.ids("--limit", 10000)[before:]
+
+    def verify(self):
+        self.stack.tallybox("rollup", "--once")
+        self.stack.verify(arguments=["--wait", "20"])
+
+    def test_it_is_applied_where_it_belongs(self):
+        self.vote((1, 300, 1))
+        self.wait_applied(300, 1)
+        ids = self.vote_and_die((2, 300, 1), (3, 300, 1), (4, 301, 1))
+        self.stack.verify(expect=house.FAILED)
+        done = self.dead("replay", "--all", "--yes", expect=house.FAILED)
+        self.assertIn("applied 0, in the log before 0, put aside 0, still dead 3", done.stdout)
+        self.assertEqual(self.ids("--class", "key"), ids)
+        done = self.dead("replay", "--class", "key", "--ignore-key", "--yes")
+        self.assertIn("applied 3, in the log before 0, put aside 0, still dead 0", done.stdout)
+        self.assertEqual(self.applied(300), [(1, 1, 1, 1), (2, 1, 2, 2), (3, 1, 3, 3)])
+        self.assertEqual(self.applied(301), [(4, 1, 1, 1)])
+        self.assertEqual(self.ids(), [])
+        self.vote((5, 300, 1))
+        self.wait_applied(300, 4)
+        self.verify()
+        done = self.dead("replay", *ids, "--ignore-key")
+        self.assertEqual(done.stdout.count("no longer dead: applied"), 3)
+        self.assertEqual(len(self.applied(300)), 4)
+
+    def test_a_vote_that_is_in_the_log_counts_once(self):
+        ids = self.vote_and_die((1, 310, 1))
+        # The record dies a second time: it is read again.
+        self.stack.sql("INSERT INTO dead_record SELECT id + 1000, consumer_group, topic, "
+                       "partition_id, record_offset + 1000, record_key, payload, headers, "
+                       "record_time, reason_class, reason, created_at FROM dead_record")
+        done = self.dead("replay", ids[0], ids[0] + 1000, "--ignore-key")
+        self.assertIn("applied 1, in the log before 1, put aside 0, still dead 0", done.stdout)
+        self.assertEqual(self.applied(310), [(1, 1, 1, 1)])
+        self.assertEqual([row[0] for row in self.stack.sql(
+            "SELECT decision FROM dead_history ORDER BY id")], ["applied", "duplicate"])
+        self.verify()
+
+    def test_a_vote_replayed_after_it_was_taken_back_counts_as_taken_back(self):
+        self.vote((1, 320, 1))
+        self.wait_applied(320, 1)
+        self.vote_and_die((2, 320, 1), (1, 320, 0))
+        self.vote((2, 320, 0), (3, 320, 1), (3, 320, 0))
+        self.wait_applied(320, 4)
+        self.dead("replay", "--all", "--ignore-key", "--yes")
+        self.assertEqual(self.applied(320)[-1][2:], (0, 6))
+        self.verify()
+
+    def test_a_total_that_was_below_zero_meanwhile_is_no_fault(self):
+        self.vote_and_die((1, 321, 1))
+        self.vote((1, 321, 0))
+        self.assertEqual(self.wait_applied(321, 1), [(1, 0, -1, 1)])
+        self.stack.verify(expect=house.FAILED)
+        self.dead("replay", "--all", "--ignore-key", "--yes")
+        self.assertEqual(self.applied(321), [(1, 0, -1, 1), (1, 1, 0, 2)])
+        self.verify()
+
+    def test_mended_bytes_are_applied_and_the_original_is_kept(self):
+        good = event(1, 330)
+        broken = json.dumps(good).encode()[:-1]
+        one, = self.die(broken, key="330")
+        path = self.stack.folder / "mended.json"
+        path.write_bytes(b"still broken")
+        done = self.dead("replay", one, "--value", path, expect=house.FAILED)
+        self.assertIn(f"{one}  {self.stack.topic}/0@", done.stdout)
+        self.assertIn("stays dead: decode", done.stdout)
+        self.dead("replay", one, "--value", self.stack.folder / "none", expect=house.FAILED)
+        path.write_text(json.dumps(good))
+        self.dead("replay", one, "--value", path)
+        self.dead("replay", one, "--value", path)
+        self.assertEqual(self.applied(330), [(1, 1, 1, 1)])
+        kept = json.loads(self.dead("show", one, "--json").stdout)
+        self.assertEqual((kept["payload"], kept["applied_value"], kept["decision"]),
+                         (broken.decode(), json.dumps(good), "applied"))
+
+    def test_a_key_keeps_its_order(self):
+        ids = self.die(event(1, 340, voting=7), event(2, 341, voting=7), key=None)
+        ids += self.revive(event(3, 340), event(4, 341), event(5, 342))
+        done = self.dead("replay", "--all", "--yes", expect=house.FAILED)
+        self.assertIn("applied 1, in the log before 0, put aside 0, still dead 4", done.stdout)
+        self.assertIn(f"{ids[2]}  {self.stack.topic}/0@", done.stdout)
+        self.assertIn(f"{ids[0]} is older", done.stdout)
+        self.assertEqual(self.ids(), ids[:4])
+        # One that was not chosen holds back the later ones of its key as well.
+        done = json.loads(self.dead("replay", ids[2], "--json", expect=house.FAILED).stdout)
+        self.assertEqual([(one["id"], one["behind"]) for one in done["stay"]], [(ids[2], ids[0])])
+        self.dead("drop", ids[0])
+        self.dead("replay", ids[2])
+        self.assertEqual(self.applied(340), [(3, 1, 1, 1)])
+        self.dead("drop", ids[1])
+        self.dead("replay", "--key", 341, "--yes")
+        self.assertEqual(self.applied(341), [(4, 1, 1, 1)])
+
+    def revive(self, *events):
+        """Good votes that died under older rules."""
+        ids = self.die(*[{**one, "voting": 5} for one in events])
+        for one, record in zip(ids, events):
+            self.stack.sql("UPDATE dead_record SET payload = %s, reason = 'of old' WHERE id = %s",
+                           [json.dumps(record), one])
+        return ids
+
+    def test_a_replay_that_is_killed_and_two_at_once_apply_each_vote_once(self):
+        votes, contents = 3000, 20
+        self.vote_and_die(*[(voter, 400 + voter % contents, 1) for voter in range(1, votes + 1)])
+        words = [house.BINARY, "dead", "--config", str(self.stack.ini), "replay", "--all",
+                 "--ignore-key", "--yes"]
+        more = [(voter, 400 + voter % contents, 1) for voter in range(votes + 1, votes + 1001)]
+        # Votes of the same contents are applied all the while.
+        self.vote(*more[:500])
+        killed = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        house.wait_for("some to be replayed", lambda: self.count_dead() < votes, every=0.005)
+        killed.kill()
+        killed.wait(10)
+        left = self.count_dead()
+        done = self.stack.number("SELECT COUNT(*) FROM dead_history")
+        self.assertEqual(left + done, votes)
+        two = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2)]
+        self.vote(*more[500:])
+        for one in two:
+            self.assertEqual(one.wait(60), 0, one.stdout.read())
+            one.stdout.close()
+        self.assertEqual(self.count_dead(), 0)
+        house.wait_for("all votes", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document") == votes + len(more), 30)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_history "
+                                           "WHERE decision = 'applied'"), votes)
+        self.verify()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* A model of dead_record and dead_history on a connection of consume_sink.h: it shares the sink's
+ * transaction and its faults. One thread. */
+#ifndef TESTS_FLOW_DEAD_MODEL_H
+#define TESTS_FLOW_DEAD_MODEL_H
+
+#include "consumer/dead_seam.h"
+#include "tests/flow/consume_sink.h"
+
+struct dead_model {
+    struct sink_model *sink;
+    struct dead_store store;
+};
+
+/* Knows ids, reason_class and id_max of a filter; the topic is "votes". */
+void dead_model_init(struct dead_model *model, struct sink_model *sink);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead.h"
+
+#include "tests/flow/consume_sink.h"
+#include "tests/flow/dead_model.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STEPS_MAX 2000
+
+struct rig {
+    struct sink_world world;
+    struct sink_model sink;
+    struct dead_model model;
+    struct dead_filter filter;
+    struct dead_config config;
+    struct dead dead;
+    int64_t ids[4];
+    int outcomes[DEAD_WAITS + 1];
+    struct dead_result last; /* that stays */
+    char reason[128];
+};
+
+static struct rig rig;
+
+static void on_result(void *ctx, const struct dead_result *result)
+{
+    (void)ctx;
+    rig.outcomes[result->outcome]++;
+    assert_false(rig.sink.open);
+    if (result->outcome != DEAD_STAYS && result->outcome != DEAD_WAITS)
+        return;
+    rig.last = *result;
+    snprintf(rig.reason, sizeof(rig.reason), "%s", result->reason ? result->reason : "");
+}
+
+static void rig_open(void)
+{
+    memset(&rig, 0, sizeof(rig));
+    sink_model_init(&rig.sink, &rig.world);
+    dead_model_init(&rig.model, &rig.sink);
+    rig.filter.ids = rig.ids;
+    rig.config = (struct dead_config){
+        .sink = &rig.sink.seam,
+        .store = &rig.model.store,
+        .filter = &rig.filter,
+        .on_result = on_result,
+    };
+}
+
+static struct sink_dead *put(int64_t offset, const char *key, const char *value)
+{
+    struct sink_dead *row = &rig.world.data.dead[rig.world.data.dead_count++];
+
+    assert_true(rig.world.data.dead_count <= SINK_DEAD_MAX);
+    *row = (struct sink_dead){.id = (int64_t)rig.world.data.dead_count, .offset = offset};
+    row->has_key = key != NULL;
+    row->has_value = value != NULL;
+    snprintf(row->key, sizeof(row->key), "%s", key ? key : "");
+    snprintf(row->value, sizeof(row->value), "%s", value ? value : "");
+    snprintf(row->reason_class, sizeof(row->reason_class), "decode");
+    snprintf(row->reason, sizeof(row->reason), "of old");
+    return row;
+}
+
+static void vote_print(char *value, size_t size, int event, int content, int voting)
+{
+    snprintf(value, size,
+             "{\"eventId\":\"00000000-0000-7000-8000-%012d\",\"voterId\":1,\"contentId\":%d,"
+             "\"voting\":%d,\"occurredAt\":1790000000000}",
+             event, content, voting);
+}
+
+/* A vote that died under older rules. */
+static struct sink_dead *put_vote(int64_t offset, int event, int content)
+{
+    char value[256];
+    char key[16];
+
+    snprintf(key, sizeof(key), "%d", content);
+    vote_print(value, sizeof(value), event, content, 1);
+    return put(offset, key, value);
+}
+
+/* Steps until the end; a step that fails with RC_RETRY is made again, without more faults. */
+static enum rc work(void)
+{
+    struct err err = {0};
+    bool more = true;
+    enum rc rc = dead_init(&rig.dead, &rig.config, &err);
+
+    assert_int_equal(rc, RC_OK);
+    for (int i = 0; more && (rc == RC_OK || rc == RC_RETRY); i++) {
+        assert_true(i < STEPS_MAX);
+        rc = dead_step(&rig.dead, &more, &err);
+        assert_false(rig.sink.open);
+        sink_world_check(&rig.world);
+    }
+    dead_done(&rig.dead);
+    return rc;
+}
+
+static void assert_outcomes(int applied, int duplicates, int stay, int wait)
+{
+    assert_int_equal(rig.outcomes[DEAD_IS_APPLIED], applied);
+    assert_int_equal(rig.outcomes[DEAD_IS_DUPLICATE], duplicates);
+    assert_int_equal(rig.outcomes[DEAD_STAYS], stay);
+    assert_int_equal(rig.outcomes[DEAD_WAITS], wait);
+}
+
+static const struct sink_dead *row_of(int64_t id)
+{
+    return &rig.world.data.dead[id - 1];
+}
+
+static void votes_are_applied_in_the_order_of_their_places(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(9, 3, 5);
+    put_vote(4, 1, 5);
+    put_vote(7, 2, 6);
+    put_vote(1, 4, 5)->partition = 1;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(4, 0, 0, 0);
+    assert_int_equal(rig.world.data.vote_count, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(rig.world.data.votes[i].event.event_id.bytes[15], i + 1);
+    assert_int_equal(rig.world.data.tallies[5].votes, 3);
+    assert_string_equal(row_of(1)->decision, "applied");
+}
+
+static void a_second_replay_finds_nothing(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(1, 1, 5);
+    assert_int_equal(work(), RC_OK);
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 0, 0);
+    assert_int_equal(rig.world.data.vote_count, 1);
+}
+
+static void an_event_that_is_in_the_log_is_done(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(1, 1, 5);
+    assert_int_equal(work(), RC_OK);
+    put_vote(2, 1, 5);
+    put_vote(3, 2, 5);
+    put_vote(4, 2, 5);
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(2, 2, 0, 0);
+    assert_string_equal(row_of(2)->decision, "duplicate");
+    assert_string_equal(row_of(3)->decision, "applied");
+    assert_string_equal(row_of(4)->decision, "duplicate");
+}
+
+static void what_still_cannot_be_applied_stays_with_its_new_reason(void **state)
+{
+    (void)state;
+    rig_open();
+    put(1, "5", "poison\x1b");
+    put(2, "6", NULL);
+    put_vote(3, 1, 7);
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 2, 0);
+    assert_string_equal(row_of(1)->decision, "");
+    assert_string_equal(row_of(1)->reason_class, "decode");
+    assert_non_null(strstr(row_of(1)->reason, "not JSON"));
+    assert_string_equal(row_of(2)->reason_class, "tombstone");
+    assert_string_equal(rig.reason, row_of(2)->reason);
+    rig.world.faults.calls = 0;
+    assert_int_equal(work(), RC_OK);
+    /* begin, the log's beginning, page, commit, and the same for the end: the reasons are not written again. */
+    assert_int_equal(rig.world.faults.calls, 8);
+}
+
+static void later_records_of_its_key_stay_behind_it(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(1, 1, 5);
+    put(2, "5", "poison");
+    put_vote(3, 2, 5);
+    put_vote(4, 3, 6);
+    put_vote(5, 4, 5)->partition = 1;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(3, 0, 1, 1);
+    assert_int_equal(rig.last.id, 3);
+    assert_int_equal(rig.last.behind, 2);
+    assert_string_equal(row_of(3)->reason, "of old");
+}
+
+static void a_key_waits_over_many_pages(void **state)
+{
+    (void)state;
+    rig_open();
+    for (int i = 0; i < 3 * DEAD_PAGE_ROWS; i++)
+        if (i % 250 < 100)
+            put(i, i % 2 ? "5" : "6", i < 2 ? "poison" : NULL)->has_value = i < 2;
+        else
+            put_vote(i, i + 1, 7);
+    put_vote(9000, 9000, 5);
+    put_vote(9001, 9001, 6);
+    put_vote(9002, 9002, 8);
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(3 * 150 + 1, 0, 2, 298 + 2);
+    assert_int_equal(rig.last.behind, 1);
+}
+
+static void an_older_record_that_was_not_chosen_holds_its_key(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(1, 1, 5);
+    put_vote(2, 2, 5);
+    put_vote(3, 3, 6);
+    rig.ids[0] = 2;
+    rig.ids[1] = 3;
+    rig.filter.id_count = 2;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 0, 1);
+    assert_int_equal(rig.last.behind, 1);
+    assert_string_equal(row_of(1)->decision, "");
+}
+
+static void records_without_a_key_have_no_order(void **state)
+{
+    (void)state;
+    rig_open();
+    put(1, NULL, "poison");
+    put_vote(2, 1, 5)->has_key = false;
+    rig.config.rule = JUDGE_ANY_KEY;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 1, 0);
+}
+
+static void a_foreign_key_is_refused_unless_a_person_says_so(void **state)
+{
+    (void)state;
+    rig_open();
+    snprintf(put_vote(1, 1, 5)->key, 16, "other");
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(0, 0, 1, 0);
+    assert_string_equal(row_of(1)->reason_class, "key");
+    rig.config.rule = JUDGE_ANY_KEY;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 1, 0);
+}
+
+static void mended_bytes_are_applied_instead(void **state)
+{
+    char value[256];
+
+    (void)state;
+    rig_open();
+    put(1, "5", "poison");
+    vote_print(value, sizeof(value), 1, 5, 1);
+    rig.ids[0] = 1;
+    rig.filter.id_count = 1;
+    rig.config.value = value;
+    rig.config.value_len = strlen(value);
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 0, 0);
+    assert_string_equal(row_of(1)->value, "poison");
+    assert_string_equal(row_of(1)->mended_value, value);
+}
+
+static void no_more_than_so_many_are_taken(void **state)
+{
+    (void)state;
+    rig_open();
+    for (int i = 0; i < 2 * DEAD_PAGE_ROWS; i++)
+        put_vote(i, i + 1, 5);
+    rig.config.records_max = DEAD_PAGE_ROWS + 10;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(DEAD_PAGE_ROWS + 10, 0, 0, 0);
+}
+
+static void those_that_die_meanwhile_are_not_meant(void **state)
+{
+    (void)state;
+    rig_open();
+    put_vote(1, 1, 5);
+    put_vote(2, 2, 5);
+    rig.filter.id_max = 1;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(1, 0, 0, 0);
+}
+
+static void a_drop_takes_what_is_chosen_and_nothing_else(void **state)
+{
+    (void)state;
+    rig_open();
+    for (int i = 0; i < 2 * DEAD_PAGE_ROWS + 1; i++)
+        snprintf(put_vote(i, i + 1, 5)->reason_class, 16, i % 2 ? "key" : "rule");
+    rig.config.drop = true;
+    rig.filter.reason_class = "rule";
+    assert_int_equal(work(), RC_OK);
+    assert_int_equal(rig.outcomes[DEAD_IS_DROPPED], DEAD_PAGE_ROWS + 1);
+    assert_string_equal(row_of(1)->decision, "dropped");
+    assert_string_equal(row_of(2)->decision, "");
+    assert_int_equal(rig.world.data.vote_count, 0);
+}
+
+static void a_vote_that_the_database_refuses_stays_alone(void **state)
+{
+    (void)state;
+    rig_open();
+    for (int i = 0; i < 20; i++)
+        put_vote(i, i + 1, 1 + i % 4);
+    rig.world.faults.refused = 3;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(15, 0, 1, 4);
+    assert_string_equal(row_of(3)->reason_class, "refused");
+    assert_string_equal(row_of(3)->reason, "content refused");
+    rig.world.faults.refused = 0;
+    assert_int_equal(work(), RC_OK);
+    assert_outcomes(20, 0, 1, 4);
+}
+
+static void fill(void)
+{
+    put_vote(1, 1, 5);
+    put(2, "6", "poison");
+    put_vote(3, 1, 5);
+    put_vote(4, 2, 6);
+    put_vote(5, 3, 7);
+}
+
+/* Fails at one call; what is done and told in the end is always the same. */
+static void fails_at(int call, bool lost, int *calls)
+{
+    rig_open();
+    fill();
+    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+    assert_int_equal(work(), RC_OK);
+    *calls = rig.world.faults.calls;
+    assert_outcomes(2, 1, 1, 1);
+    assert_int_equal(rig.world.data.vote_count, 2);
+}
+
+static void every_call_may_fail_and_be_made_again(void **state)
+{
+    int calls = 1;
+
+    (void)state;
+    for (int call = 1; call <= calls + 1; call++)
+        fails_at(call, false, &calls);
+    assert_in_range(calls, 12, 40);
+}
+
+static void a_commit_whose_answer_is_lost_is_told_once(void **state)
+{
+    int calls = 1;
+
+    (void)state;
+    for (int call = 1; call <= calls + 1; call++)
+        fails_at(call, true, &calls);
+}
+
+/* Killed at any call, and replayed by somebody else. */
+static void a_replay_that_was_killed_is_finished_by_the_next(void **state)
+{
+    (void)state;
+    for (int call = 1; call <= 12; call++)
+        for (int lost = 0; lost <= 1; lost++) {
+            rig_open();
+            fill();
+            rig.world.faults =
+                (struct sink_faults){.fail_at = call, .rc = RC_FATAL, .lost = lost != 0};
+            work();
+            rig.world.faults = (struct sink_faults){0};
+            assert_int_equal(work(), RC_OK);
+            assert_int_equal(rig.world.data.vote_count, 2);
+            assert_string_equal(row_of(1)->decision, "applied");
+            assert_string_equal(row_of(3)->decision, "duplicate");
+            assert_string_equal(row_of(4)->decision, "");
+            assert_string_equal(row_of(5)->decision, "applied");
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(votes_are_applied_in_the_order_of_their_places),
+        cmocka_unit_test(a_second_replay_finds_nothing),
+        cmocka_unit_test(an_event_that_is_in_the_log_is_done),
+        cmocka_unit_test(what_still_cannot_be_applied_stays_with_its_new_reason),
+        cmocka_unit_test(later_records_of_its_key_stay_behind_it),
+        cmocka_unit_test(a_key_waits_over_many_pages),
+        cmocka_unit_test(an_older_record_that_was_not_chosen_holds_its_key),
+        cmocka_unit_test(records_without_a_key_have_no_order),
+        cmocka_unit_test(a_foreign_key_is_refused_unless_a_person_says_so),
+        cmocka_unit_test(mended_bytes_are_applied_instead),
+        cmocka_unit_test(no_more_than_so_many_are_taken),
+        cmocka_unit_test(those_that_die_meanwhile_are_not_meant),
+        cmocka_unit_test(a_drop_takes_what_is_chosen_and_nothing_else),
+        cmocka_unit_test(a_vote_that_the_database_refuses_stays_alone),
+        cmocka_unit_test(every_call_may_fail_and_be_made_again),
+        cmocka_unit_test(a_commit_whose_answer_is_lost_is_told_once),
+        cmocka_unit_test(a_replay_that_was_killed_is_finished_by_the_next),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
