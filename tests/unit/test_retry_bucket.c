@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/bucket.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void a_burst_passes_and_then_the_rate(void **state)
+{
+    struct bucket bucket;
+    int64_t now_ms = 5000;
+    int passed = 0;
+
+    (void)state;
+    bucket_init(&bucket, 10, 3, now_ms);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bucket_take(&bucket, now_ms), 0);
+    assert_int_equal(bucket_take(&bucket, now_ms), 100);
+    for (; now_ms < 15000; now_ms++)
+        passed += bucket_take(&bucket, now_ms) == 0;
+    assert_in_range(passed, 99, 100);
+}
+
+static void who_waits_as_told_gets_a_token(void **state)
+{
+    struct bucket bucket;
+    int64_t now_ms = 0;
+    int64_t wait_ms;
+
+    (void)state;
+    bucket_init(&bucket, 7, 1, now_ms);
+    for (int i = 0; i < 700; i++) {
+        wait_ms = bucket_take(&bucket, now_ms);
+        if (wait_ms == 0)
+            continue;
+        now_ms += wait_ms;
+        assert_int_equal(bucket_take(&bucket, now_ms), 0);
+    }
+    assert_in_range(now_ms, 98000, 101500);
+}
+
+static void a_long_pause_fills_no_more_than_the_burst(void **state)
+{
+    struct bucket bucket;
+
+    (void)state;
+    bucket_init(&bucket, BUCKET_RATE_MAX, 2, 0);
+    assert_int_equal(bucket_take(&bucket, 0), 0);
+    assert_int_equal(bucket_take(&bucket, INT64_MAX / 2), 0);
+    assert_int_equal(bucket_take(&bucket, INT64_MAX / 2), 0);
+    assert_int_equal(bucket_take(&bucket, INT64_MAX / 2), 1);
+}
+
+static void a_clock_that_goes_back_gives_nothing(void **state)
+{
+    struct bucket bucket;
+
+    (void)state;
+    bucket_init(&bucket, 10, 1, 1000);
+    assert_int_equal(bucket_take(&bucket, 1000), 0);
+    assert_int_equal(bucket_take(&bucket, 0), 100);
+    assert_int_equal(bucket_take(&bucket, 1100), 0);
+}
+
+static void without_a_rate_everything_passes(void **state)
+{
+    struct bucket bucket;
+
+    (void)state;
+    bucket_init(&bucket, 0, 1, 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(bucket_take(&bucket, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_burst_passes_and_then_the_rate),
+        cmocka_unit_test(who_waits_as_told_gets_a_token),
+        cmocka_unit_test(a_long_pause_fills_no_more_than_the_burst),
+        cmocka_unit_test(a_clock_that_goes_back_gives_nothing),
+        cmocka_unit_test(without_a_rate_everything_passes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/policy.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static struct policy policy_of(const char *json)
+{
+    struct policy policy;
+    struct err err = {0};
+
+    if (policy_parse(&policy, json, strlen(json), &err) != RC_OK)
+        fail_msg("%s: %s", json, err.text);
+    return policy;
+}
+
+static void nothing_said_is_the_default(void **state)
+{
+    struct policy policy = policy_of("");
+
+    (void)state;
+    assert_int_equal(policy.wait.kind, WAIT_LIST);
+    assert_int_equal(policy.wait.count, 5);
+    assert_int_equal(policy.attempts_max, 6);
+    assert_int_equal(policy.age_ms_max, 0);
+    assert_int_equal(policy.exhausted, POLICY_BLOCK);
+    assert_true(policy.stops[FAULT_REFUSED]);
+    assert_false(policy.stops[FAULT_TRANSIENT]);
+    assert_false(policy.stops[FAULT_OURS]);
+    assert_false(policy.keep_done);
+    assert_int_equal(policy.rate_per_s, 0);
+    assert_int_equal(policy.pending_max, 0);
+    assert_int_equal(policy.lease_ms, 30000);
+    assert_string_equal(policy.on_done.scene, "");
+    assert_int_equal(policy.rule_count, 0);
+    assert_int_equal(policy_parse(&policy, NULL, 0, NULL), RC_OK);
+}
+
+static void every_field_may_be_said(void **state)
+{
+    struct policy policy =
+        policy_of("{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
+                  " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
+                  " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"lease\": \"2m\","
+                  " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
+                  " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
+                  " \"rules\": {\"http 409\": \"refused\", \"mysql 1040-1045\": \"ours\"}}");
+
+    (void)state;
+    assert_int_equal(policy.wait.kind, WAIT_EXPONENTIAL);
+    assert_int_equal(policy.attempts_max, 9);
+    assert_int_equal(policy.age_ms_max, INT64_C(604800000));
+    assert_true(policy.stops[FAULT_OURS]);
+    assert_false(policy.stops[FAULT_REFUSED]);
+    assert_int_equal(policy.exhausted, POLICY_PARK);
+    assert_true(policy.keep_done);
+    assert_int_equal(policy.rate_per_s, 10);
+    assert_int_equal(policy.rate_burst, 20);
+    assert_int_equal(policy.pending_max, 1000);
+    assert_int_equal(policy.lease_ms, 120000);
+    assert_string_equal(policy.on_done.scene, "mail");
+    assert_string_equal(policy.on_done.handler, "http");
+    assert_string_equal(policy.on_exhausted.handler, "kafka");
+    assert_int_equal(policy.rule_count, 2);
+    assert_int_equal(policy_of("{\"rate\": \"7/s\"}").rate_burst, 7);
+    policy_done(&policy);
+}
+
+static void a_scenes_rule_comes_before_the_common_one(void **state)
+{
+    struct policy standard = policy_of("");
+    struct policy mine = policy_of("{\"rules\": {\"http 404\": \"transient\","
+                                   " \"http 400-499\": \"ours\", \"signal 9\": \"refused\"}}");
+
+    (void)state;
+    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 404), FAULT_REFUSED);
+    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 429), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 401), FAULT_OURS);
+    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 503), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&standard, FAULT_SIGNAL, 9), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&standard, FAULT_EXIT, 65), FAULT_REFUSED);
+    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 429), FAULT_OURS);
+    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 503), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&mine, FAULT_SIGNAL, 9), FAULT_REFUSED);
+    assert_int_equal(policy_classify(&mine, FAULT_EXIT, 9), FAULT_TRANSIENT);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    static const struct {
+        const char *json;
+        const char *sentence;
+    } bad[] = {
+        {"{", "a policy is a JSON object"},
+        {"[]", "a policy is a JSON object"},
+        {"{\"wait\": \"fixed 1s\", \"wait\": \"fixed 2s\"}", "duplicate"},
+        {"{\"waits\": \"fixed 1s\"}", "no field \"waits\""},
+        {"{\"wait\": 5}", "policy field \"wait\": a text is expected"},
+        {"{\"wait\": \"fixed x\"}", "policy field \"wait\": wait \"fixed\": \"x\" is not the wait"},
+        {"{\"attempts\": -1}", "policy field \"attempts\": a whole number"},
+        {"{\"attempts\": \"6\"}", "policy field \"attempts\": a whole number"},
+        {"{\"deadline\": \"soon\"}", "policy field \"deadline\": a time like"},
+        {"{\"stop\": \"refused\"}", "policy field \"stop\": a list"},
+        {"{\"stop\": [\"red\"]}", "policy field \"stop\": \"transient\""},
+        {"{\"exhausted\": \"drop\"}", "policy field \"exhausted\": \"block\""},
+        {"{\"keep_done\": 1}", "policy field \"keep_done\": true or false"},
+        {"{\"rate\": \"0/s\"}", "policy field \"rate\""},
+        {"{\"rate\": \"5\"}", "policy field \"rate\""},
+        {"{\"rate\": \"5/s burst\"}", "policy field \"rate\""},
+        {"{\"rate\": \"5/s burst 0\"}", "policy field \"rate\""},
+        {"{\"lease\": \"10ms\"}", "policy field \"lease\": it has to be 1s"},
+        {"{\"on_done\": {\"scene\": \"x\"}}", "policy field \"on_done\""},
+        {"{\"on_done\": {\"scene\": \"x\", \"handler\": \"a b\"}}", "policy field \"on_done\""},
+        {"{\"on_done\": \"x\"}", "policy field \"on_done\""},
+        {"{\"rules\": {\"ftp 1\": \"ours\"}}", "policy field \"rules\": \"ftp 1\""},
+        {"{\"rules\": {\"http\": \"ours\"}}", "policy field \"rules\": \"http\""},
+        {"{\"rules\": {\"http 5-4\": \"ours\"}}", "policy field \"rules\""},
+        {"{\"rules\": {\"http 500\": \"bad\"}}", "\"http 500\": \"transient\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct policy policy;
+        struct err err = {0};
+
+        if (policy_parse(&policy, bad[i].json, strlen(bad[i].json), &err) != RC_REJECT)
+            fail_msg("%s is taken", bad[i].json);
+        if (!strstr(err.text, bad[i].sentence))
+            fail_msg("%s: %s", bad[i].json, err.text);
+    }
+}
+
+static void every_field_has_a_line_of_help(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < policy_fields_count; i++) {
+        size_t len = strlen(policy_fields[i].about);
+
+        assert_true(len > 10);
+        assert_int_equal(policy_fields[i].about[len - 1], '.');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_said_is_the_default),
+        cmocka_unit_test(every_field_may_be_said),
+        cmocka_unit_test(a_scenes_rule_comes_before_the_common_one),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(every_field_has_a_line_of_help),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
