@@ -20,6 +20,7 @@ packages_of() {
     demo) echo curl jq procps ;;
     test) echo python3 ;;
     e2e) echo curl jq kcat openssl python3 python3-pymysql procps ;;
+    bench) echo wrk ;;
     fuzz) echo clang clang-14 libclang-rt-14-dev ;;
     lint) echo clang clang-14 clang-tidy-14 clang-format-14 shellcheck python3 jq git ;;
     *) fail "no list of packages is called '$1'" ;;

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# The bench's own programs; `./dev bench` builds them.
+if(TALLYBOX_TESTS)
+  find_library(MATH m REQUIRED)
+  function(bench_program name)
+    add_executable(bench_${name} EXCLUDE_FROM_ALL bench/${name}.c bench/bench.c ${ARGN})
+    target_link_libraries(bench_${name} PRIVATE house schema_core dep::rdkafka dep::mysql ${MATH})
+    add_dependencies(bench bench_${name})
+  endfunction()
+
+  add_custom_target(bench DEPENDS tallybox)
+  bench_program(ceiling_apply bench/bench_db.c)
+  bench_program(ceiling_commit bench/bench_db.c)
+  bench_program(ceiling_produce)
+  bench_program(latency bench/bench_db.c)
+  bench_program(votes_produce)
+endif()

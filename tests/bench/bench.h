@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the bench's small programs share: their command line, clocks, dice, and the one JSON line
+ * that each prints at its end. Main thread. */
+#ifndef TESTS_BENCH_BENCH_H
+#define TESTS_BENCH_BENCH_H
+
+#include <stdint.h>
+
+/* Ends the program with a sentence and exit code 1. */
+void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* The value behind --name, or standard; NULL as standard makes it needed. */
+const char *bench_text(int argc, char **argv, const char *name, const char *standard);
+long long bench_number(int argc, char **argv, const char *name, long long standard);
+
+int64_t bench_now_us(void);
+
+/* Starts the clocks; bench_print() says what has passed since, for so many rows. */
+void bench_start(void);
+void bench_print(long long rows);
+
+/* The same numbers for the same seed. */
+uint64_t bench_dice(uint64_t *state);
+
+/* Contents 1..contents, each as likely, or by Zipf's law with s = 1.1: the n-th is 1/n^1.1 as
+ * likely as the first. */
+struct bench_contents;
+struct bench_contents *bench_contents_open(const char *kind, long long contents);
+long long bench_content(const struct bench_contents *contents, uint64_t dice);
+void bench_contents_close(struct bench_contents *contents);
+
+#endif

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the bench on real servers: bench.py [--json FILE] [--runs N] [--scale PERCENT] [CASE...]
+
+A case is a function of cases.py whose name begins with case_. Environment as for the e2e tests."""
+import argparse
+import pathlib
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+import cases  # noqa: E402
+import house  # noqa: E402
+import report  # noqa: E402
+
+NAMES = [name[len("case_"):] for name in vars(cases) if name.startswith("case_")]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="./dev bench", add_help=False)
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=100)
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.cases if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no case {unknown[0]}: it is one of {', '.join(NAMES)}")
+    if options.runs < 1 or not 0 < options.scale <= 100:
+        parser.error("--runs has to be 1 or more, --scale a percentage of 0 to 100")
+    return options
+
+
+def main():
+    options = parse(sys.argv[1:])
+    lines = report.Report(options.json)
+    bench = cases.Bench(lines, options.runs, options.scale / 100)
+    failed = []
+    for name in options.cases or NAMES:
+        began = time.monotonic()
+        print(f"==> {name} ({house.DATABASE})", file=sys.stderr, flush=True)
+        try:
+            getattr(cases, f"case_{name}")(bench)
+        except Exception as reason:  # pylint: disable=broad-except
+            # One case that cannot be measured does not take the others along.
+            failed.append(name)
+            print(f"FAILED: {name}: {type(reason).__name__}: {reason}", flush=True)
+        print(f"    {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    print()
+    print(lines.table())
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

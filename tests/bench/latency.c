@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* How long a committed row takes until somebody else sees it: writers INSERT vote events into the
+ * outbox at a steady rate, each in a transaction of its own, and a reader waits for them at the other
+ * end: in the topic (--see kafka) or in vote_document (--see log). Counted from the answer to the
+ * COMMIT; what is seen before that counts as 0.
+ *
+ *     latency --bootstrap H:P --topic T --database D --see kafka|log [--rate 1000] [--seconds 10]
+ *             [--writers 8] */
+#include "schema/vote_event.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/bench_db.h"
+
+#include <librdkafka/rdkafka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WRITERS_MAX 64
+/* The first ones are not counted: connections, caches and the reader warm up. */
+#define WARM_UP_SHARE 5
+#define WAIT_US_MAX INT64_C(60000000)
+#define PARTITIONS_MAX 64
+
+static struct {
+    int argc;
+    char **argv;
+    long long rows;
+    long long rate;
+    long long writers;
+    int64_t start_us;
+    atomic_llong *committed_us;
+    atomic_llong *seen_us;
+    atomic_llong seen;
+} run;
+
+static void sleep_until(int64_t at_us)
+{
+    int64_t left_us = at_us - bench_now_us();
+    struct timespec pause = {.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
+
+    if (left_us > 0)
+        nanosleep(&pause, NULL);
+}
+
+static void insert(MYSQL *db, struct buf *sql, long long row, uint64_t *state)
+{
+    uint64_t dice[2] = {bench_dice(state), bench_dice(state)};
+    struct vote_event event = {
+        .voter_id = row + 1,
+        .content_id = 1 + (int64_t)(dice[0] % 1000),
+        .voting = 1,
+        .votes = VOTE_EVENT_VOTES_UNKNOWN,
+        .occurred_ms = (int64_t)time(NULL) * 1000,
+    };
+
+    memcpy(event.event_id.bytes, dice, sizeof(dice));
+    buf_reset(sql);
+    buf_text_put(sql, "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
+                      "(UUID(), 'vote', '");
+    buf_i64(sql, event.content_id);
+    buf_text_put(sql, "', 'VoteChanged', '");
+    vote_event_encode(&event, sql);
+    buf_text_put(sql, "')");
+    bench_db_run(db, sql->data, sql->len);
+    atomic_store(&run.committed_us[row], bench_now_us());
+}
+
+static void *writer_main(void *arg)
+{
+    long long mine = (long long)(intptr_t)arg;
+    MYSQL *db = bench_db_open(run.argc, run.argv);
+    uint64_t state = (uint64_t)bench_now_us() * (uint64_t)(mine + 1);
+    struct buf sql = {0};
+
+    for (long long row = mine; row < run.rows; row += run.writers) {
+        sleep_until(run.start_us + row * 1000000 / run.rate);
+        insert(db, &sql, row, &state);
+    }
+    buf_done(&sql);
+    mysql_close(db);
+    mysql_thread_end();
+    return NULL;
+}
+
+static void see(int64_t voter_id)
+{
+    long long none = 0;
+
+    if (voter_id < 1 || voter_id > run.rows)
+        return;
+    if (atomic_compare_exchange_strong(&run.seen_us[voter_id - 1], &none, bench_now_us()))
+        atomic_fetch_add(&run.seen, 1);
+}
+
+static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+    char text[256];
+
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof(text)) != RD_KAFKA_CONF_OK)
+        bench_fail("%s = %s: %s", name, value, text);
+}
+
+static rd_kafka_t *reader_open(const char *topic)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_partition_list_t *all = rd_kafka_topic_partition_list_new(PARTITIONS_MAX);
+    rd_kafka_t *kafka;
+    char text[256];
+
+    set(conf, "bootstrap.servers", bench_text(run.argc, run.argv, "bootstrap", NULL));
+    set(conf, "group.id", "latency");
+    set(conf, "enable.auto.commit", "false");
+    set(conf, "fetch.wait.max.ms", "10");
+    kafka = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    if (!kafka)
+        bench_fail("no consumer: %s", text);
+    for (int32_t i = 0; i < bench_number(run.argc, run.argv, "partitions", 8); i++)
+        rd_kafka_topic_partition_list_add(all, topic, i)->offset = RD_KAFKA_OFFSET_BEGINNING;
+    rd_kafka_assign(kafka, all);
+    rd_kafka_topic_partition_list_destroy(all);
+    return kafka;
+}
+
+static void read_kafka(int64_t until_us)
+{
+    rd_kafka_t *kafka = reader_open(bench_text(run.argc, run.argv, "topic", NULL));
+
+    while (atomic_load(&run.seen) < run.rows && bench_now_us() < until_us) {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(kafka, 100);
+        struct vote_event event;
+
+        if (!message)
+            continue;
+        if (!message->err &&
+            vote_event_decode(&event, message->payload, message->len, NULL) == RC_OK)
+            see(event.voter_id);
+        rd_kafka_message_destroy(message);
+    }
+    rd_kafka_consumer_close(kafka);
+    rd_kafka_destroy(kafka);
+}
+
+/* Looks every millisecond for rows behind the last one that was seen. */
+static void read_log(int64_t until_us)
+{
+    MYSQL *db = bench_db_open(run.argc, run.argv);
+    long long last = 0;
+
+    while (atomic_load(&run.seen) < run.rows && bench_now_us() < until_us) {
+        char sql[128];
+        MYSQL_RES *res;
+        MYSQL_ROW row;
+
+        snprintf(sql, sizeof(sql),
+                 "SELECT id, voter_id FROM vote_document WHERE id > %lld ORDER BY id", last);
+        bench_db_run(db, sql, 0);
+        res = mysql_store_result(db);
+        while (res && (row = mysql_fetch_row(res))) {
+            last = strtoll(row[0], NULL, 10);
+            see(strtoll(row[1], NULL, 10));
+        }
+        mysql_free_result(res);
+        sleep_until(bench_now_us() + 1000);
+    }
+    mysql_close(db);
+}
+
+static int compare(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* What so many thousandths of the sorted waits do not pass. */
+static double wait_ms(const int64_t *waits, long long count, long long thousandths)
+{
+    long long at = count * thousandths / 1000;
+
+    return (double)waits[at < count ? at : count - 1] / 1000;
+}
+
+static void print(void)
+{
+    long long from = run.rows / WARM_UP_SHARE;
+    long long count = run.rows - from;
+    int64_t *waits = calloc((size_t)count, sizeof(*waits));
+
+    if (!waits)
+        bench_fail("no memory");
+    for (long long i = 0; i < count; i++) {
+        int64_t wait =
+            atomic_load(&run.seen_us[from + i]) - atomic_load(&run.committed_us[from + i]);
+
+        waits[i] = wait > 0 ? wait : 0;
+    }
+    qsort(waits, (size_t)count, sizeof(*waits), compare);
+    printf("{\"rate\":%lld,\"rows\":%lld,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"p999_ms\":%.3f,"
+           "\"max_ms\":%.3f}\n",
+           run.rate, count, wait_ms(waits, count, 500), wait_ms(waits, count, 990),
+           wait_ms(waits, count, 999), wait_ms(waits, count, 1000));
+    free(waits);
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t writers[WRITERS_MAX] = {0};
+    const char *what = bench_text(argc, argv, "see", "kafka");
+    long long seconds = bench_number(argc, argv, "seconds", 10);
+
+    run.argc = argc;
+    run.argv = argv;
+    run.rate = bench_number(argc, argv, "rate", 1000);
+    run.rows = run.rate * seconds;
+    run.writers = bench_number(argc, argv, "writers", 8);
+    run.committed_us = calloc((size_t)run.rows, sizeof(*run.committed_us));
+    run.seen_us = calloc((size_t)run.rows, sizeof(*run.seen_us));
+    if (!run.committed_us || !run.seen_us || run.writers > WRITERS_MAX)
+        bench_fail("no memory, or more than %d writers", WRITERS_MAX);
+    if (mysql_library_init(0, NULL, NULL) != 0)
+        bench_fail("the client library does not start");
+    run.start_us = bench_now_us() + 500000;
+    for (long long i = 0; i < run.writers; i++)
+        if (pthread_create(&writers[i], NULL, writer_main, (void *)(intptr_t)i) != 0)
+            bench_fail("no thread");
+    if (strcmp(what, "log") == 0)
+        read_log(run.start_us + seconds * 1000000 + WAIT_US_MAX);
+    else
+        read_kafka(run.start_us + seconds * 1000000 + WAIT_US_MAX);
+    for (long long i = 0; i < run.writers; i++)
+        pthread_join(writers[i], NULL);
+    if (atomic_load(&run.seen) < run.rows)
+        bench_fail("%lld of %lld rows were seen", (long long)atomic_load(&run.seen), run.rows);
+    print();
+    free(run.committed_us);
+    free(run.seen_us);
+    return 0;
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""What the bench says: a line per case for people, a JSON line per case for machines."""
+
+import json
+import statistics
+
+# Columns of the table: key, heading, how it is printed.
+COLUMNS = (
+    ("rows_per_s", "rows/s", "{:,.0f}"),
+    ("ceiling_rows_per_s", "ceiling", "{:,.0f}"),
+    ("ratio", "ratio", "{:.2f}"),
+    ("cpu_us_per_row", "CPU us/row", "{:.2f}"),
+    ("rss_mib", "RSS MiB", "{:.0f}"),
+    ("p50_ms", "p50 ms", "{:.2f}"),
+    ("p99_ms", "p99 ms", "{:.2f}"),
+    ("p999_ms", "p99.9 ms", "{:.2f}"),
+    ("idle_cpu_pct", "idle CPU %", "{:.2f}"),
+    ("spread", "spread", "{:.2f}"),
+)
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def spread(runs, key="rows_per_s"):
+    """How far the runs lie apart: (largest - smallest) / median."""
+    values = [run[key] for run in runs]
+    return (max(values) - min(values)) / statistics.median(values)
+
+
+def of_rows(case, database, runs, ceilings=None, **more):
+    """The line of a case that is measured in rows per second, from its runs."""
+    line = {"case": case, "db": database, "rows_per_s": round(median(runs, "rows_per_s"), 1)}
+    if ceilings:
+        line["ceiling_rows_per_s"] = round(median(ceilings, "rows_per_s"), 1)
+        line["ratio"] = round(line["rows_per_s"] / line["ceiling_rows_per_s"], 3)
+    for key in ("cpu_us_per_row", "rss_mib", "p50_ms", "p99_ms", "p999_ms"):
+        if key in runs[0]:
+            line[key] = round(median(runs, key), 3)
+    line["spread"] = round(spread(runs), 3)
+    line["runs"] = len(runs)
+    return {**line, **more}
+
+
+class Report:
+    """Collects lines, prints each as it comes, writes them at the end."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lines = []
+        if path:
+            open(path, "w", encoding="utf-8").close()  # it must be possible, before hours of work
+
+    def add(self, line):
+        self.lines.append(line)
+        print(text_of(line), flush=True)
+        if self.path:
+            with open(self.path, "a", encoding="utf-8") as out:
+                out.write(json.dumps(line) + "\n")
+
+    def table(self):
+        keys = [column for column in COLUMNS if any(column[0] in line for line in self.lines)]
+        rows = [["case", "db", *(heading for _, heading, _ in keys)]]
+        for line in self.lines:
+            rows.append([line["case"], line.get("db", ""),
+                         *(form.format(line[key]) if key in line else "" for key, _, form in keys)])
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        return "\n".join("  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                                   for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
+                         for row in rows)
+
+
+def text_of(line):
+    parts = [f"{heading} {form.format(line[key])}" for key, heading, form in COLUMNS if key in line]
+    return f"  {line['case']} ({line.get('db', '-')}): {', '.join(parts)}"

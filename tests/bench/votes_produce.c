@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Fills a topic with vote events, as fast as it goes: what the consumer's case reads.
+ *
+ *     votes_produce --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf]
+ *                   [--repeat 0]    every so many-th record is sent twice */
+#include "schema/vote_event.h"
+#include "tests/bench/bench.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 2026-11-01, and on by a millisecond each. */
+#define BEGINS_MS INT64_C(1793491200000)
+
+static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+    char text[256];
+
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof(text)) != RD_KAFKA_CONF_OK)
+        bench_fail("%s = %s: %s", name, value, text);
+}
+
+static void value_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, const struct buf *value,
+                       long long content)
+{
+    char key[32];
+    int len = snprintf(key, sizeof(key), "%lld", content);
+    rd_kafka_resp_err_t code;
+
+    do {
+        code = rd_kafka_producev(kafka, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_KEY(key, (size_t)len),
+                                 RD_KAFKA_V_VALUE(value->data, value->len),
+                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+        rd_kafka_poll(kafka, code ? 10 : 0);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    if (code)
+        bench_fail("produce: %s", rd_kafka_err2str(code));
+}
+
+static void event_make(struct vote_event *event, long long row, long long content, uint64_t *state)
+{
+    uint64_t dice[2] = {bench_dice(state), bench_dice(state)};
+
+    memcpy(event->event_id.bytes, dice, sizeof(dice));
+    event->voter_id = 1 + row;
+    event->content_id = content;
+    event->voting = 1;
+    event->votes = VOTE_EVENT_VOTES_UNKNOWN;
+    event->occurred_ms = BEGINS_MS + row;
+}
+
+int main(int argc, char **argv)
+{
+    long long rows = bench_number(argc, argv, "rows", 1000000);
+    long long repeat = bench_number(argc, argv, "repeat", 0);
+    struct bench_contents *contents = bench_contents_open(
+        bench_text(argc, argv, "kind", "uniform"), bench_number(argc, argv, "contents", 20000));
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_t *topic;
+    rd_kafka_t *kafka;
+    struct buf value = {0};
+    uint64_t state = 7;
+    char text[256];
+
+    set(conf, "bootstrap.servers", bench_text(argc, argv, "bootstrap", NULL));
+    set(conf, "enable.idempotence", "true");
+    set(conf, "compression.type", "lz4");
+    set(conf, "partitioner", "murmur2_random");
+    kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    if (!kafka)
+        bench_fail("no producer: %s", text);
+    topic = rd_kafka_topic_new(kafka, bench_text(argc, argv, "topic", NULL), NULL);
+    bench_start();
+    for (long long row = 0; row < rows; row++) {
+        struct vote_event event;
+
+        event_make(&event, row, bench_content(contents, bench_dice(&state)), &state);
+        buf_reset(&value);
+        vote_event_encode(&event, &value);
+        value_send(kafka, topic, &value, event.content_id);
+        if (repeat > 0 && row % repeat == 0)
+            value_send(kafka, topic, &value, event.content_id);
+    }
+    if (rd_kafka_flush(kafka, 120000))
+        bench_fail("not all records were sent");
+    bench_print(rows);
+    rd_kafka_topic_destroy(topic);
+    rd_kafka_destroy(kafka);
+    bench_contents_close(contents);
+    buf_done(&value);
+    return 0;
+}
