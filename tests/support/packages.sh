@@ -7,7 +7,7 @@ packages_of() {
     build)
         echo gcc g++ libc6-dev make cmake ninja-build pkg-config \
             libmariadb-dev libjansson-dev libcmocka-dev libmicrohttpd-dev libinih-dev zlib1g-dev \
-            libssl-dev libsasl2-dev libzstd-dev liblz4-dev libcurl4-openssl-dev
+            libssl-dev libsasl2-dev libzstd-dev liblz4-dev libcurl4-openssl-dev tzdata
         ;;
     fetch) echo ca-certificates tar xz-utils ;;
     mariadb) echo mariadb-server-core mariadb-client-core ;;
