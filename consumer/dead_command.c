@@ -249,8 +249,8 @@ int dead_command(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (dead_request_read(&request, &words, options.arguments, (size_t)options.argument_count,
-                          &err) != RC_OK) {
+    if (dead_request_read(&request, &words, (const char *const *)options.arguments,
+                          (size_t)options.argument_count, &err) != RC_OK) {
         fprintf(stderr, "tallybox dead: %s\nTry `tallybox dead --help`.\n", err.text);
         return EXIT_USAGE;
     }

@@ -72,7 +72,7 @@ static enum rc action_read(struct dead_request *request, const char *name, struc
                     nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "");
 }
 
-static enum rc ids_read(struct dead_request *request, char *const *arguments, size_t count,
+static enum rc ids_read(struct dead_request *request, const char *const *arguments, size_t count,
                         struct err *err)
 {
     if (count > DEAD_IDS_MAX)
@@ -162,7 +162,7 @@ static enum rc choice_check(const struct dead_request *request, struct err *err)
 }
 
 enum rc dead_request_read(struct dead_request *request, const struct dead_words *words,
-                          char *const *arguments, size_t count, struct err *err)
+                          const char *const *arguments, size_t count, struct err *err)
 {
     enum rc rc;
 

@@ -46,7 +46,7 @@ struct dead_request {
 /* arguments: the action and perhaps ids. The request points into words, arguments and itself. RC_FATAL: err says what
  * is wrong with them. */
 enum rc dead_request_read(struct dead_request *request, const struct dead_words *words,
-                          char *const *arguments, size_t count, struct err *err);
+                          const char *const *arguments, size_t count, struct err *err);
 
 /* Fills in the filter's times, as the clock is now_ms. */
 void dead_request_times(struct dead_request *request, int64_t now_ms);

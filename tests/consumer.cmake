@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_rollup unit unit/test_rollup.c unit/rollup_sink.c LINKS consumer_core)
 tallybox_test(test_status unit unit/test_status.c LINKS consumer_core dep::jansson)
+tallybox_test(test_dead_text unit unit/test_dead_text.c LINKS consumer_core dep::jansson)
+foreach(name IN ITEMS keys request)
+  tallybox_test(test_dead_${name} unit unit/test_dead_${name}.c LINKS consumer_core)
+endforeach()
 tallybox_test(test_verify unit unit/test_verify.c LINKS consumer_core)
 foreach(name IN ITEMS batch date headers lasts restart tally)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS consumer_core)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead_request.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#define NOW_MS INT64_C(1790000000000)
+
+static struct dead_request request;
+
+static struct dead_words said(void)
+{
+    return (struct dead_words){.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
+}
+
+static enum rc read_words(const struct dead_words *words, const char *const *arguments,
+                          size_t count)
+{
+    struct err err = {0};
+    enum rc rc = dead_request_read(&request, words, arguments, count, &err);
+
+    assert_true(rc == RC_OK || err.text[0] != '\0');
+    return rc;
+}
+
+static void times_are_read(void **state)
+{
+    int64_t ms = 0;
+
+    (void)state;
+    assert_true(dead_time_read("30s", NOW_MS, &ms));
+    assert_int_equal(ms, NOW_MS - 30000);
+    assert_true(dead_time_read("2h", NOW_MS, &ms));
+    assert_int_equal(ms, NOW_MS - 7200000);
+    assert_true(dead_time_read("7d", NOW_MS, &ms));
+    assert_int_equal(ms, NOW_MS - INT64_C(604800000));
+    assert_true(dead_time_read("1970-01-02", NOW_MS, &ms));
+    assert_int_equal(ms, 86400000);
+    assert_true(dead_time_read("2026-11-21T17:05:59Z", NOW_MS, &ms));
+    assert_int_equal(ms, INT64_C(1795280759000));
+    assert_true(dead_time_read("2026-11-21 17:05", NOW_MS, &ms));
+    assert_int_equal(ms, INT64_C(1795280700000));
+}
+
+static void what_is_no_time_is_refused(void **state)
+{
+    static const char *const texts[] = {"",
+                                        "soon",
+                                        "5",
+                                        "-5s",
+                                        "5 s",
+                                        "5w",
+                                        "99999999999999999999s",
+                                        "12x",
+                                        "h",
+                                        "2026-13-01",
+                                        "1960-01-01",
+                                        "2026-11-21T17:05:59+01:00"};
+    int64_t ms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_false(dead_time_read(texts[i], NOW_MS, &ms));
+}
+
+static void ids_and_filters_are_kept(void **state)
+{
+    struct dead_words words = said();
+
+    (void)state;
+    assert_int_equal(read_words(&words, (const char *[]){"show", "17"}, 2), RC_OK);
+    assert_int_equal(request.action, DEAD_SHOW);
+    assert_int_equal(request.filter.id_count, 1);
+    assert_int_equal(request.filter.ids[0], 17);
+    assert_false(dead_request_is_bulk(&request));
+    words.reason_class = "key";
+    words.since = "1h";
+    assert_int_equal(read_words(&words, (const char *[]){"drop"}, 1), RC_OK);
+    assert_true(dead_request_is_bulk(&request));
+    dead_request_times(&request, NOW_MS);
+    assert_int_equal(request.filter.since_ms, NOW_MS - 3600000);
+    assert_int_equal(request.filter.until_ms, DEAD_NUMBER_ANY);
+    assert_string_equal(request.filter.reason_class, "key");
+}
+
+static void a_change_of_everything_must_be_said(void **state)
+{
+    struct dead_words words = said();
+
+    (void)state;
+    assert_int_equal(read_words(&words, (const char *[]){"drop"}, 1), RC_FATAL);
+    words.yes = true;
+    assert_int_equal(read_words(&words, (const char *[]){"replay"}, 1), RC_FATAL);
+    words.all = true;
+    assert_int_equal(read_words(&words, (const char *[]){"replay"}, 1), RC_OK);
+    assert_int_equal(read_words(&words, (const char *[]){"replay", "5"}, 2), RC_FATAL);
+    words.topic = "t";
+    assert_int_equal(read_words(&words, (const char *[]){"replay"}, 1), RC_FATAL);
+}
+
+static void ids_that_are_none_are_refused(void **state)
+{
+    static const char *const texts[] = {"0", "-1", "x", "1x", "99999999999999999999", ""};
+    struct dead_words words = said();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_int_equal(read_words(&words, (const char *[]){"drop", texts[i]}, 2), RC_FATAL);
+}
+
+static void a_mended_value_is_for_one_record(void **state)
+{
+    struct dead_words words = said();
+
+    (void)state;
+    words.value_path = "f";
+    assert_int_equal(read_words(&words, (const char *[]){"replay", "5"}, 2), RC_OK);
+    assert_int_equal(read_words(&words, (const char *[]){"replay", "5", "6"}, 3), RC_FATAL);
+    assert_int_equal(read_words(&words, (const char *[]){"drop", "5"}, 2), RC_FATAL);
+    words.key = "5";
+    assert_int_equal(read_words(&words, (const char *[]){"replay"}, 1), RC_FATAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_read),
+        cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(ids_and_filters_are_kept),
+        cmocka_unit_test(a_change_of_everything_must_be_said),
+        cmocka_unit_test(ids_that_are_none_are_refused),
+        cmocka_unit_test(a_mended_value_is_for_one_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

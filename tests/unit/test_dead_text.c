@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead_text.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <string.h>
+
+#define NOW_MS INT64_C(1790000060000)
+
+static struct buf out;
+
+static struct dead_view record(const char *value, size_t len)
+{
+    return (struct dead_view){
+        .id = 17,
+        .topic = "votes",
+        .partition = 3,
+        .offset = 120,
+        .key = "5\x1b",
+        .key_len = 2,
+        .value = value,
+        .value_len = len,
+        .has_value = value != NULL,
+        .headers = "[[\"id\",\"cG9pc29u\"],[\"none\",null],[\"raw\",\"/wA=\"],[\"e\",\"\"]]",
+        .time_ms = DEAD_NUMBER_ANY,
+        .reason_class = "decode",
+        .reason = "the value is not JSON",
+        .died_ms = NOW_MS - 60000,
+    };
+}
+
+static void assert_shows(const char *words)
+{
+    if (!strstr(buf_text(&out), words))
+        fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
+}
+
+static void only_utf8_without_control_characters_is_text(void **state)
+{
+    (void)state;
+    assert_true(dead_is_text("", 0));
+    assert_true(dead_is_text("a\n\tb", 4));
+    assert_true(dead_is_text("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 9));
+    assert_false(dead_is_text("\x1b[2J", 4));
+    assert_false(dead_is_text("a\0b", 3));
+    assert_false(dead_is_text("\x7f", 1));
+    assert_false(dead_is_text("\xc2\x9b", 2));     /* a terminal's other escape */
+    assert_false(dead_is_text("\xc0\xaf", 2));     /* longer than need be */
+    assert_false(dead_is_text("\xe0\x80\xaf", 3)); /* the same */
+    assert_false(dead_is_text("\xed\xa0\x80", 3)); /* half a pair */
+    assert_false(dead_is_text("\xf4\x90\x80\x80", 4));
+    assert_false(dead_is_text("\xe2\x82", 2)); /* cut */
+    assert_false(dead_is_text("\xff", 1));
+}
+
+static void a_text_is_shown_as_it_is(void **state)
+{
+    struct dead_view view = record("{\"a\":1}", 7);
+
+    (void)state;
+    buf_reset(&out);
+    dead_show_text(&out, &view, NOW_MS);
+    assert_shows("votes/3@120");
+    assert_shows("2026-09-21 14:13:20.000 UTC, 1 min ago");
+    assert_shows("decode: the value is not JSON");
+    assert_shows("payload       7 bytes\n  {\"a\":1}\n");
+    assert_shows("  id: poison\n");
+    assert_shows("  none: (none)\n");
+    assert_shows("  raw: base64 /wA=\n");
+    assert_shows("  e: \n");
+    assert_shows("record time   (none)");
+    assert_shows("00000000  35 1b");
+    assert_null(strchr(buf_text(&out), '\x1b'));
+}
+
+static void other_bytes_are_shown_as_digits(void **state)
+{
+    struct dead_view view = record("hello \x00\x1b world and more", 23);
+
+    (void)state;
+    buf_reset(&out);
+    dead_show_text(&out, &view, NOW_MS);
+    assert_shows("  00000000  68 65 6c 6c 6f 20 00 1b 20 77 6f 72 6c 64 20 61  hello .. world a\n");
+    assert_shows("  00000010  6e 64 20 6d 6f 72 65                             nd more\n");
+    assert_null(strchr(buf_text(&out), '\x1b'));
+}
+
+static void a_long_one_is_cut_for_people(void **state)
+{
+    static char bytes[10000];
+    struct dead_view view = record(bytes, sizeof(bytes));
+
+    (void)state;
+    buf_reset(&out);
+    dead_show_text(&out, &view, NOW_MS);
+    assert_shows("and 5904 bytes more");
+}
+
+static void a_tombstone_has_nothing(void **state)
+{
+    struct dead_view view = record(NULL, 0);
+
+    (void)state;
+    view.key = NULL;
+    buf_reset(&out);
+    dead_show_text(&out, &view, NOW_MS);
+    assert_shows("payload       (none)");
+    assert_shows("key           (none)");
+    buf_reset(&out);
+    dead_list_row(&out, &view, NOW_MS);
+    assert_shows("  (none)  (none)");
+}
+
+static void a_line_of_the_list_is_one_line(void **state)
+{
+    struct dead_view view = record("x", 1);
+
+    (void)state;
+    view.key = "a\nb";
+    view.key_len = 3;
+    buf_reset(&out);
+    dead_list_row(&out, &view, NOW_MS);
+    assert_shows("a.b");
+    assert_shows("the value is not JSON\n");
+    assert_ptr_equal(strchr(buf_text(&out), '\n') + 1, buf_text(&out) + out.len);
+}
+
+static json_t *json_of(const struct dead_view *view)
+{
+    json_t *object;
+
+    buf_reset(&out);
+    dead_json(&out, view, true);
+    assert_false(out.failed);
+    object = json_loadb(out.data, out.len, JSON_ALLOW_NUL, NULL);
+    assert_non_null(object);
+    return object;
+}
+
+static void json_has_text_or_base64(void **state)
+{
+    struct dead_view view = record("\xff\x00", 2);
+    json_t *object = json_of(&view);
+    const json_t *headers = json_object_get(object, "headers");
+
+    (void)state;
+    assert_true(json_is_null(json_object_get(object, "payload")));
+    assert_string_equal(json_string_value(json_object_get(object, "payload_base64")), "/wA=");
+    assert_string_equal(json_string_value(json_object_get(object, "key")), "5\x1b");
+    assert_int_equal(json_array_size(headers), 4);
+    assert_true(json_is_null(json_object_get(json_array_get(headers, 1), "value")));
+    assert_string_equal(
+        json_string_value(json_object_get(json_array_get(headers, 2), "value_base64")), "/wA=");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(headers, 3), "value")),
+                        "");
+    assert_null(json_object_get(object, "decision"));
+    json_decref(object);
+    view.value = "x";
+    view.value_len = 1;
+    view.decision = "applied";
+    view.decided_by = "me";
+    view.applied_value = "mended";
+    view.applied_len = 6;
+    object = json_of(&view);
+    assert_string_equal(json_string_value(json_object_get(object, "payload")), "x");
+    assert_string_equal(json_string_value(json_object_get(object, "applied_value")), "mended");
+    json_decref(object);
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    buf_done(&out);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_utf8_without_control_characters_is_text),
+        cmocka_unit_test(a_text_is_shown_as_it_is),
+        cmocka_unit_test(other_bytes_are_shown_as_digits),
+        cmocka_unit_test(a_long_one_is_cut_for_people),
+        cmocka_unit_test(a_tombstone_has_nothing),
+        cmocka_unit_test(a_line_of_the_list_is_one_line),
+        cmocka_unit_test(json_has_text_or_base64),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, finish);
+}
