@@ -175,6 +175,8 @@ const struct setting settings_table[] = {
      "[consumer] is deleted; 0: never."},
     {LIVE_NUMBER(housekeep, dead_days), "0", 0, 36500, NULL,
      "Days that dead records are kept; 0: for ever."},
+    {LIVE_NUMBER(housekeep, dead_history_days), "90", 0, 36500, NULL,
+     "Days that dead records are kept after they were replayed or dropped; 0: for ever."},
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},

@@ -23,6 +23,7 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_INSTANCES] = DELETED("instance"),
     [HOUSEKEEP_PROGRESS] = DELETED("consumer_progress"),
     [HOUSEKEEP_DEAD] = DELETED("dead_record"),
+    [HOUSEKEEP_HISTORY] = DELETED("dead_history"),
 };
 struct metric housekeep_postponed = {
     .name = "tallybox_housekeep_postponed",

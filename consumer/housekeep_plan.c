@@ -11,6 +11,7 @@ const char *housekeep_kind_name(enum housekeep_kind kind)
         [HOUSEKEEP_INSTANCES] = "instance",
         [HOUSEKEEP_PROGRESS] = "consumer_progress",
         [HOUSEKEEP_DEAD] = "dead_record",
+        [HOUSEKEEP_HISTORY] = "dead_history",
     };
 
     return names[kind];

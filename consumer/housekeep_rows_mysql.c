@@ -23,6 +23,7 @@ static const struct table tables[] = {
     [HOUSEKEEP_PROGRESS] = {"consumer_progress", "consumer_group, topic, partition_id",
                             "updated_at"},
     [HOUSEKEEP_DEAD] = {"dead_record", "id", "created_at"},
+    [HOUSEKEEP_HISTORY] = {"dead_history", "id", "decided_at"},
 };
 
 static void text_put(const struct housekeep_rows *rows, const char *text)
@@ -115,8 +116,8 @@ static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, 
 }
 
 /* Records are kept in the order of their ids: the old ones are in front. */
-static enum rc delete_dead(const struct housekeep_rows *rows, int64_t days, uint64_t *count,
-                           struct err *err)
+static enum rc delete_dead(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                           int64_t days, uint64_t *count, struct err *err)
 {
     int64_t last_id = 0;
     bool found = false;
@@ -124,7 +125,7 @@ static enum rc delete_dead(const struct housekeep_rows *rows, int64_t days, uint
 
     buf_reset(rows->sql);
     buf_text_put(rows->sql, "SELECT MAX(id) FROM (");
-    put_select(rows, HOUSEKEEP_DEAD, days, DEAD_ROWS_MAX);
+    put_select(rows, kind, days, DEAD_ROWS_MAX);
     buf_text_put(rows->sql, ") some");
     if (rows->sql->failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
@@ -132,8 +133,8 @@ static enum rc delete_dead(const struct housekeep_rows *rows, int64_t days, uint
     if (rc != RC_OK || !found)
         return rc;
     buf_reset(rows->sql);
-    buf_print(rows->sql, "DELETE FROM dead_record WHERE id <= %" PRId64 " AND ", last_id);
-    put_old(rows, HOUSEKEEP_DEAD, days);
+    buf_print(rows->sql, "DELETE FROM %s WHERE id <= %" PRId64 " AND ", tables[kind].name, last_id);
+    put_old(rows, kind, days);
     return sql_run(rows, count, err);
 }
 
@@ -157,7 +158,8 @@ enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_
     case HOUSEKEEP_PROGRESS:
         return delete_progress(rows, days, count, err);
     case HOUSEKEEP_DEAD:
-        return delete_dead(rows, days, count, err);
+    case HOUSEKEEP_HISTORY:
+        return delete_dead(rows, kind, days, count, err);
     case HOUSEKEEP_KINDS:
         break;
     }

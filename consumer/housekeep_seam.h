@@ -41,6 +41,7 @@ enum housekeep_kind {
     HOUSEKEEP_INSTANCES, /* by their last heartbeat; on the writers' side */
     HOUSEKEEP_PROGRESS,  /* of groups and topics that are not ours, by their last change */
     HOUSEKEEP_DEAD,      /* by when they were kept */
+    HOUSEKEEP_HISTORY,   /* dead records that were replayed or dropped, by when that was */
     HOUSEKEEP_KINDS,
 };
 

@@ -48,6 +48,7 @@ GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_housekeep'@'%';
 GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_housekeep'@'%';
 GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
 
 -- status: `tallybox status`; reads counts, ages and owners.
@@ -107,4 +108,5 @@ GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
+GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';

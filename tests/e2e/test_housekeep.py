@@ -374,14 +374,20 @@ class OldRows(HousekeepCase):
                 "INSERT INTO dead_record (consumer_group, topic, partition_id, record_offset, "
                 "headers, reason_class, reason, created_at) VALUES ('g', 't', 0, %s, '[]', 'key', "
                 "'', UTC_TIMESTAMP(3) - INTERVAL %s DAY)", (offset, 50 if offset < 240 else 1))
+        for days in (89, 91, 91):
+            self.stack.sql(
+                "INSERT INTO dead_history (dead_id, consumer_group, topic, partition_id, "
+                "record_offset, headers, reason_class, reason, created_at, decision, decided_by, "
+                "decided_at) VALUES (1, 'g', 't', 0, 1, '[]', 'key', '', '2020-01-01', 'dropped', "
+                "'me', UTC_TIMESTAMP(3) - INTERVAL %s DAY)", (days,))
         counts = self.once()
-        self.assertEqual(counts["deleted"],
-                         {"instance": 1, "consumer_progress": 0, "dead_record": 0})
+        self.assertEqual(counts["deleted"], {"instance": 1, "consumer_progress": 0,
+                                             "dead_record": 0, "dead_history": 2})
         would = {one["table"]: one["rows"] for one in self.dry(progress_days=30, dead_days=30)}
         self.assertEqual(would, {"consumer_progress": 2, "dead_record": 240})
         counts = self.once(progress_days=30, dead_days=30)
-        self.assertEqual(counts["deleted"],
-                         {"instance": 0, "consumer_progress": 2, "dead_record": 240})
+        self.assertEqual(counts["deleted"], {"instance": 0, "consumer_progress": 2,
+                                             "dead_record": 240, "dead_history": 0})
         self.assertEqual([row[0] for row in self.stack.sql(
             "SELECT consumer_group FROM consumer_progress ORDER BY 1")],
             [self.stack.group, "young"])
