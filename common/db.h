@@ -33,6 +33,7 @@ enum db_code {
     DB_DEADLOCK = 1213,
     DB_NO_SUCH_TABLE = 1146,
     DB_NOWAIT = 3572,
+    DB_CANNOT_CONVERT = 3854, /* MySQL: text that is none in its character set */
 };
 
 enum db_kind { DB_MARIADB, DB_MYSQL };

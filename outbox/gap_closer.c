@@ -12,7 +12,8 @@
 
 void gap_closer_init(struct gap_closer *closer, int64_t gap_wait_ms)
 {
-    *closer = (struct gap_closer){.gap_wait_ms = gap_wait_ms, .probe_count = 1};
+    *closer = (struct gap_closer){
+        .gap_wait_ms = gap_wait_ms, .writers_seen_ms = INT64_MIN / 2, .probe_count = 1};
 }
 
 static void writers_apply(struct gaps *gaps, const struct source_writers *writers, int64_t now_ms)
@@ -43,9 +44,14 @@ static enum rc writers_ask(struct gap_closer *closer, struct gaps *gaps,
     rc = source->writers(source->ctx, &writers, err);
     if (rc != RC_OK)
         return rc;
+    /* What was seen before counts for as long as a gap waits when nothing can be seen. */
+    if (!writers.known && now_ms - closer->writers_seen_ms < closer->gap_wait_ms)
+        return RC_OK;
     closer->writers_known = writers.known;
-    if (writers.known)
-        writers_apply(gaps, &writers, now_ms);
+    if (!writers.known)
+        return RC_OK;
+    closer->writers_seen_ms = now_ms;
+    writers_apply(gaps, &writers, now_ms);
     return RC_OK;
 }
 

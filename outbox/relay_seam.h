@@ -26,7 +26,8 @@ struct seq_range {
 typedef bool (*source_on_row)(void *ctx, const struct relay_row *row);
 
 /* Transactions that have written something and are open, as the server numbers them; 0, 0 when
- * there is none. known is false where the account may not see other people's transactions. */
+ * there is none. known is false where the account may not see other people's transactions, or cannot
+ * at this moment. */
 struct source_writers {
     uint64_t oldest;
     uint64_t newest;

@@ -128,12 +128,15 @@ static int64_t failed(struct retirer *retirer, int64_t now_ms, const struct err 
 }
 
 /* Without the lease: whoever has it now reads these rows again, and publishes them again. */
-static int64_t give_up(struct retirer *retirer, const char *why)
+static int64_t give_up(struct retirer *retirer, int64_t now_ms, const char *why)
 {
     if (retirer->rows > 0)
         log_event(LOG_WARN, "deletes_given_up", "lane=%s rows=%zu reason=%s", retirer->lane->name,
                   retirer->rows, why);
     give(retirer, retirer->held_count);
+    /* What went wrong with them is not ours any more. */
+    note_clear(&retirer->lane->retiring, now_ms);
+    backoff_reset(&retirer->backoff);
     retirer->wait_until_ms = 0;
     return 0;
 }
@@ -154,7 +157,7 @@ static int64_t delete_some(struct retirer *retirer, int64_t epoch, int64_t now_m
     if (rc != RC_OK)
         return failed(retirer, now_ms, &err);
     if (fenced)
-        return give_up(retirer, "fenced");
+        return give_up(retirer, now_ms, "fenced");
     note_clear(&lane->retiring, now_ms);
     backoff_reset(&retirer->backoff);
     metric_add(&lane->metrics->deleted, (int64_t)used);
@@ -175,7 +178,7 @@ int64_t retirer_step(void *arg, int64_t now_ms)
     if (retirer->rows == 0)
         return LANE_WAIT_MS;
     if (epoch == 0)
-        return give_up(retirer, "lease_lost");
+        return give_up(retirer, now_ms, "lease_lost");
     if (now_ms < retirer->wait_until_ms)
         return retirer->wait_until_ms - now_ms;
     if (retirer->work_count == 0) {

@@ -171,5 +171,52 @@ class TwoLanes(Gaps):
         self.check_way()
 
 
+class Unreadable(house.Case):
+    """MySQL cannot show its open transactions while one runs a statement with bytes that are no
+    text: that concerns the gaps alone."""
+
+    settings = {"relay.gap_wait_ms": 1000, "relay.lease_ms": 2000, "relay.send_timeout_ms": 1000}
+    roles = ("relay",)
+
+    def hold(self, connection):
+        """An open transaction, seen as one, that waits for a lock of ours."""
+        self.append("late", connection)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT LENGTH(%s), GET_LOCK('unreadable', 60)", [b"\xa1\xffV&\x83"])
+        connection.commit()
+
+    def let_gaps_be_closed(self, writer):
+        """The relay has seen the list of transactions once this is done."""
+        self.append("gone", writer)
+        self.append("soon")
+        writer.rollback()
+        house.wait_for("the gap to be closed", lambda: self.relay.metric(
+            "tallybox_relay_gaps_closed_total"))
+
+    def append(self, key, connection=None):
+        self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": key,
+                            "type": "Step", "payload": "1"}], connection=connection)
+
+    def test_a_statement_with_bytes_that_are_no_text_does_not_trouble_the_lane(self):
+        lock, writer = house.connect(), house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(lock.close)
+        self.addCleanup(writer.close)
+        self.let_gaps_be_closed(writer)
+        lock.cursor().execute("SELECT GET_LOCK('unreadable', 0)")
+        holder = threading.Thread(target=self.hold, args=(writer,))
+        holder.start()
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            self.append("soon")
+            self.stack.wait_drained()
+        self.assertTrue(holder.is_alive())
+        lock.cursor().execute("SELECT RELEASE_LOCK('unreadable')")
+        holder.join(30)
+        self.stack.wait_drained()
+        self.assertNotIn("lane_cannot_read", self.relay.log_text())
+        keys = {record.key for record in self.stack.records(f"event.{self.stack.name}.step")}
+        self.assertEqual(keys, {b"soon", b"late"})
+
+
 if __name__ == "__main__":
     unittest.main()
