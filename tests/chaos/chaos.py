@@ -24,6 +24,9 @@ RATE_MAX = 2000
 PROGRESS_S = 5
 VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
+QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
+QUIET_DEAD_S = 30
+MOVE_S = 60
 
 
 def say(text):
@@ -76,10 +79,39 @@ class Chaos:
             f"unknown={sum(w.unknown for w in self.writers)} kills={counts['kills']} "
             f"stops={counts['stops']} cuts={counts['cuts']}  {away}")
 
-    def settle(self):
-        """Heals, ends the writers, waits until nothing is under way, then ends the roles."""
+    def heal(self):
+        """Every trouble ends; every role must recover."""
         say("healing everything")
         self.boss.heal()
+        self.wait_ready()
+
+    def quiet_deaths(self):
+        """Kills relays and consumers one after the other, with nothing else wrong, to see how long
+        what they hold takes to move on."""
+        self.watch.begin_quiet()
+        for _ in range(1 + self.seconds // QUIET_EVERY_S):
+            for names in (plan.RELAYS, plan.CONSUMERS):
+                pids = {name: self.world.roles[name].pid for name in names}
+                name = max(names, key=lambda name: self.watch.owns(pids[name]))
+                say(f"  {name} is killed in quiet, holding {self.watch.owns(pids[name])}")
+                self.boss.kill_role(name, QUIET_DEAD_S)
+                self.boss.counts["kills"] += 1
+                self.wait_moved(name)
+                self.boss.start_role(name)
+                self.wait_ready()
+
+    def wait_moved(self, name):
+        until = time.monotonic() + MOVE_S
+        while not self.watch.moved():
+            if time.monotonic() > until:
+                self.boss.faults.append(f"what {name} held did not move on in {MOVE_S} s")
+                self.watch.begin_quiet()
+                return
+            self.boss.tick()
+            time.sleep(0.02)
+
+    def settle(self):
+        """Ends the writers, waits until nothing is under way, then ends the roles."""
         self.stop.set()
         for writer in self.writers:
             writer.join(60)
@@ -87,7 +119,6 @@ class Chaos:
                 self.boss.faults.append(f"the writer {writer.name} hangs")
             elif writer.trouble:
                 self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
-        self.wait_ready()
         finish.drain(self.world.stack, self.boss.tick, say)
         self.watch.end()
         self.boss.stop_roles()
@@ -152,6 +183,8 @@ def run(seed, seconds, rate=RATE):
         chaos = Chaos(seed, seconds, rate)
         chaos.start()
         chaos.run_troubles()
+        chaos.heal()
+        chaos.quiet_deaths()
         chaos.settle()
         return chaos.report(chaos.judge())
     finally:

@@ -40,8 +40,8 @@ SETTINGS = {
 }
 
 
-# Of chaos alone, between those of tests/support/server and those that clients get: what is dead for a
-# while must find its port again.
+# Of chaos alone, between those of tests/support/server and those that clients get: what is dead
+# for a while must find its port again.
 PORTS = range(30000, 32700)
 _ports = itertools.cycle(PORTS)
 for _ in range(os.getpid() * 101 % len(PORTS)):

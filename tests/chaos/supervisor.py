@@ -62,7 +62,6 @@ class Supervisor:
         kind, target = trouble.kind, trouble.target
         if target in plan.LINKS:
             self.world.proxy.order(target, kind, trouble.seconds)
-            self.watch.rough(target, trouble.seconds)
             self.counts["cuts"] += 1
             self.cuts[kind] += 1
         elif self.state[target] != "up":
@@ -78,7 +77,6 @@ class Supervisor:
             self.ending[target] = time.monotonic() + installation.STOP_MS / 1000 + STOP_GRACE_S
             self.world.roles[target].process.terminate()
         else:
-            self.watch.rough(target, trouble.seconds)
             self.freeze(target, self.world.roles[target].pid, trouble.seconds)
 
     def freeze(self, target, pid, seconds):
@@ -91,8 +89,6 @@ class Supervisor:
         if self.state[target] == "frozen":
             self.state[target] = "up"
             os.kill(pid, signal.SIGCONT)
-            if target in plan.SERVERS:
-                self.watch.calm(target)
 
     def kill_role(self, name, seconds):
         role = self.world.roles[name]
@@ -127,7 +123,6 @@ class Supervisor:
 
     def server_trouble(self, kind, target, seconds):
         server = self.world.server(target)
-        self.watch.rough(target)
         self.say(f"  {target} " + ("is killed" if kind == "kill" else
                                    f"is frozen for {seconds:.1f} s"))
         if kind == "stop":
@@ -151,7 +146,6 @@ class Supervisor:
                     if not tries_left:
                         raise
             self.state[target] = "up"
-            self.watch.calm(target)
         except Exception as reason:  # pylint: disable=broad-except
             self.broken = f"{target} did not come back: {reason}"
 

@@ -90,6 +90,7 @@ class Tampered(unittest.TestCase):
         for seq, (_, event, payload) in ((one[0], two), (two[0], one)):
             self.stack.sql("UPDATE orders SET id = %s, payload = %s WHERE seq = %s",
                            [event, payload, seq])
+        self.chaos.heal()
         self.chaos.settle()
         doubled = self.stack.sql("SELECT content_id, content_seq FROM vote_document LIMIT 1")[0]
         self.stack.sql(

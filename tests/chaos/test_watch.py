@@ -30,9 +30,9 @@ class Moves(unittest.TestCase):
         self.watch.note({LANE: "host-33-cc", PART: "host-22-bb"}, now + 3)
         move, = self.watch.moves["lane"]
         self.assertAlmostEqual(move.seconds, 3, delta=1)
-        self.assertTrue(move.calm)
+        self.assertFalse(move.quiet)
         self.assertEqual(self.watch.moves["partition"], [])
-        self.assertIn("lanes: 1, max 3", self.watch.text()[0])
+        self.assertRegex(self.watch.text()[0], "lanes: in quiet 0; through other troubles 1, max 3")
 
     def test_what_others_hold_is_not_waited_for(self):
         self.watch.killed("relay-2", 1)
@@ -40,23 +40,17 @@ class Moves(unittest.TestCase):
         self.watch.note({LANE: "host-33-cc"}, time.monotonic())
         self.assertEqual(self.watch.moves, {"lane": [], "partition": []})
 
-    def test_a_move_through_other_trouble_is_told_apart(self):
+    def test_moves_in_quiet_are_told_apart(self):
         self.watch.killed("consume-1", 22)
-        self.watch.rough("kafka")
+        self.watch.begin_quiet()
+        self.watch.note({LANE: "host-11-aa", PART: "host-33-cc"}, time.monotonic())
+        self.assertEqual(self.watch.moves["partition"], [])
+        self.assertEqual((self.watch.owns(11), self.watch.owns(33), self.watch.owns(1)), (1, 1, 0))
+        self.watch.killed("consume-2", 33)
+        self.assertFalse(self.watch.moved())
         self.watch.note({PART: "host-44-dd"}, time.monotonic())
-        self.watch.calm("kafka")
-        self.watch.note({PART: "host-44-dd"}, time.monotonic())
-        self.watch.rough("mysql:consume-3", 0)
-        self.watch.killed("consume-2", 44)
-        self.watch.note({PART: "host-55-ee"}, time.monotonic())
-        self.assertEqual([move.calm for move in self.watch.moves["partition"]], [False, False])
-
-    def test_another_roles_trouble_does_not_matter(self):
-        self.watch.rough("serve-1", 100)
-        self.watch.rough("kafka:relay-3", 100)
-        self.watch.killed("consume-1", 22)
-        self.watch.note({PART: "host-55-ee"}, time.monotonic())
-        self.assertTrue(self.watch.moves["partition"][0].calm)
+        self.assertTrue(self.watch.moved())
+        self.assertTrue(self.watch.moves["partition"][0].quiet)
 
 
 class Lives(unittest.TestCase):

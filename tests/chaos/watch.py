@@ -15,9 +15,7 @@ import house
 LOOK_S = 0.1
 SAMPLE_S = 1.0
 LOOKS = 5  # at a life's memory
-CALM_S = 2.0  # between another trouble's end and a kill
-
-Move = collections.namedtuple("Move", "seconds calm")
+Move = collections.namedtuple("Move", "seconds quiet")
 
 
 def read_memory(pid):
@@ -67,23 +65,29 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self.world = world
         self.stop = threading.Event()
-        self.lock = threading.Lock()  # guards owners, waiting, moves and rough_until
+        self.lock = threading.Lock()  # guards owners, waiting, moves and quiet
         self.owners = {}              # ("lane", name) or ("partition", ...): owner
         self.waiting = {}             # the same: (owner that was killed, when)
         self.moves = {"lane": [], "partition": []}
-        self.rough_until = collections.defaultdict(float)  # server or kind of role: when
+        self.quiet = False            # nothing but the kills of relays and consumers happens
         self.memory = Memory()
         self.connection = None
 
-    def rough(self, target, seconds=float("inf")):
-        """A server, or a role that is not killed but frozen or cut off, is in trouble."""
-        what = target.split(":")[-1].split("-")[0]
+    def begin_quiet(self):
+        """From now on moves tell what lease and session do; what waits still is of before."""
         with self.lock:
-            self.rough_until[what] = max(self.rough_until[what], time.monotonic() + seconds)
+            self.quiet = True
+            self.waiting.clear()
 
-    def calm(self, server):
+    def owns(self, pid):
+        """How many lanes or partitions a process holds."""
         with self.lock:
-            self.rough_until[server] = time.monotonic()
+            return sum(f"-{pid}-" in owner for owner in self.owners.values())
+
+    def moved(self):
+        """Whether all that killed processes held has gone to others."""
+        with self.lock:
+            return not self.waiting
 
     def killed(self, name, pid):
         """What the process held has to move on from now."""
@@ -131,10 +135,7 @@ class Watch(threading.Thread):
             for thing, (owner, since) in list(self.waiting.items()):
                 if owners.get(thing) not in (owner, ""):
                     del self.waiting[thing]
-                    kind = "relay" if thing[0] == "lane" else "consume"
-                    calm = all(self.rough_until[what] < since - CALM_S
-                               for what in ("database", "kafka", kind))
-                    self.moves[thing[0]].append(Move(now - since, calm))
+                    self.moves[thing[0]].append(Move(now - since, self.quiet))
 
     def end(self):
         self.stop.set()
@@ -143,13 +144,11 @@ class Watch(threading.Thread):
     def text(self):
         lines = []
         for kind, moves in self.moves.items():
-            calm = [move.seconds for move in moves if move.calm]
-            rough = [move.seconds for move in moves if not move.calm]
-            line = f"moves of a killed process's {kind}s: {len(calm)}"
-            if calm:
-                line += f", max {max(calm):.1f} s, median {statistics.median(calm):.1f} s"
-            if rough:
-                line += (f"; {len(rough)} while its heirs or a server were in trouble too, "
-                         f"max {max(rough):.1f} s")
-            lines.append(line)
+            parts = [f"{when} {len(times)}" + (
+                f", max {max(times):.1f} s, median {statistics.median(times):.1f} s"
+                if times else "")
+                for when, times in (
+                    ("in quiet", [move.seconds for move in moves if move.quiet]),
+                    ("through other troubles", [m.seconds for m in moves if not m.quiet]))]
+            lines.append(f"moves of a killed process's {kind}s: {'; '.join(parts)}")
         return lines + self.memory.text()

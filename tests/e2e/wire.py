@@ -52,8 +52,8 @@ def parse_records(data):
 
 def read_topic(bootstrap, topic, seconds=60, partition=None):
     """All records of a topic or of one partition, per partition in order of offset."""
-    words = ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", FORMAT,
-             "-X", "fetch.wait.max.ms=20", "-X", "check.crcs=true",
+    words = ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q",
+             "-f", FORMAT, "-X", "fetch.wait.max.ms=20", "-X", "check.crcs=true",
              "-X", "fetch.message.max.bytes=4000000"]
     if partition is not None:
         words += ["-p", str(partition)]
