@@ -254,6 +254,9 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
     if (reader->spare_count < LANE_BATCHES)
         return true;
     begin_pass(reader);
+    /* Rows may be under way without a batch. Of one that is refused the sender gives the row back and
+     * looks at the pass then: either we see the row now, or it sees the pass. */
+    take_back(reader);
     return false;
 }
 

@@ -132,6 +132,7 @@ static void trouble(struct sender *sender, const struct err *err, int64_t now_ms
 static void refused_alone(struct sender *sender, int64_t now_ms)
 {
     const struct flight_row *row = flight_first(&sender->flight);
+    uint64_t key;
 
     if (!sender_room(sender))
         return;
@@ -139,8 +140,15 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
         sender_drain_start(sender, true, false, now_ms);
         return;
     }
+    key = row->key;
     sender_drop(sender, row->seq, false);
     flight_pop(&sender->flight);
+    /* A pass that has begun since may have come by while the row was under way. Whatever it meets of
+     * the key now is a later row. It takes back what has come home after it has said that it begins,
+     * so here the row goes home first. */
+    sender_flush(sender);
+    begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass), now_ms);
+    stopped_meet(&sender->stopped, key);
     sender->refused = 0;
     sender->alone = sender->finished = false;
     sender_reset(sender);

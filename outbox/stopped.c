@@ -119,6 +119,14 @@ bool stopped_add(struct stopped *stopped, uint64_t key, int64_t seq, bool *news)
     return true;
 }
 
+void stopped_meet(struct stopped *stopped, uint64_t key)
+{
+    struct stopped_key *slot = &stopped->slots[find(stopped, key)];
+
+    if (slot->key != 0)
+        slot->seen_pass = stopped->pass;
+}
+
 bool stopped_free(struct stopped *stopped, uint64_t key, int64_t seq)
 {
     size_t at;

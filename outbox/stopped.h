@@ -52,6 +52,9 @@ enum stopped_say stopped_ask(struct stopped *stopped, uint64_t key, int64_t seq)
  * *news: the key was not stopped before, or by another row. */
 bool stopped_add(struct stopped *stopped, uint64_t key, int64_t seq, bool *news);
 
+/* The current pass has come by the refused row of the key. */
+void stopped_meet(struct stopped *stopped, uint64_t key);
+
 /* A row of the key was accepted. True when this set it free. */
 bool stopped_free(struct stopped *stopped, uint64_t key, int64_t seq);
 

@@ -302,6 +302,37 @@ static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **st
     assert_all_is_well();
 }
 
+/* The pass meets the row while it is under way, and passes it over; the sender hears of the refusal
+ * before it hears of the pass. */
+static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void **state)
+{
+    int64_t refused = world_append(&rig.world, 1);
+    uint64_t pass;
+    int64_t next;
+
+    (void)state;
+    rig.world.rows[refused].bad = true;
+    while (rig.world.rows[refused].refused == 0)
+        rig_run(&rig, 1);
+    rig.world.down_until_ms = rig.world.now_ms + 50;
+    rig_run(&rig, 50);
+    assert_true(rig.sender.alone);
+    pass = rig.reader.pass;
+    rig.reader.sweep_at_ms = rig.world.now_ms;
+    reader_step(&rig.reader, rig.world.now_ms);
+    assert_int_equal(rig.reader.pass, pass + 1);
+    while (rig.world.rows[refused].refused == 1)
+        world_tick(&rig.world);
+    while (rig.sender.stopped.count == 0)
+        sender_step(&rig.sender, rig.world.now_ms);
+    next = world_append(&rig.world, 1);
+    rig_run(&rig, 200);
+    assert_int_equal(published(next), 0);
+    rig.world.healed = true;
+    assert_true(rig_drain(&rig, 30000));
+    assert_all_is_well();
+}
+
 /* The reader goes on where it was: behind the rows of the stopped key. */
 static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(void **state)
 {
@@ -571,6 +602,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
