@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+# The simulation: its models and engines as a library, the driver, and a test of the instrument.
+# Fibers and the thread sanitizer do not know each other.
+if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
+  add_library(
+    sim STATIC
+    sim/broker.c
+    sim/chaos.c
+    sim/consume.c
+    sim/db.c
+    sim/group.c
+    sim/leases.c
+    sim/promises.c
+    sim/relay.c
+    sim/roles.c
+    sim/rollup_store.c
+    sim/rollups.c
+    sim/run.c
+    sim/sched.c
+    sim/sink.c
+    sim/story.c
+    sim/tables.c
+    sim/votes.c
+    sim/world.c
+    sim/writers.c)
+  target_link_libraries(sim PRIVATE house PUBLIC outbox_core consumer_core producer_core)
+
+  add_executable(tallybox-sim sim/main.c)
+  target_link_libraries(tallybox-sim PRIVATE house sim)
+  set_target_properties(tallybox-sim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+endif()

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/broker.h"
+
+#include "tests/sim/group.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUEST_MESSAGES_MAX 8
+
+void broker_begin_world(struct broker_model *broker, struct world *world)
+{
+    broker->world = world;
+    for (int topic = 0; topic < BROKER_TOPICS; topic++) {
+        for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++) {
+            struct broker_partition *partition = &broker->partitions[topic][i];
+
+            if (!partition->records)
+                partition->records = malloc(BROKER_RECORDS_MAX * sizeof(*partition->records));
+            assert(partition->records);
+            partition->end = 0;
+            partition->leader_epoch = 0;
+            partition->down_until_ms = 0;
+        }
+    }
+    broker->ghost_count = 0;
+    broker->silent_until_ms = broker->refuses_until_ms = 0;
+}
+
+void broker_done(struct broker_model *broker)
+{
+    for (int topic = 0; topic < BROKER_TOPICS; topic++)
+        for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
+            free(broker->partitions[topic][i].records);
+}
+
+int32_t broker_partition_of(const struct world *world, int64_t key)
+{
+    return (int32_t)(key % world->plan.partitions);
+}
+
+static struct broker_record *record_add(struct world *world, struct broker_partition *partition)
+{
+    struct broker_record *record = &partition->records[partition->end];
+
+    if (partition->end + 1 >= BROKER_RECORDS_MAX) {
+        world_fail(world, STORY_ALL, "stuck: the same records are published again and again");
+        partition->end = 0;
+    }
+    partition->end++;
+    record->leader_epoch = partition->leader_epoch;
+    return record;
+}
+
+void broker_append(struct world *world, int topic, int32_t number, size_t event)
+{
+    struct broker_partition *partition = &world->broker->partitions[topic][number];
+    struct event *known = &world->events[event];
+
+    if (world_chance(world, world->plan.holes))
+        record_add(world, partition)->event = BROKER_HOLE;
+    record_add(world, partition)->event = event;
+    known->published++;
+    world_tell(world, "broker", known->key, "appends event %lld at offset %lld of partition %lld",
+               (int64_t)event, partition->end - 1, number);
+    group_news(world, topic, number);
+}
+
+void broker_move_leader(struct world *world, int topic, int32_t number, int64_t down_ms)
+{
+    struct broker_partition *partition = &world->broker->partitions[topic][number];
+
+    partition->leader_epoch++;
+    partition->down_until_ms = world_now(world) + down_ms;
+    world_tell(world, "broker", STORY_ALL, "topic %lld partition %lld has no leader for %lld ms",
+               topic, number, down_ms);
+}
+
+void broker_tend(struct broker_model *broker)
+{
+    struct world *world = broker->world;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < broker->ghost_count; i++) {
+        struct broker_ghost ghost = broker->ghosts[i];
+
+        if (ghost.due_ms <= world_now(world))
+            broker_append(world, ghost.topic, ghost.partition, ghost.event);
+        else
+            broker->ghosts[kept++] = ghost;
+    }
+    broker->ghost_count = kept;
+}
+
+/* A producer */
+
+static bool is_bad(const struct world *world, const struct message *message)
+{
+    return message->row->refused && !world->healed;
+}
+
+void producer_init(struct producer *producer, struct proc *proc, size_t lane)
+{
+    producer->proc = proc;
+    producer->lane = lane;
+    producer->count = 0;
+    producer->finished = producer->stalled = false;
+    producer->network = producer->sender = NULL;
+}
+
+static void report(struct producer *producer, struct message *message, enum rc rc)
+{
+    if (message->state == MESSAGE_DONE)
+        return;
+    message->state = MESSAGE_DONE;
+    message->report_due = true;
+    message->report = rc;
+    if (producer->sender)
+        sched_wake(&producer->proc->world->sched, producer->sender);
+}
+
+static int64_t time_out_ms(const struct world *world)
+{
+    int64_t send_ms = world->settings.relay.send_timeout_ms;
+
+    return send_ms + (world->settings.relay.lease_ms - send_ms) / 2;
+}
+
+static void time_outs(struct producer *producer)
+{
+    const struct world *world = producer->proc->world;
+    int64_t oldest_ms = world_now(world) - time_out_ms(world);
+
+    for (size_t i = 0; i < producer->count; i++) {
+        struct message *message = &producer->messages[i];
+
+        if (message->sent_ms >= oldest_ms || message->state == MESSAGE_DONE)
+            continue;
+        report(producer, message, RC_RETRY);
+        producer->stalled = true;
+    }
+}
+
+/* All of its records or none. After a refused one nothing goes out any more. */
+static void request_arrives(struct producer *producer, struct message **request, size_t count)
+{
+    struct world *world = producer->proc->world;
+    bool silent = world_now(world) < world->broker->silent_until_ms ||
+                  (!world->healed && world_chance(world, world->plan.ack_lost));
+    bool bad = false;
+
+    for (size_t i = 0; i < count; i++)
+        bad = bad || is_bad(world, request[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct message *message = request[i];
+
+        if (bad) {
+            report(producer, message, RC_REJECT);
+            producer->finished = true;
+            continue;
+        }
+        broker_append(world, message->topic, message->partition, message->event);
+        message->state = MESSAGE_TAKEN;
+        if (!silent)
+            report(producer, message, RC_OK);
+    }
+}
+
+/* The broker knows what it has taken: an answer that was lost is asked for again. */
+static void answers_again(struct producer *producer)
+{
+    const struct world *world = producer->proc->world;
+
+    if (world_now(world) < world->broker->silent_until_ms)
+        return;
+    for (size_t i = 0; i < producer->count; i++)
+        if (producer->messages[i].state == MESSAGE_TAKEN)
+            report(producer, &producer->messages[i], RC_OK);
+}
+
+/* The first queued messages of one partition. */
+static size_t request_make(struct producer *producer, struct message **request)
+{
+    struct world *world = producer->proc->world;
+    struct message *first = NULL;
+    size_t seen = 0;
+    size_t count = 0;
+    size_t max = 1 + (size_t)world_below(world, REQUEST_MESSAGES_MAX);
+
+    for (size_t i = 0; i < producer->count; i++)
+        if (producer->messages[i].state == MESSAGE_QUEUED && world_below(world, ++seen) == 0)
+            first = &producer->messages[i];
+    if (!first)
+        return 0;
+    for (size_t i = 0; i < producer->count && count < max; i++) {
+        struct message *message = &producer->messages[i];
+
+        if (message->state == MESSAGE_QUEUED && message->topic == first->topic &&
+            message->partition == first->partition)
+            request[count++] = message;
+    }
+    return count;
+}
+
+static bool has_leader(const struct world *world, const struct message *message)
+{
+    return world_now(world) >=
+           world->broker->partitions[message->topic][message->partition].down_until_ms;
+}
+
+void producer_main(void *arg)
+{
+    struct producer *producer = arg;
+    struct world *world = producer->proc->world;
+    struct sched *sched = &world->sched;
+
+    for (;;) {
+        struct message *request[REQUEST_MESSAGES_MAX];
+        size_t count;
+
+        sched_pause(sched, world_between(world, 0, world_chance(world, world->plan.slow) ? 60 : 3));
+        time_outs(producer);
+        if (world_now(world) < producer->proc->cut_until_ms) {
+            sched_idle(sched, 20);
+            continue;
+        }
+        if (world_chance(world, 500))
+            answers_again(producer);
+        count = producer->finished || producer->stalled ? 0 : request_make(producer, request);
+        if (count > 0 && has_leader(world, request[0]))
+            request_arrives(producer, request, count);
+        else
+            sched_idle(sched, producer->count > 0 ? 10 : 1000);
+    }
+}
+
+/* The first messages of each partition may be on the wire already; they arrive later, in order. */
+static void leave_ghosts(struct producer *producer)
+{
+    struct world *world = producer->proc->world;
+    struct broker_model *broker = world->broker;
+    size_t left[BROKER_TOPICS][BROKER_PARTITIONS_MAX];
+    int64_t due_ms = world_now(world) + world_between(world, 1, 300);
+
+    for (int topic = 0; topic < BROKER_TOPICS; topic++)
+        for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
+            left[topic][i] = !producer->finished && !producer->stalled && !world->healed &&
+                                     world_chance(world, world->plan.ghosts)
+                                 ? (size_t)world_below(world, 6)
+                                 : 0;
+    for (size_t i = 0; i < producer->count; i++) {
+        const struct message *message = &producer->messages[i];
+        size_t *room = &left[message->topic][message->partition];
+
+        if (message->state != MESSAGE_QUEUED || *room == 0 ||
+            broker->ghost_count == BROKER_GHOSTS_MAX)
+            continue;
+        /* The broker refuses it, and what was sent after it: a number is missing. */
+        if (is_bad(world, message)) {
+            *room = 0;
+            continue;
+        }
+        --*room;
+        due_ms += world_between(world, 0, 20);
+        broker->ghosts[broker->ghost_count++] =
+            (struct broker_ghost){message->topic, message->partition, message->event, due_ms};
+    }
+}
+
+static void forget_all(struct producer *producer)
+{
+    producer->count = 0;
+    producer->finished = producer->stalled = false;
+}
+
+void producer_gone(struct producer *producer)
+{
+    leave_ghosts(producer);
+    forget_all(producer);
+    producer->network = producer->sender = NULL;
+}
+
+static enum rc producer_topic_open(void *ctx, const char *topic, struct err *err)
+{
+    struct producer *producer = ctx;
+    struct world *world = producer->proc->world;
+
+    (void)topic;
+    proc_pass(producer->proc);
+    if (world_now(world) < producer->proc->cut_until_ms ||
+        (!world->healed && world_chance(world, world->plan.broker_fails)))
+        return err_fail(err, RC_RETRY, 0, "kafka: no answer about the topic");
+    if (!world->healed && world_now(world) < world->broker->refuses_until_ms)
+        return err_fail(err, world_chance(world, 500) ? RC_REJECT : RC_FATAL, 0,
+                        "kafka: the topic cannot be made");
+    return RC_OK;
+}
+
+/* The promise: once another relay has the lane, this one sends nothing. */
+static void check_fence(const struct producer *producer, const struct outbox_row *row)
+{
+    struct world *world = producer->proc->world;
+    const struct lane_lease *lease = &world->tables->leases[producer->lane];
+
+    if (*producer->epoch < lease->epoch && world_now(world) > lease->fenced_ms)
+        world_fail(world, world->events[row->event].key,
+                   "fence: %s sent event %zu with epoch %lld of lane %zu, %lld ms after epoch %lld "
+                   "had begun",
+                   producer->proc->name, row->event, (long long)*producer->epoch, producer->lane,
+                   (long long)(world_now(world) - lease->fenced_ms), (long long)lease->epoch);
+}
+
+static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
+                             const struct relay_row *row, uint64_t ticket, struct err *err)
+{
+    struct producer *producer = ctx;
+    struct world *world = producer->proc->world;
+    struct outbox_row *known = tables_row(world, producer->lane, row->seq);
+    const struct event *event = &world->events[known->event];
+
+    (void)topic;
+    (void)topic_index;
+    assert(known->state == OUTBOX_COMMITTED || known->state == OUTBOX_DELETED);
+    check_fence(producer, known);
+    proc_pass(producer->proc);
+    if (!world->healed && known->unsendable)
+        return err_fail(err, RC_REJECT, 0, "refused before it was sent");
+    if (producer->finished || (!world->healed && world_chance(world, world->plan.broker_fails / 8)))
+        return err_fail(err, RC_FATAL, 0, "the producer is finished");
+    if (producer->count == PRODUCER_MESSAGES_MAX)
+        return err_fail(err, RC_RETRY, 0, "no room");
+    producer->messages[producer->count++] =
+        (struct message){.row = known,
+                         .event = known->event,
+                         .ticket = ticket,
+                         .topic = event->kind == EVENT_STEP ? BROKER_STEPS : BROKER_VOTES,
+                         .partition = broker_partition_of(world, event->key),
+                         .sent_ms = world_now(world)};
+    world_tell(world, producer->proc->name, event->key, "sends event %lld, seq %lld of lane %lld",
+               (int64_t)known->event, row->seq, (int64_t)producer->lane);
+    sched_wake(&world->sched, producer->network);
+    return RC_OK;
+}
+
+static enum rc producer_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,
+                             struct err *err)
+{
+    struct producer *producer = ctx;
+    struct world *world = producer->proc->world;
+    const struct err why = {.text = "the broker says no"};
+    size_t kept = 0;
+
+    proc_pass(producer->proc);
+    for (size_t i = 0; i < producer->count; i++) {
+        struct message *message = &producer->messages[i];
+
+        /* Partitions report on their own: some of them now, some later. */
+        if (message->report_due && world_chance(world, 700)) {
+            on_report(on_report_ctx, message->ticket, message->report,
+                      message->report == RC_OK ? NULL : &why);
+            continue;
+        }
+        if (message->report_due)
+            sched_wake(&world->sched, producer->sender);
+        producer->messages[kept++] = *message;
+    }
+    producer->count = kept;
+    return producer->finished ? err_fail(err, RC_FATAL, 0, "the producer is finished") : RC_OK;
+}
+
+static void producer_purge(void *ctx)
+{
+    struct producer *producer = ctx;
+
+    proc_pass(producer->proc);
+    leave_ghosts(producer);
+    for (size_t i = 0; i < producer->count; i++)
+        report(producer, &producer->messages[i], RC_RETRY);
+}
+
+static void producer_reset(void *ctx)
+{
+    struct producer *producer = ctx;
+
+    proc_pass(producer->proc);
+    leave_ghosts(producer);
+    forget_all(producer);
+}
+
+struct broker producer_seam(struct producer *producer)
+{
+    return (struct broker){
+        .ctx = producer,
+        .topic_open = producer_topic_open,
+        .send = producer_send,
+        .poll = producer_poll,
+        .purge = producer_purge,
+        .reset = producer_reset,
+    };
+}

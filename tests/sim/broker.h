@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Kafka: topics with partitions, whose leaders move, and the producers of the relays: idempotent,
+ * pipelined, with requests that arrive late, twice sent, unanswered or refused. */
+#ifndef TESTS_SIM_BROKER_H
+#define TESTS_SIM_BROKER_H
+
+#include "outbox/relay_seam.h"
+#include "tests/sim/tables.h"
+
+#define BROKER_PARTITIONS_MAX 4
+#define BROKER_RECORDS_MAX 16384
+#define BROKER_HOLE SIZE_MAX
+
+enum { BROKER_VOTES, BROKER_STEPS, BROKER_TOPICS };
+
+struct broker_record {
+    size_t event; /* BROKER_HOLE: an offset that nothing is at */
+    int32_t leader_epoch;
+};
+
+struct broker_partition {
+    struct broker_record *records;
+    int64_t end;
+    int32_t leader_epoch;
+    int64_t down_until_ms; /* it has no leader */
+};
+
+/* What a relay that is gone had sent already, and what is still to come of it. */
+struct broker_ghost {
+    int topic;
+    int32_t partition;
+    size_t event;
+    int64_t due_ms;
+};
+
+#define BROKER_GHOSTS_MAX 512
+
+struct broker_model {
+    struct world *world;
+    struct broker_partition partitions[BROKER_TOPICS][BROKER_PARTITIONS_MAX];
+    struct broker_ghost ghosts[BROKER_GHOSTS_MAX];
+    size_t ghost_count;
+    int64_t silent_until_ms;  /* takes requests and does not answer */
+    int64_t refuses_until_ms; /* topics cannot be opened */
+};
+
+enum message_state { MESSAGE_QUEUED, MESSAGE_TAKEN, MESSAGE_DONE };
+
+struct message {
+    struct outbox_row *row;
+    size_t event;
+    uint64_t ticket;
+    int topic;
+    int32_t partition;
+    enum message_state state; /* TAKEN: appended, not answered */
+    bool report_due;
+    enum rc report;
+    int64_t sent_ms;
+};
+
+#define PRODUCER_MESSAGES_MAX 128
+
+/* One lane's producer. */
+struct producer {
+    struct proc *proc;
+    size_t lane;
+    const int64_t *epoch; /* of the rows that are sent */
+    struct message messages[PRODUCER_MESSAGES_MAX];
+    size_t count;
+    bool finished;
+    bool stalled; /* a message timed out: it numbers its requests anew, and that takes a while */
+    struct fiber *network;
+    struct fiber *sender; /* to be woken for reports */
+};
+
+void broker_begin_world(struct broker_model *broker, struct world *world);
+void broker_done(struct broker_model *broker);
+int32_t broker_partition_of(const struct world *world, int64_t key);
+void broker_append(struct world *world, int topic, int32_t partition, size_t event);
+/* A leader moves: nobody serves the partition for a while. */
+void broker_move_leader(struct world *world, int topic, int32_t partition, int64_t down_ms);
+/* What was on the wire of processes that are gone arrives. */
+void broker_tend(struct broker_model *broker);
+
+void producer_init(struct producer *producer, struct proc *proc, size_t lane);
+/* The fiber of its network. */
+void producer_main(void *producer);
+/* The process is gone. */
+void producer_gone(struct producer *producer);
+struct broker producer_seam(struct producer *producer);
+
+#endif

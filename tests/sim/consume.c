@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+#include "consumer/applier.h"
+#include "consumer/fetch.h"
+#include "tests/sim/group.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/sink.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define APPLIERS 2
+
+struct consumer_process;
+
+struct apply_thread {
+    struct consumer_process *consumer;
+    struct sink_edge edge;
+    struct applier applier;
+    struct fiber *fiber;
+    bool busy;
+};
+
+struct consumer_process {
+    struct proc *proc;
+    size_t number;
+    struct member member;
+    struct apply_thread appliers[APPLIERS];
+    struct fetch_link links[APPLIERS];
+    struct fetch fetch;
+    struct fiber *fiber;
+    bool busy;
+    bool failed; /* a step has ended: the supervisor starts a new process */
+};
+
+static void wake(void *fiber)
+{
+    struct fiber **to = fiber;
+
+    if (*to)
+        sched_wake(&world_running->sched, *to);
+}
+
+static void loop(struct consumer_process *consumer, loop_step step, void *engine)
+{
+    struct proc *proc = consumer->proc;
+    struct world *world = proc->world;
+
+    while (!proc->stopping) {
+        int64_t wait_ms = step(engine, proc_clock(proc));
+
+        if (wait_ms == LOOP_END) {
+            consumer->failed = true;
+            proc->stopping = true;
+        }
+        if (!proc->stopping)
+            sched_idle(&world->sched, wait_ms + (world_chance(world, 30) ? 5 : 0));
+    }
+}
+
+static void fetch_thread(void *arg)
+{
+    struct consumer_process *consumer = arg;
+
+    loop(consumer, fetch_step, &consumer->fetch);
+    consumer->busy = false;
+}
+
+static void apply_main(void *arg)
+{
+    struct apply_thread *thread = arg;
+
+    loop(thread->consumer, applier_step, &thread->applier);
+    thread->busy = false;
+}
+
+static bool threads_run(const struct consumer_process *consumer)
+{
+    bool run = consumer->busy;
+
+    for (size_t i = 0; i < APPLIERS; i++)
+        run = run || consumer->appliers[i].busy;
+    return run;
+}
+
+static void main_thread(void *arg)
+{
+    struct consumer_process *consumer = arg;
+    struct sched *sched = &consumer->proc->world->sched;
+
+    while (!consumer->proc->stopping)
+        sched_idle(sched, 50);
+    wake(&consumer->fiber);
+    for (size_t i = 0; i < APPLIERS; i++)
+        wake(&consumer->appliers[i].fiber);
+    while (threads_run(consumer))
+        sched_pause(sched, 1);
+    fetch_finish(&consumer->fetch, proc_clock(consumer->proc));
+    member_leave(&consumer->member);
+    proc_exit(consumer->proc);
+}
+
+static void applier_start(struct consumer_process *consumer, size_t number, size_t rows_max)
+{
+    struct apply_thread *thread = &consumer->appliers[number];
+    struct applier_config config = {
+        .sink = &thread->edge.seam,
+        .owner = consumer->proc->name,
+        .batch_rows_max = rows_max,
+        .jobs_max = 4, /* small, so that rings are full now and then */
+        .dice = world_dice,
+        .clock_us = world_clock_us,
+        .wake_fetch = wake,
+        .wake_ctx = &consumer->fiber,
+    };
+
+    thread->consumer = consumer;
+    thread->busy = true;
+    sink_edge_init(&thread->edge, consumer->proc);
+    if (applier_init(&thread->applier, &config, NULL) != RC_OK)
+        assert(!"memory");
+    consumer->links[number] = (struct fetch_link){.given = &thread->applier.given,
+                                                  .done = &thread->applier.done,
+                                                  .wake = wake,
+                                                  .wake_ctx = &thread->fiber,
+                                                  .reconnects = &thread->applier.reconnects};
+    thread->fiber = proc_thread(consumer->proc, apply_main, thread);
+}
+
+static void start(struct proc *proc)
+{
+    struct consumer_process *consumer = proc->role;
+    struct world *world = proc->world;
+    size_t rows_max = (size_t)world_between(world, 1, 12);
+    struct fetch_config config = {
+        .stream = &consumer->member.seam,
+        .links = consumer->links,
+        .link_count = APPLIERS,
+        .batch_rows_max = rows_max,
+        .batch_bytes_max = 100000,
+        .batches_max = (size_t)world_between(world, 1, 6),
+        .batch_wait_ms = world_between(world, 0, 20),
+        .dice = world_dice,
+        .wall_ms = world_wall_ms,
+    };
+
+    proc_start(proc, "consume", consumer->number);
+    consumer->failed = false;
+    member_init(&consumer->member, proc, (int)consumer->number);
+    for (size_t i = 0; i < APPLIERS; i++)
+        applier_start(consumer, i, rows_max);
+    if (fetch_init(&consumer->fetch, &config, NULL) != RC_OK)
+        assert(!"memory");
+    consumer->busy = true;
+    consumer->fiber = proc_thread(proc, fetch_thread, consumer);
+    consumer->member.fetch = consumer->fiber;
+    proc_thread(proc, main_thread, consumer);
+}
+
+static void end(struct proc *proc)
+{
+    struct consumer_process *consumer = proc->role;
+
+    if (proc->world->group->members[consumer->number] == &consumer->member)
+        member_gone(&consumer->member);
+    for (size_t i = 0; i < APPLIERS; i++) {
+        link_close(&consumer->appliers[i].edge.link);
+        applier_done(&consumer->appliers[i].applier);
+        consumer->appliers[i].fiber = NULL;
+    }
+    fetch_done(&consumer->fetch);
+    consumer->fiber = NULL;
+}
+
+size_t consumer_bytes(void)
+{
+    return sizeof(struct consumer_process);
+}
+
+void consumer_add(void *memory, struct world *world, size_t number)
+{
+    struct consumer_process *consumer = memory;
+
+    consumer->number = number;
+    consumer->proc = proc_add(world, consumer, start, end);
+}

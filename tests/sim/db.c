@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/db.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void db_begin_world(struct db *db, struct world *world, const char *name)
+{
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
+        struct session *session = &db->sessions[i];
+
+        session->used = session->open = false;
+        session->touch_count = 0;
+    }
+    db->world = world;
+    db->name = name;
+    db->writer_next = 100;
+    db->clock_ms = 0;
+    db->origin = 1;
+    db->away_until_ms = 0;
+    db->idle_ms_max = 0;
+    db->lock_wait_ms = 2000;
+    db->restarted = NULL;
+}
+
+void db_done(struct db *db)
+{
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++)
+        free(db->sessions[i].touches);
+}
+
+int64_t db_clock(const struct db *db)
+{
+    return SIM_WALL_MS + world_now(db->world) + db->clock_ms;
+}
+
+static void wake_waiters(struct db *db, const struct row *row)
+{
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
+        struct session *session = &db->sessions[i];
+
+        if (session->used && session->waits_for == row)
+            sched_wake(&db->world->sched, session->waiter);
+    }
+}
+
+/* The end of its transaction. */
+static void settle(struct session *session, bool commit)
+{
+    struct db *db = session->db;
+
+    for (size_t i = 0; i < session->touch_count; i++) {
+        const struct touch *touch = &session->touches[i];
+
+        if (touch->settle)
+            touch->settle(db->world, touch->row, commit);
+    }
+    for (size_t i = 0; i < session->touch_count; i++) {
+        struct row *row = session->touches[i].row;
+
+        if (row->owner != session)
+            continue;
+        row->owner = NULL;
+        wake_waiters(db, row);
+    }
+    session->touch_count = 0;
+    session->open = false;
+    session->writer = 0;
+}
+
+static void session_end(struct session *session, bool commit)
+{
+    settle(session, commit);
+    if (session->link)
+        session->link->session = NULL;
+    if (session->waits_for)
+        sched_wake(&session->db->world->sched, session->waiter);
+    session->used = false;
+}
+
+void db_crash(struct db *db, int64_t away_ms)
+{
+    struct world *world = db->world;
+
+    world_tell(world, db->name, STORY_ALL, "crashes, back in %lld ms", away_ms, 0, 0);
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++)
+        if (db->sessions[i].used)
+            session_end(&db->sessions[i], false);
+    db->origin++;
+    db->away_until_ms = world_now(world) + away_ms;
+    if (db->restarted)
+        db->restarted(world);
+}
+
+void db_tend(struct db *db)
+{
+    int64_t now_ms = world_now(db->world);
+
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
+        struct session *session = &db->sessions[i];
+
+        if (!session->used)
+            continue;
+        if (!session->link && now_ms >= session->end_ms)
+            session_end(session, session->ends_with_commit);
+        else if (session->link && db->idle_ms_max > 0 && !session->waits_for &&
+                 now_ms - session->busy_ms > db->idle_ms_max)
+            session_end(session, false);
+    }
+}
+
+static struct session *connect_to(struct link *link)
+{
+    struct db *db = link->db;
+    struct session *session = db->sessions;
+
+    while (session < db->sessions + DB_SESSIONS_MAX && session->used)
+        session++;
+    assert(session < db->sessions + DB_SESSIONS_MAX);
+    link->connects++;
+    session->db = db;
+    session->link = link;
+    session->used = true;
+    session->open = session->victim = session->ends_with_commit = false;
+    session->writer = 0;
+    session->waits_for = NULL;
+    session->waiter = NULL;
+    return session;
+}
+
+void link_init(struct link *link, struct proc *proc, struct db *db)
+{
+    *link = (struct link){.proc = proc, .db = db};
+}
+
+/* The server hears of it at once, or only later: then locks are held meanwhile, and a COMMIT on its
+ * way may still work. */
+static void hang_up(struct link *link, bool committing)
+{
+    struct world *world = link->db->world;
+    struct session *session = link->session;
+
+    link->session = NULL;
+    link->began = false;
+    if (!session)
+        return;
+    session->link = NULL;
+    session->end_ms = world_now(world);
+    session->waits_for = NULL;
+    if (!session->open || world->healed || world_chance(world, 500)) {
+        session_end(session, committing && session->open && world_chance(world, 500));
+        return;
+    }
+    session->ends_with_commit = committing && world_chance(world, 500);
+    session->end_ms += world_between(world, 1, world_chance(world, 100) ? 900 : 60);
+}
+
+void link_close(struct link *link)
+{
+    hang_up(link, false);
+}
+
+static enum rc lost(struct link *link, const char *text, struct err *err)
+{
+    hang_up(link, false);
+    return err_fail(err, RC_RETRY, 2013, "%s: %s", link->db->name, text);
+}
+
+/* RC_OK: the server may be talked to. */
+static enum rc reach(struct link *link, struct err *err)
+{
+    struct world *world = link->db->world;
+
+    if (world_now(world) < link->db->away_until_ms)
+        return lost(link, "nobody listens", err);
+    if (world_now(world) < link->proc->cut_until_ms) {
+        sched_pause(&world->sched, world_between(world, 50, 400));
+        return lost(link, "no answer", err);
+    }
+    return RC_OK;
+}
+
+enum rc link_call(struct link *link, struct err *err)
+{
+    struct world *world = link->db->world;
+    enum rc rc;
+
+    proc_pass(link->proc);
+    rc = reach(link, err);
+    if (rc != RC_OK)
+        return rc;
+    if (link->began && !link->session) {
+        link->began = false;
+        return err_fail(err, RC_RETRY, 2006, "%s: server has gone away", link->db->name);
+    }
+    if (!world->healed && world_chance(world, world->plan.db_fails)) {
+        if (world_chance(world, world->plan.db_fatal)) {
+            hang_up(link, false);
+            return err_fail(err, RC_FATAL, 1142, "%s: denied", link->db->name);
+        }
+        return lost(link, "the connection broke", err);
+    }
+    if (!link->session)
+        link->session = connect_to(link);
+    link->session->busy_ms = world_now(world);
+    return RC_OK;
+}
+
+enum rc link_answer(struct link *link, struct err *err)
+{
+    struct world *world = link->db->world;
+
+    if (!world->healed && world_chance(world, world->plan.db_fails))
+        return lost(link, "the connection broke before the answer", err);
+    proc_pass(link->proc);
+    if (world_now(world) < link->db->away_until_ms || world_now(world) < link->proc->cut_until_ms)
+        return lost(link, "the answer was lost", err);
+    return RC_OK;
+}
+
+enum rc link_begin(struct link *link, struct err *err)
+{
+    enum rc rc;
+
+    if (link->session && link->session->open)
+        settle(link->session, false);
+    link->began = false;
+    rc = link_call(link, err);
+    if (rc != RC_OK)
+        return rc;
+    link->session->open = true;
+    link->began = true;
+    return RC_OK;
+}
+
+enum rc link_commit(struct link *link, struct err *err)
+{
+    struct world *world = link->db->world;
+    enum rc rc = link_call(link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!world->healed && world_chance(world, world->plan.commit_lost)) {
+        world_tell(world, link->proc->name, STORY_DETAIL, "loses the answer to COMMIT", 0, 0, 0);
+        hang_up(link, true);
+        return err_fail(err, RC_RETRY, 2013, "%s: no answer to COMMIT", link->db->name);
+    }
+    settle(link->session, true);
+    link->began = false;
+    return link_answer(link, err);
+}
+
+void link_rollback(struct link *link)
+{
+    if (link->session && link->session->open)
+        settle(link->session, false);
+    link->began = false;
+}
+
+enum rc link_ping(struct link *link, struct err *err)
+{
+    return link_call(link, err);
+}
+
+/* Does it wait, over others, for itself? */
+static bool in_circle(const struct session *session)
+{
+    const struct session *at = session;
+
+    for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
+        if (!at->waits_for || !at->waits_for->owner)
+            return false;
+        at = at->waits_for->owner;
+        if (at == session)
+            return true;
+    }
+    return false;
+}
+
+static enum rc roll_back(struct link *link, int code, const char *text, struct err *err)
+{
+    link_rollback(link);
+    return err_fail(err, RC_RETRY, code, "%s: %s", link->db->name, text);
+}
+
+/* Until the row is free, or link_lock() has to give up. */
+static enum rc lock_wait(struct link *link, struct session *session, const struct row *row,
+                         int64_t until_ms, struct err *err)
+{
+    struct sched *sched = &link->db->world->sched;
+
+    while (row->owner) {
+        session->waits_for = row;
+        session->waiter = sched->current;
+        if (in_circle(session)) {
+            session->waits_for = NULL;
+            return roll_back(link, DB_DEADLOCK_CODE, "deadlock", err);
+        }
+        if (sched->now_ms >= until_ms) {
+            session->waits_for = NULL;
+            return roll_back(link, DB_LOCK_WAIT_CODE, "lock wait time-out", err);
+        }
+        sched_idle(sched, until_ms - sched->now_ms);
+        if (link->session != session || !session->open)
+            return lost(link, "server has gone away", err);
+        session->waits_for = NULL;
+    }
+    return RC_OK;
+}
+
+enum rc link_lock(struct link *link, struct row *row, struct err *err)
+{
+    struct sched *sched = &link->db->world->sched;
+    struct session *session = link->session;
+
+    if (!session || !session->open)
+        return lost(link, "server has gone away", err);
+    if (row->owner == session)
+        return RC_OK;
+    if (row->owner) {
+        enum rc rc = lock_wait(link, session, row, sched->now_ms + link->db->lock_wait_ms, err);
+
+        /* What woke it may have been its own bell, which must not be lost. */
+        sched_wake(sched, sched->current);
+        if (rc != RC_OK)
+            return rc;
+    }
+    row->owner = session;
+    link_wrote(link, row, NULL);
+    return RC_OK;
+}
+
+void link_writes(struct link *link)
+{
+    struct session *session = link->session;
+
+    if (session->writer == 0)
+        session->writer = link->db->writer_next++;
+}
+
+void link_wrote(struct link *link, struct row *row, row_settle settle_row)
+{
+    struct session *session = link->session;
+
+    if (session->touch_count == session->touch_size) {
+        session->touch_size = session->touch_size > 0 ? session->touch_size * 2 : 32;
+        session->touches = realloc(session->touches, session->touch_size * sizeof(struct touch));
+        assert(session->touches);
+    }
+    session->touches[session->touch_count++] = (struct touch){row, settle_row};
+}

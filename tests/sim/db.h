@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* A database server: sessions, transactions, exclusive row locks, and its trouble. Tables are the
+ * models' own; a row that can be locked begins with a struct row and has two versions, the
+ * committed one and the one its transaction sees. */
+#ifndef TESTS_SIM_DB_H
+#define TESTS_SIM_DB_H
+
+#include "common/err.h"
+#include "tests/sim/world.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DB_SESSIONS_MAX 96
+#define DB_DEADLOCK_CODE 1213
+#define DB_LOCK_WAIT_CODE 1205
+
+struct session;
+
+struct row {
+    struct session *owner; /* has it locked */
+};
+
+/* Makes the transaction's version the committed one, or the other way round. */
+typedef void (*row_settle)(struct world *world, struct row *row, bool commit);
+
+struct touch {
+    struct row *row;
+    row_settle settle; /* NULL: only locked */
+};
+
+/* On the server. It may live longer than its client. */
+struct session {
+    struct db *db;
+    struct link *link; /* its client, or NULL: nobody is there any more */
+    bool used;
+    bool open;       /* in a transaction */
+    uint64_t writer; /* number of the transaction, once it has written; 0 */
+    struct touch *touches;
+    size_t touch_count;
+    size_t touch_size;
+    const struct row *waits_for;
+    struct fiber *waiter;
+    bool victim;           /* of a deadlock */
+    int64_t busy_ms;       /* when it was heard last */
+    int64_t end_ms;        /* without a client: when the server notices */
+    bool ends_with_commit; /* a COMMIT is on its way */
+};
+
+struct db {
+    struct world *world;
+    const char *name;
+    struct session sessions[DB_SESSIONS_MAX];
+    uint64_t writer_next;
+    int64_t clock_ms; /* its clock against the true one */
+    int64_t origin;   /* changes when it is started again, or replaced */
+    int64_t away_until_ms;
+    int64_t idle_ms_max; /* a session that is silent for so long is ended; 0: never */
+    int64_t lock_wait_ms;
+    void (*restarted)(struct world *world); /* after a crash or a fail-over */
+};
+
+/* A client's connection. */
+struct link {
+    struct proc *proc;
+    struct db *db;
+    struct session *session;
+    uint64_t connects; /* how often it has connected */
+    bool began;        /* the client believes to be in a transaction */
+};
+
+void db_begin_world(struct db *db, struct world *world, const char *name);
+void db_done(struct db *db);
+/* UTC_TIMESTAMP(3), in ms since 1970. */
+int64_t db_clock(const struct db *db);
+/* It ends at once: open transactions are rolled back, nothing committed is lost. */
+void db_crash(struct db *db, int64_t away_ms);
+/* Does what the server does by itself; called now and then. */
+void db_tend(struct db *db);
+
+void link_init(struct link *link, struct proc *proc, struct db *db);
+/* The client is gone, or has hung up. */
+void link_close(struct link *link);
+
+/* A statement on its way: RC_RETRY or RC_FATAL: it did not arrive, the transaction is over. */
+enum rc link_call(struct link *link, struct err *err);
+/* Its answer on the way back: RC_RETRY: lost. */
+enum rc link_answer(struct link *link, struct err *err);
+
+enum rc link_begin(struct link *link, struct err *err);
+enum rc link_commit(struct link *link, struct err *err);
+void link_rollback(struct link *link);
+enum rc link_ping(struct link *link, struct err *err);
+
+/* Inside a transaction. Locks the row; waits for others. RC_RETRY: deadlock, time-out, or the
+ * session ended; the transaction is over. */
+enum rc link_lock(struct link *link, struct row *row, struct err *err);
+/* The end of the transaction settles the row. */
+void link_wrote(struct link *link, struct row *row, row_settle settle);
+/* From its first write on, a transaction has a number and others see it. */
+void link_writes(struct link *link);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/group.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define TOPIC_ID "0b5f3c5e-topic-of-votes"
+
+void group_begin_world(struct group_model *group, struct world *world)
+{
+    memset(group, 0, sizeof(*group));
+    group->world = world;
+    group->session_ms = 1200;
+    for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
+        group->owner[i] = GROUP_NOBODY;
+}
+
+static void ring(struct group_model *group, int owner)
+{
+    if (owner != GROUP_NOBODY && group->members[owner] && group->members[owner]->fetch)
+        sched_wake(&group->world->sched, group->members[owner]->fetch);
+}
+
+void group_news(struct world *world, int topic, int32_t partition)
+{
+    if (topic == BROKER_VOTES)
+        ring(world->group, world->group->owner[partition]);
+}
+
+static void own(struct group_model *group, int32_t partition, int owner)
+{
+    ring(group, group->owner[partition]);
+    group->owner[partition] = owner;
+    group->generation[partition]++;
+    ring(group, owner);
+    world_tell(group->world, "group", STORY_ALL, "gives partition %lld to consumer %lld", partition,
+               owner, 0);
+}
+
+void group_rebalance(struct world *world)
+{
+    struct group_model *group = world->group;
+
+    if (group->assign_ms != 0)
+        return;
+    group->assign_ms = world_now(world) + world_between(world, 0, 200);
+    for (int32_t i = 0; world->plan.eager && i < world->plan.partitions; i++)
+        if (group->owner[i] != GROUP_NOBODY)
+            own(group, i, GROUP_NOBODY);
+}
+
+static int some_member(struct group_model *group)
+{
+    int chosen = GROUP_NOBODY;
+    size_t seen = 0;
+
+    for (int i = 0; i < SIM_CONSUMERS_MAX; i++)
+        if (group->joined[i] && world_below(group->world, ++seen) == 0)
+            chosen = i;
+    return chosen;
+}
+
+static void assign(struct group_model *group)
+{
+    struct world *world = group->world;
+
+    group->assign_ms = 0;
+    for (int32_t i = 0; i < world->plan.partitions; i++) {
+        int owner = group->owner[i];
+
+        if (owner != GROUP_NOBODY && group->joined[owner] && !world_chance(world, 300))
+            continue;
+        owner = some_member(group);
+        if (owner != group->owner[i] || world_chance(world, 500))
+            own(group, i, owner);
+    }
+}
+
+/* Heartbeats have a thread of their own: only a process that is frozen or cut off is silent. */
+void group_tend(struct group_model *group)
+{
+    struct world *world = group->world;
+    int64_t now_ms = world_now(world);
+
+    for (int i = 0; i < SIM_CONSUMERS_MAX; i++) {
+        const struct member *member = group->members[i];
+
+        if (member && now_ms >= member->proc->frozen_until_ms &&
+            now_ms >= member->proc->cut_until_ms) {
+            group->heard_ms[i] = now_ms;
+            if (!group->joined[i]) {
+                group->joined[i] = true;
+                group_rebalance(world);
+            }
+        }
+        if (group->joined[i] && now_ms - group->heard_ms[i] > group->session_ms) {
+            group->joined[i] = false;
+            world_tell(world, "group", STORY_ALL, "has not heard of consumer %lld", i, 0, 0);
+            group_rebalance(world);
+        }
+    }
+    if (group->assign_ms != 0 && now_ms >= group->assign_ms)
+        assign(group);
+}
+
+/* A member */
+
+static void place_add(struct member *member, struct stream_event *event, struct hold *hold)
+{
+    member->places[event->count++] = (struct stream_place){{GROUP_TOPIC, hold->number}, hold};
+    event->places = member->places;
+}
+
+static bool is_ours(const struct member *member, int32_t number)
+{
+    const struct group_model *group = member->proc->world->group;
+
+    return group->owner[number] == member->number;
+}
+
+static void stream_poll(void *ctx, struct stream_event *event)
+{
+    struct member *member = ctx;
+    struct world *world = member->proc->world;
+    const struct group_model *group = world->group;
+
+    *event = (struct stream_event){.kind = STREAM_NOTHING};
+    proc_pass(member->proc);
+    if (world_now(world) < member->proc->cut_until_ms)
+        return;
+    if (!world->healed && world_chance(world, world->plan.broker_fails / 8)) {
+        event->kind = STREAM_TROUBLE;
+        event->rc = world_chance(world, 30) ? RC_FATAL : RC_RETRY;
+        err_set(&event->err, "kafka: all brokers are down");
+        return;
+    }
+    for (int32_t i = 0; i < world->plan.partitions; i++) {
+        struct hold *hold = &member->holds[i];
+
+        if (!hold->held || (is_ours(member, i) && hold->generation == group->generation[i]))
+            continue;
+        hold->held = false;
+        event->kind = STREAM_REVOKED;
+        event->lost = group->owner[i] != GROUP_NOBODY;
+        place_add(member, event, hold);
+    }
+    if (event->kind != STREAM_NOTHING)
+        return;
+    for (int32_t i = 0; i < world->plan.partitions; i++) {
+        struct hold *hold = &member->holds[i];
+
+        if (hold->held || !is_ours(member, i))
+            continue;
+        *hold = (struct hold){.number = i, .held = true, .generation = group->generation[i]};
+        event->kind = STREAM_ASSIGNED;
+        place_add(member, event, hold);
+    }
+}
+
+static struct broker_partition *partition_of(const struct member *member, const struct hold *hold)
+{
+    return &member->proc->world->broker->partitions[BROKER_VOTES][hold->number];
+}
+
+static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t leader_epoch,
+                           struct err *err)
+{
+    struct member *member = ctx;
+    struct hold *hold = handle;
+    struct world *world = member->proc->world;
+
+    (void)leader_epoch;
+    assert(hold->held);
+    proc_pass(member->proc);
+    if (!world->healed && world_chance(world, world->plan.broker_fails))
+        return err_fail(err, RC_RETRY, 0, "kafka: not yet");
+    /* A late answer to an older question may undo it. */
+    if (!world->healed && world_chance(world, world->plan.seeks_lost)) {
+        hold->position = world_chance(world, 500) ? partition_of(member, hold)->end : 0;
+        return RC_OK;
+    }
+    hold->position = offset == OFFSET_BEGINNING ? 0 : offset;
+    return RC_OK;
+}
+
+static void record_show(const struct world *world, const struct broker_record *record,
+                        int64_t offset, char key[24], struct record *out)
+{
+    const struct event *event = &world->events[record->event];
+
+    int64_t number = event->key;
+    size_t at = 23;
+
+    key[at] = '\0';
+    for (; number > 0; number /= 10)
+        key[--at] = (char)('0' + number % 10);
+    *out = (struct record){
+        .offset = offset,
+        .time_ms = SIM_WALL_MS,
+        .leader_epoch = record->leader_epoch,
+        .key = key + at,
+        .key_len = 23 - at,
+        .value = event->value,
+        .value_len = event->value_len,
+    };
+}
+
+#define READ_RECORDS_MAX 512
+
+static enum rc stream_read(void *ctx, void *handle, struct record *records, size_t records_max,
+                           size_t *count, struct err *err)
+{
+    static char keys[READ_RECORDS_MAX][24];
+    struct member *member = ctx;
+    struct hold *hold = handle;
+    struct world *world = member->proc->world;
+    const struct broker_partition *from = partition_of(member, hold);
+
+    *count = 0;
+    proc_pass(member->proc);
+    assert(hold->held && records_max <= READ_RECORDS_MAX);
+    if (world_now(world) < member->proc->cut_until_ms || world_now(world) < from->down_until_ms ||
+        world_now(world) < world->group->away_until_ms)
+        return RC_OK;
+    if (!world->healed && world_chance(world, world->plan.broker_fails))
+        return err_fail(err, RC_RETRY, 0, "kafka: the fetch failed");
+    for (; *count < records_max && hold->position < from->end; hold->position++) {
+        const struct broker_record *record = &from->records[hold->position];
+
+        if (record->event != BROKER_HOLE) {
+            record_show(world, record, hold->position, keys[*count], &records[*count]);
+            ++*count;
+        }
+    }
+    return RC_OK;
+}
+
+static void stream_headers(void *ctx, const struct record *record, struct buf *out)
+{
+    (void)ctx;
+    (void)record;
+    buf_text_put(out, "[]");
+}
+
+static void stream_store_offset(void *ctx, void *handle, int64_t next_offset)
+{
+    (void)ctx;
+    (void)handle;
+    (void)next_offset;
+}
+
+static int64_t stream_high_watermark(void *ctx, void *handle)
+{
+    return partition_of(ctx, handle)->end;
+}
+
+static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
+{
+    struct member *member = ctx;
+    struct world *world = member->proc->world;
+
+    (void)topic;
+    if (!world->healed && world_chance(world, world->plan.broker_fails))
+        return RC_RETRY;
+    strcpy(id, TOPIC_ID);
+    return RC_OK;
+}
+
+static enum rc stream_probe(void *ctx, struct err *err)
+{
+    struct member *member = ctx;
+    const struct world *world = member->proc->world;
+
+    proc_pass(member->proc);
+    if (world_now(world) < member->proc->cut_until_ms)
+        return err_fail(err, RC_RETRY, 0, "kafka: nobody answers");
+    return RC_OK;
+}
+
+void member_init(struct member *member, struct proc *proc, int number)
+{
+    memset(member, 0, sizeof(*member));
+    member->proc = proc;
+    member->number = number;
+    member->seam = (struct stream){
+        .ctx = member,
+        .poll = stream_poll,
+        .seek = stream_seek,
+        .read = stream_read,
+        .headers = stream_headers,
+        .store_offset = stream_store_offset,
+        .high_watermark = stream_high_watermark,
+        .topic_id = stream_topic_id,
+        .probe = stream_probe,
+    };
+    proc->world->group->members[number] = member;
+}
+
+void member_leave(struct member *member)
+{
+    struct group_model *group = member->proc->world->group;
+
+    member_gone(member);
+    group->joined[member->number] = false;
+    group_rebalance(group->world);
+}
+
+void member_gone(struct member *member)
+{
+    member->fetch = NULL;
+    member->proc->world->group->members[member->number] = NULL;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* The consumer group: who is given which partition, and when each member hears of it. Harder than
+ * Kafka: a partition may have its next owner before the last one knows that it has lost it. */
+#ifndef TESTS_SIM_GROUP_H
+#define TESTS_SIM_GROUP_H
+
+#include "consumer/stream_seam.h"
+#include "tests/sim/broker.h"
+
+#define GROUP_NOBODY (-1)
+#define GROUP_TOPIC "vote-events"
+
+struct member;
+
+struct group_model {
+    struct world *world;
+    struct member *members[SIM_CONSUMERS_MAX];
+    bool joined[SIM_CONSUMERS_MAX];
+    int64_t heard_ms[SIM_CONSUMERS_MAX]; /* last heartbeat */
+    int owner[BROKER_PARTITIONS_MAX];
+    int64_t generation[BROKER_PARTITIONS_MAX]; /* grows whenever the owner is set */
+    int64_t assign_ms;                         /* the assignment is made then; 0: it stands */
+    int64_t session_ms;
+    int64_t away_until_ms; /* consumers read nothing */
+};
+
+/* A partition as one member has it. */
+struct hold {
+    int32_t number;
+    bool held;
+    int64_t generation;
+    int64_t position;
+};
+
+struct member {
+    struct proc *proc;
+    int number;
+    struct stream seam;
+    struct hold holds[BROKER_PARTITIONS_MAX];
+    struct stream_place places[BROKER_PARTITIONS_MAX];
+    struct fiber *fetch;
+    int64_t id_asked_ms;
+};
+
+void group_begin_world(struct group_model *group, struct world *world);
+/* Records have come. */
+void group_news(struct world *world, int topic, int32_t partition);
+/* Heartbeats, evictions, assignments. */
+void group_tend(struct group_model *group);
+/* The partitions are dealt out anew. */
+void group_rebalance(struct world *world);
+
+void member_init(struct member *member, struct proc *proc, int number);
+/* Says good-bye, so that nobody waits for the session's end. */
+void member_leave(struct member *member);
+/* The process is gone. */
+void member_gone(struct member *member);
+
+#endif

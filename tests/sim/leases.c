@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/tables.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct lane_lease *lease_at(struct lease_edge *edge, const char *lane)
+{
+    struct tables *tables = edge->link.db->world->tables;
+
+    for (size_t i = 0; i < edge->lane_count; i++)
+        if (strcmp(tables->lanes[i].name, lane) == 0)
+            return &tables->leases[i];
+    assert(!"a lane of these");
+    return NULL;
+}
+
+static void instance_seen(struct tables *tables, const char *name, int64_t now_ms)
+{
+    size_t at = 0;
+
+    while (at < tables->instance_count && strcmp(tables->instances[at].name, name) != 0)
+        at++;
+    if (at == tables->instance_count) {
+        assert(at < TABLE_INSTANCES_MAX);
+        tables->instance_count++;
+        snprintf(tables->instances[at].name, sizeof(tables->instances[at].name), "%s", name);
+    }
+    tables->instances[at].seen_ms = now_ms;
+}
+
+static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    instance_seen(world->tables, edge->link.proc->name, db_clock(edge->link.db));
+    rc = link_answer(&edge->link, err);
+    if (rc == RC_OK)
+        rc = link_call(&edge->link, err);
+    for (size_t i = 0; rc == RC_OK && i < edge->lane_count; i++) {
+        struct lane_lease *lease = &world->tables->leases[i];
+
+        if (strcmp(lease->owner, edge->link.proc->name) != 0)
+            continue;
+        lease->until_ms = db_clock(edge->link.db) + lease_ms;
+        lease->beaten_ms = world_now(world);
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static enum rc store_look(void *ctx, const char *lane, struct lease_view *view, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct lane_lease *lease = lease_at(edge, lane);
+    enum rc rc = link_call(&edge->link, err);
+
+    memset(view, 0, sizeof(*view));
+    if (rc != RC_OK)
+        return rc;
+    if (lease->made) {
+        snprintf(view->owner, sizeof(view->owner), "%s", lease->owner);
+        view->epoch = lease->epoch;
+        view->left_ms = lease->until_ms - db_clock(edge->link.db);
+    }
+    lease->made = true;
+    return link_answer(&edge->link, err);
+}
+
+/* By name: a row of names in the order of the sort. */
+static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
+                               void *on_instance_ctx, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    const struct tables *tables = edge->link.db->world->tables;
+    enum rc rc = link_call(&edge->link, err);
+    const char *last = "";
+
+    while (rc == RC_OK) {
+        const char *next = NULL;
+
+        for (size_t i = 0; i < tables->instance_count; i++) {
+            const struct lease_instance *one = &tables->instances[i];
+
+            if (one->seen_ms > db_clock(edge->link.db) - lease_ms && strcmp(one->name, last) > 0 &&
+                (!next || strcmp(one->name, next) < 0))
+                next = one->name;
+        }
+        if (!next)
+            return link_answer(&edge->link, err);
+        rc = on_instance(on_instance_ctx, next, err);
+        last = next;
+    }
+    return rc;
+}
+
+static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *taken,
+                          int64_t *epoch, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct lane_lease *lease = lease_at(edge, lane);
+    enum rc rc = link_call(&edge->link, err);
+
+    *taken = false;
+    if (rc != RC_OK)
+        return rc;
+    if (lease->owner[0] == '\0' || lease->until_ms < db_clock(edge->link.db)) {
+        /* Where the database's clock has run fast, the holder may still believe its own. */
+        lease->fenced_ms = lease->beaten_ms + lease_ms;
+        if (lease->owner[0] == '\0' || lease->fenced_ms < world_now(world))
+            lease->fenced_ms = world_now(world);
+        snprintf(lease->owner, sizeof(lease->owner), "%s", edge->link.proc->name);
+        lease->epoch++;
+        lease->until_ms = db_clock(edge->link.db) + lease_ms;
+        lease->beaten_ms = world_now(world);
+        *taken = true;
+        world_tell(world, edge->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
+                   lease - world->tables->leases, lease->epoch, 0);
+    }
+    rc = link_answer(&edge->link, err);
+    if (rc != RC_OK || !*taken)
+        return rc;
+    rc = link_call(&edge->link, err);
+    if (rc != RC_OK)
+        return rc;
+    if (strcmp(lease->owner, edge->link.proc->name) != 0)
+        return err_fail(err, RC_RETRY, 0, "lane %s was taken and lost at once", lane);
+    *epoch = lease->epoch;
+    return link_answer(&edge->link, err);
+}
+
+static bool is_mine(const struct lease_edge *edge, const struct lane_lease *lease, int64_t epoch)
+{
+    return strcmp(lease->owner, edge->link.proc->name) == 0 && lease->epoch == epoch;
+}
+
+static enum rc store_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
+                          struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    (void)lane;
+    (void)epoch;
+    (void)news;
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static enum rc store_release(void *ctx, const char *lane, int64_t epoch, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct lane_lease *lease = lease_at(edge, lane);
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (is_mine(edge, lease, epoch)) {
+        lease->owner[0] = '\0';
+        world_tell(world, edge->link.proc->name, STORY_ALL, "releases lane %lld, epoch %lld",
+                   lease - world->tables->leases, epoch, 0);
+    }
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_leave(void *ctx, struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct tables *tables = edge->link.db->world->tables;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    for (size_t i = 0; i < tables->instance_count; i++) {
+        if (strcmp(tables->instances[i].name, edge->link.proc->name) == 0)
+            tables->instances[i] = tables->instances[--tables->instance_count];
+    }
+    return link_answer(&edge->link, err);
+}
+
+struct lease_store tables_leases(struct lease_edge *edge)
+{
+    return (struct lease_store){
+        .ctx = edge,
+        .beat = store_beat,
+        .look = store_look,
+        .instances = store_instances,
+        .take = store_take,
+        .tell = store_tell,
+        .release = store_release,
+        .leave = store_leave,
+    };
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/promises.h"
+
+#include "tests/sim/broker.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/sink.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_applied(const struct world *world, int32_t number)
+{
+    const struct broker_partition *partition = &world->broker->partitions[BROKER_VOTES][number];
+    int64_t last = partition->end;
+
+    while (last > 0 && partition->records[last - 1].event == BROKER_HOLE)
+        last--;
+    return last == 0 || world->sink->progress[number].old.next_offset >= last;
+}
+
+static bool is_rolled_up(const struct world *world, int64_t content)
+{
+    const struct sink_remark *remark = &world->sink->remarks[content];
+    const struct sink_total *total = &world->sink->totals[content];
+
+    return !remark->found || !total->old_found || remark->votes_seq == total->old_seq;
+}
+
+/* The first row that is still in the table. */
+static bool rows_left(const struct world *world, const struct outbox_table *table,
+                      struct waiting *waiting)
+{
+    int64_t seq = 1;
+
+    if (table->left == 0)
+        return false;
+    while (table->rows[seq].state != OUTBOX_COMMITTED)
+        seq++;
+    waiting->key = world->events[table->rows[seq].event].key;
+    snprintf(waiting->text, sizeof(waiting->text),
+             "%s holds %lld rows, the first is seq %lld (event %zu, key %lld)", table->name,
+             (long long)table->left, (long long)seq, table->rows[seq].event,
+             (long long)waiting->key);
+    return true;
+}
+
+bool promises_rest(const struct world *world, struct waiting *waiting)
+{
+    char *text = waiting->text;
+    size_t size = sizeof(waiting->text);
+
+    waiting->key = STORY_ALL;
+    for (size_t i = 0; i < world->proc_count; i++)
+        if (world->procs[i].ends && !world->procs[i].finished)
+            return snprintf(text, size, "%s has not ended", world->procs[i].name) < 0;
+    if (world->broker->ghost_count > 0)
+        return snprintf(text, size, "requests are under way") < 0;
+    for (size_t lane = 0; lane < world->plan.lanes; lane++)
+        if (rows_left(world, &world->tables->lanes[lane], waiting))
+            return false;
+    for (int32_t i = 0; i < world->plan.partitions; i++)
+        if (!is_applied(world, i))
+            return snprintf(text, size, "partition %d is applied up to %lld of %lld", (int)i,
+                            (long long)world->sink->progress[i].old.next_offset,
+                            (long long)world->broker->partitions[BROKER_VOTES][i].end) < 0;
+    for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
+        waiting->key = content;
+        if (!is_rolled_up(world, content))
+            return snprintf(text, size,
+                            "the remark of content %lld is of seq %lld, its total of seq %lld",
+                            (long long)content, (long long)world->sink->remarks[content].votes_seq,
+                            (long long)world->sink->totals[content].old_seq) < 0;
+    }
+    return true;
+}
+
+static const char *kind_name(const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_VOTE:
+        return "vote";
+    case EVENT_STEP:
+        return "event";
+    case EVENT_POISON:
+        break;
+    }
+    return "poison";
+}
+
+static void check_events(struct world *world)
+{
+    for (size_t i = 0; i < world->event_count && !world->failed; i++) {
+        const struct event *event = &world->events[i];
+        const char *kind = kind_name(event);
+
+        if (event->order == 0 && event->published + event->logged > 0)
+            world_fail(world, event->key, "phantom: event %zu (%s %s) was never committed", i, kind,
+                       event->id);
+        else if (event->order > 0 && event->published == 0)
+            world_fail(world, event->key, "lost: event %zu (%s %s, key %lld) is not in the topic",
+                       i, kind, event->id, (long long)event->key);
+        else if (event->order > 0 && event->kind != EVENT_STEP && event->logged == 0)
+            world_fail(world, event->key,
+                       "lost: event %zu (%s %s, key %lld) is neither logged nor kept as dead", i,
+                       kind, event->id, (long long)event->key);
+        else if (event->kind == EVENT_VOTE && event->logged > 1)
+            world_fail(world, event->key, "twice: event %zu (%s %s, key %lld) is logged %lld times",
+                       i, kind, event->id, (long long)event->key, (long long)event->logged);
+        if (world->failed)
+            world_focus(world, i, i);
+    }
+}
+
+static void check_topic_order(struct world *world, const struct broker_partition *partition)
+{
+    static bool seen[SIM_EVENTS_MAX];
+    int64_t order[SIM_KEYS + 1] = {0};
+    size_t last[SIM_KEYS + 1] = {0};
+
+    memset(seen, 0, sizeof(seen));
+    for (int64_t offset = 0; offset < partition->end && !world->failed; offset++) {
+        size_t number = partition->records[offset].event;
+        const struct event *event = &world->events[number];
+
+        if (number == BROKER_HOLE || seen[number])
+            continue;
+        seen[number] = true;
+        if (event->order < order[event->key] && !world->grown)
+            world_fail(world, event->key,
+                       "order: event %zu (seq %lld of lane %zu) of key %lld came into the topic "
+                       "after its successor %zu (seq %lld)",
+                       number, (long long)event->seq, event->lane, (long long)event->key,
+                       last[event->key], (long long)world->events[last[event->key]].seq);
+        if (world->failed)
+            world_focus(world, number, last[event->key]);
+        order[event->key] = event->order;
+        last[event->key] = number;
+    }
+}
+
+/* The events of a content in the order of content_seq: no hole, no event before its predecessor,
+ * totals that follow from the votes. */
+static void check_log(struct world *world, int64_t content)
+{
+    const struct sink_total *total = &world->sink->totals[content];
+    int64_t order = 0;
+    int64_t sum = 0;
+
+    for (int64_t seq = 1; seq <= total->old_seq && !world->failed; seq++) {
+        size_t at = 0;
+        const struct event *event;
+
+        while (at < world->event_count &&
+               (world->events[at].kind != EVENT_VOTE || world->events[at].key != content ||
+                !world->sink->votes[at].old_found || world->sink->votes[at].seq != seq))
+            at++;
+        if (at == world->event_count) {
+            world_fail(world, content, "totals: content %lld has no row with content_seq %lld",
+                       (long long)content, (long long)seq);
+            return;
+        }
+        event = &world->events[at];
+        sum += event->voting ? 1 : -1;
+        if (event->order < order && !world->grown)
+            world_fail(world, content,
+                       "order: event %zu of content %lld is logged behind a successor, with "
+                       "content_seq %lld",
+                       at, (long long)content, (long long)seq);
+        else if (world->sink->votes[at].votes != sum)
+            world_fail(world, content,
+                       "totals: event %zu of content %lld is logged with votes %lld instead of "
+                       "%lld",
+                       at, (long long)content, (long long)world->sink->votes[at].votes,
+                       (long long)sum);
+        order = event->order;
+    }
+}
+
+static void check_totals(struct world *world, int64_t content)
+{
+    const struct sink_total *total = &world->sink->totals[content];
+    const struct sink_remark *remark = &world->sink->remarks[content];
+    int64_t votes = votes_count(world, content);
+
+    if (total->old_votes != votes)
+        world_fail(world, content, "totals: content %lld has votes %lld, %lld voters vote for it",
+                   (long long)content, (long long)total->old_votes, (long long)votes);
+    else if (remark->found && total->old_found && remark->votes != votes)
+        world_fail(world, content, "roll-up: the remark of content %lld says %lld votes, not %lld",
+                   (long long)content, (long long)remark->votes, (long long)votes);
+}
+
+void promises_check(struct world *world)
+{
+    check_events(world);
+    for (int topic = 0; topic < BROKER_TOPICS; topic++)
+        for (int32_t i = 0; i < world->plan.partitions; i++)
+            check_topic_order(world, &world->broker->partitions[topic][i]);
+    for (int64_t content = 1; content <= SIM_CONTENTS && !world->failed; content++) {
+        check_log(world, content);
+        check_totals(world, content);
+    }
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+#include "outbox/lane.h"
+#include "outbox/leases.h"
+#include "outbox/reader.h"
+#include "outbox/retirer.h"
+#include "outbox/sender.h"
+#include "tests/sim/broker.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/tables.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STOP_MS 800
+
+struct relay_process;
+
+struct strand {
+    struct relay_process *relay;
+    size_t number;
+    struct lane lane;
+    struct reader reader;
+    struct sender sender;
+    struct retirer retirer;
+    struct lane_origin origin;
+    struct lane_edge read_edge;
+    struct lane_edge delete_edge;
+    struct producer producer;
+    struct fiber *threads[LANE_STEPS];
+    bool busy[LANE_STEPS]; /* the thread still runs */
+};
+
+struct relay_process {
+    struct proc *proc;
+    size_t number;
+    struct strand strands[SIM_LANES_MAX];
+    size_t count;
+    struct lease_edge lease_edge;
+    struct leases leases;
+    bool keeper_busy;
+};
+
+static void wake(void *ctx, enum lane_step step)
+{
+    struct strand *strand = ctx;
+
+    if (strand->threads[step])
+        sched_wake(&strand->relay->proc->world->sched, strand->threads[step]);
+}
+
+static int64_t time_ms(void *ctx)
+{
+    const struct strand *strand = ctx;
+
+    return proc_clock(strand->relay->proc);
+}
+
+/* A loop of common/loop.h: step, sleep, step, until the process stops. */
+static void loop(struct proc *proc, loop_step step, void *engine)
+{
+    struct world *world = proc->world;
+
+    while (!proc->stopping) {
+        int64_t wait_ms = step(engine, proc_clock(proc));
+
+        assert(wait_ms >= 0);
+        if (!proc->stopping)
+            sched_idle(&world->sched, wait_ms + (world_chance(world, 30) ? 5 : 0));
+    }
+}
+
+static void reader_thread(void *arg)
+{
+    struct strand *strand = arg;
+
+    loop(strand->relay->proc, reader_step, &strand->reader);
+    strand->busy[LANE_READER] = false;
+}
+
+static void sender_thread(void *arg)
+{
+    struct strand *strand = arg;
+
+    loop(strand->relay->proc, sender_step, &strand->sender);
+    strand->busy[LANE_SENDER] = false;
+}
+
+static void retirer_thread(void *arg)
+{
+    struct strand *strand = arg;
+
+    loop(strand->relay->proc, retirer_step, &strand->retirer);
+    strand->busy[LANE_RETIRER] = false;
+}
+
+static void keeper_thread(void *arg)
+{
+    struct relay_process *relay = arg;
+
+    loop(relay->proc, leases_step, &relay->leases);
+    relay->keeper_busy = false;
+}
+
+static bool threads_run(const struct relay_process *relay)
+{
+    for (size_t i = 0; i < relay->count; i++)
+        for (size_t step = 0; step < LANE_STEPS; step++)
+            if (relay->strands[i].busy[step])
+                return true;
+    return relay->keeper_busy;
+}
+
+/* What relay_command.c does when it is asked to stop: one thread plays all of them. */
+static void finish(struct relay_process *relay)
+{
+    struct proc *proc = relay->proc;
+    struct world *world = proc->world;
+    int64_t until_ms = world_now(world) + STOP_MS;
+
+    leases_leave(&relay->leases, proc_clock(proc));
+    while (world_now(world) < until_ms && !leases_left(&relay->leases)) {
+        int64_t now_ms = proc_clock(proc);
+
+        for (size_t i = 0; i < relay->count; i++) {
+            struct strand *strand = &relay->strands[i];
+
+            sender_step(&strand->sender, now_ms);
+            retirer_step(&strand->retirer, now_ms);
+            reader_step(&strand->reader, now_ms);
+        }
+        sched_pause(&world->sched, 2);
+    }
+    leases_release(&relay->leases);
+}
+
+static void main_thread(void *arg)
+{
+    struct relay_process *relay = arg;
+    struct sched *sched = &relay->proc->world->sched;
+
+    while (!relay->proc->stopping)
+        sched_idle(sched, 10000);
+    for (size_t i = 0; i < relay->count; i++)
+        for (enum lane_step step = 0; step < LANE_STEPS; step++)
+            wake(&relay->strands[i], step);
+    while (threads_run(relay))
+        sched_pause(sched, 1);
+    finish(relay);
+    proc_exit(relay->proc);
+}
+
+static struct relay_metrics *metrics_fresh(size_t number, const char *lane)
+{
+    struct relay_metrics *metrics = relay_metrics_of(number, lane);
+    struct metric *metric = &metrics->published;
+
+    for (; metric <= &metrics->send_seconds; metric++)
+        atomic_store(&metric->value, 0);
+    return metrics;
+}
+
+static void strand_start(struct relay_process *relay, size_t number)
+{
+    struct strand *strand = &relay->strands[number];
+    struct world *world = relay->proc->world;
+    const char *name = world->tables->lanes[number].name;
+    struct source source;
+    struct retirer_seam deletes;
+    struct broker broker;
+    enum rc rc;
+
+    strand->relay = relay;
+    strand->number = number;
+    link_init(&strand->read_edge.link, relay->proc, world->main_db);
+    link_init(&strand->delete_edge.link, relay->proc, world->main_db);
+    strand->origin = (struct lane_origin){.lane = &strand->lane};
+    strand->read_edge.origin = strand->delete_edge.origin = &strand->origin;
+    strand->read_edge.lane = strand->delete_edge.lane = number;
+    producer_init(&strand->producer, relay->proc, number);
+    strand->producer.epoch = &strand->sender.epoch;
+    source = tables_source(&strand->read_edge);
+    deletes = tables_retirer(&strand->delete_edge);
+    broker = producer_seam(&strand->producer);
+    rc = lane_init(&strand->lane, name, &world->settings,
+                   metrics_fresh(relay->number * SIM_LANES_MAX + number, name), NULL);
+    strand->lane.wake = wake;
+    strand->lane.wake_ctx = strand;
+    strand->lane.time_ms = time_ms;
+    strand->lane.time_ctx = strand;
+    if (rc == RC_OK)
+        rc = reader_init(&strand->reader, &strand->lane, &source, world_dice(), NULL);
+    if (rc == RC_OK)
+        rc = sender_init(&strand->sender, &strand->lane, &broker, world_dice(), NULL);
+    if (rc == RC_OK)
+        rc = retirer_init(&strand->retirer, &strand->lane, &deletes, world_dice(), NULL);
+    assert(rc == RC_OK);
+    /* Small, so that long lists are met. */
+    strand->reader.ranges_max = 3;
+    strand->retirer.ranges_max = 2;
+    for (size_t step = 0; step < LANE_STEPS; step++)
+        strand->busy[step] = true;
+    strand->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, strand);
+    strand->threads[LANE_SENDER] = proc_thread(relay->proc, sender_thread, strand);
+    strand->threads[LANE_RETIRER] = proc_thread(relay->proc, retirer_thread, strand);
+    strand->producer.sender = strand->threads[LANE_SENDER];
+    strand->producer.network = proc_thread(relay->proc, producer_main, &strand->producer);
+}
+
+static void start(struct proc *proc)
+{
+    struct relay_process *relay = proc->role;
+    struct world *world = proc->world;
+    struct lease_store store;
+
+    proc_start(proc, "relay", relay->number);
+    relay->count = world->plan.lanes;
+    link_init(&relay->lease_edge.link, proc, world->main_db);
+    relay->lease_edge.lane_count = relay->count;
+    store = tables_leases(&relay->lease_edge);
+    leases_init(&relay->leases, proc->name, &store, world->settings.relay.lease_ms, world_dice());
+    for (size_t i = 0; i < relay->count; i++) {
+        strand_start(relay, i);
+        leases_add(&relay->leases, &relay->strands[i].lane);
+    }
+    relay->keeper_busy = true;
+    proc_thread(proc, keeper_thread, relay);
+    proc_thread(proc, main_thread, relay);
+}
+
+static void end(struct proc *proc)
+{
+    struct relay_process *relay = proc->role;
+
+    for (size_t i = 0; i < relay->count; i++) {
+        struct strand *strand = &relay->strands[i];
+
+        producer_gone(&strand->producer);
+        link_close(&strand->read_edge.link);
+        link_close(&strand->delete_edge.link);
+        retirer_done(&strand->retirer);
+        sender_done(&strand->sender);
+        reader_done(&strand->reader);
+        lane_done(&strand->lane);
+        memset(strand->threads, 0, sizeof(strand->threads));
+    }
+    link_close(&relay->lease_edge.link);
+    leases_done(&relay->leases);
+}
+
+size_t relay_bytes(void)
+{
+    return sizeof(struct relay_process);
+}
+
+void relay_add(void *memory, struct world *world, size_t number)
+{
+    struct relay_process *relay = memory;
+
+    relay->number = number;
+    relay->proc = proc_add(world, relay, start, end);
+}

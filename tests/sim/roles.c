@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/roles.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kind {
+    size_t (*bytes)(void);
+    void (*add)(void *memory, struct world *world, size_t number);
+    size_t max;
+    bool ends; /* it has nothing to do once nobody writes */
+};
+
+static const struct kind kinds[] = {
+    {relay_bytes, relay_add, SIM_RELAYS_MAX, false},
+    {consumer_bytes, consumer_add, SIM_CONSUMERS_MAX, false},
+    {rollup_bytes, rollup_add, SIM_ROLLUPS_MAX, false},
+    {voter_bytes, voter_add, SIM_VOTERS_MAX, true},
+    {writer_bytes, writer_add, SIM_WRITERS_MAX, true},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+struct roles {
+    char *memory[KINDS];
+};
+
+struct roles *roles_open(void)
+{
+    struct roles *roles = calloc(1, sizeof(*roles));
+
+    assert(roles);
+    for (size_t i = 0; i < KINDS; i++) {
+        roles->memory[i] = calloc(kinds[i].max, kinds[i].bytes());
+        assert(roles->memory[i]);
+    }
+    return roles;
+}
+
+void roles_close(struct roles *roles)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        free(roles->memory[i]);
+    free(roles);
+}
+
+void roles_add(struct roles *roles, struct world *world)
+{
+    const struct plan *plan = &world->plan;
+    const size_t counts[KINDS] = {plan->relays, plan->consumers, plan->rollups, plan->voters,
+                                  plan->writers};
+
+    for (size_t i = 0; i < KINDS; i++) {
+        for (size_t number = 0; number < counts[i]; number++) {
+            kinds[i].add(roles->memory[i] + number * kinds[i].bytes(), world, number);
+            world->procs[world->proc_count - 1].ends = kinds[i].ends;
+        }
+    }
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* The processes of the world: how each role is put together from its engines and models, started,
+ * stopped and thrown away. */
+#ifndef TESTS_SIM_ROLES_H
+#define TESTS_SIM_ROLES_H
+
+#include "tests/sim/world.h"
+
+#include <stddef.h>
+
+/* Memory of all processes of a role, used again by every world. */
+struct roles;
+
+struct roles *roles_open(void);
+void roles_close(struct roles *roles);
+
+/* Adds the processes that the plan asks for; nothing runs before proc->start(). */
+void roles_add(struct roles *roles, struct world *world);
+
+/* Each for one process; number counts within its role. */
+void relay_add(void *memory, struct world *world, size_t number);
+void consumer_add(void *memory, struct world *world, size_t number);
+void rollup_add(void *memory, struct world *world, size_t number);
+void voter_add(void *memory, struct world *world, size_t number);
+void writer_add(void *memory, struct world *world, size_t number);
+
+size_t relay_bytes(void);
+size_t consumer_bytes(void);
+size_t rollup_bytes(void);
+size_t voter_bytes(void);
+size_t writer_bytes(void);
+
+/* Lets go of what the votes of a run were kept in. */
+void votes_begin_world(struct world *world);
+/* What vote_state says: votes of a content. */
+int64_t votes_count(const struct world *world, int64_t content_id);
+
+#endif

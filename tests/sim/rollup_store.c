@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sink.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct world *world_of(const struct rollup_edge *edge)
+{
+    return edge->link.db->world;
+}
+
+/* Each call is its own transaction; the state's row is the lock of all that write. */
+static enum rc state_begin(struct rollup_edge *edge, struct err *err)
+{
+    enum rc rc = link_begin(&edge->link, err);
+
+    if (rc == RC_OK)
+        rc = link_call(&edge->link, err);
+    if (rc == RC_OK)
+        rc = link_lock(&edge->link, &world_of(edge)->sink->state_row, err);
+    if (rc == RC_OK)
+        rc = link_answer(&edge->link, err);
+    if (rc != RC_OK)
+        link_rollback(&edge->link);
+    return rc;
+}
+
+/* The COMMIT reaches the database. What it commits is written by the caller then: nobody else reads
+ * it before, for it is locked. */
+static enum rc state_commit(struct rollup_edge *edge, struct err *err)
+{
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc == RC_OK && !edge->link.session->open)
+        rc = err_fail(err, RC_RETRY, 2006, "server has gone away");
+    if (rc != RC_OK)
+        link_rollback(&edge->link);
+    return rc;
+}
+
+static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *state = world_of(edge)->sink->state;
+    state->now_ms = db_clock(edge->link.db);
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    struct rollup_state *state = &world_of(edge)->sink->state;
+    enum rc rc = state_begin(edge, err);
+
+    *taken = false;
+    if (rc == RC_OK)
+        rc = state_commit(edge, err);
+    if (rc != RC_OK)
+        return rc;
+    if (state->epoch == hold->epoch - 1 &&
+        (state->owner[0] == '\0' || state->lease_until_ms <= db_clock(edge->link.db) ||
+         strcmp(state->owner, hold->owner) == 0)) {
+        snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
+        state->epoch = hold->epoch;
+        state->lease_until_ms = db_clock(edge->link.db) + hold->lease_ms;
+        *taken = true;
+        world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
+                   "takes the roll-up with epoch %lld", hold->epoch, 0, 0);
+    }
+    link_rollback(&edge->link);
+    return link_answer(&edge->link, err);
+}
+
+static bool is_behind(const struct rollup_place *a, const struct rollup_place *b)
+{
+    return a->changed_ms > b->changed_ms ||
+           (a->changed_ms == b->changed_ms && a->content_id > b->content_id);
+}
+
+static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
+                          struct rollup_row *rows, size_t max, size_t *count, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    const struct sink_tables *tables = world_of(edge)->sink;
+    struct rollup_place last = *after;
+    enum rc rc = link_call(&edge->link, err);
+
+    *count = 0;
+    while (rc == RC_OK && *count < max) {
+        struct rollup_place best = {INT64_MAX, INT64_MAX};
+
+        for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
+            const struct sink_total *total = &tables->totals[content];
+            const struct rollup_place place = {total->old_changed_ms, content};
+
+            if (total->old_found && place.changed_ms <= until_ms && is_behind(&place, &last) &&
+                is_behind(&best, &place))
+                best = place;
+        }
+        if (best.content_id == INT64_MAX)
+            break;
+        last = best;
+        rows[(*count)++] = (struct rollup_row){
+            .place = best,
+            .votes = tables->totals[best.content_id].old_votes,
+            .seq = tables->totals[best.content_id].old_seq,
+            .remark_seq = tables->remarks[best.content_id].found
+                              ? tables->remarks[best.content_id].votes_seq
+                              : ROLLUP_NO_REMARK,
+        };
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static void remark_write(struct rollup_edge *edge, const struct rollup_row *row, uint64_t *changed)
+{
+    struct world *world = world_of(edge);
+    struct sink_remark *remark = &world->sink->remarks[row->place.content_id];
+
+    if (!remark->found)
+        return;
+    if (world->fault != FAULT_ROLLUP_UNFENCED && remark->votes_seq >= row->seq)
+        return;
+    remark->votes = row->votes;
+    remark->votes_seq = row->seq;
+    ++*changed;
+    world_tell(world, edge->link.proc->name, row->place.content_id,
+               "rolls up content %lld: votes %lld of seq %lld", row->place.content_id, row->votes,
+               row->seq);
+}
+
+static bool is_held(const struct rollup_edge *edge, const struct turn_hold *hold)
+{
+    return world_of(edge)->fault == FAULT_ROLLUP_UNFENCED ||
+           world_of(edge)->sink->state.epoch == hold->epoch;
+}
+
+static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+                           const struct rollup_row *rows, size_t count, uint64_t *changed,
+                           bool *held, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    struct rollup_state *state = &world_of(edge)->sink->state;
+    enum rc rc = state_begin(edge, err);
+
+    *changed = 0;
+    *held = false;
+    if (rc == RC_OK)
+        rc = state_commit(edge, err);
+    if (rc != RC_OK)
+        return rc;
+    *held = is_held(edge, hold);
+    for (size_t i = 0; *held && i < count; i++)
+        remark_write(edge, &rows[i], changed);
+    if (*held && state->epoch == hold->epoch) {
+        state->rolled_until_ms = rolled_until_ms;
+        state->lease_until_ms = db_clock(edge->link.db) + hold->lease_ms;
+    }
+    link_rollback(&edge->link);
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+                            bool *held, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    struct rollup_state *state = &world_of(edge)->sink->state;
+    enum rc rc = state_begin(edge, err);
+
+    *held = false;
+    if (rc == RC_OK)
+        rc = state_commit(edge, err);
+    if (rc != RC_OK)
+        return rc;
+    *held = is_held(edge, hold);
+    if (*held && state->epoch == hold->epoch) {
+        state->owner[0] = '\0';
+        state->lease_until_ms = state->finished_ms = db_clock(edge->link.db);
+        state->rolled_until_ms = rolled_until_ms;
+    }
+    link_rollback(&edge->link);
+    return link_answer(&edge->link, err);
+}
+
+static void store_release(void *ctx, const struct turn_hold *hold)
+{
+    struct rollup_edge *edge = ctx;
+    struct rollup_state *state = &world_of(edge)->sink->state;
+
+    if (link_call(&edge->link, NULL) == RC_OK && state->epoch == hold->epoch)
+        state->owner[0] = '\0';
+}
+
+void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
+{
+    link_init(&edge->link, proc, proc->world->sink_db);
+    edge->seam = (struct rollup_store){
+        .ctx = edge,
+        .look = store_look,
+        .take = store_take,
+        .read = store_read,
+        .write = store_write,
+        .finish = store_finish,
+        .release = store_release,
+    };
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+#include "consumer/rollup.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/sink.h"
+
+#include <assert.h>
+
+#define LEASE_MS 900
+#define ROWS_MAX 4
+
+struct rollup_process {
+    struct proc *proc;
+    size_t number;
+    struct rollup_edge edge;
+    struct rollup rollup;
+};
+
+static void thread(void *arg)
+{
+    struct rollup_process *process = arg;
+    struct proc *proc = process->proc;
+    struct world *world = proc->world;
+
+    while (!proc->stopping) {
+        int64_t wait_ms = rollup_step(&process->rollup, proc_clock(proc));
+
+        if (wait_ms == LOOP_END)
+            break;
+        if (!proc->stopping)
+            sched_idle(&world->sched, wait_ms);
+    }
+    rollup_leave(&process->rollup);
+    proc_exit(proc);
+}
+
+static void start(struct proc *proc)
+{
+    struct rollup_process *process = proc->role;
+    const struct world *world = proc->world;
+    struct rollup_config config = {
+        .store = &process->edge.seam,
+        .owner = proc->name,
+        .interval_ms = world->settings.rollup.interval_ms,
+        .overlap_ms = world->settings.rollup.overlap_ms,
+        .lease_ms = LEASE_MS,
+        .batch_rows_max = ROWS_MAX,
+        .dice = world_dice,
+    };
+
+    proc_start(proc, "rollup", process->number);
+    rollup_edge_init(&process->edge, proc);
+    if (rollup_init(&process->rollup, &config, NULL) != RC_OK)
+        assert(!"memory");
+    proc_thread(proc, thread, process);
+}
+
+static void end(struct proc *proc)
+{
+    struct rollup_process *process = proc->role;
+
+    link_close(&process->edge.link);
+    rollup_done(&process->rollup);
+}
+
+size_t rollup_bytes(void)
+{
+    return sizeof(struct rollup_process);
+}
+
+void rollup_add(void *memory, struct world *world, size_t number)
+{
+    struct rollup_process *process = memory;
+
+    process->number = number;
+    process->proc = proc_add(world, process, start, end);
+}

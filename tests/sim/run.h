@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* One run: a world from a seed, its troubles, its rest, its judgement. */
+#ifndef TESTS_SIM_RUN_H
+#define TESTS_SIM_RUN_H
+
+#include "tests/sim/world.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct run;
+
+struct run_result {
+    bool failed;
+    struct story_focus focus; /* what the failure is about */
+    char failure[400];
+    uint64_t hash;
+    uint64_t steps;
+    size_t events;
+    int64_t ms; /* virtual */
+};
+
+/* Memory for any number of runs, one after the other. */
+struct run *run_open(void);
+void run_close(struct run *run);
+
+void run_seed(struct run *run, uint64_t seed, enum model_fault fault, struct run_result *result);
+
+/* The same again, and prints what led to it. */
+void run_tell(struct run *run, uint64_t seed, enum model_fault fault,
+              const struct story_focus *focus);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sink.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sink_begin_world(struct sink_tables *tables, struct world *world)
+{
+    if (!tables->votes)
+        tables->votes = malloc(SIM_EVENTS_MAX * sizeof(*tables->votes));
+    assert(tables->votes);
+    for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++) {
+        if (!tables->dead[i])
+            tables->dead[i] = calloc(BROKER_RECORDS_MAX, sizeof(*tables->dead[i]));
+        else
+            memset(tables->dead[i], 0, BROKER_RECORDS_MAX * sizeof(*tables->dead[i]));
+        assert(tables->dead[i]);
+    }
+    memset(tables->votes, 0, SIM_EVENTS_MAX * sizeof(*tables->votes));
+    memset(tables->progress, 0, sizeof(tables->progress));
+    memset(tables->totals, 0, sizeof(tables->totals));
+    memset(tables->remarks, 0, sizeof(tables->remarks));
+    for (int64_t content = 1; content <= SIM_CONTENTS; content++)
+        tables->remarks[content].found = !world_chance(world, 100);
+    memset(&tables->state_row, 0, sizeof(tables->state_row));
+    memset(&tables->state, 0, sizeof(tables->state));
+}
+
+void sink_done(struct sink_tables *tables)
+{
+    free(tables->votes);
+    for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
+        free(tables->dead[i]);
+}
+
+static struct world *world_of(const struct sink_edge *edge)
+{
+    return edge->link.db->world;
+}
+
+static struct sink_tables *tables_of(const struct sink_edge *edge)
+{
+    return world_of(edge)->sink;
+}
+
+static enum rc seam_ping(void *ctx, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    return link_ping(&edge->link, err);
+}
+
+static uint64_t seam_session(void *ctx)
+{
+    const struct sink_edge *edge = ctx;
+
+    return edge->link.connects;
+}
+
+static enum rc seam_begin(void *ctx, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    return link_begin(&edge->link, err);
+}
+
+static enum rc seam_commit(void *ctx, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    return link_commit(&edge->link, err);
+}
+
+static void seam_rollback(void *ctx)
+{
+    struct sink_edge *edge = ctx;
+
+    link_rollback(&edge->link);
+}
+
+static void progress_settle(struct world *world, struct row *row, bool commit)
+{
+    struct sink_progress *progress = (struct sink_progress *)row;
+
+    if (commit) {
+        if (progress->now.next_offset != progress->old.next_offset)
+            world_tell(
+                world, "sink", STORY_DETAIL, "progress of partition %lld is %lld, epoch %lld",
+                progress - world->sink->progress, progress->now.next_offset, progress->now.epoch);
+        progress->old = progress->now;
+        progress->old_found = progress->now_found;
+        progress->old_owner = progress->now_owner;
+        progress->old_life = progress->now_life;
+        return;
+    }
+    progress->now = progress->old;
+    progress->now_found = progress->old_found;
+    progress->now_owner = progress->old_owner;
+    progress->now_life = progress->old_life;
+}
+
+static enum rc seam_lock_progress(void *ctx, const struct place *place,
+                                  struct progress_row *progress, bool *found, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
+    enum rc rc = link_call(&edge->link, err);
+
+    *found = false;
+    if (rc == RC_OK && world_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
+        rc = link_lock(&edge->link, &row->row, err);
+    if (rc != RC_OK)
+        return rc;
+    *found = row->now_found;
+    if (*found)
+        *progress = row->now;
+    return link_answer(&edge->link, err);
+}
+
+static enum rc seam_make_progress(void *ctx, const struct place *place,
+                                  struct progress_row *progress, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc == RC_OK)
+        rc = link_lock(&edge->link, &row->row, err);
+    if (rc != RC_OK)
+        return rc;
+    if (!row->now_found) {
+        link_wrote(&edge->link, &row->row, progress_settle);
+        row->now = (struct progress_row){.next_offset = OFFSET_BEGINNING, .leader_epoch = -1};
+        row->now_found = true;
+    }
+    *progress = row->now;
+    return link_answer(&edge->link, err);
+}
+
+static enum rc seam_own_progress(void *ctx, const struct place *place,
+                                 const struct progress_row *progress, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    link_wrote(&edge->link, &row->row, progress_settle);
+    row->now.epoch = progress->epoch;
+    memcpy(row->now.owner, progress->owner, sizeof(row->now.owner));
+    memcpy(row->now.topic_id, progress->topic_id, sizeof(row->now.topic_id));
+    row->now_owner = edge->link.proc;
+    row->now_life = edge->link.proc->lives;
+    world_tell(world_of(edge), edge->link.proc->name, STORY_ALL,
+               "claims partition %lld with epoch %lld", place->partition, progress->epoch, 0);
+    return link_answer(&edge->link, err);
+}
+
+/* The promise: who was fenced writes nothing. */
+static enum rc seam_move_progress(void *ctx, const struct place *place,
+                                  const struct progress_row *progress, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
+    const struct proc *proc = edge->link.proc;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (row->now_owner != proc || row->now_life != proc->lives)
+        world_fail(world_of(edge), STORY_ALL,
+                   "fence: %s writes into partition %d, which %s has claimed with epoch %lld",
+                   proc->name, (int)place->partition, row->now.owner, (long long)row->now.epoch);
+    link_wrote(&edge->link, &row->row, progress_settle);
+    row->now.next_offset = progress->next_offset;
+    row->now.leader_epoch = progress->leader_epoch;
+    return link_answer(&edge->link, err);
+}
+
+static void total_settle(struct world *world, struct row *row, bool commit)
+{
+    struct sink_total *total = (struct sink_total *)row;
+
+    (void)world;
+    if (commit) {
+        total->old_found = total->now_found;
+        total->old_votes = total->now_votes;
+        total->old_seq = total->now_seq;
+        total->old_changed_ms = total->now_changed_ms;
+        return;
+    }
+    total->now_found = total->old_found;
+    total->now_votes = total->old_votes;
+    total->now_seq = total->old_seq;
+    total->now_changed_ms = total->old_changed_ms;
+}
+
+/* A row that is not there is not locked: another transaction may make it. */
+static enum rc seam_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
+                                 struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+
+        assert(i == 0 || tallies[i - 1].content_id < tallies[i].content_id);
+        tallies[i].found = false;
+        if (!total->now_found)
+            continue;
+        rc = link_lock(&edge->link, &total->row, err);
+        if (rc != RC_OK || !total->now_found)
+            continue;
+        tallies[i].found = true;
+        tallies[i].votes = total->now_votes;
+        tallies[i].seq = total->now_seq;
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static enum rc seam_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                 struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+
+        if (tallies[i].found)
+            continue;
+        rc = link_lock(&edge->link, &total->row, err);
+        if (rc != RC_OK || total->now_found)
+            continue;
+        link_wrote(&edge->link, &total->row, total_settle);
+        total->now_found = true;
+        total->now_votes = total->now_seq = 0;
+        total->now_changed_ms = db_clock(edge->link.db);
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                  struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+
+        if (!tallies[i].changed)
+            continue;
+        rc = link_lock(&edge->link, &total->row, err);
+        if (rc != RC_OK)
+            break;
+        link_wrote(&edge->link, &total->row, total_settle);
+        total->now_found = true;
+        total->now_votes = tallies[i].votes;
+        total->now_seq = tallies[i].seq;
+        total->now_changed_ms = db_clock(edge->link.db);
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+/* Our own producer's events are changes: nobody keeps their last votes. */
+static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    (void)lasts;
+    (void)count;
+    return link_call(&edge->link, err);
+}
+
+static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                                struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    (void)lasts;
+    (void)count;
+    return link_call(&edge->link, err);
+}
+
+static void vote_settle(struct world *world, struct row *row, bool commit)
+{
+    struct sink_vote *vote = (struct sink_vote *)row;
+    size_t number = (size_t)(vote - world->sink->votes);
+
+    if (!commit) {
+        vote->now_found = vote->old_found;
+        return;
+    }
+    vote->old_found = true;
+    world->events[number].logged++;
+    world_tell(world, "sink", world->events[number].key,
+               "event %lld is logged with content_seq %lld, votes %lld", (int64_t)number, vote->seq,
+               vote->votes);
+}
+
+static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                 bool *duplicate, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct world *world = world_of(edge);
+    enum rc rc = link_call(&edge->link, err);
+
+    *duplicate = false;
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sink_vote *vote;
+
+        if (rows[i].skip)
+            continue;
+        vote = &world->sink->votes[world_event_find(world, rows[i].event.event_id.bytes)];
+        rc = link_lock(&edge->link, &vote->row, err);
+        if (rc != RC_OK)
+            return rc;
+        if (vote->now_found && world->fault != FAULT_NO_UNIQUE_KEY) {
+            *duplicate = true;
+            break;
+        }
+        link_wrote(&edge->link, &vote->row, vote_settle);
+        vote->now_found = true;
+        vote->votes = rows[i].votes;
+        vote->seq = rows[i].content_seq;
+        vote->offset = rows[i].offset;
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+/* A plain read: what is committed, and what this transaction has written. */
+static enum rc seam_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                                void (*on_found)(void *found_ctx, const struct id *event_id),
+                                void *found_ctx, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct world *world = world_of(edge);
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct sink_vote *vote;
+
+        if (rows[i].skip)
+            continue;
+        vote = &world->sink->votes[world_event_find(world, rows[i].event.event_id.bytes)];
+        if (vote->old_found || (vote->now_found && vote->row.owner == edge->link.session))
+            on_found(found_ctx, &rows[i].event.event_id);
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static void dead_settle(struct world *world, struct row *row, bool commit)
+{
+    struct sink_dead *dead = (struct sink_dead *)row;
+
+    if (!commit) {
+        dead->now_found = dead->old_found;
+        return;
+    }
+    if (!dead->old_found)
+        world->events[dead->event].logged++;
+    dead->old_found = true;
+    world_tell(world, "sink", world->events[dead->event].key, "event %lld is kept as dead",
+               (int64_t)dead->event, 0, 0);
+}
+
+static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                                struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    struct world *world = world_of(edge);
+    struct sink_dead *row = &world->sink->dead[place->partition][dead->offset];
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc == RC_OK)
+        rc = link_lock(&edge->link, &row->row, err);
+    if (rc != RC_OK)
+        return rc;
+    link_wrote(&edge->link, &row->row, dead_settle);
+    row->now_found = true;
+    row->event =
+        world->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
+    return link_answer(&edge->link, err);
+}
+
+void sink_edge_init(struct sink_edge *edge, struct proc *proc)
+{
+    link_init(&edge->link, proc, proc->world->sink_db);
+    edge->seam = (struct sink){
+        .ctx = edge,
+        .ping = seam_ping,
+        .session = seam_session,
+        .begin = seam_begin,
+        .make_progress = seam_make_progress,
+        .lock_progress = seam_lock_progress,
+        .own_progress = seam_own_progress,
+        .move_progress = seam_move_progress,
+        .lock_tallies = seam_lock_tallies,
+        .make_tallies = seam_make_tallies,
+        .write_tallies = seam_write_tallies,
+        .read_lasts = seam_read_lasts,
+        .write_lasts = seam_write_lasts,
+        .insert_votes = seam_insert_votes,
+        .find_events = seam_find_events,
+        .insert_dead = seam_insert_dead,
+        .commit = seam_commit,
+        .rollback = seam_rollback,
+    };
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of the log side, for the applying and the roll-up engines. */
+#ifndef TESTS_SIM_SINK_H
+#define TESTS_SIM_SINK_H
+
+#include "consumer/rollup_seam.h"
+#include "consumer/sink_seam.h"
+#include "tests/sim/broker.h"
+#include "tests/sim/db.h"
+
+/* Rows with two versions: `now` is what the transaction that has it locked sees. */
+struct sink_progress {
+    struct row row; /* first */
+    bool now_found;
+    bool old_found;
+    struct progress_row now;
+    struct progress_row old;
+    const struct proc *now_owner; /* who claimed it */
+    int now_life;
+    const struct proc *old_owner;
+    int old_life;
+};
+
+struct sink_total {
+    struct row row; /* first */
+    bool now_found;
+    bool old_found;
+    int64_t now_votes;
+    int64_t old_votes;
+    int64_t now_seq;
+    int64_t old_seq;
+    int64_t now_changed_ms;
+    int64_t old_changed_ms;
+};
+
+/* A row of vote_document, by the number of its event. */
+struct sink_vote {
+    struct row row; /* first */
+    bool now_found;
+    bool old_found;
+    int64_t votes;
+    int64_t seq;
+    int64_t offset;
+    int32_t partition;
+};
+
+struct sink_dead {
+    struct row row; /* first */
+    bool now_found;
+    bool old_found;
+    size_t event;
+};
+
+struct sink_remark {
+    struct row row; /* first */
+    bool found;
+    int64_t votes;
+    int64_t votes_seq;
+};
+
+struct sink_tables {
+    struct sink_progress progress[BROKER_PARTITIONS_MAX];
+    struct sink_total totals[SIM_CONTENTS + 1];
+    struct sink_vote *votes;                       /* by event */
+    struct sink_dead *dead[BROKER_PARTITIONS_MAX]; /* by offset */
+    struct sink_remark remarks[SIM_CONTENTS + 1];
+    struct row state_row;
+    struct rollup_state state;
+};
+
+/* One applier's connection. */
+struct sink_edge {
+    struct link link;
+    struct sink seam;
+};
+
+struct rollup_edge {
+    struct link link;
+    struct rollup_store seam;
+    int64_t epoch;
+};
+
+void sink_begin_world(struct sink_tables *tables, struct world *world);
+void sink_done(struct sink_tables *tables);
+void sink_edge_init(struct sink_edge *edge, struct proc *proc);
+void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
+
+#endif

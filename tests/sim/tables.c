@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/tables.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void restarted(struct world *world)
+{
+    /* The counter may be forgotten: seqs that nobody committed are given again. */
+    if (!world_chance(world, 500))
+        return;
+    for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
+        struct outbox_table *table = &world->tables->lanes[lane];
+
+        while (table->seq_next > 1 && table->rows[table->seq_next - 1].state < OUTBOX_COMMITTED)
+            table->seq_next--;
+        if (table->settled >= table->seq_next)
+            table->settled = table->seq_next - 1;
+    }
+}
+
+void tables_begin_world(struct tables *tables, struct world *world)
+{
+    for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
+        struct outbox_table *table = &tables->lanes[lane];
+
+        if (!table->rows)
+            table->rows = calloc(TABLE_ROWS_MAX, sizeof(*table->rows));
+        assert(table->rows);
+        if (lane == 0)
+            snprintf(table->name, sizeof(table->name), "outbox");
+        else
+            snprintf(table->name, sizeof(table->name), "outbox_%zu", lane);
+        table->seq_next = 1;
+        table->settled = 0;
+        table->left = 0;
+    }
+    memset(tables->leases, 0, sizeof(tables->leases));
+    memset(tables->keys, 0, sizeof(tables->keys));
+    tables->instance_count = 0;
+    world->main_db->restarted = restarted;
+}
+
+void tables_done(struct tables *tables)
+{
+    for (size_t lane = 0; lane < SIM_LANES_MAX; lane++)
+        free(tables->lanes[lane].rows);
+}
+
+struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq)
+{
+    return &world->tables->lanes[lane].rows[seq];
+}
+
+/* The order of a key is that of the commits that wrote it; in one transaction that of the seqs. */
+static void row_settle_commit(struct world *world, struct outbox_row *row)
+{
+    struct event *event = &world->events[row->event];
+
+    row->state = OUTBOX_COMMITTED;
+    world->tables->lanes[row->lane].left++;
+    event->order = ++world->order_next[event->key];
+    world_tell(world, "database", event->key, "event %lld is committed as seq %lld of lane %lld",
+               (int64_t)row->event, row->seq, (int64_t)row->lane);
+}
+
+static void settle(struct world *world, struct row *base, bool commit)
+{
+    struct outbox_row *row = (struct outbox_row *)base;
+
+    if (commit && row->state == OUTBOX_WRITTEN)
+        row_settle_commit(world, row);
+    else if (row->state == OUTBOX_RESERVED || row->state == OUTBOX_WRITTEN)
+        row->state = OUTBOX_NONE;
+}
+
+int64_t tables_reserve(struct link *link, size_t lane, size_t count)
+{
+    struct outbox_table *table = &link->db->world->tables->lanes[lane];
+    int64_t first = table->seq_next;
+
+    assert(first + (int64_t)count < TABLE_ROWS_MAX);
+    for (int64_t seq = first; seq < first + (int64_t)count; seq++) {
+        table->rows[seq] = (struct outbox_row){.state = OUTBOX_RESERVED, .lane = lane, .seq = seq};
+        link_wrote(link, &table->rows[seq].row, settle);
+    }
+    table->seq_next += (int64_t)count;
+    return first;
+}
+
+void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
+{
+    struct world *world = link->db->world;
+    struct outbox_row *row = tables_row(world, lane, seq);
+
+    assert(row->state == OUTBOX_RESERVED);
+    row->state = OUTBOX_WRITTEN;
+    row->event = event;
+    world->events[event].lane = lane;
+    world->events[event].seq = seq;
+    if (world_chance(world, world->plan.bad_rows)) {
+        switch (world_below(world, 3)) {
+        case 0:
+            row->refused = true;
+            break;
+        case 1:
+            row->oversize = true;
+            break;
+        default:
+            row->unsendable = true;
+            break;
+        }
+    }
+    link_writes(link);
+    world_tell(world, link->proc->name, world->events[event].key,
+               "inserts event %lld as seq %lld of lane %lld", (int64_t)event, seq, (int64_t)lane);
+}
+
+/* The relay's side */
+
+static bool in_ranges(int64_t seq, const struct seq_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (seq >= ranges[i].from && seq <= ranges[i].to)
+            return true;
+    }
+    return false;
+}
+
+static int64_t scan_from(struct outbox_table *table, int64_t from)
+{
+    while (table->settled + 1 < table->seq_next &&
+           (table->rows[table->settled + 1].state == OUTBOX_NONE ||
+            table->rows[table->settled + 1].state == OUTBOX_DELETED))
+        table->settled++;
+    return from > table->settled ? from : table->settled + 1;
+}
+
+static int64_t scan_to(const struct outbox_table *table, int64_t to)
+{
+    return to < table->seq_next ? to : table->seq_next - 1;
+}
+
+static void row_show(const struct world *world, const struct outbox_row *row, char key[24],
+                     struct relay_row *out)
+{
+    const struct event *event = &world->events[row->event];
+    const char *type = event->kind == EVENT_STEP ? "step" : "vote";
+    int len = snprintf(key, 24, "%lld", (long long)event->key);
+
+    *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
+    out->id = (struct bytes){event->id, strlen(event->id)};
+    out->aggregate_type = (struct bytes){type, 4};
+    out->aggregate_id = (struct bytes){key, (size_t)len};
+    out->type = (struct bytes){"Changed", 7};
+    out->oversize = row->oversize && !world->healed;
+    if (!out->oversize)
+        out->payload = (struct bytes){event->value, event->value_len};
+}
+
+/* As origin_mysql.h: another database than the noted one is refused. */
+static enum rc edge_call(struct lane_edge *edge, struct err *err)
+{
+    struct lane_origin *origin = edge->origin;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (origin->noted == 0)
+        origin->noted = edge->link.db->origin;
+    if (origin->noted == edge->link.db->origin)
+        return RC_OK;
+    rc = err_fail(err, RC_RETRY, 0, "another database than before");
+    lane_origin_lost(origin->lane, err);
+    return rc;
+}
+
+static enum rc source_begin(void *ctx, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+
+    (void)err;
+    edge->origin->noted = 0;
+    return RC_OK;
+}
+
+static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                           source_on_row on_row, void *on_row_ctx, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    enum rc rc = edge_call(edge, err);
+    size_t rows = 0;
+    bool breaks;
+
+    if (rc != RC_OK)
+        return rc;
+    breaks = !world->healed && world_chance(world, world->plan.db_fails);
+    for (size_t i = 1; i < count; i++)
+        assert(ranges[i - 1].to < ranges[i].from);
+    for (int64_t seq = scan_from(table, ranges[0].from);
+         seq <= scan_to(table, ranges[count - 1].to) && rows < rows_max; seq++) {
+        struct relay_row row;
+        char key[24];
+
+        if (table->rows[seq].state != OUTBOX_COMMITTED || !in_ranges(seq, ranges, count))
+            continue;
+        if (breaks && rows == 2)
+            break;
+        row_show(world, &table->rows[seq], key, &row);
+        rows++;
+        if (!on_row(on_row_ctx, &row))
+            break;
+    }
+    if (breaks)
+        return err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
+    return link_answer(&edge->link, err);
+}
+
+static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                            bool *found, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    enum rc rc = edge_call(edge, err);
+
+    *busy = *found = false;
+    if (rc != RC_OK)
+        return rc;
+    for (int64_t seq = scan_from(table, ranges[0].from);
+         seq <= scan_to(table, ranges[count - 1].to); seq++) {
+        if (!in_ranges(seq, ranges, count))
+            continue;
+        *busy = *busy || table->rows[seq].state == OUTBOX_WRITTEN;
+        *found = *found || table->rows[seq].state == OUTBOX_COMMITTED;
+    }
+    return link_answer(&edge->link, err);
+}
+
+static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    const struct db *db = edge->link.db;
+    enum rc rc = edge_call(edge, err);
+
+    *writers = (struct source_writers){.known = db->world->plan.writers_known};
+    if (rc != RC_OK)
+        return rc;
+    for (size_t i = 0; writers->known && i < DB_SESSIONS_MAX; i++) {
+        const struct session *session = &db->sessions[i];
+
+        if (!session->used || session->writer == 0)
+            continue;
+        if (writers->oldest == 0 || session->writer < writers->oldest)
+            writers->oldest = session->writer;
+        if (session->writer > writers->newest)
+            writers->newest = session->writer;
+    }
+    return link_answer(&edge->link, err);
+}
+
+static enum rc source_look(void *ctx, int64_t from, struct source_look *look, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    enum rc rc = edge_call(edge, err);
+
+    *look = (struct source_look){0};
+    if (rc != RC_OK)
+        return rc;
+    for (int64_t seq = scan_from(table, from); seq < table->seq_next; seq++) {
+        if (table->rows[seq].state != OUTBOX_COMMITTED)
+            continue;
+        if (look->oldest_seq == 0)
+            look->oldest_seq = seq;
+        look->newest_seq = seq;
+    }
+    return link_answer(&edge->link, err);
+}
+
+struct source tables_source(struct lane_edge *edge)
+{
+    return (struct source){
+        .ctx = edge,
+        .begin = source_begin,
+        .read = source_read,
+        .probe = source_probe,
+        .writers = source_writers,
+        .look = source_look,
+    };
+}
+
+static void delete_row(struct lane_edge *edge, struct outbox_row *row)
+{
+    struct world *world = edge->link.db->world;
+    const struct event *event = &world->events[row->event];
+
+    if (event->published == 0)
+        world_fail(world, event->key,
+                   "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
+                   "record of it was in the topic",
+                   row->event, event->id, (long long)event->key,
+                   world->tables->lanes[edge->lane].name, (long long)row->seq);
+    row->state = OUTBOX_DELETED;
+    world->tables->lanes[edge->lane].left--;
+    world_tell(world, edge->link.proc->name, event->key,
+               "deletes event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
+               (int64_t)edge->lane);
+}
+
+static bool is_held(const struct lane_edge *edge, int64_t epoch)
+{
+    const struct lane_lease *lease = &edge->link.db->world->tables->leases[edge->lane];
+
+    return lease->epoch == epoch && strcmp(lease->owner, edge->link.proc->name) == 0;
+}
+
+/* The promise: whoever was overtaken deletes nothing. */
+static void check_fence(const struct lane_edge *edge, int64_t epoch)
+{
+    struct world *world = edge->link.db->world;
+    const struct lane_lease *lease = &world->tables->leases[edge->lane];
+
+    if (!is_held(edge, epoch))
+        world_fail(world, STORY_ALL,
+                   "fence: %s deletes from lane %zu with epoch %lld, %lld ms after epoch %lld had "
+                   "begun",
+                   edge->link.proc->name, edge->lane, (long long)epoch,
+                   (long long)(world_now(world) - lease->fenced_ms), (long long)lease->epoch);
+}
+
+/* As the edge does it: first a look at the lease, then the deletions. */
+static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
+                             bool *fenced, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    enum rc rc = edge_call(edge, err);
+
+    *fenced = false;
+    if (rc != RC_OK)
+        return rc;
+    *fenced = !is_held(edge, epoch) && world->fault != FAULT_DELETE_UNFENCED;
+    if (!*fenced)
+        check_fence(edge, epoch);
+    rc = link_answer(&edge->link, err);
+    if (rc == RC_OK && !*fenced)
+        rc = edge_call(edge, err);
+    if (rc != RC_OK || *fenced)
+        return rc;
+    for (int64_t seq = ranges[0].from; seq <= scan_to(table, ranges[count - 1].to); seq++) {
+        if (table->rows[seq].state == OUTBOX_COMMITTED && in_ranges(seq, ranges, count))
+            delete_row(edge, &table->rows[seq]);
+    }
+    return link_answer(&edge->link, err);
+}
+
+struct retirer_seam tables_retirer(struct lane_edge *edge)
+{
+    return (struct retirer_seam){.ctx = edge, .delete_ranges = delete_ranges};
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The outbox tables: rows by seq with their transactions, what a relay reads, probes and deletes of
+ * them, the leases of the lanes, and the rows that writers lock for their order. */
+#ifndef TESTS_SIM_TABLES_H
+#define TESTS_SIM_TABLES_H
+
+#include "outbox/lane.h"
+#include "outbox/relay_seam.h"
+#include "tests/sim/db.h"
+
+#define TABLE_ROWS_MAX 6000
+
+enum outbox_state {
+    OUTBOX_NONE,
+    OUTBOX_RESERVED,
+    OUTBOX_WRITTEN,
+    OUTBOX_COMMITTED,
+    OUTBOX_DELETED
+};
+
+struct outbox_row {
+    struct row row; /* first */
+    enum outbox_state state;
+    size_t lane;
+    int64_t seq;
+    size_t event;
+    bool refused; /* the broker refuses it */
+    bool oversize;
+    bool unsendable; /* send() refuses it */
+};
+
+struct outbox_table {
+    char name[32];
+    struct outbox_row *rows; /* by seq */
+    int64_t seq_next;
+    int64_t settled; /* up to here nothing will change any more */
+    int64_t left;    /* committed rows */
+};
+
+struct lane_lease {
+    char owner[LEASE_OWNER_SIZE];
+    int64_t epoch;
+    int64_t until_ms;  /* of the database's clock */
+    int64_t beaten_ms; /* true time of the last beat or take */
+    int64_t fenced_ms; /* true time since when no older epoch may work */
+    bool made;
+};
+
+struct lease_instance {
+    char name[LEASE_OWNER_SIZE];
+    int64_t seen_ms;
+};
+
+#define TABLE_INSTANCES_MAX 64
+
+struct tables {
+    struct outbox_table lanes[SIM_LANES_MAX];
+    struct lane_lease leases[SIM_LANES_MAX];
+    struct lease_instance instances[TABLE_INSTANCES_MAX];
+    size_t instance_count;
+    struct row keys[SIM_KEYS + 1];
+};
+
+/* The database that a lane's rows are of, as its connections keep it together. */
+struct lane_origin {
+    int64_t noted; /* 0: none yet */
+    struct lane *lane;
+};
+
+/* One lane of a relay as its edges see it. */
+struct lane_edge {
+    struct link link;
+    size_t lane;
+    struct lane_origin *origin;
+};
+
+struct lease_edge {
+    struct link link;
+    size_t lane_count;
+};
+
+void tables_begin_world(struct tables *tables, struct world *world);
+void tables_done(struct tables *tables);
+
+/* Inside the transaction of link: seqs that no row has yet; returns the first. */
+int64_t tables_reserve(struct link *link, size_t lane, size_t count);
+/* Writes the row of an event. */
+void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
+
+struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
+
+struct source tables_source(struct lane_edge *edge);
+struct retirer_seam tables_retirer(struct lane_edge *edge);
+struct lease_store tables_leases(struct lease_edge *edge);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The whole world of one run: two databases, a broker, and the processes of every role, all in one
+ * real process and decided by one seed. This header holds what all models share; each model keeps
+ * its own state in a struct of its own. */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include "common/settings.h"
+#include "tests/sim/sched.h"
+#include "tests/sim/story.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_LANES_MAX 3
+#define SIM_RELAYS_MAX 3
+#define SIM_CONSUMERS_MAX 3
+#define SIM_ROLLUPS_MAX 2
+#define SIM_VOTERS_MAX 2
+#define SIM_WRITERS_MAX 5
+#define SIM_PROCS_MAX \
+    (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + 1)
+#define SIM_PROC_FIBERS_MAX 20
+
+/* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
+#define SIM_CONTENTS 10
+#define SIM_KEYS 24
+#define SIM_VOTERS 6 /* people, not processes: 1..SIM_VOTERS */
+
+#define SIM_EVENTS_MAX 8192
+
+/* Virtual time begins here, and the databases' clocks at SIM_WALL_MS. */
+#define SIM_START_MS 1000000
+#define SIM_WALL_MS INT64_C(1790000000000)
+
+struct world;
+
+/* A process: its fibers end and freeze together. */
+struct proc {
+    struct world *world;
+    char name[16]; /* of this life */
+    int lives;
+    bool alive;
+    bool stopping; /* SIGTERM came */
+    bool ends;     /* it has nothing to do once nobody writes */
+    bool finished; /* and is not started again */
+    int64_t frozen_until_ms;
+    int64_t cut_until_ms;    /* its network is */
+    int64_t restart_ms;      /* when it is dead */
+    int64_t clock_offset_ms; /* of its monotonic clock */
+    int64_t calls_to_end;    /* it is killed at this call from now; 0: it is not */
+    int64_t calls_to_freeze;
+    int64_t freeze_ms;
+    struct fiber *fibers[SIM_PROC_FIBERS_MAX];
+    size_t fiber_count;
+    void *role;
+    void (*start)(struct proc *proc);
+    void (*end)(struct proc *proc); /* frees what the process had, without a word to anybody */
+};
+
+enum event_kind { EVENT_VOTE, EVENT_STEP, EVENT_POISON };
+
+/* An event that some transaction appended to an outbox table. */
+struct event {
+    enum event_kind kind;
+    int64_t key;
+    size_t lane;
+    int64_t seq;
+    int64_t order; /* its place in its key, from 1; 0: not committed */
+    int64_t voter_id;
+    int voting;
+    size_t value_len;
+    char value[200];
+    char id[40];       /* as text */
+    int64_t published; /* records of it */
+    int64_t logged;    /* rows of vote_document or dead_record */
+};
+
+/* How much goes wrong: thousandths of calls or of the chances there are. */
+struct plan {
+    size_t lanes;
+    size_t relays;
+    size_t consumers;
+    size_t rollups;
+    size_t voters;
+    size_t writers;
+    int32_t partitions;
+    int64_t chaos_ms;       /* how long things go wrong */
+    int64_t chaos_every_ms; /* a mishap on average so often; 0: never */
+    unsigned actions;       /* mask of the mishaps that happen; see chaos.c */
+    unsigned yield;         /* calls that let others run */
+    unsigned slow;          /* calls that take long */
+    unsigned db_fails;
+    unsigned db_fatal;
+    unsigned commit_lost;
+    unsigned roll_back;
+    unsigned hold;
+    unsigned reserve_slowly;
+    unsigned bad_rows;
+    unsigned poison;
+    unsigned ghosts;
+    unsigned ack_lost;
+    unsigned broker_fails;
+    unsigned holes;
+    unsigned seeks_lost;
+    bool writers_known; /* the relays may see open transactions */
+    bool grows;         /* topics get more partitions: keys move, and their order with them */
+    bool eager;         /* the group takes all partitions away before it gives any */
+};
+
+/* Ways in which the models themselves may be wrong, to see that it is seen. */
+enum model_fault {
+    FAULT_NONE,
+    FAULT_DELETE_UNFENCED,
+    FAULT_ROLLUP_UNFENCED,
+    FAULT_PROGRESS_UNLOCKED,
+    FAULT_NO_UNIQUE_KEY,
+};
+
+struct db;
+struct tables;
+struct broker_model;
+struct group_model;
+struct sink_tables;
+
+struct world {
+    uint64_t seed;
+    uint64_t dice;
+    struct sched sched;
+    struct story story;
+    struct plan plan;
+    struct settings settings;
+    enum model_fault fault;
+    bool writing; /* new votes and events are made */
+    bool healed;  /* nothing goes wrong any more */
+    bool grown;   /* topics got more partitions */
+
+    struct proc procs[SIM_PROCS_MAX];
+    size_t proc_count;
+    struct event *events;
+    size_t event_count;
+    int64_t order_next[SIM_KEYS + 1];
+
+    struct db *main_db;
+    struct db *sink_db;
+    struct tables *tables;
+    struct broker_model *broker;
+    struct group_model *group;
+    struct sink_tables *sink;
+
+    bool failed;
+    struct story_focus focus; /* what the failure is about */
+    char failure[400];
+};
+
+/* The one that runs: some callbacks have no context. */
+extern struct world *world_running;
+
+uint64_t world_below(struct world *world, uint64_t limit);
+bool world_chance(struct world *world, unsigned thousandths);
+/* From low to high, both included. */
+int64_t world_between(struct world *world, int64_t low, int64_t high);
+int64_t world_now(const struct world *world);
+
+/* For the engines. */
+uint64_t world_dice(void);
+int64_t world_wall_ms(void);
+int64_t world_clock_us(void);
+
+/* A promise is broken. The first one ends the run. */
+void world_fail(struct world *world, int64_t key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* It is about these events of the key. After world_fail(). */
+void world_focus(struct world *world, size_t event, size_t other);
+
+void world_tell(struct world *world, const char *who, int64_t key, const char *format, int64_t a,
+                int64_t b, int64_t c);
+
+/* A new event, not committed; its number + 1 is in its id. */
+size_t world_event_make(struct world *world, enum event_kind kind, int64_t key);
+/* The number of the event with this id; the id was made by us. */
+size_t world_event_find(const struct world *world, const uint8_t id[16]);
+
+struct proc *proc_add(struct world *world, void *role, void (*start)(struct proc *proc),
+                      void (*end)(struct proc *proc));
+void proc_start(struct proc *proc, const char *kind, size_t number);
+struct fiber *proc_thread(struct proc *proc, void (*main)(void *arg), void *arg);
+int64_t proc_clock(const struct proc *proc);
+
+/* A call into the world: others may run, and the process may freeze or end here, in which case this
+ * does not return. */
+void proc_pass(struct proc *proc);
+
+/* SIGKILL. Does not return when one of its own fibers calls. */
+void proc_kill(struct proc *proc);
+
+/* The process ends by itself, with everything given back. */
+void proc_exit(struct proc *proc);
+
+#endif

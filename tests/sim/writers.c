@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Other applications: transactions of their own around one or two INSERTs into the outbox, that
+ * lock what gives their events an order, commit late, hang, collide and roll back. */
+#include "outbox/outbox.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EVENTS_MAX 4
+
+struct writer_process {
+    struct proc *proc;
+    size_t number;
+    struct link link;
+};
+
+static size_t lane_of(const struct world *world, int64_t key)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%lld", (long long)key);
+    return outbox_lane_of(text, world->plan.lanes);
+}
+
+static enum rc key_lock(struct writer_process *writer, int64_t key, struct err *err)
+{
+    struct world *world = writer->proc->world;
+    enum rc rc = link_call(&writer->link, err);
+
+    if (rc == RC_OK)
+        rc = link_lock(&writer->link, &world->tables->keys[key], err);
+    if (rc == RC_OK && world_chance(world, 500))
+        link_writes(&writer->link); /* an UPDATE, not a SELECT FOR UPDATE */
+    return rc == RC_OK ? link_answer(&writer->link, err) : rc;
+}
+
+static size_t event_make(struct world *world, int64_t key)
+{
+    bool poison = world_chance(world, world->plan.poison);
+    size_t number = world_event_make(world, poison ? EVENT_POISON : EVENT_STEP, key);
+    struct event *event = &world->events[number];
+    int len = snprintf(event->value, sizeof(event->value), "{\"n\":%zu}", number);
+
+    event->value_len = (size_t)len;
+    return number;
+}
+
+/* One INSERT of several rows: their seqs are reserved before the first is written. */
+static enum rc insert(struct writer_process *writer, int64_t key, size_t count, struct err *err)
+{
+    struct world *world = writer->proc->world;
+    size_t lane = lane_of(world, key);
+    enum rc rc = link_call(&writer->link, err);
+    int64_t seq;
+
+    if (rc != RC_OK)
+        return rc;
+    seq = tables_reserve(&writer->link, lane, count);
+    for (size_t i = 0; i < count; i++) {
+        if (world_chance(world, world->plan.reserve_slowly))
+            sched_pause_aside(&world->sched, world_between(world, 0, i == 0 ? 300 : 900));
+        if (!writer->link.session)
+            return err_fail(err, RC_RETRY, 2006, "server has gone away");
+        tables_insert(&writer->link, lane, seq + (int64_t)i, event_make(world, key));
+    }
+    return link_answer(&writer->link, err);
+}
+
+static enum rc transaction(struct writer_process *writer, struct err *err)
+{
+    struct world *world = writer->proc->world;
+    size_t keys = world_chance(world, 250) ? 2 : 1;
+    enum rc rc = link_begin(&writer->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < keys; i++) {
+        int64_t key = world_between(world, SIM_CONTENTS + 1, SIM_KEYS);
+
+        rc = key_lock(writer, key, err);
+        if (rc == RC_OK)
+            rc = insert(writer, key, (size_t)world_between(world, 1, EVENTS_MAX), err);
+        if (rc == RC_OK && world_chance(world, world->plan.hold))
+            sched_pause(&world->sched, world_between(world, 1, 4000));
+    }
+    if (rc != RC_OK)
+        return rc;
+    if (world_chance(world, world->plan.roll_back)) {
+        link_rollback(&writer->link);
+        return RC_OK;
+    }
+    return link_commit(&writer->link, err);
+}
+
+static void thread(void *arg)
+{
+    struct writer_process *writer = arg;
+    struct world *world = writer->proc->world;
+    struct err err;
+
+    while (world->writing && !writer->proc->stopping) {
+        sched_pause(&world->sched, world_between(world, 1, 120));
+        if (transaction(writer, &err) != RC_OK)
+            link_rollback(&writer->link);
+    }
+    proc_exit(writer->proc);
+}
+
+static void start(struct proc *proc)
+{
+    struct writer_process *writer = proc->role;
+
+    proc_start(proc, "writer", writer->number);
+    link_init(&writer->link, proc, proc->world->main_db);
+    proc_thread(proc, thread, writer);
+}
+
+static void end(struct proc *proc)
+{
+    struct writer_process *writer = proc->role;
+
+    link_close(&writer->link);
+}
+
+size_t writer_bytes(void)
+{
+    return sizeof(struct writer_process);
+}
+
+void writer_add(void *memory, struct world *world, size_t number)
+{
+    struct writer_process *writer = memory;
+
+    writer->number = number;
+    writer->proc = proc_add(world, writer, start, end);
+}

@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# ./dev sim.
+
+sim_help() {
+    cat <<'END'
+./dev sim [--seeds N] [--from S] [--jobs N]
+./dev sim --seed S
+./dev sim --mutant NAME|all [--seeds N]
+
+Runs the engines of producer, relay, consumer and roll-up in a world of models: databases, a
+broker, many processes, all in one thread and in virtual time, decided by a seed. Processes are
+killed and frozen, answers lost, leaders and clocks moved; then everything heals, and the promises
+are checked. See tests/sim/README.md.
+
+--seeds N      so many worlds (default: 10000; with --mutant at most so many, default: 3000)
+--from S       the first seed (default: 1)
+--jobs N       processes at the same time (default: one for each core)
+--seed S       one world; tells its story when it breaks a promise. A seed is always the same world
+--mutant NAME  breaks the code as tests/sim/mutants/NAME.* says, which has to be seen
+
+A seed that breaks a promise tells its story. The last line is "N passed, N failed": of seeds, or of
+mutants, where passed means caught.
+END
+}
+
+SIM_SEEDS='' SIM_SEED='' SIM_FROM=1 SIM_JOBS='' SIM_MUTANT=''
+SIM_MUTANT_SEEDS=3000
+
+sim_number() {
+    [[ ${2:-} =~ ^[0-9]{1,12}$ ]] || usage_error "$1 takes a number; see ./dev sim --help"
+}
+
+sim_parse() {
+    while (($#)); do
+        case $1 in
+        --seeds) sim_number "$@" && SIM_SEEDS=$2 ;;
+        --seed) sim_number "$@" && SIM_SEED=$2 ;;
+        --from) sim_number "$@" && SIM_FROM=$2 ;;
+        --jobs) sim_number "$@" && SIM_JOBS=$2 ;;
+        --mutant)
+            SIM_MUTANT=${2:-}
+            [[ -n $SIM_MUTANT ]] || usage_error "--mutant takes a name or all"
+            ;;
+        *) usage_error "sim does not know '$1'; see ./dev sim --help" ;;
+        esac
+        shift 2
+    done
+}
+
+sim_mutants() {
+    local file
+    for file in tests/sim/mutants/*.patch tests/sim/mutants/*.fault; do
+        file=${file##*/}
+        echo "${file%.*}"
+    done
+}
+
+# Applies the patch to a copy of the files that it touches.
+sim_copy() {
+    local patch=$1 folder=$2 file
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    while IFS= read -r file; do
+        [[ $file == *.c ]] || fail "$patch may change .c files only, not $file"
+        [[ -f $file ]] || fail "$patch changes $file, which is not there any more"
+        mkdir -p "$folder/${file%/*}"
+        cp "$file" "$folder/$file"
+        echo "$file"
+    done < <(sed -n 's|^+++ b/||p' "$patch")
+    patch -d "$folder" -p1 -s -F 2 --no-backup-if-mismatch -i "$ROOT/$patch" >&2 ||
+        fail "$patch does not apply any more: write it anew for the code of today"
+}
+
+# The commands of the build once more, for the changed files, and the link with them in front.
+sim_compile() {
+    local folder=$1 file command
+    local -a objects=()
+    shift
+    for file in "$@"; do
+        command=$(grep -F -- "-c $ROOT/$file" <<<"$SIM_COMMANDS" | head -n 1)
+        [[ -n $command ]] || fail "tallybox-sim is not built from $file: a mutant of it shows nothing"
+        command=$(sed -E "s| -MF [^ ]+| -MF $folder/$file.d|; s| -o [^ ]+| -o $folder/$file.o|
+            s| -c [^ ]+| -c $folder/$file|" <<<"$command")
+        (cd "$ROOT/build/dev" && eval "$command") >&2 || fail "the mutant of $file does not compile"
+        objects+=("$folder/$file.o")
+    done
+    command=$(tail -n 1 <<<"$SIM_COMMANDS")
+    command=${command/ -o tallybox-sim / ${objects[*]} -o $folder/tallybox-sim }
+    (cd "$ROOT/build/dev" && eval "$command") >&2 || fail "the mutant does not link"
+}
+
+# sim_mutant NAME: 0 when it was caught.
+sim_mutant() {
+    local name=$1 patch=tests/sim/mutants/$1.patch fault=tests/sim/mutants/$1.fault
+    local program=$ROOT/build/dev/tallybox-sim folder=$ROOT/build/mutants/$1 said files
+    local -a words=() changed=()
+    if [[ -f $patch ]]; then
+        files=$(sim_copy "$patch" "$folder") || return 1
+        mapfile -t changed <<<"$files"
+        (sim_compile "$folder" "${changed[@]}") || return 1
+        program=$folder/tallybox-sim
+    elif [[ -f $fault ]]; then
+        words=(--fault "$name")
+    else
+        fail "there is no mutant '$name'; there are $(sim_mutants | tr '\n' ' ')"
+    fi
+    if said=$("$program" --until-failure --from "$SIM_FROM" --jobs "$SIM_JOBS" \
+        --seeds "${SIM_SEEDS:-$SIM_MUTANT_SEEDS}" "${words[@]}" 2>/dev/null); then
+        say "SURVIVED: $name: the simulation does not see it"
+        return 1
+    fi
+    echo "caught: $name: $(grep -a -m 1 -E '^seed [0-9]+: ' <<<"$said")"
+}
+
+sim_mutant_all() {
+    local name passed=0 failed=0
+    local -a names=("$SIM_MUTANT")
+    [[ $SIM_MUTANT != all ]] || mapfile -t names < <(sim_mutants)
+    SIM_COMMANDS=$(ninja -C build/dev -t commands tallybox-sim)
+    for name in "${names[@]}"; do
+        if sim_mutant "$name"; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+    done
+    echo "$passed passed, $failed failed"
+    ((failed == 0))
+}
+
+sim_main() {
+    sim_parse "$@"
+    SIM_JOBS=${SIM_JOBS:-$(nproc)}
+    build_prepare
+    build_in build/dev dev
+    if [[ -n $SIM_MUTANT ]]; then
+        sim_mutant_all || exit 1
+    elif [[ -n $SIM_SEED ]]; then
+        build/dev/tallybox-sim --seed "$SIM_SEED"
+    else
+        build/dev/tallybox-sim --seeds "${SIM_SEEDS:-10000}" --from "$SIM_FROM" --jobs "$SIM_JOBS"
+    fi
+}
