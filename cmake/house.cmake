@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 # How everything of ours is compiled, and how a test is made.
+include(CheckCSourceCompiles)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
 add_library(house INTERFACE)
 target_include_directories(house INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(house INTERFACE _POSIX_C_SOURCE=200809L
@@ -33,8 +37,17 @@ if(TALLYBOX_SANITIZE)
                                          -fno-sanitize-recover=all)
   target_link_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE})
 else()
-  target_compile_options(house INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-D_FORTIFY_SOURCE=2>)
-  target_link_options(house INTERFACE LINKER:-z,relro,-z,now)
+  # tests/support/hardened reads from the program whether all of it is there.
+  set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
+  check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" HOUSE_FORTIFY_3
+                          FAIL_REGEX "FORTIFY")
+  unset(CMAKE_REQUIRED_FLAGS)
+  target_compile_options(
+    house
+    INTERFACE -U_FORTIFY_SOURCE
+              $<$<CONFIG:Release,RelWithDebInfo>:-D_FORTIFY_SOURCE=$<IF:$<BOOL:${HOUSE_FORTIFY_3}>,3,2>>
+              -fstack-clash-protection)
+  target_link_options(house INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 endif()
 
 # house_library(NAME SOURCES... LINKS libraries...): one static library of a floor or a room.
