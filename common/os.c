@@ -91,6 +91,11 @@ long os_pid(void)
     return (long)getpid();
 }
 
+bool os_is_root(void)
+{
+    return geteuid() == 0;
+}
+
 uint64_t os_rss_bytes(void)
 {
     unsigned long total = 0;

@@ -4,6 +4,7 @@
 #ifndef COMMON_OS_H
 #define COMMON_OS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ void os_host_name(char *name, size_t size);
 void os_user_name(char *name, size_t size);
 
 long os_pid(void);
+bool os_is_root(void);
 
 /* Resident set of this process in bytes, from /proc; 0 where there is none. CPU time of the
  * process in microseconds (user + system). */

@@ -239,6 +239,11 @@ static enum rc live(struct daemon *daemon, struct err *err)
     }
     log_event(LOG_INFO, "starting", "role=%s version=%s instance=%s", daemon->command,
               TALLYBOX_VERSION, daemon->instance);
+    if (os_is_root())
+        log_event(LOG_WARN, "runs_as_root",
+                  "role=%s hint=\"nothing here needs root's rights: give it "
+                  "an account of its own\"",
+                  daemon->command);
     rc = open_parts(daemon, err);
     if (rc == RC_OK)
         rc = open_admin(daemon, err);

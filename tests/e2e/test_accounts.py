@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""What an account may and may not: of the database, and of the machine."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pymysql
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import accounts  # noqa: E402
+import house  # noqa: E402
+
+NOBODY = 65534
+
+# Over plain TCP a first login to MySQL needs a package of Python's that need not be there.
+SECURE = {} if house.DATABASE == "mariadb" else {
+    "ssl": {"verify_mode": "none", "check_hostname": False}}
+
+# What each account must be refused, although its role works in the same tables.
+FORBIDDEN = {
+    "serve": ["DELETE FROM vote_state", "SELECT * FROM outbox", "DELETE FROM outbox",
+              "SELECT * FROM vote_document", "SELECT * FROM relay_lease"],
+    "relay": ["INSERT INTO outbox SELECT * FROM outbox", "UPDATE outbox SET payload = ''",
+              "SELECT * FROM vote_state", "SELECT * FROM vote_document"],
+    "consume": ["UPDATE vote_document SET votes = 0", "DELETE FROM vote_document",
+                "SELECT * FROM outbox", "SELECT * FROM remark", "DELETE FROM dead_record"],
+    "rollup": ["SELECT content FROM remark", "UPDATE remark SET content = ''",
+               "UPDATE vote_tally SET votes = 0", "SELECT * FROM vote_document"],
+    "status": ["SELECT payload FROM outbox", "SELECT payload FROM dead_record",
+               "SELECT content FROM remark", "UPDATE relay_lease SET owner = ''",
+               "SELECT * FROM vote_state"],
+    "verify": ["UPDATE vote_document SET votes = 0", "SELECT payload FROM outbox",
+               "DELETE FROM vote_state"],
+    "run": ["DROP TABLE remark", "UPDATE vote_document SET votes = 0", "SELECT content FROM remark"],
+}
+
+
+class Database(house.Case):
+    """The accounts that every other test runs with."""
+
+    def test_no_account_may_more_than_its_role_needs(self):
+        for role, statements in FORBIDDEN.items():
+            for statement in [*statements, "CREATE TABLE x (y INT)", "DROP TABLE schema_history"]:
+                with self.subTest(role=role, statement=statement):
+                    with self.assertRaises(pymysql.MySQLError) as caught:
+                        self.stack.sql(statement, user=f"tallybox_{role}",
+                                       password=accounts.PASSWORD, **SECURE)
+                    self.assertIn(caught.exception.args[0], (1044, 1142, 1143), caught.exception)
+
+    def test_a_missing_right_is_named_with_its_grant(self):
+        self.stack.sql("CREATE USER IF NOT EXISTS poor@'%%' IDENTIFIED BY %s", ["x"])
+        self.addCleanup(self.stack.sql, "DROP USER poor@'%'", database=None)
+        for table in ("schema_history", "relay_lease"):
+            self.stack.sql(f"GRANT SELECT ON {table} TO poor@'%'")
+        password = self.stack.folder / "poor"
+        password.write_text("x\n")
+        role = house.Role(self.stack, "relay", {"mysql.user": "poor",
+                                                "mysql.password_file": password}, ()).start()
+        self.addCleanup(role.kill)
+        house.wait_for("the right to be named", lambda: re.search(
+            r"(INSERT|UPDATE|DELETE|SELECT)[A-Z, ]* command denied.*"
+            r"it lacks GRANT [A-Z, ]+ ON \S*(instance|relay_lease|outbox); `tallybox migrate "
+            r"grants`", role.log_text()))
+
+    def test_what_is_printed_is_sql_that_can_be_run_twice(self):
+        text = self.stack.tallybox("migrate", "grants").stdout
+        self.assertIn("'tallybox_serve'@'%'", text)
+        for _ in range(2):
+            self.stack.sql_all(line.rstrip(";") for line in text.splitlines()
+                               if line.startswith("GRANT "))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+class Machine(house.Case):
+    """A daemon needs no right of root."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tallybox-nobody-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder.chmod(0o755)
+
+    def nobody(self, *words, **options):
+        return subprocess.Popen(
+            ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+             "--no-new-privs", "--pdeathsig", "KILL", *map(str, words)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, cwd="/", env=house.clean_environment(), **options)
+
+    def test_a_role_runs_as_nobody(self):
+        with open(house.BINARY, "rb") as program:
+            if program.read(4) != b"\x7fELF":
+                self.skipTest("this program is started by a script in another account's folder")
+        program = self.folder / "tallybox"
+        shutil.copy(house.BINARY, program)
+        ini, password = self.folder / "tallybox.ini", self.folder / "password"
+        shutil.copy(self.stack.ini, ini)
+        ini.chmod(0o644)
+        password.write_text(accounts.PASSWORD + "\n")
+        password.chmod(0o400)
+        os.chown(password, NOBODY, NOBODY)
+        port, admin = house.free_port(), house.free_port()
+        role = self.nobody(program, "run", "--config", ini, "--set", "mysql.user=tallybox_run",
+                           "--set", f"mysql.password_file={password}",
+                           "--set", f"api.listen=127.0.0.1:{port}",
+                           "--set", f"admin.listen=127.0.0.1:{admin}")
+        try:
+            def ready():
+                self.assertIsNone(role.poll(), role.returncode and role.stderr.read())
+                try:
+                    return house.http_call(admin, "GET", "/readyz").status == 200
+                except OSError:
+                    return False
+            house.wait_for("run to be ready as nobody", ready, 30)
+            status = pathlib.Path(f"/proc/{role.pid}/status").read_text()
+            self.assertRegex(status, rf"Uid:\s+{NOBODY}\s+{NOBODY}")
+            answer = house.http_call(port, "POST", "/v1/votes",
+                                     b'{"voterId":1,"contentId":1,"voting":1}',
+                                     {"Content-Type": "application/json"})
+            self.assertEqual(answer.status, 200, answer.body)
+            self.stack.wait_rows("vote_document", 1)
+        finally:
+            role.terminate()
+            log = role.communicate(timeout=30)[1]
+        self.assertEqual(role.returncode, 0, log)
+        self.assertNotIn("runs_as_root", log)
+
+    def test_root_is_told(self):
+        role = self.start("rollup")
+        self.assertEqual(role.log_text().count("event=runs_as_root"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
