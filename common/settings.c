@@ -147,6 +147,10 @@ const struct setting settings_table[] = {
      "Longest wait for a batch to fill, in milliseconds."},
     {NUMBER(consumer, appliers), "1", 1, 64, NULL,
      "Threads, each with its connection, that apply batches."},
+    {LIVE_NUMBER(consumer, dead_max), "10000", 0, 1000000000, NULL,
+     "Dead records of one partition that nobody has decided on; with so many the next one stops "
+     "the "
+     "partition. 0: no limit."},
 
     {LIVE_NUMBER(rollup, interval_ms), "3600000", 1000, 86400000, NULL,
      "Time between two roll-ups, in milliseconds."},

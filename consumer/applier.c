@@ -29,6 +29,7 @@ enum rc applier_init(struct applier *applier, const struct applier_config *confi
         rc = apply_init(&applier->apply, config->sink, config->owner, config->batch_rows_max, err);
     if (rc == RC_OK && config->keep_lasts)
         rc = apply_keep_lasts(&applier->apply, config->batch_rows_max, err);
+    apply_limit_dead(&applier->apply, config->dead_max);
     if (rc != RC_OK)
         applier_done(applier);
     return rc;

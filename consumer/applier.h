@@ -21,8 +21,9 @@ struct applier_config {
     const struct sink *sink;
     const char *owner; /* this process, in consumer_progress */
     size_t batch_rows_max;
-    bool keep_lasts; /* see apply_keep_lasts() */
-    size_t jobs_max; /* in each ring */
+    const _Atomic int64_t *dead_max; /* see apply_limit_dead(); NULL: no limit */
+    bool keep_lasts;                 /* see apply_keep_lasts() */
+    size_t jobs_max;                 /* in each ring */
     uint64_t (*dice)(void);
     int64_t (*clock_us)(void);
     void (*wake_fetch)(void *ctx); /* there is something in done */

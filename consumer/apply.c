@@ -38,6 +38,11 @@ enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err 
     return rc;
 }
 
+void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max)
+{
+    apply->dead_max = dead_max;
+}
+
 static enum rc claim_write(struct apply *apply, const struct place *place,
                            struct progress_row *progress, struct err *err)
 {
@@ -196,12 +201,33 @@ static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t co
     return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
 }
 
+/* A topic that is not ours would otherwise be poured into dead_record as a whole. The batch that
+ * goes past the limit is still kept, so that there is something to look at. */
+static enum rc dead_limit(struct apply *apply, const struct place *place, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    int64_t max = apply->dead_max ? *apply->dead_max : 0;
+    int64_t count = 0;
+    enum rc rc;
+
+    if (max == 0)
+        return RC_OK;
+    rc = sink->count_dead(sink->ctx, place, max, &count, err);
+    if (rc != RC_OK || count < max)
+        return rc;
+    return err_fail(err, RC_REJECT, 0,
+                    "%s/%" PRId32 " has %" PRId64 " dead records already (consumer.dead_max) and "
+                    "would get more: look at them with `tallybox dead list`; then replay or drop "
+                    "them, correct consumer.topics, or raise the limit; it goes on by itself",
+                    place->topic, place->partition, count);
+}
+
 static enum rc dead_write(struct apply *apply, const struct place *place, const struct batch *batch,
                           int64_t next_offset, struct apply_result *reckon, struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct dead_row dead;
-    enum rc rc = RC_OK;
+    enum rc rc = batch->dead_count > 0 ? dead_limit(apply, place, err) : RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
         batch_dead_view(batch, i, &dead);

@@ -36,6 +36,7 @@ struct apply {
     struct tally tally;
     struct event_set events;
     struct lasts lasts;
+    const _Atomic int64_t *dead_max; /* see apply_limit_dead() */
     bool keeps_lasts;
     bool careful;               /* look for duplicates before writing: there were some just now */
     struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
@@ -51,6 +52,11 @@ void apply_done(struct apply *apply);
  * for events that need not be changes. Repeated and older votes are put aside. RC_FATAL: no memory.
  */
 enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err);
+
+/* From now on a batch with dead records is refused while so many of its partition are kept already
+ * and nobody has decided on them; 0: it never is. dead_max is borrowed for the life of apply, and
+ * may change. */
+void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max);
 
 /* Takes the partition: the owners before are fenced. progress->topic_id is kept where the row has
  * none, and *progress filled with what the row says now. RC_RETRY: perhaps taken, do it again. */

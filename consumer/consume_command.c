@@ -85,6 +85,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .owner = consume->instance,
         .batch_rows_max = (size_t)settings->consumer.batch_rows_max,
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
+        .dead_max = &settings->consumer.dead_max,
         .jobs_max = batches_max(consume) + JOBS_EXTRA,
         .dice = os_random_u64,
         .clock_us = os_now_us,

@@ -348,6 +348,18 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
     return rc;
 }
 
+static enum rc sink_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
+                               struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM dead_record");
+    place_where(sink, place);
+    buf_print(&sink->sql, " LIMIT %" PRId64 ") kept", max);
+    return db_number(sink->db, buf_text(&sink->sql), count, NULL, err);
+}
+
 enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *settings,
                         const char *group, int64_t idle_ms, struct err *err)
 {
@@ -376,6 +388,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .insert_votes = seam_insert_votes,
         .find_events = seam_find_events,
         .insert_dead = seam_insert_dead,
+        .count_dead = sink_count_dead,
         .commit = sink_commit,
         .rollback = sink_rollback,
     };

@@ -80,6 +80,10 @@ struct sink {
     enum rc (*insert_dead)(void *ctx, const struct place *place, const struct dead_row *dead,
                            struct err *err);
 
+    /* How many records of place are kept, counted no further than max. */
+    enum rc (*count_dead)(void *ctx, const struct place *place, int64_t max, int64_t *count,
+                          struct err *err);
+
     /* RC_RETRY: nobody knows whether it was committed. */
     enum rc (*commit)(void *ctx, struct err *err);
     void (*rollback)(void *ctx);

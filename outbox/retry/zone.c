@@ -52,7 +52,7 @@ static int32_t read_i32(const unsigned char *at)
 static bool header_read(struct header *header, const unsigned char *at, size_t left)
 {
     size_t *counts[] = {&header->utc_count,    &header->standard_count, &header->leap_count,
-                          &header->change_count, &header->type_count,     &header->char_count};
+                        &header->change_count, &header->type_count,     &header->char_count};
 
     if (left < HEADER_BYTES || memcmp(at, "TZif", 4) != 0)
         return false;

@@ -254,6 +254,34 @@ class Kept(DeadCase):
             self.assertEqual(self.ids(), left)
 
 
+class Limit(DeadCase):
+    """A topic that is not ours is not poured into dead_record."""
+
+    settings = {"consumer.dead_max": 40, "consumer.batch_rows_max": 10}
+
+    def test_too_many_stop_the_partition_until_somebody_decides(self):
+        consume = self.start("consume")
+        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+                          [("7", f"no vote {n}") for n in range(90)])
+        house.wait_for("the partition to stop", lambda: consume.metric(
+            "tallybox_consumer_stopped_partitions") == 1)
+        answer = consume.admin("/readyz")
+        self.assertEqual(answer.status, 503)
+        for words in ("consumer.dead_max", "tallybox dead list", f"{self.stack.topic}/0"):
+            self.assertIn(words, answer.body.decode())
+        dead = self.count_dead()
+        self.assertGreaterEqual(dead, 40)
+        self.assertLess(dead, 50)
+        self.send(event(1, 350))
+        total = 0
+        while not self.applied(350):
+            total += json.loads(self.dead("drop", "--all", "--yes", "--json").stdout)["dropped"]
+            house.wait_for("more to die", lambda: self.count_dead() >= 40 or self.applied(350), 40)
+        total += self.count_dead()
+        self.assertEqual(total, 90)
+        consume.wait_ready()
+
+
 class Replay(DeadCase):
     """Dead votes come back, once and in order, whatever happens on the way."""
 

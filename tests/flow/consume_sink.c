@@ -301,6 +301,18 @@ static uint64_t model_session(void *ctx)
     return model->world->faults.session;
 }
 
+static enum rc model_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
+                                struct err *err)
+{
+    struct sink_model *model = ctx;
+
+    *count = 0;
+    for (size_t i = 0; i < model->data.dead_count && *count < max; i++)
+        *count += model->data.dead[i].partition == place->partition &&
+                  model->data.dead[i].decision[0] == '\0';
+    return inside(model, err);
+}
+
 static enum rc model_commit(void *ctx, struct err *err)
 {
     struct sink_model *model = ctx;
@@ -343,6 +355,7 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
         .insert_votes = model_insert_votes,
         .find_events = model_find_events,
         .insert_dead = model_insert_dead,
+        .count_dead = model_count_dead,
         .commit = model_commit,
         .rollback = model_rollback,
     };

@@ -157,6 +157,32 @@ static void a_batch_of_poison_alone_moves_the_progress(void **state)
     rig_close();
 }
 
+static void too_many_dead_records_stop_it_until_somebody_decides(void **state)
+{
+    static const _Atomic int64_t dead_max = 2;
+    struct apply_result result = {0};
+
+    (void)state;
+    rig_open();
+    apply_limit_dead(&rig.apply, &dead_max);
+    put(0, "5", "poison");
+    put(1, "5", "poison");
+    put(2, "5", "poison");
+    assert_applied(0, 0, 3);
+    batch_reset(&rig.batch, 3, 3);
+    put_vote(3, 1, 5, 1);
+    assert_applied(1, 0, 0);
+    batch_reset(&rig.batch, 4, 3);
+    put_vote(4, 2, 5, 1);
+    put(5, "5", "poison");
+    assert_int_equal(apply_now(&result), RC_REJECT);
+    assert_int_equal(rig.world.data.vote_count, 1);
+    snprintf(rig.world.data.dead[0].decision, sizeof(rig.world.data.dead[0].decision), "dropped");
+    snprintf(rig.world.data.dead[1].decision, sizeof(rig.world.data.dead[1].decision), "dropped");
+    assert_applied(1, 0, 1);
+    rig_close();
+}
+
 static void a_duplicate_of_the_log_is_left_out(void **state)
 {
     (void)state;
@@ -539,6 +565,7 @@ int main(void)
         cmocka_unit_test(a_batch_applied_twice_counts_once),
         cmocka_unit_test(a_poisoned_record_is_kept_and_its_neighbours_are_applied),
         cmocka_unit_test(a_batch_of_poison_alone_moves_the_progress),
+        cmocka_unit_test(too_many_dead_records_stop_it_until_somebody_decides),
         cmocka_unit_test(a_duplicate_of_the_log_is_left_out),
         cmocka_unit_test(a_duplicate_within_the_batch_is_left_out),
         cmocka_unit_test(a_batch_of_duplicates_alone_moves_the_progress),
