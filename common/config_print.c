@@ -90,7 +90,8 @@ static void print_ini(void *ctx, const char *section, const char *key, const cha
         buf_print(print->out, "%s[%s]\n", print->section ? "\n" : "", section);
     print->section = section;
     from = print->out->len;
-    buf_print(print->out, "%s = ", key);
+    /* A ; behind a blank begins a comment. */
+    buf_print(print->out, "%s =%s", key, *value == ';' ? "" : " ");
     put_flat(print->out, value);
     while (print->out->len < from + PLACE_COLUMN && !print->out->failed)
         buf_char(print->out, ' ');

@@ -379,7 +379,8 @@ static void what_is_printed_loads_back(void **state)
     struct buf out = {0};
     struct config *again;
     struct config *config = loaded("[relay]\nlanes = outbox,outbox_1\nlease_ms = 9000\n"
-                                   "[kafka]\nclient.id = x\nproducer.linger.ms = 3\n");
+                                   "[kafka]\nclient.id = x\nproducer.linger.ms = 3\n"
+                                   "client.rack =;x\n");
 
     (void)state;
     config_print(config, &out);

@@ -12,7 +12,13 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Says what does not hold, and aborts: that is what a fuzzer looks for. */
-void fuzz_must(bool holds, const char *what);
+_Noreturn void fuzz_fail(const char *what);
+
+static inline void fuzz_must(bool holds, const char *what)
+{
+    if (!holds)
+        fuzz_fail(what);
+}
 
 /* An error's sentence: it is there, it is UTF-8, and no byte in it steers a terminal or begins a line. */
 void fuzz_must_be_sentence(const char *text);
