@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define FILES_MAX_GUESS 1024 /* the usual limit */
+
 /* CLOCK_MONOTONIC stands still while the machine is suspended, and leases elsewhere do not. */
 #ifdef CLOCK_BOOTTIME
 #define STEADY_CLOCK CLOCK_BOOTTIME
@@ -131,6 +133,21 @@ struct os_service os_service(void)
     if (path && period && (!pid || strtol(pid, NULL, 10) == os_pid()))
         service.watchdog_ms = strtoll(period, NULL, 10) / 1000;
     return service;
+}
+
+size_t os_files_max(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return FILES_MAX_GUESS;
+    if (files.rlim_cur < files.rlim_max) {
+        struct rlimit all = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
+
+        if (setrlimit(RLIMIT_NOFILE, &all) == 0)
+            files = all;
+    }
+    return files.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)files.rlim_cur;
 }
 
 void os_thread_name(const char *name)

@@ -41,6 +41,9 @@ struct os_service {
 };
 struct os_service os_service(void);
 
+/* How many files and sockets this process may hold, after taking all that the system lets it. */
+size_t os_files_max(void);
+
 /* Names the calling thread for debuggers and top; 15 characters at most are kept. */
 void os_thread_name(const char *name);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/api.h"
 
+#include "common/log.h"
+#include "common/os.h"
 #include "producer/api_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define STATUS_NO_CONTENT 204
+#define FILES_SPARE 200 /* for databases, brokers and logs */
 
 enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT };
 
@@ -97,6 +100,22 @@ static void on_refuse(void *ctx, struct http_request *request, int status)
     api_answer_fault(request, &fault, 0);
 }
 
+/* Clients may not use up what databases and brokers are to be reached through. */
+static unsigned connections_max(const struct settings *settings)
+{
+    size_t wanted = (size_t)settings->api.connections_max;
+    size_t files = os_files_max();
+    size_t room = files > 2 * FILES_SPARE ? files - FILES_SPARE : files / 2;
+
+    if (wanted <= room)
+        return (unsigned)wanted;
+    log_event(LOG_WARN, "connections_limited",
+              "connections_max=%zu taken=%zu files_max=%zu "
+              "what=\"raise the limit of open files (LimitNOFILE, ulimit -n)\"",
+              wanted, room, files);
+    return (unsigned)room;
+}
+
 enum rc api_open(struct api **out, const struct api_config *config, struct err *err)
 {
     struct api *api = calloc(1, sizeof(*api));
@@ -104,7 +123,7 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
         .listen = config->settings->api.listen,
         .body_bytes_max = (size_t)config->settings->api.body_bytes_max,
         .header_bytes_max = (size_t)config->settings->api.header_bytes_max,
-        .connections_max = (unsigned)config->settings->api.connections_max,
+        .connections_max = connections_max(config->settings),
         .idle_timeout_ms = (unsigned)config->settings->api.request_timeout_ms,
         .guard = {.section = "api",
                   .token_file = config->settings->api.token_file,

@@ -312,6 +312,30 @@ class Idle(Abuse):
             connection.close()
 
 
+class Few(house.Case):
+    """A process that may hold 300 files and sockets."""
+
+    settings = {"api.request_timeout_ms": 600000, "api.committers": 1}
+
+    def test_idle_connections_leave_room_for_the_database(self):
+        serve = house.Role(self.stack, "serve", {}, [])
+        words = serve.command()
+        serve.command = lambda: ["prlimit", "--nofile=200:300", *words]
+        serve.start().wait_ready()
+        self.addCleanup(serve.end)
+        self.assertEqual(resource.prlimit(serve.pid, resource.RLIMIT_NOFILE), (300, 300))
+        self.assertIn("event=connections_limited", serve.log_text())
+        held = [socket.create_connection(("127.0.0.1", serve.api_port), 20) for _ in range(400)]
+        for connection in held:
+            self.addCleanup(connection.close)
+        sessions = self.stack.sql("SELECT id FROM information_schema.processlist WHERE db = %s AND "
+                                  "id <> CONNECTION_ID()", (self.stack.name,))
+        for (session,) in sessions:
+            self.stack.sql(f"KILL {session}")
+        held[0].sendall(vote_request(1))
+        self.assertEqual(Answers(held[0]).next()[0], 200)
+
+
 class Cut(Abuse):
     """Requests that end before their end."""
 
