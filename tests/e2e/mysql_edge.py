@@ -41,6 +41,8 @@ class Session:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(None)
         self.mute = False  # answers of the server are dropped
+        self.swallowed = threading.Semaphore(0)
+        self.over = threading.Event()
 
     def close(self):
         for one in (self.client, self.server):
@@ -83,7 +85,7 @@ class Session:
             self.server.sendall(packet)
             # The server's own end of the session says that the statement was done.
             self.server.sendall(struct.pack("<I", 1)[:3] + b"\0\x01")
-            self.edge.lost.acquire(timeout=20)
+            self.over.wait(20)
             return False
         if trouble.code in UNDOES_TRANSACTION:
             self.silently(b"ROLLBACK")
@@ -95,7 +97,7 @@ class Session:
         self.mute = True
         body = bytes([QUERY]) + sql
         self.server.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
-        self.edge.swallowed.acquire(timeout=20)
+        self.swallowed.acquire(timeout=20)
         self.mute = False
 
     def downward(self):
@@ -105,14 +107,13 @@ class Session:
                 if not data:
                     break
                 if self.mute:
-                    self.edge.swallowed.release()
+                    self.swallowed.release()
                 else:
                     self.client.sendall(data)
         except OSError:
             pass
         finally:
-            if self.mute:
-                self.edge.lost.release()
+            self.over.set()
             self.close()
 
 
@@ -136,8 +137,6 @@ class Edge:
         self.refusal = None  # (code, text) for every new connection
         self.sessions = []
         self.released = threading.Event()
-        self.swallowed = threading.Semaphore(0)
-        self.lost = threading.Semaphore(0)
         self.listener = socket.create_server((host, 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()

@@ -173,3 +173,33 @@ def delete_group(bootstrap, group):
     """DeleteGroups, version 0: forgets the group's committed offsets."""
     answer = request(bootstrap, 42, 0, _array([_string(group)]))
     _check(f"cannot delete group {group}", answer, 8)
+
+
+def alter_topic(bootstrap, topic, configs):
+    """AlterConfigs, version 0: these are all that differ from the broker's own."""
+    entries = [_string(name) + _string(str(value)) for name, value in configs.items()]
+    entry = struct.pack(">b", 2) + _string(topic) + _array(entries)
+    answer = request(bootstrap, 33, 0, _array([entry]) + struct.pack(">b", 0))
+    code = struct.unpack_from(">h", answer, 8)[0]
+    if code != 0:
+        raise AssertionError(f"cannot alter topic {topic}: Kafka's error {code}")
+
+
+def group_members(bootstrap, group):
+    """DescribeGroups, version 0: the state of a group, and its members' ids."""
+    answer = request(bootstrap, 15, 0, _array([_string(group)]))
+    at = 4 + 2
+    texts = []
+    for _ in range(4):
+        length = struct.unpack_from(">h", answer, at)[0]
+        texts.append(answer[at + 2:at + 2 + length].decode())
+        at += 2 + length
+    count = struct.unpack_from(">i", answer, at)[0]
+    at += 4
+    members = []
+    for _ in range(count):
+        length = struct.unpack_from(">h", answer, at)[0]
+        members.append(answer[at + 2:at + 2 + length].decode())
+        for size, code in (("h", 2), ("h", 2), ("h", 2), ("i", 4), ("i", 4)):
+            at += code + struct.unpack_from(f">{size}", answer, at)[0]
+    return texts[1], members

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""Trouble by kind: what MySQL answers when it is full, read-only, leaving or gone, with a Kafka that
+is away, and what each role makes of it. No vote is lost or counted twice, nothing waits in silence,
+and nothing is said again and again."""
+
+import collections
+import pathlib
+import re
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import mysql_edge  # noqa: E402
+import wire  # noqa: E402
+
+READ_ONLY = "The server is running with the --read-only option so it cannot execute this statement"
+
+# What a server says in passing; the text matters for 1290 alone.
+PASSING = {
+    1021: "Disk full (/var/tmp); waiting for someone to free some space",
+    1026: "Error writing file (errno: 28 - No space left on device)",
+    1030: "Got error 28 from storage engine",
+    1036: "Table is read only",
+    1040: "Too many connections",
+    1053: "Server shutdown in progress",
+    1077: "Normal shutdown",
+    1114: "The table is full",
+    1158: "Got an error reading communication packets",
+    1180: "Got error 28 during COMMIT",
+    1203: "User already has more than max_user_connections active connections",
+    1205: "Lock wait timeout exceeded; try restarting transaction",
+    1206: "The total number of locks exceeds the lock table size",
+    1213: "Deadlock found when trying to get lock; try restarting transaction",
+    1226: "User has exceeded the max_queries_per_hour resource",
+    1290: READ_ONLY,
+    1317: "Query execution was interrupted",
+    1792: "Cannot execute statement in a READ ONLY transaction",
+    1836: "Running in read-only mode",
+    1927: "Connection was killed",
+    3024: "Query execution was interrupted, maximum statement execution time exceeded",
+    3032: "The server is currently in offline mode",
+    3101: "Plugin instructed the server to rollback the current transaction",
+    3169: "Session was killed",
+    4031: "The client was disconnected by the server because of inactivity",
+    4081: "Connection closed. Global connection memory limit exceeded",
+}
+
+# One statement of every step of every role.
+STATEMENTS = {
+    "vote": r"^INSERT INTO vote_state",
+    "append": r"^INSERT INTO `?outbox",
+    "read": r"^\(?SELECT .*FROM `outbox`",
+    "delete": r"^DELETE o FROM",
+    "lease": r"^UPDATE relay_lease",
+    "log": r"^INSERT INTO vote_document",
+    "tally": r"^INSERT INTO vote_tally",
+    "progress": r"consumer_progress",
+    "remark": r"^UPDATE .*\bremark\b",
+    "begin": r"^START TRANSACTION",
+    "commit": r"^COMMIT",
+}
+
+EVENT = re.compile(r"level=(\w+) event=(\w+)(.*)")
+
+
+def event_lines(role):
+    """(level, event, rest) of every line of a role's log."""
+    return EVENT.findall(role.log_text())
+
+
+class EdgeCase(house.Case):
+    """The roles reach the database through a place that makes trouble."""
+
+    edge = None
+
+    @classmethod
+    def setUpClass(cls):
+        database = house.database()
+        cls.edge = mysql_edge.Edge(database.host, database.port)
+        cls.addClassCleanup(cls.edge.close)
+        cls.settings = {"mysql.host": cls.edge.host, "mysql.port": cls.edge.port, **cls.settings}
+        super().setUpClass()
+
+    def tearDown(self):
+        self.edge.well()
+
+    def votes_arrive(self, role, contents):
+        """Every vote of `role`'s API is in the log and in the remark."""
+        def look():
+            return dict(self.stack.sql("SELECT id, votes FROM remark")) == contents
+        house.wait_for(f"the remarks {contents}", look, 40)
+
+
+class Errors(EdgeCase):
+    """Every error in passing, at every statement, while votes go the whole way."""
+
+    roles = ("run",)
+    settings = {"rollup.interval_ms": 1000, "api.request_timeout_ms": 20000}
+
+    @staticmethod
+    def unmet(troubles):
+        return {name for name, trouble in troubles.items() if not trouble.hits}
+
+    def test_every_passing_error_is_waited_out_at_every_statement(self):
+        contents = {}
+        for number, (code, text) in enumerate(PASSING.items(), 1):
+            with self.subTest(code=code):
+                self.stack.sql("INSERT INTO remark (id) VALUES (%s)", [number])
+                contents[number] = 3
+                troubles = {name: self.edge.answer(pattern, code, text)
+                            for name, pattern in STATEMENTS.items()}
+                for voter in (1, 2, 3):
+                    self.one.vote((voter, number, 1))
+                self.votes_arrive(self.one, contents)
+                house.wait_for("every step to meet its trouble",
+                               lambda met=troubles: not self.unmet(met))
+                self.edge.well()
+                self.assertTrue(self.one.alive())
+        self.one.wait_ready()
+        self.stack.wait_drained()
+        self.stack.tallybox("verify")
+
+    def test_lost_answers_count_nothing_twice(self):
+        self.stack.sql("INSERT INTO remark (id) VALUES (1000)")
+        before = dict(self.stack.sql("SELECT id, votes FROM remark"))
+        troubles = [self.edge.lose(STATEMENTS["commit"], 6)]
+        troubles += [self.edge.lose(STATEMENTS[name], 2) for name in
+                     ("vote", "append", "delete", "lease", "log", "progress", "remark")]
+        troubles += [self.edge.cut(STATEMENTS["commit"], 6)]
+        for voter in range(1, 21):
+            self.one.vote((voter, 1000, 1))
+        self.votes_arrive(self.one, {**before, 1000: 20})
+        self.assertGreaterEqual(sum(trouble.hits for trouble in troubles), 12)
+        self.edge.well()
+        self.stack.wait_drained()
+        self.assertEqual(self.stack.number(
+            "SELECT COUNT(*) FROM vote_document WHERE content_id = 1000"), 20)
+        self.stack.tallybox("verify")
+
+
+def repeated(role):
+    """Lines of a log that say the same more than once. Numbers of milliseconds do not count, nor do
+    connections, nor what a library says of itself."""
+    lines = collections.Counter()
+    for level, event, rest in event_lines(role):
+        if level in ("warn", "error") and event != "kafka_library":
+            lines[event, re.sub(r"\d+", "#", rest)] += 1
+    return {line: count for line, count in lines.items() if count > 1}
+
+
+def spells(role, event):
+    """How often trouble of this name began, and how often it ended."""
+    lines = [rest for _, name, rest in event_lines(role) if name == event]
+    over = [rest for rest in lines if "state=over" in rest]
+    return len(lines) - len(over), len(over)
+
+
+class Silence(EdgeCase):
+    """While something is away each role says so once, is not ready, and shows what waits growing
+    older; when it is back, each says so once."""
+
+    roles = ("serve", "relay", "consume", "rollup")
+    settings = {"rollup.interval_ms": 1000, "admin.stale_ms": 3000,
+                "kafka.consumer.max.poll.interval.ms": 6000}
+
+    def all(self):
+        return [self.serve, self.relay, self.consume, self.rollup]
+
+    def wait_said(self, role, event, since):
+        house.wait_for(f"{event} in the log of {role.name}",
+                       lambda: event in role.log_text()[since:], 30)
+
+    def events_since(self, role, since):
+        return [name for _, name, _ in EVENT.findall(role.log_text()[since:])]
+
+    def grows(self, role, metric):
+        """The metric grows with the time, by a second at least."""
+        first = role.metric(metric)
+        house.wait_for(f"{metric} of {role.name} to grow",
+                       lambda: role.metric(metric) > first + 1, 15)
+
+    def test_a_database_that_comes_and_goes(self):
+        marks = {role: len(role.log_text()) for role in self.all()}
+        house.kafka()
+        # A row that Kafka may not have yet, and one that the log may not have yet.
+        hold = self.edge.hang(r"^INSERT INTO vote_document", -1)
+        self.serve.vote((1, 1, 1))
+        house.wait_for("a batch in hand", lambda: hold.hits)
+        for code, text in ((1040, "Too many connections"), (1053, "Server shutdown in progress"),
+                           (1040, "Too many connections")):
+            self.edge.refuse_logins(code, text)
+            self.edge.cut_all()
+            time.sleep(2)
+        for role in self.all():
+            self.wait_said(role, "event=not_ready", marks[role])
+            self.assertEqual(role.admin("/readyz").status, 503, role.name)
+        self.grows(self.consume, "tallybox_consumer_oldest_age_seconds")
+        self.edge.well()
+        for role in self.all():
+            role.wait_ready(40)
+            self.wait_said(role, "event=ready_again", marks[role])
+        self.stack.wait_rows("vote_document", self.stack.number(
+            "SELECT SUM(version) FROM vote_state"))
+        for role in self.all():
+            events = self.events_since(role, marks[role])
+            self.assertEqual(events.count("not_ready"), events.count("ready_again"), role.name)
+            self.assertEqual(repeated(role), {}, role.name)
+        for begin, end, role in (("database_away", "database_there", self.serve),
+                                 ("consumer_database_trouble", "consumer_database_back",
+                                  self.consume),
+                                 ("rollup_waits", "rollup_works_again", self.rollup)):
+            events = self.events_since(role, marks[role])
+            self.assertGreater(events.count(begin), 0, role.name)
+            self.assertEqual(events.count(begin), events.count(end), role.name)
+            self.assertRegex(role.log_text(), f"event={end} .*after_ms=[0-9]")
+        begun, over = spells(self.relay, "lane_cannot_read")
+        self.assertGreater(begun, 0)
+        self.assertGreater(over, 0)
+
+    def test_a_kafka_that_is_away(self):
+        self.serve.vote((2, 1, 1))
+        self.stack.wait_drained()
+        marks = {role: len(role.log_text()) for role in self.all()}
+        house.kafka().stop()
+        self.addCleanup(house.kafka().restart)
+        self.serve.vote((3, 1, 1))
+        self.grows(self.relay, "tallybox_outbox_oldest_age_seconds")
+        for role in (self.relay, self.consume):
+            self.wait_said(role, "event=not_ready", marks[role])
+        self.assertTrue(self.serve.ready())
+        self.assertTrue(self.rollup.ready())
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
+        house.kafka().restart()
+        for role in (self.relay, self.consume):
+            role.wait_ready(60)
+            self.wait_said(role, "event=ready_again", marks[role])
+            self.assertEqual(repeated(role), {}, role.name)
+        self.stack.wait_drained()
+        self.wait_said(self.consume, "consumer_broker_back", marks[self.consume])
+        self.wait_said(self.relay, "lane_cannot_send lane=outbox state=over", marks[self.relay])
+
+
+class Group(EdgeCase):
+    """A consumer without its database pauses and stays in its group."""
+
+    settings = {"kafka.consumer.max.poll.interval.ms": 4000,
+                "kafka.consumer.session.timeout.ms": 3000}
+
+    def members(self):
+        return wire.group_members(house.kafka().bootstrap, self.stack.group)
+
+    def epochs(self):
+        return self.stack.sql("SELECT partition_id, epoch FROM consumer_progress ORDER BY 1")
+
+    def test_no_rebalance_while_the_database_is_away_for_long(self):
+        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 2)
+        relay, serve = self.start("relay"), self.start("serve")
+        consume = self.start("consume")
+        house.wait_for("both partitions to be claimed", lambda: len(self.epochs()) == 2)
+        before, epochs = self.members(), self.epochs()
+        self.assertEqual(before[0], "Stable")
+        for trouble in ("hang", "refuse"):
+            with self.subTest(trouble):
+                count = self.stack.number("SELECT COUNT(*) FROM vote_document")
+                if trouble == "hang":
+                    hung = self.edge.hang(r"vote_document", -1)
+                else:
+                    hung = self.edge.answer(r"vote_document|vote_tally", 1053, "leaving", times=-1)
+                for voter in range(1, 30):
+                    serve.vote((voter, voter % 5 + 1, int(trouble == "hang")))
+                house.wait_for("the trouble to be met", lambda met=hung: met.hits)
+                # Longer than the session and than a poll may take.
+                time.sleep(9)
+                self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_document"), count)
+                self.assertEqual(self.members(), before)
+                self.edge.well()
+                self.edge.cut_all()
+                self.stack.wait_rows("vote_document", count + 29, 40)
+                self.assertEqual(self.members(), before)
+                self.assertEqual(self.epochs(), epochs)
+        text = consume.log_text()
+        self.assertEqual(text.count("event=partitions_assigned"), 1)
+        self.assertNotIn("partitions_revoked", text)
+        self.assertNotIn("partitions_lost", text)
+        self.assertEqual(relay.terminate(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
