@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/db.h"
 
+#include "common/db_cut.h"
 #include "common/db_error.h"
 #include "common/db_handle.h"
 #include "common/db_literal.h"
@@ -28,6 +29,7 @@ struct db {
     struct db_server server;
     db_on_origin on_origin; /* may be NULL */
     void *on_origin_ctx;
+    struct db_socket socket;
     bool in_transaction; /* Invariant: only while mysql is connected */
     char place[128];
 };
@@ -36,6 +38,7 @@ static void handle_drop(struct db *db)
 {
     atomic_store(&db->thread_id, 0);
     db->in_transaction = false;
+    db_socket_forget(&db->socket);
     if (db->mysql)
         mysql_close(db->mysql);
     db->mysql = NULL;
@@ -58,9 +61,13 @@ enum rc db_connect(struct db *db, struct err *err)
 
     if (rc != RC_OK || db->mysql)
         return rc;
+    if (db_is_cut())
+        return err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
+                        db->place);
     rc = db_handle_connect(&db->mysql, db->settings, db->place, err);
     if (rc != RC_OK)
         return rc;
+    db_socket_list(&db->socket, db_handle_socket(db->mysql));
     rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
     if (rc == RC_OK)
         rc = origin_check(db, err);
@@ -459,7 +466,7 @@ void db_interrupt(struct db *db)
     MYSQL *mysql = NULL;
     char sql[64];
 
-    if (thread_id == 0 || db_library_enter(NULL) != RC_OK ||
+    if (thread_id == 0 || db_is_cut() || db_library_enter(NULL) != RC_OK ||
         db_handle_connect(&mysql, db->settings, db->place, NULL) != RC_OK)
         return;
     snprintf(sql, sizeof(sql), "KILL QUERY %lu", thread_id);

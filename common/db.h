@@ -133,4 +133,8 @@ uint64_t db_column_u64(const struct db_row *row, size_t column);
  * its own). Best effort. */
 void db_interrupt(struct db *db);
 
+/* Ends whatever any connection of this process waits for, as if it was lost, and makes no new one:
+ * for a stop that a silent server would hold up. */
+void db_cut_all(void);
+
 #endif

@@ -192,6 +192,15 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
     return rc == RC_REJECT ? RC_RETRY : rc;
 }
 
+int db_handle_socket(MYSQL *mysql)
+{
+#ifdef LIBMARIADB
+    return mysql_get_socket(mysql);
+#else
+    return mysql->net.fd;
+#endif
+}
+
 /* The waits of the server end before ours do, so that it says what happened and the connection
  * lives. A session whose client froze or whose host vanished gives its locks back after a while;
  * without a bound that would be eight hours. */

@@ -30,6 +30,9 @@ void db_pipe_signal_ignore(void);
 enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
                           struct err *err);
 
+/* Its file descriptor. */
+int db_handle_socket(MYSQL *mysql);
+
 /* Sets the session up as common/db.h promises. After a failure the handle is only to be closed. */
 enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct db_server *server, struct err *err);

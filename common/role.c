@@ -4,8 +4,10 @@
 #include "common/admin.h"
 #include "common/backoff.h"
 #include "common/config.h"
+#include "common/db.h"
 #include "common/kafka.h"
 #include "common/log.h"
+#include "common/loop.h"
 #include "common/notify.h"
 #include "common/options.h"
 #include "common/os.h"
@@ -15,13 +17,19 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROLES_MAX 8
 #define GATE_WAIT_MS 200
 #define GATE_WAIT_MS_MAX 5000
 #define INSTANCE_SIZE 96
+
+/* Starting threads waits for nobody. But where there is no memory for one, librdkafka may wait for
+ * ever for what it could not start. */
+#define START_MS_MAX 10000
 
 /* One process on its way through life: opened, admitted by the gate, started, joined, closed. */
 struct daemon {
@@ -38,11 +46,13 @@ struct daemon {
     struct readiness readiness;
     struct notify notify;
     struct watch watch;  /* of the signals' thread */
+    bool cut;            /* and this: the databases are not waited for any more */
     struct admin *admin; /* NULL: admin.listen is off */
     struct role_part parts[ROLES_MAX];
     size_t count;
-    size_t opened;  /* parts[0..opened) are open */
-    size_t started; /* parts[0..started) have threads */
+    size_t opened;            /* parts[0..opened) are open */
+    size_t started;           /* parts[0..started) have threads */
+    atomic_llong starting_ms; /* when starting them began; 0: it is over */
 };
 
 static void make_instance_name(char name[INSTANCE_SIZE])
@@ -121,6 +131,7 @@ static enum rc start_parts(struct daemon *daemon, struct err *err)
 {
     enum rc rc = RC_OK;
 
+    atomic_store(&daemon->starting_ms, os_now_ms());
     for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
         rc = daemon->parts[i].role->start(daemon->parts[i].opened, err);
         if (rc == RC_OK)
@@ -128,6 +139,7 @@ static enum rc start_parts(struct daemon *daemon, struct err *err)
         else
             err_wrap(err, "%s", daemon->parts[i].role->name);
     }
+    atomic_store(&daemon->starting_ms, 0);
     return rc;
 }
 
@@ -189,13 +201,37 @@ static void on_hang_up(void *ctx)
 static int64_t on_look(void *ctx, int64_t now_ms)
 {
     struct daemon *daemon = ctx;
+    int64_t starting_ms = atomic_load(&daemon->starting_ms);
 
+    if (starting_ms > 0 && now_ms - starting_ms > START_MS_MAX) {
+        log_event(LOG_ERROR, "start_hangs",
+                  "role=%s ms=%" PRId64 " hint=\"is there memory, and room for threads?\"",
+                  daemon->command, now_ms - starting_ms);
+        _exit(EXIT_FAILED);
+    }
     return watch_step(&daemon->watch, now_ms);
+}
+
+/* A server that answers nothing must not hold up the stop. A step that goes on since before it
+ * hangs, and late in the stop nothing good can come of any answer. */
+static void on_stop_lasts(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms)
+{
+    struct daemon *daemon = ctx;
+    char name[LOOP_NAME_SIZE] = "none";
+
+    if (daemon->cut || spent_ms < timeout_ms / 5 * 2)
+        return;
+    if (spent_ms < timeout_ms / 5 * 4 && !loops_stuck(now_ms, spent_ms, name))
+        return;
+    daemon->cut = true;
+    log_event(LOG_WARN, "stop_cuts_connections", "role=%s loop=%s spent_ms=%" PRId64,
+              daemon->command, name, spent_ms);
+    db_cut_all();
 }
 
 static enum rc signals_open(struct daemon *daemon, struct signals *signals, struct err *err)
 {
-    const struct signals_chores chores = {on_hang_up, on_look, daemon};
+    const struct signals_chores chores = {on_hang_up, on_look, on_stop_lasts, daemon};
     enum rc rc = stop_init(&daemon->stop, err);
 
     if (rc != RC_OK)

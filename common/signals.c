@@ -19,6 +19,8 @@
  * first one the same signal is no second one. */
 #define ECHO_MS 500
 
+#define STOP_LOOK_MS 100
+
 /* What the thread knows of the stop. */
 struct hearing {
     int64_t timeout_ms;   /* of the stop */
@@ -68,12 +70,21 @@ static int wait_ms(const struct hearing *hearing, int64_t now_ms)
     return until_ms - now_ms > INT_MAX ? INT_MAX : (int)(until_ms - now_ms);
 }
 
+/* A stop is looked at more often. */
 static void look(struct signals *signals, struct hearing *hearing)
 {
+    const struct signals_chores *chores = &signals->chores;
     int64_t now_ms = os_now_ms();
 
-    if (now_ms >= hearing->look_ms)
-        hearing->look_ms = now_ms + signals->chores.look(signals->chores.ctx, now_ms);
+    if (now_ms < hearing->look_ms)
+        return;
+    hearing->look_ms = now_ms + chores->look(chores->ctx, now_ms);
+    if (hearing->deadline_ms == 0)
+        return;
+    chores->stop_lasts(chores->ctx, now_ms, now_ms - hearing->deadline_ms + hearing->timeout_ms,
+                       hearing->timeout_ms);
+    if (hearing->look_ms > now_ms + STOP_LOOK_MS)
+        hearing->look_ms = now_ms + STOP_LOOK_MS;
 }
 
 static void *signals_main(void *arg)
@@ -96,6 +107,7 @@ static void *signals_main(void *arg)
         if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
             hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
             hearing.deadline_ms = os_now_ms() + hearing.timeout_ms;
+            hearing.look_ms = 0;
             fds[2].fd = -1;
             continue;
         }

@@ -17,6 +17,8 @@
 struct signals_chores {
     void (*hang_up)(void *ctx);                 /* SIGHUP came; not called once a stop began */
     int64_t (*look)(void *ctx, int64_t now_ms); /* in how many ms it wants to be called again */
+    /* A stop goes on for so long already; called again and again until it is over. */
+    void (*stop_lasts)(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms);
     void *ctx;
 };
 

@@ -4,8 +4,10 @@ is away, and what each role makes of it. No vote is lost or counted twice, nothi
 and nothing is said again and again."""
 
 import collections
+import http.client
 import pathlib
 import re
+import signal
 import sys
 import threading
 import time
@@ -286,6 +288,194 @@ class Group(EdgeCase):
         self.assertNotIn("partitions_revoked", text)
         self.assertNotIn("partitions_lost", text)
         self.assertEqual(relay.terminate(), 0)
+
+
+class Limited(house.Role):
+    """A role that may have so much address space, as after `ulimit -v`."""
+
+    limit_mib = 0
+
+    def command(self):
+        return ["prlimit", f"--as={self.limit_mib << 20}", *super().command()]
+
+
+class Memory(house.Case):
+    """A role that gets no memory says so and ends, for a supervisor to start it again; what it was
+    doing is undone or repeated. Nothing hangs, nothing is lost."""
+
+    settings = {"rollup.interval_ms": 1000}
+    limits_mib = (16, 24, 30, 36, 42, 48, 60, 72, 88, 96, 128, 192, 256, 512)
+
+    def limited(self, name, limit_mib):
+        role = Limited(self.stack, name, {}, ())
+        role.limit_mib = limit_mib
+        role.start()
+        self.addCleanup(role.kill)
+        return role
+
+    def outcome(self, role):
+        """"ready", or why it ended: every end has a line that a person can read."""
+        def look():
+            if not role.alive():
+                return "ended"
+            try:
+                return role.admin("/readyz", seconds=2).status == 200 and "ready"
+            except (OSError, http.client.HTTPException):
+                return None
+        try:
+            found = house.wait_for(f"{role.name} with {role.limit_mib} MiB to work or to end", look,
+                                   40)
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}\n{role.why_not_ready()}\n"
+                                 f"{house.tail(role.log)}") from None
+        if found == "ended":
+            self.assertNotEqual(role.process.returncode, 0)
+            self.assertRegex(role.log_text(), r"(?i)memory|resource|cannot (start|allocate)|"
+                             r"failed to (map|create)|unable to create|start_hangs", role.log_text()[-600:])
+        return found
+
+    def test_every_role_under_every_limit_works_or_says_why_not(self):
+        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 2)
+        outcomes = {}
+        for name in ("serve", "relay", "consume", "rollup"):
+            for limit_mib in self.limits_mib:
+                with self.subTest(role=name, limit_mib=limit_mib):
+                    role = self.limited(name, limit_mib)
+                    outcomes[name, limit_mib] = self.outcome(role)
+                    if role.alive():
+                        self.assertEqual(role.terminate(), 0)
+                    if outcomes[name, limit_mib] == "ready":
+                        break
+        for name in ("serve", "relay", "consume", "rollup"):
+            self.assertIn("ready", {found for (role, _), found in outcomes.items()
+                                    if role == name}, name)
+            self.assertIn("ended", {found for (role, _), found in outcomes.items()
+                                    if role == name}, name)
+
+    def supervise(self, roles, until):
+        """Starts again what ended, as a supervisor does."""
+        ends = 0
+        deadline = time.monotonic() + 60
+        while not until() and time.monotonic() < deadline:
+            for role in roles:
+                if not role.alive():
+                    ends += 1
+                    self.assertNotEqual(role.process.returncode, 0, house.tail(role.log))
+                    role.start()
+            time.sleep(0.2)
+        return ends
+
+    def test_work_at_the_limit_is_undone_or_repeated(self):
+        serve = self.start("serve")
+        for number in range(1, 31):
+            serve.vote(*[(voter, number, 1) for voter in range(1, 101)])
+        for number in range(20):
+            self.stack.append([{"id": f"big-{number}", "aggregatetype": "big", "type": "big",
+                                "aggregateid": str(number), "payload": "x" * 950000}])
+        roles = [self.limited(name, limit_mib) for name, limit_mib in
+                 (("relay", 110), ("consume", 110), ("relay", 96), ("consume", 100))]
+        began = time.monotonic()
+        self.supervise(roles, lambda: time.monotonic() - began > 12)
+        for role in roles:
+            role.kill()
+        self.start("relay")
+        self.start("consume")
+        self.stack.wait_drained()
+        self.stack.wait_rows("vote_document", 3000)
+        self.stack.tallybox("verify")
+
+
+class Stop(EdgeCase):
+    """SIGTERM in the middle of things: answered, finished or given back within the bound."""
+
+    settings = {"admin.stop_timeout_ms": 8000, "consumer.batch_rows_max": 2000}
+
+    def stop_soon(self, role, seconds=8):
+        began = time.monotonic()
+        self.assertEqual(role.terminate(seconds + 5), 0)
+        self.assertLess(time.monotonic() - began, seconds)
+
+    def test_requests_in_flight_are_answered(self):
+        serve = self.start("serve")
+        hold = self.edge.hang(r"^INSERT INTO vote_state")
+        answers = []
+
+        def ask(voter):
+            answers.append(serve.call("POST", "/v1/votes", {"voterId": voter, "contentId": 1,
+                                                            "voting": 1}).status)
+        clients = [threading.Thread(target=ask, args=(voter,)) for voter in range(1, 9)]
+        for client in clients:
+            client.start()
+        house.wait_for("a transaction under way", lambda: hold.hits)
+        self.stop_soon(serve)
+        for client in clients:
+            client.join(20)
+        self.assertEqual(len(answers), 8)
+        self.assertLessEqual(set(answers), {200, 503})
+        done = self.stack.number("SELECT COUNT(*) FROM vote_state")
+        self.assertGreaterEqual(done, answers.count(200))
+
+    def test_a_role_whose_database_is_silent_stops_in_time(self):
+        relay, consume = self.start("relay"), self.start("consume")
+        serve, rollup = self.start("serve"), self.start("rollup")
+        serve.vote((100, 2, 1))
+        hold = self.edge.hang(r".", -1)
+        house.wait_for("all to hang", lambda: hold.hits >= 7)
+        for role in (relay, consume, serve, rollup):
+            with self.subTest(role.name):
+                self.stop_soon(role)
+        self.edge.well()
+        self.edge.cut_all()
+
+    def test_a_big_batch_under_way_is_finished_or_undone(self):
+        serve, relay = self.start("serve"), self.start("relay")
+        for number in range(10, 15):
+            serve.vote(*[(voter, number, 1) for voter in range(1, 1001)])
+        self.stack.wait_drained()
+        consume = self.start("consume")
+        house.wait_for("the first rows", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document"))
+        self.stop_soon(consume)
+        self.stop_soon(relay)
+        again = self.start("consume")
+        self.stack.wait_rows("vote_document", self.stack.number(
+            "SELECT SUM(version) FROM vote_state"))
+        self.stop_soon(again)
+
+    def test_a_second_signal_ends_at_once(self):
+        relay = self.start("relay")
+        hold = self.edge.hang(r".", -1)
+        house.wait_for("it to hang", lambda: hold.hits)
+        relay.process.terminate()
+        house.wait_for("the stop", lambda: "event=stopping" in relay.log_text())
+        time.sleep(0.6)  # sooner it would be an echo of the first
+        began = time.monotonic()
+        relay.process.terminate()
+        self.assertEqual(relay.process.wait(10), house.FAILED)
+        self.assertLess(time.monotonic() - began, 3)
+        self.edge.well()
+        self.edge.cut_all()
+
+
+class Reload(house.Case):
+    """SIGHUP on a role at work."""
+
+    def test_live_settings_change_under_load_and_others_are_named(self):
+        role = self.start("run")
+        for number in range(1, 6):
+            self.stack.write_ini(relay__poll_ms=number, admin__stale_ms=50000 + number,
+                                 relay__read_rows_max=4000 + number, rollup__interval_ms=1000)
+            role.process.send_signal(signal.SIGHUP)
+            role.vote((number, 1, 1))
+            house.wait_for("the reload", lambda count=number: role.log_text().count(
+                "event=reloaded") == count)
+        text = role.log_text()
+        self.assertIn("setting=relay.poll_ms from=4 to=5", text)
+        self.assertIn("setting=rollup.interval_ms from=3600000 to=1000", text)
+        self.assertEqual(text.count("settings=relay.read_rows_max"), 5)
+        self.stack.sql("INSERT INTO remark (id) VALUES (1)")
+        house.wait_for("the next roll-up", lambda: self.stack.number(
+            "SELECT votes FROM remark WHERE id = 1") == 5)
 
 
 if __name__ == "__main__":
