@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/housekeep.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/date_row.h"
+#include "consumer/housekeep_dry.h"
+#include "tests/flow/housekeep_model.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOUR_MS INT64_C(3600000)
+#define STEPS_MAX 2000
+
+static struct housekeep_model model;
+static struct housekeep one;
+static struct housekeep two;
+
+static uint64_t no_dice(void)
+{
+    return 0;
+}
+
+/* Months are made up to 2027-02, and kept from 2026-09 on. */
+static const struct housekeep_rules rules = {
+    .months_ahead = 3,
+    .keep_months = 2,
+    .keep_days = {7, 30, 30},
+    .move_rows_max = 10,
+    .batch_rows_max = 4,
+    .pause_ms = 20,
+};
+
+static void engine_start(struct housekeep *housekeep, const char *owner, bool once)
+{
+    const struct housekeep_config config = {
+        .store = &model.store,
+        .owner = owner,
+        .rules = rules,
+        .interval_ms = HOUR_MS,
+        .lease_ms = HOUSEKEEP_LEASE_MS,
+        .once = once,
+        .dice = no_dice,
+    };
+
+    assert_int_equal(housekeep_init(housekeep, &config, NULL), RC_OK);
+}
+
+/* One step, time passing as it says, the data right after it. */
+static int64_t step(struct housekeep *housekeep)
+{
+    int64_t wait_ms = housekeep_step(housekeep, model.state.now_ms);
+
+    housekeep_model_check(&model);
+    if (wait_ms > 0)
+        model.state.now_ms += wait_ms;
+    return wait_ms;
+}
+
+static void run_round(struct housekeep *housekeep)
+{
+    int64_t rounds = housekeep->rounds;
+
+    for (int i = 0; i < STEPS_MAX && housekeep->rounds == rounds; i++)
+        if (step(housekeep) == LOOP_END)
+            break;
+    assert_int_equal(housekeep->rounds, rounds + 1);
+}
+
+static void assert_kept(void)
+{
+    assert_false(housekeep_model_has(&model, "p_before"));
+    assert_false(housekeep_model_has(&model, "p202608"));
+    assert_true(housekeep_model_has(&model, "p202609"));
+    assert_true(housekeep_model_has(&model, "p202702"));
+    assert_false(housekeep_model_has(&model, "p202703"));
+    assert_true(housekeep_model_has(&model, "p_after"));
+    for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
+        assert_int_equal(model.old[i], 0);
+    housekeep_model_check(&model);
+    assert_true(model.base_rows > 0);
+}
+
+static void a_round_makes_drops_and_deletes(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_kept();
+    assert_int_equal(one.counts.made, 2);
+    assert_int_equal(one.counts.dropped, 3);
+    assert_int_equal(one.counts.folded, model.base_rows);
+    assert_int_equal(one.counts.deleted[HOUSEKEEP_DEAD], 7);
+    assert_int_equal(one.counts.postponed, 0);
+    assert_string_equal(model.state.owner, "");
+    housekeep_done(&one);
+
+    /* Done once more it changes nothing. */
+    model.changes = 0;
+    engine_start(&one, "b", true);
+    run_round(&one);
+    assert_kept();
+    assert_int_equal(model.changes, 0);
+    housekeep_done(&one);
+}
+
+static void without_settings_nothing_is_dropped_or_deleted(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    engine_start(&one, "a", true);
+    one.config.rules.keep_months = 0;
+    memset(one.config.rules.keep_days, 0, sizeof(one.config.rules.keep_days));
+    run_round(&one);
+    assert_true(housekeep_model_has(&model, "p_before"));
+    assert_int_equal(model.state.begin_day, 0);
+    assert_int_equal(model.base_rows, 0);
+    assert_int_equal(model.old[HOUSEKEEP_DEAD], 7);
+    assert_int_equal(one.counts.made, 2);
+    housekeep_done(&one);
+}
+
+static void a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift(void **state)
+{
+    int64_t noon_ms;
+
+    (void)state;
+    housekeep_model_init(&model);
+    noon_ms = model.state.now_ms;
+    engine_start(&one, "a", false);
+    run_round(&one);
+    housekeep_done(&one);
+    model.state.now_ms = noon_ms + 30 * HOUR_MS + 77;
+    engine_start(&one, "b", false);
+    assert_int_equal(housekeep_step(&one, model.state.now_ms), 0);
+    assert_int_equal(one.phase, HOUSEKEEP_PLAN);
+    run_round(&one);
+    assert_true(step(&one) > 0);
+    model.state.now_ms = noon_ms + 31 * HOUR_MS - 1;
+    assert_int_equal(housekeep_step(&one, model.state.now_ms), 1);
+    model.state.now_ms++;
+    assert_int_equal(housekeep_step(&one, model.state.now_ms), 0);
+    assert_int_equal(one.phase, HOUSEKEEP_PLAN);
+    housekeep_done(&one);
+}
+
+/* Every call fails once, before or after its effect: the engine goes on and the end is the same. */
+static void every_call_may_fail_once(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        for (int call = 1;; call++) {
+            housekeep_model_init(&model);
+            model.fail_call = call;
+            model.fail_after = after == 1;
+            engine_start(&one, "a", true);
+            run_round(&one);
+            assert_kept();
+            assert_false(one.failing);
+            assert_string_equal(model.state.owner, "");
+            housekeep_done(&one);
+            if (model.calls < call)
+                break;
+        }
+    }
+}
+
+/* The process ends before any call, or behind one whose effect it never hears of, and whoever comes
+ * next does the rest. */
+static void killed_anywhere_the_next_one_does_the_rest(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        for (int call = 1;; call++) {
+            housekeep_model_init(&model);
+            model.fail_call = call;
+            model.fail_after = after == 1;
+            engine_start(&one, "a", true);
+            for (int i = 0; i < STEPS_MAX && model.calls < call; i++)
+                if (step(&one) == LOOP_END)
+                    break;
+            housekeep_done(&one);
+            if (model.calls < call)
+                break;
+            model.fail_call = 0;
+            engine_start(&two, "b", true);
+            run_round(&two);
+            assert_kept();
+            housekeep_done(&two);
+        }
+    }
+}
+
+/* The first one is frozen after any number of steps, the other one takes over when its lease is
+ * over and is through before the first wakes. */
+static void a_zombie_changes_nothing(void **state)
+{
+    (void)state;
+    for (int steps = 1;; steps++) {
+        bool through = false;
+        int changes;
+        int64_t rows;
+
+        housekeep_model_init(&model);
+        engine_start(&one, "a", true);
+        engine_start(&two, "b", false);
+        for (int i = 0; i < steps; i++)
+            through = step(&one) == LOOP_END;
+        if (!through) {
+            run_round(&two);
+            assert_kept();
+            changes = model.changes;
+            rows = model.base_rows;
+            for (int i = 0; i < 5; i++)
+                housekeep_step(&one, model.state.now_ms);
+            assert_int_equal(model.changes, changes);
+            assert_int_equal(model.base_rows, rows);
+            assert_kept();
+        }
+        housekeep_done(&one);
+        housekeep_done(&two);
+        if (through)
+            break;
+    }
+}
+
+/* Both run in any order, freeze and wake again. */
+static void two_in_any_order_do_the_work_of_one(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 300; seed++) {
+        unsigned dice = seed * 2654435761U;
+        struct housekeep *engines[] = {&one, &two};
+
+        housekeep_model_init(&model);
+        engine_start(&one, "a", false);
+        engine_start(&two, "b", false);
+        for (int i = 0; i < STEPS_MAX && one.rounds + two.rounds == 0; i++) {
+            dice = dice * 1103515245 + 12345;
+            if ((dice >> 16) % 16 == 0)
+                model.state.now_ms += HOUSEKEEP_LEASE_MS + 1;
+            step(engines[(dice >> 20) % 2]);
+        }
+        assert_int_equal(one.rounds + two.rounds, 1);
+        assert_kept();
+        housekeep_done(&one);
+        housekeep_done(&two);
+    }
+}
+
+static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    model.fail_kind = MODEL_DROP;
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_int_equal(one.counts.postponed, 1);
+    assert_int_equal(one.counts.made, 2);
+    assert_int_equal(one.counts.dropped, 0);
+    assert_int_equal(model.old[HOUSEKEEP_DEAD], 0);
+    assert_true(housekeep_model_has(&model, "p_before"));
+    housekeep_done(&one);
+
+    /* The next round begins where this one ended: what is folded in stays so. */
+    model.fail_kind = 0;
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_kept();
+    housekeep_done(&one);
+}
+
+static void what_is_refused_is_put_off_and_the_rest_is_done(void **state)
+{
+    static const int kinds[] = {MODEL_READ, MODEL_COUNT, MODEL_MAKE,  MODEL_BEGIN,
+                                MODEL_FOLD, MODEL_DROP,  MODEL_DELETE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        housekeep_model_init(&model);
+        model.fail_kind = kinds[i];
+        model.fail_rc = RC_REJECT;
+        engine_start(&one, "a", true);
+        run_round(&one);
+        assert_true(one.counts.postponed > 0);
+        housekeep_done(&one);
+        model.fail_kind = 0;
+        engine_start(&one, "a", true);
+        run_round(&one);
+        assert_kept();
+        housekeep_done(&one);
+    }
+}
+
+static void what_people_must_mend_ends_it(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    model.fail_kind = MODEL_LOOK;
+    model.fail_rc = RC_FATAL;
+    engine_start(&one, "a", false);
+    assert_int_equal(step(&one), LOOP_END);
+    assert_true(one.failing);
+    assert_int_equal(one.phase, HOUSEKEEP_ENDED);
+    housekeep_done(&one);
+}
+
+static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    for (int i = 0; i < 11; i++)
+        model.rows[model.row_count++] = (struct model_row){
+            .id = 100 + i, .day = model.parts[6].limit_day + 40, .vote = 1, .part = 7};
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_int_equal(one.counts.made, 0);
+    assert_int_equal(one.counts.postponed, 1);
+    housekeep_done(&one);
+    engine_start(&one, "a", true);
+    one.config.rules.move_rows_max = 11;
+    run_round(&one);
+    assert_int_equal(one.counts.made, 2);
+    housekeep_done(&one);
+}
+
+static void leaving_gives_the_lease_back(void **state)
+{
+    (void)state;
+    housekeep_model_init(&model);
+    engine_start(&one, "a", false);
+    engine_start(&two, "b", false);
+    for (int i = 0; i < 12; i++)
+        step(&one);
+    assert_true(step(&two) > 0);
+    assert_string_equal(two.other, "a");
+    housekeep_leave(&one);
+    assert_string_equal(model.state.owner, "");
+    run_round(&two);
+    assert_kept();
+    housekeep_done(&one);
+    housekeep_done(&two);
+}
+
+static void a_due_round_without_progress_is_late(void **state)
+{
+    int64_t began_ms;
+
+    (void)state;
+    housekeep_model_init(&model);
+    engine_start(&one, "a", false);
+    step(&one);
+    model.fail_kind = MODEL_RENEW;
+    began_ms = model.state.now_ms;
+    for (int i = 0; i < 10; i++)
+        step(&one);
+    assert_true(model.state.now_ms > began_ms);
+    assert_in_range(one.late_since_ms, 1, began_ms);
+    model.fail_kind = 0;
+    run_round(&one);
+    assert_int_equal(one.late_since_ms, HOUSEKEEP_ON_TIME);
+    housekeep_done(&one);
+}
+
+struct heard {
+    int deeds[3];
+    uint64_t rows;
+};
+
+static void on_would(void *ctx, const struct housekeep_would *would)
+{
+    struct heard *heard = ctx;
+
+    heard->deeds[would->deed]++;
+    heard->rows += would->deed == HOUSEKEEP_WOULD_DROP ? would->rows : 0;
+}
+
+static void a_dry_run_tells_what_a_round_does_and_does_nothing(void **state)
+{
+    struct heard heard = {{0}, 0};
+
+    (void)state;
+    housekeep_model_init(&model);
+    assert_int_equal(housekeep_dry(&model.store, &rules, on_would, &heard, NULL), RC_OK);
+    assert_int_equal(model.changes, 0);
+    assert_int_equal(model.state.epoch, 0);
+    assert_int_equal(model.old[HOUSEKEEP_DEAD], 7);
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_int_equal(heard.deeds[HOUSEKEEP_WOULD_MAKE], one.counts.made);
+    assert_int_equal(heard.deeds[HOUSEKEEP_WOULD_DROP], one.counts.dropped);
+    assert_int_equal(heard.deeds[HOUSEKEEP_WOULD_DELETE], 3);
+    assert_int_equal(heard.rows, one.counts.folded);
+    housekeep_done(&one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_round_makes_drops_and_deletes),
+        cmocka_unit_test(without_settings_nothing_is_dropped_or_deleted),
+        cmocka_unit_test(a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift),
+        cmocka_unit_test(every_call_may_fail_once),
+        cmocka_unit_test(killed_anywhere_the_next_one_does_the_rest),
+        cmocka_unit_test(a_zombie_changes_nothing),
+        cmocka_unit_test(two_in_any_order_do_the_work_of_one),
+        cmocka_unit_test(a_change_that_must_wait_is_tried_a_few_times_and_put_off),
+        cmocka_unit_test(what_is_refused_is_put_off_and_the_rest_is_done),
+        cmocka_unit_test(what_people_must_mend_ends_it),
+        cmocka_unit_test(rows_behind_the_last_month_are_not_moved_unasked),
+        cmocka_unit_test(leaving_gives_the_lease_back),
+        cmocka_unit_test(a_due_round_without_progress_is_late),
+        cmocka_unit_test(a_dry_run_tells_what_a_round_does_and_does_nothing),
+    };
+
+    log_init(LOG_ERROR + 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
