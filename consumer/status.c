@@ -35,6 +35,7 @@ enum rc status_outcome(const struct status *status)
     worsen(&worst, &status->kafka_fault);
     worsen(&worst, &status->dead_fault);
     worsen(&worst, &status->rollup.fault);
+    worsen(&worst, &status->housekeep.fault);
     return worst;
 }
 

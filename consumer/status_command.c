@@ -42,6 +42,8 @@ static int show(const struct settings *settings, struct status *status, bool jso
     status_kafka_fill(status, settings);
     status->rollup.due_ms =
         turn_due_ms(status->rollup.rolled_until_ms, status->now_ms, settings->rollup.interval_ms);
+    status->housekeep.due_ms =
+        turn_due_ms(status->housekeep.finished_ms, status->now_ms, settings->housekeep.interval_ms);
     if (json)
         status_json(status, &out);
     else

@@ -125,10 +125,22 @@ static json_t *rollup_json(const struct status *status)
         "waiting_more", one->waiting >= STATUS_COUNT_MAX);
 }
 
+static json_t *housekeep_json(const struct status *status)
+{
+    const struct status_housekeep *one = &status->housekeep;
+
+    return json_pack(
+        "{s:o, s:o, s:I, s:o, s:o, s:I, s:o}", "error", fault_json(&one->fault), "finished_ms",
+        number(one->finished_ms > 0 ? one->finished_ms : STATUS_UNKNOWN), "due_ms",
+        (json_int_t)one->due_ms, "owner", text(one->owner), "begin_date", text(one->begin_date),
+        "partitions", (json_int_t)one->partitions, "until_date", text(one->until_date));
+}
+
 void status_json(const struct status *status, struct buf *out)
 {
     json_t *root = json_pack(
-        "{s:s, s:I, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, s:o}",
+        "{s:s, s:I, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, "
+        "s:o}",
         "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "schema",
         schemas_json(status), "outbox", "error", fault_json(&status->outbox_fault), "lanes",
         lanes_json(status), "instances", "error", fault_json(&status->instances_fault), "list",
@@ -136,7 +148,7 @@ void status_json(const struct status *status, struct buf *out)
         fault_json(&status->progress_fault), "kafka_error", fault_json(&status->kafka_fault),
         "partitions", partitions_json(status), "dead_records", "error",
         fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
-        rollup_json(status));
+        rollup_json(status), "housekeep", housekeep_json(status));
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 
     json_decref(root);

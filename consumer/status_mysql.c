@@ -263,6 +263,44 @@ static void fill_rollup(struct side *side, struct status *status, int64_t overla
     query(side, &rollup->fault, waiting_on_row, rollup);
 }
 
+static enum rc housekeep_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_housekeep *housekeep = ctx;
+
+    (void)err;
+    housekeep->finished_ms = db_column_i64(row, 0);
+    copy(housekeep->owner, sizeof(housekeep->owner), row, 1);
+    copy(housekeep->begin_date, sizeof(housekeep->begin_date), row, 2);
+    return RC_OK;
+}
+
+static enum rc partitions_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_housekeep *housekeep = ctx;
+
+    (void)err;
+    housekeep->partitions = db_column_i64(row, 0);
+    copy(housekeep->until_date, sizeof(housekeep->until_date), row, 1);
+    return RC_OK;
+}
+
+static void fill_housekeep(struct side *side, struct status *status)
+{
+    struct status_housekeep *housekeep = &status->housekeep;
+
+    sql_set(side, "SELECT COALESCE(" MS_OF(
+                      "s.finished_at") ", 0), IF(s.lease_until > UTC_TIMESTAMP(3), s.owner, ''), "
+                                       "IF(b.begin_date > '1970-01-01', b.begin_date, '') "
+                                       "FROM housekeep_state s JOIN log_begin b ON b.name = s.name "
+                                       "WHERE s.name = 'vote_document'");
+    query(side, &housekeep->fault, housekeep_on_row, housekeep);
+    sql_set(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
+                  "SUBSTRING(partition_description, 2, 10))), '') FROM "
+                  "information_schema.partitions WHERE table_schema = DATABASE() AND table_name = "
+                  "'vote_document'");
+    query(side, &housekeep->fault, partitions_on_row, housekeep);
+}
+
 static enum rc side_open(struct side *side, const struct mysql_settings *settings, struct err *err)
 {
     side->settings = *settings;
@@ -313,9 +351,11 @@ static void fill_sink(struct side *side, struct status *status, int64_t overlap_
     status->progress_fault = away;
     status->dead_fault = away;
     status->rollup.fault = away;
+    status->housekeep.fault = away;
     fill_progress(side, status);
     fill_dead(side, status);
     fill_rollup(side, status, overlap_ms);
+    fill_housekeep(side, status);
 }
 
 static bool is_same(const struct mysql_settings *a, const struct mysql_settings *b)

@@ -82,6 +82,16 @@ struct status_rollup {
     int64_t waiting;              /* contents whose remark is behind */
 };
 
+struct status_housekeep {
+    struct status_fault fault;
+    int64_t finished_ms;          /* since 1970; 0 = never */
+    int64_t due_ms;               /* since 1970 */
+    char owner[STATUS_NAME_SIZE]; /* at work now, or "" */
+    char begin_date[16];          /* older votes are refused; "" = none are */
+    int64_t partitions;           /* of vote_document */
+    char until_date[16];          /* the months before it have theirs; "" = none */
+};
+
 struct status {
     const char *group; /* consumer.group */
     const char *admin; /* admin.listen */
@@ -109,6 +119,7 @@ struct status {
     size_t class_count;
 
     struct status_rollup rollup;
+    struct status_housekeep housekeep;
 };
 
 /* Finds a partition or adds it, without progress and watermarks. NULL: there are too many. */

@@ -340,6 +340,32 @@ static void put_rollup(const struct status *status, struct buf *out)
              more(rollup->waiting));
 }
 
+static void put_housekeep(const struct status *status, struct buf *out)
+{
+    const struct status_housekeep *one = &status->housekeep;
+    char last[STATUS_AGE_SIZE];
+    char next[STATUS_AGE_SIZE];
+    bool due = one->due_ms <= status->now_ms;
+
+    buf_text_put(out, "\nhousekeeping\n");
+    if (put_fault(status, out, &one->fault))
+        return;
+    status_age(last, status->now_ms - one->finished_ms);
+    status_age(next, one->due_ms - status->now_ms);
+    if (one->finished_ms == 0)
+        put_line(out, "no round was finished yet");
+    else
+        put_line(out, "the last round ended %s ago", last);
+    if (one->owner[0])
+        put_line(out, "%s is at work", one->owner);
+    else
+        put_line(out, "the next one is due %s%s", due ? "now" : "in ", due ? "" : next);
+    put_line(out, "vote_document: %" PRId64 " partitions, months made up to %s", one->partitions,
+             one->until_date[0] ? one->until_date : "none");
+    if (one->begin_date[0])
+        put_line(out, "votes from before %s are dropped, and refused", one->begin_date);
+}
+
 static void put_head(const struct status *status, struct buf *out)
 {
     time_t seconds = (time_t)(status->now_ms / 1000);
@@ -360,4 +386,5 @@ void status_text(const struct status *status, struct buf *out)
     put_partitions(status, out);
     put_dead(status, out);
     put_rollup(status, out);
+    put_housekeep(status, out);
 }

@@ -61,6 +61,9 @@ GRANT SELECT ON sink_side.vote_tally TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.consumer_progress TO 'tallybox_status'@'%';
 GRANT SELECT (id, consumer_group, reason_class, created_at) ON sink_side.dead_record TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.housekeep_state TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_status'@'%';
+GRANT SELECT (create_date) ON sink_side.vote_document TO 'tallybox_status'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_status'@'%';
 
 -- verify: `tallybox verify`; reads every vote.

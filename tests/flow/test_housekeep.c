@@ -53,12 +53,16 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
     assert_int_equal(housekeep_init(housekeep, &config, NULL), RC_OK);
 }
 
-/* One step, time passing as it says, the data right after it. */
+/* One step, time passing as it says, the data right after it. Who has lost the lease sees it before
+ * the next change. */
 static int64_t step(struct housekeep *housekeep)
 {
+    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->hold.epoch != model.state.epoch;
     int64_t wait_ms = housekeep_step(housekeep, model.state.now_ms);
 
     housekeep_model_check(&model);
+    if (stale && housekeep->rc == RC_OK)
+        assert_int_equal(housekeep->phase, HOUSEKEEP_LOOK);
     if (wait_ms > 0)
         model.state.now_ms += wait_ms;
     return wait_ms;

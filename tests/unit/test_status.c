@@ -69,6 +69,10 @@ static struct status *status_full(void)
     status->rollup.rolled_until_ms = NOW_MS - 721000;
     status->rollup.due_ms = NOW_MS + 2880000;
     status->rollup.waiting = 5;
+    status->housekeep.finished_ms = NOW_MS - 720000;
+    status->housekeep.due_ms = NOW_MS + 2880000;
+    status->housekeep.partitions = 37;
+    set(status->housekeep.until_date, "2029-01-01");
     return status;
 }
 
@@ -214,7 +218,7 @@ static void any_part_that_fails_is_told(void **state)
     struct status_fault *const faults[] = {
         &status->schemas[0].fault, &status->outbox_fault,   &status->lanes[1].fault,
         &status->instances_fault,  &status->progress_fault, &status->kafka_fault,
-        &status->dead_fault,       &status->rollup.fault,
+        &status->dead_fault,       &status->rollup.fault,   &status->housekeep.fault,
     };
     struct err err = {0};
 
@@ -241,6 +245,21 @@ static void a_fault_that_stays_is_graver_than_one_that_passes(void **state)
     assert_int_equal(status_outcome(status), RC_FATAL);
     status->outbox_fault = (struct status_fault){0};
     assert_int_equal(status_outcome(status), RC_RETRY);
+    free(status);
+}
+
+static void housekeeping_says_what_the_log_holds(void **state)
+{
+    struct status *status = status_full();
+
+    (void)state;
+    assert_says(status, "housekeeping\n  the last round ended 12 min ago\n"
+                        "  the next one is due in 48 min\n"
+                        "  vote_document: 37 partitions, months made up to 2029-01-01\n");
+    set(status->housekeep.begin_date, "2026-02-01");
+    set(status->housekeep.owner, "db-3-ef56");
+    assert_says(status, "db-3-ef56 is at work");
+    assert_says(status, "votes from before 2026-02-01 are dropped, and refused");
     free(status);
 }
 
@@ -415,6 +434,7 @@ int main(void)
         cmocka_unit_test(the_first_fault_of_a_part_counts),
         cmocka_unit_test(any_part_that_fails_is_told),
         cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
+        cmocka_unit_test(housekeeping_says_what_the_log_holds),
         cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
         cmocka_unit_test(a_person_reads_aligned_columns),
         cmocka_unit_test(an_empty_installation_says_so),
