@@ -50,6 +50,14 @@ static void window_begin(struct rollup *rollup, const struct rollup_state *state
     rollup->phase = ROLLUP_READ;
 }
 
+/* A window that was cut off is due whatever the hour: progress was noted after the last end. */
+static int64_t due_at_ms(const struct rollup *rollup, const struct rollup_state *state)
+{
+    if (state->rolled_until_ms > state->finished_ms)
+        return state->now_ms;
+    return turn_due_ms(state->rolled_until_ms, state->now_ms, rollup->config.interval_ms);
+}
+
 static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
 {
     const struct rollup_store *store = rollup->config.store;
@@ -62,7 +70,7 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
         return rc;
     metric_set(&rollup_last_success, state.finished_ms);
     rollup->other[0] = '\0';
-    due_ms = turn_due_ms(state.rolled_until_ms, state.now_ms, rollup->config.interval_ms);
+    due_ms = due_at_ms(rollup, &state);
     if (!rollup->config.once && due_ms > state.now_ms) {
         rollup->late_since_ms = ROLLUP_ON_TIME;
         *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);

@@ -314,6 +314,38 @@ static void a_successor_starts_where_the_dead_one_was(void **state)
 }
 
 /* Another one may take over at any step: what the state says is done must be done. */
+/* It began in the middle of an interval, because nobody ran before, and got beyond the interval's
+ * beginning: what is left must not wait for the next one. */
+static void a_late_window_that_was_cut_off_is_due_at_once(void **state)
+{
+    (void)state;
+    for (int killed = 0; killed < 2; killed++) {
+        struct sink sink;
+        struct rollup rollup;
+
+        sink_init(&sink);
+        sink.state.now_ms = NOON_MS + HOUR_MS / 2;
+        for (int64_t id = 1; id <= CONTENTS; id++)
+            sink.contents[id].changed_ms = NOON_MS + id;
+        engine_start(&rollup, &sink, "a", false);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(rollup_step(&rollup, 0), 0);
+        assert_true(sink.state.rolled_until_ms > NOON_MS);
+        if (!killed)
+            rollup_leave(&rollup);
+        rollup_done(&rollup);
+
+        sink.state.now_ms += LEASE_MS + 1;
+        engine_start(&rollup, &sink, "b", false);
+        run_window(&rollup);
+        assert_rolled_up(&sink);
+        /* And then the next one is due as ever. */
+        assert_true(rollup_step(&rollup, 0) > 0);
+        assert_int_equal(rollup.phase, ROLLUP_LOOK);
+        rollup_done(&rollup);
+    }
+}
+
 static void progress_never_goes_back_nor_past_the_start_of_the_window(void **state)
 {
     struct sink sink;
@@ -572,6 +604,7 @@ int main(void)
         cmocka_unit_test(trouble_makes_it_wait),
         cmocka_unit_test(killed_anywhere_the_next_engine_does_the_rest),
         cmocka_unit_test(a_successor_starts_where_the_dead_one_was),
+        cmocka_unit_test(a_late_window_that_was_cut_off_is_due_at_once),
         cmocka_unit_test(progress_never_goes_back_nor_past_the_start_of_the_window),
         cmocka_unit_test(half_a_page_is_no_progress),
         cmocka_unit_test(who_lost_the_lease_writes_no_more),
