@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
-CONTENTS = 3000
+CONTENTS = 1500
 LEASE_S = 10  # ROLLUP_LEASE_MS
 
 
@@ -38,12 +38,13 @@ class RollupTurns(house.Case):
         return self.stack.number("SELECT COUNT(*) FROM remark WHERE votes_seq > 0")
 
     def two(self):
-        """The one at work, in the middle of the window, and the one that waits."""
-        first = self.start("rollup")
-        house.wait_for("some remarks", lambda: self.done() > 50, every=0.01)
-        second = self.start("rollup")
+        """The one at work, frozen in the middle of the window, and the one that waits."""
+        first = self.start("rollup", ready=False)
+        self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
+        house.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
+        os.kill(first.pid, signal.SIGSTOP)
         self.assertLess(self.done(), CONTENTS)
-        return first, second
+        return first, self.start("rollup")
 
     def wait_rolled_up(self):
         """How long it took the other one to take over and end the window."""
@@ -73,6 +74,8 @@ class RollupTurns(house.Case):
 
     def test_a_stopped_one_hands_over_at_once(self):
         first, second = self.two()
+        first.process.send_signal(signal.SIGTERM)
+        os.kill(first.pid, signal.SIGCONT)
         self.assertEqual(first.terminate(), 0)
         began = time.monotonic()
         house.wait_for("the other one to take over", lambda: f"-{second.pid}-" in
@@ -82,8 +85,6 @@ class RollupTurns(house.Case):
 
     def test_a_frozen_one_writes_nothing_when_it_wakes(self):
         first, second = self.two()
-        os.kill(first.pid, signal.SIGSTOP)
-        self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
         self.wait_taken_over(second)
         self.wait_rolled_up()
         # Whatever it would write now could be seen.

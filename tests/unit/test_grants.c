@@ -64,7 +64,7 @@ static void two_databases_get_the_rights_of_their_side(void **state)
     assert_int_equal(count_of(&text, "d.vote_state"), 3);
     assert_int_equal(count_of(&text, "e.vote_state"), 0);
     assert_int_equal(count_of(&text, "d.vote_document"), 0);
-    assert_int_equal(count_of(&text, "e.vote_document"), 6);
+    assert_int_equal(count_of(&text, "e.vote_document"), 7);
     /* Of the whole server, where the outbox is. */
     assert_int_equal(count_of(&text, "GRANT PROCESS"), 2);
     assert_null(strstr(sink, "GRANT PROCESS"));
