@@ -153,9 +153,10 @@ class Chaos:
         print(verdict.text(), end="\n" if verdict.text() else "")
         print("ledger, topics, log: " + ", ".join(
             f"{name} {count}" for name, count in sorted(verdict.facts.items())))
+        links = ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items())
         print(f"troubles: {len(self.troubles)} planned, {counts['skipped']} skipped (the target "
-              f"had one already), {counts['restarts']} clean restarts; links: "
-              + ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items()))
+              f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
+              f"reloads; links: {links}")
         for line in self.watch.text():
             print(line)
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds

@@ -19,6 +19,7 @@ PROXY = pathlib.Path(__file__).resolve().parent / "proxy.py"
 PARTITIONS = 6
 LANES = ("outbox", "outbox_1", "outbox_2", "orders")
 STOP_MS = 6000
+MONTHS_AHEAD, MONTHS_AHEAD_MAX = 24, 110
 HTTP_VOTERS, SQL_VOTERS, STEPPERS = 8, 2, 6
 ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
 
@@ -36,6 +37,8 @@ SETTINGS = {
     "relay.gap_wait_ms": 2000,
     "relay.sweep_ms": 3000,
     "rollup.interval_ms": 2000,
+    "housekeep.interval_ms": 2000,
+    "housekeep.months_ahead": MONTHS_AHEAD,
     "admin.stop_timeout_ms": STOP_MS,
 }
 
@@ -156,6 +159,11 @@ class Installation:
             self.roles[name] = self.make_role(name).start()
         for role in self.roles.values():
             role.wait_ready(120)
+
+    def next_settings(self):
+        """Partitions for one month more have to be made."""
+        months = min(self.stack.settings["housekeep.months_ahead"] + 1, MONTHS_AHEAD_MAX)
+        self.stack.write_ini(housekeep__months_ahead=months)
 
     def make_role(self, name):
         kind = name.split("-")[0]

@@ -9,8 +9,10 @@ RELAYS = tuple(f"relay-{n}" for n in (1, 2, 3))
 CONSUMERS = tuple(f"consume-{n}" for n in (1, 2, 3))
 SERVES = tuple(f"serve-{n}" for n in (1, 2))
 ROLLUPS = tuple(f"rollup-{n}" for n in (1, 2))
-ROLES = RELAYS + CONSUMERS + SERVES + ROLLUPS
+HOUSEKEEPS = tuple(f"housekeep-{n}" for n in (1, 2))
+ROLES = RELAYS + CONSUMERS + SERVES + ROLLUPS + HOUSEKEEPS
 SERVERS = ("database", "kafka")
+SETTINGS = "settings"  # the one target of a reload
 
 # Each role has ways of its own to the servers, so that one is cut off while others are not.
 LINKS = (tuple(f"mysql:{role}" for role in ROLES) + ("mysql:writers",)
@@ -26,6 +28,7 @@ LONG_S = (6.0, 9.0)
 FIRST_AT_S = 3.0      # some votes first
 SERVER_GAP_S = (22, 45)
 SERVER_FIRST_S = (7, 22)
+RELOAD_GAP_S = (6, 14)
 MEAN_GAP_S = 1.1
 REST_S = 0.5          # between two troubles of one target
 
@@ -41,7 +44,7 @@ def survivors(seed):
     """One of each kind of role that is frozen and cut off like all others, but killed only when
     all are: what its memory does in a long life can be judged."""
     dice = random.Random(f"survivors {seed}")
-    return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS)}
+    return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS, HOUSEKEEPS)}
 
 
 def settings(seed):
@@ -84,6 +87,14 @@ def _server_troubles(dice, seconds):
             kind = _choose(dice, SERVER_KINDS)
 
 
+def _reloads(dice, seconds):
+    """New settings and a SIGHUP for everybody."""
+    at = dice.uniform(*RELOAD_GAP_S)
+    while at < seconds - 1:
+        yield Trouble(at, "reload", SETTINGS, 0)
+        at += dice.uniform(*RELOAD_GAP_S)
+
+
 def _blackout(dice, seconds):
     """Every relay and every consumer dies at once, in the first third of a long enough run."""
     if seconds < 45:
@@ -108,7 +119,8 @@ def _role_or_link(dice, at, busy, spared):
 def make(seed, seconds):
     """The troubles of a run in order of time."""
     dice = random.Random(f"plan {seed} {seconds}")
-    troubles = [*_server_troubles(dice, seconds), *_blackout(dice, seconds)]
+    troubles = [*_server_troubles(dice, seconds), *_blackout(dice, seconds),
+                *_reloads(dice, seconds)]
     busy = collections.defaultdict(list)  # target: [(from, until)]
     for trouble in troubles:
         busy[trouble.target].append((trouble.at, trouble.at + trouble.seconds + REST_S))

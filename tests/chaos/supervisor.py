@@ -5,6 +5,7 @@ ended. All from one thread; only servers are restarted beside it, which takes se
 import heapq
 import itertools
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -17,6 +18,17 @@ RESTART_TRIES = 3  # of a server
 STOP_GRACE_S = 10  # past the stop's own bound, on a machine that has much to do
 
 
+def knows_hangup(pid):
+    """Whether a process is past the first moment of its life, when SIGHUP would end it."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in status.splitlines()
+             if line.startswith(("SigBlk:", "SigCgt:"))]
+    return any(mask & 1 << signal.SIGHUP - 1 for mask in masks)
+
+
 class Supervisor:
     """Roles are up, down, frozen or ending; servers are up, down or frozen."""
 
@@ -25,7 +37,8 @@ class Supervisor:
         self.state = dict.fromkeys((*plan.ROLES, *plan.SERVERS), "up")
         self.due = []  # heap of (time, n, function)
         self.numbers = itertools.count()
-        self.counts = dict.fromkeys(("kills", "stops", "cuts", "restarts", "skipped"), 0)
+        self.counts = dict.fromkeys(
+            ("kills", "stops", "cuts", "restarts", "reloads", "skipped"), 0)
         self.cuts = dict.fromkeys(plan.LINK_KINDS, 0)
         self.faults = []  # what must not happen
         self.notes = []   # what may, and somebody should look at
@@ -60,7 +73,9 @@ class Supervisor:
     def apply(self, trouble):
         """One trouble of the plan; skipped when its target has another one already."""
         kind, target = trouble.kind, trouble.target
-        if target in plan.LINKS:
+        if kind == "reload":
+            self.reload()
+        elif target in plan.LINKS:
             self.world.proxy.order(target, kind, trouble.seconds)
             self.counts["cuts"] += 1
             self.cuts[kind] += 1
@@ -78,6 +93,13 @@ class Supervisor:
             self.world.roles[target].process.terminate()
         else:
             self.freeze(target, self.world.roles[target].pid, trouble.seconds)
+
+    def reload(self):
+        self.counts["reloads"] += 1
+        self.world.next_settings()
+        for name, role in self.world.roles.items():
+            if self.state[name] == "up" and role.alive() and knows_hangup(role.pid):
+                os.kill(role.pid, signal.SIGHUP)
 
     def freeze(self, target, pid, seconds):
         os.kill(pid, signal.SIGSTOP)

@@ -24,6 +24,7 @@ class Plan(unittest.TestCase):
         due = set(itertools.product(plan.ROLE_KINDS, plan.ROLES))
         due |= set(itertools.product(plan.LINK_KINDS, plan.LINKS))
         due |= set(itertools.product(plan.SERVER_KINDS, plan.SERVERS))
+        due.add(("reload", plan.SETTINGS))
         self.assertEqual(due - seen, set())
 
     def test_a_minute_has_troubles_of_every_sort(self):

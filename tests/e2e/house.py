@@ -431,8 +431,11 @@ class Stack:
         for key, value in self.settings.items():
             section, rest = key.split(".", 1)
             sections.setdefault(section, []).append(f"{rest} = {value}\n")
-        self.ini.write_text("".join(f"[{section}]\n{''.join(lines)}\n"
-                                    for section, lines in sections.items()))
+        text = "".join(f"[{section}]\n{''.join(lines)}\n" for section, lines in sections.items())
+        new = self.ini.with_suffix(".new")
+        new.write_text(text)
+        # In one piece: roles may be starting.
+        os.replace(new, self.ini)
 
     def tallybox(self, *arguments, stdin=None, expect=DONE, seconds=60, sets=None, env=None):
         """Runs a command to its end with its role's account; stdout and stderr as text."""
