@@ -325,6 +325,40 @@ static void the_lanes_of_a_killed_relay_are_taken_over_within_the_lease(void **s
     assert_int_equal(held_by(1), LANES);
 }
 
+static int64_t moves(void)
+{
+    int64_t epochs = 0;
+
+    for (size_t lane = 0; lane < LANES; lane++)
+        epochs += rows[lane].epoch;
+    return epochs;
+}
+
+static void a_relay_that_goes_moves_its_own_lanes_and_no_others(void **state)
+{
+    for (size_t gone = 0; gone < RELAYS; gone++) {
+        int64_t before;
+        size_t held;
+
+        tear_down(state);
+        set_up(state);
+        for (size_t i = 0; i < RELAYS; i++)
+            start(i);
+        pass(20000);
+        held = held_by(gone);
+        before = moves();
+        relays[gone].dead = true;
+        pass(LEASE_MS + 20000);
+        assert_int_equal(moves() - before, held);
+        assert_int_equal(held_by((gone + 1) % RELAYS), LANES / 2);
+        assert_int_equal(held_by((gone + 2) % RELAYS), LANES / 2);
+        before = moves();
+        start(gone);
+        pass(20000);
+        assert_int_equal(moves() - before, LANES / RELAYS);
+    }
+}
+
 static void a_lane_whose_database_has_changed_is_given_back_and_taken_anew(void **state)
 {
     const struct err why = {.text = "it is another one"};
@@ -503,6 +537,7 @@ int main(void)
         TEST(one_relay_takes_all_lanes_and_keeps_them),
         TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
         TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease),
+        TEST(a_relay_that_goes_moves_its_own_lanes_and_no_others),
         TEST(a_lane_whose_database_has_changed_is_given_back_and_taken_anew),
         TEST(a_lost_lane_is_not_taken_up_again_before_its_rows_have_come_back),
         TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
