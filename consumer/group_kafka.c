@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the protocol; older libraries have no name for it. */
+#define UNRELEASED_INSTANCE_ID 111
+
 #define LEAVE_WAIT_MS 5000
 #define LEAVE_POLL_MS 50
 
@@ -213,6 +216,14 @@ static void take_rebalance(struct group *group, rd_kafka_event_t *got, struct st
         take_revoked(group, list, event);
 }
 
+static const char *what_to_do(int code)
+{
+    if (code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID || code == UNRELEASED_INSTANCE_ID)
+        return "; another consumer of the group has the same kafka.group.instance.id: give each "
+               "its own";
+    return "";
+}
+
 /* Of errors that concern a topic or a partition the caller is told as RC_REJECT: the broker itself
  * is well. */
 static void take_error(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
@@ -224,7 +235,7 @@ static void take_error(struct group *group, rd_kafka_event_t *got, struct stream
 
     if (code == RD_KAFKA_RESP_ERR__FATAL) {
         code = (int)rd_kafka_fatal_error(group->kafka, text, sizeof(text));
-        rc = err_fail(&err, RC_FATAL, code, "kafka: %s", text);
+        rc = err_fail(&err, RC_FATAL, code, "kafka: %s%s", text, what_to_do(code));
     } else {
         rc = kafka_fail(&err, code, "kafka: %s", rd_kafka_event_error_string(got));
     }

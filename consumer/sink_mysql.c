@@ -18,6 +18,10 @@ struct sink_mysql {
     uint64_t session; /* the one that knows idle_ms */
 };
 
+/* A consumer that works is never silent for long, in a transaction or out of it. One that was frozen
+ * in the middle of a transaction loses its locks after this, and its successor can go on. */
+#define SILENT_MS_MAX 15000
+
 #define SQL_KEPT_BYTES ((size_t)2 << 20)
 
 static enum rc sql_run(struct sink_mysql *sink, uint64_t *affected, struct err *err)
@@ -48,7 +52,8 @@ static uint64_t sink_session(void *ctx)
 /* The roll-up counts on it: a row of vote_tally that is stamped is committed or gone soon after. */
 static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
 {
-    int64_t seconds = sink->idle_ms / 1000 > 0 ? sink->idle_ms / 1000 : 1;
+    int64_t silent_ms = sink->idle_ms < SILENT_MS_MAX ? sink->idle_ms : SILENT_MS_MAX;
+    int64_t seconds = silent_ms / 1000 > 0 ? silent_ms / 1000 : 1;
     enum rc rc = db_connect(sink->db, err);
 
     if (rc != RC_OK || sink->session == db_session(sink->db))

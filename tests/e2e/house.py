@@ -45,7 +45,11 @@ DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 SERVER_ARGUMENTS = {
     "mariadb": ["--max-connections=400", "--max-allowed-packet=64M"],
     "mysql": ["--max-connections=400", "--max-allowed-packet=64M", "--performance-schema=OFF"],
-    "kafka": ["group.min.session.timeout.ms=1000", "message.max.bytes=2000000"],
+    "kafka": ["group.min.session.timeout.ms=1000", "message.max.bytes=2000000",
+              "group.consumer.min.session.timeout.ms=1000",
+              "group.consumer.session.timeout.ms=3000",
+              "group.consumer.min.heartbeat.interval.ms=500",
+              "group.consumer.heartbeat.interval.ms=500"],
 }
 
 Answer = collections.namedtuple("Answer", "status headers body")
@@ -253,6 +257,7 @@ class Role:
         self.log = stack.folder / f"{name}-{self.admin_port}.log"
         self.process = None
         self.killed = False
+        self.env = {}  # beside the usual one
 
     def command(self):
         sets = {"admin.listen": f"127.0.0.1:{self.admin_port}", **self.sets}
@@ -267,7 +272,7 @@ class Role:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self.command()], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, env=clean_environment())
+                stdout=log, stderr=log, env=clean_environment(**self.env))
         self.killed = False
         run().roles.add(self)
         return self
@@ -416,6 +421,8 @@ class Stack:
             "consumer.topics": self.topic,
             **(settings or {}),
         }
+        # A test takes a setting of these away with None.
+        self.settings = {key: value for key, value in self.settings.items() if value is not None}
         self.write_ini()
         self.accounts = accounts.Accounts(self)
         self.sql(f"CREATE DATABASE `{self.name}`", database=None)
@@ -462,11 +469,12 @@ class Stack:
                                  f"{done.stderr[-3000:]}")
         return done
 
-    def role(self, name, sets=None, arguments=(), ready=True):
+    def role(self, name, sets=None, arguments=(), ready=True, env=None):
         """Starts a role; who calls sees to its end."""
         account = self.accounts.sets([name, *arguments], sets or {})
-        role = Role(self, name, {**account, **(sets or {})}, arguments).start()
-        self.roles.append(role)
+        role = Role(self, name, {**account, **(sets or {})}, arguments)
+        role.env = env or {}
+        self.roles.append(role.start())
         return role.wait_ready() if ready else role.wait_up()
 
     def sql(self, statement, arguments=(), **options):

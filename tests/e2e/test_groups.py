@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Partitions move between consumers that join, leave, are killed or frozen in the middle of their
+batches, under each way a group can share them out. TALLYBOX_ROUNDS=20 repeats what is timed more
+often; the times are printed."""
+
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+ROUNDS = int(os.environ.get("TALLYBOX_ROUNDS") or 2)
+SESSION_S = 3
+PARTITIONS = 4
+# What a loaded machine and the group's own steps may add to a time-out.
+NOISE_S = 7
+VOTES, CONTENTS = 6000, 50
+
+
+class GroupCase(house.Case):
+    """Helpers: consumers, and who of them has claimed what."""
+
+    def setUp(self):
+        """Every test has a topic, a group and tables of its own."""
+        stack, name = self.stack, self.id().rsplit(".", 1)[1]
+        stack.topic, stack.group = f"{stack.name}-{name}"[:200], f"group-{stack.name}-{name}"
+        stack.write_ini(consumer__group=stack.group, consumer__topics=stack.topic,
+                        relay__topics=f"vote={stack.topic}")
+        wire.create_topic(house.kafka().bootstrap, stack.topic, PARTITIONS)
+        for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
+            stack.sql(f"DELETE FROM {table}")
+
+    def load(self, first=1):
+        """Votes are in the topic when this returns."""
+        lines = "".join(f"{voter},{1 + voter % CONTENTS}\n"
+                        for voter in range(first, first + VOTES))
+        self.stack.tallybox("vote", "--csv", "-", stdin=b"voter_id,content_id\n" + lines.encode())
+        relay = self.stack.role("relay")
+        self.stack.wait_drained()
+        self.assertEqual(relay.terminate(), 0)
+
+    def count(self):
+        return self.stack.number("SELECT COUNT(*) FROM vote_document")
+
+    def wait_count(self, count, seconds=60):
+        try:
+            house.wait_for(f"{count} applied votes", lambda: self.count() >= count, seconds)
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}; {self.count()} are") from None
+
+    def owned(self, role):
+        """How many partitions this consumer claimed last."""
+        return self.stack.number(
+            "SELECT COUNT(*) FROM consumer_progress WHERE consumer_group = %s AND owner LIKE %s",
+            [self.stack.group, f"%-{role.pid}-%"])
+
+    def wait_shared(self, *roles):
+        """Until each has some, and together they have all."""
+        house.wait_for("the partitions to be shared out",
+                       lambda: all(map(self.owned, roles))
+                       and sum(map(self.owned, roles)) == PARTITIONS, 40)
+
+    def wait_all_owned(self, role, seconds):
+        began = time.monotonic()
+        house.wait_for("one consumer to have all partitions",
+                       lambda: self.owned(role) == PARTITIONS, seconds, every=0.02)
+        return time.monotonic() - began
+
+    def freeze(self, role):
+        role.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.thaw, role)
+
+    def thaw(self, role):
+        if role.alive():
+            role.process.send_signal(signal.SIGCONT)
+
+    def check(self, votes=VOTES):
+        self.wait_count(votes)
+        self.assertEqual(self.count(), votes)
+        self.stack.tallybox("rollup", "--once")
+        self.stack.tallybox("verify")
+
+
+class Moves:
+    """The same for every way; batches are small, so that everything happens in the middle."""
+
+    def test_partitions_of_a_killed_consumer_move_within_its_session(self):
+        self.load()
+        pair = [self.start("consume"), self.start("consume")]
+        times = []
+        for turn in range(ROUNDS):
+            killed, other = pair[turn % 2], pair[1 - turn % 2]
+            self.wait_shared(*pair)
+            killed.kill()
+            times.append(self.wait_all_owned(other, SESSION_S + NOISE_S))
+            killed.start().wait_ready()
+        self.check()
+        print(f"\n{type(self).__name__}: take-over after a kill, session {SESSION_S} s: "
+              f"n={len(times)} median={statistics.median(times):.2f} s max={max(times):.2f} s",
+              file=sys.stderr)
+
+    def test_a_consumer_frozen_past_its_session_applies_nothing_twice(self):
+        self.load()
+        first, second = self.start("consume"), self.start("consume")
+        self.wait_count(VOTES // 20)
+        self.freeze(first)
+        # It may hold the locks of a transaction, which the server takes from it.
+        self.wait_all_owned(second, SESSION_S + NOISE_S + 20)
+        self.thaw(first)
+        self.load(VOTES + 1)
+        self.check(2 * VOTES)
+        self.wait_shared(first, second)
+        self.assertTrue(first.alive())
+
+    def test_consumers_join_and_leave_in_the_middle_of_batches(self):
+        self.load()
+        first = self.start("consume")
+        self.wait_count(VOTES // 20)
+        second = self.start("consume", ready=False)
+        self.wait_count(VOTES // 5)
+        third = self.start("consume", ready=False)
+        self.wait_count(VOTES // 3)
+        self.assertEqual(first.terminate(), 0)
+        self.wait_count(VOTES // 2)
+        self.assertEqual(third.terminate(), 0)
+        self.check()
+        self.wait_all_owned(second, 20)
+
+
+class Eager(Moves, GroupCase):
+    """Everything is given back in each rebalance."""
+
+    settings = {"consumer.batch_rows_max": 10,
+                "kafka.consumer.partition.assignment.strategy": "range"}
+
+
+class Cooperative(Moves, GroupCase):
+    """Only what moves is given back."""
+
+    settings = {"consumer.batch_rows_max": 10,
+                "kafka.consumer.partition.assignment.strategy": "cooperative-sticky"}
+
+
+class BrokerAssigned(Moves, GroupCase):
+    """Groups of KIP-848: the broker shares out, and knows the session's time-out."""
+
+    settings = {"consumer.batch_rows_max": 10, "kafka.consumer.group.protocol": "consumer",
+                "kafka.consumer.session.timeout.ms": None,
+                "kafka.consumer.heartbeat.interval.ms": None}
+
+
+class Locks(GroupCase):
+    """A consumer that is frozen inside its transaction."""
+
+    def test_the_locks_of_a_frozen_consumer_are_taken_from_it(self):
+        self.load()
+        first = self.start("consume")
+        self.check()
+        holder = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(holder.close)
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT * FROM vote_tally FOR UPDATE")
+        self.load(VOTES + 1)
+        # Its progress row is locked and it waits for the tally: frozen there, it wakes up to
+        # nothing; when the tally is free, its session sleeps in the open transaction.
+        house.wait_for("the consumer to wait in its transaction", self.waits)
+        self.freeze(first)
+        holder.rollback()
+        second = self.start("consume", ready=False)
+        began = time.monotonic()
+        self.wait_count(2 * VOTES, 60)
+        print(f"\nafter the freeze inside a transaction: {time.monotonic() - began:.1f} s",
+              file=sys.stderr)
+        self.thaw(first)
+        self.check(2 * VOTES)
+        self.assertTrue(second.alive())
+
+    def waits(self):
+        return self.stack.number("SELECT COUNT(*) FROM information_schema.innodb_trx "
+                                 "WHERE trx_state = 'LOCK WAIT'")
+
+
+class SameName(GroupCase):
+    """Two consumers with one kafka.group.instance.id."""
+
+    settings = {"kafka.consumer.group.instance.id": "one"}
+
+    def test_the_first_of_two_ends_with_a_clear_error(self):
+        self.load()
+        first = self.stack.role("consume")
+        self.wait_count(VOTES // 10)
+        second = self.start("consume", ready=False)
+        house.wait_for("the first one to end", lambda: not first.alive(), 40)
+        self.assertEqual(first.process.returncode, house.FAILED)
+        self.assertIn("group.instance.id", first.log_text())
+        self.check()
+        second.wait_ready()
+
+
+if __name__ == "__main__":
+    unittest.main()
