@@ -58,11 +58,11 @@ struct daemon {
 static void make_instance_name(char name[INSTANCE_SIZE])
 {
     char host[65];
-    uint16_t dice;
+    uint32_t dice;
 
     os_host_name(host, sizeof(host));
     os_random(&dice, sizeof(dice));
-    snprintf(name, INSTANCE_SIZE, "%s-%ld-%04x", host, os_pid(), (unsigned)dice);
+    snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)dice);
 }
 
 static enum rc open_admin(struct daemon *daemon, struct err *err)
