@@ -354,6 +354,27 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
     assert_all_is_well();
 }
 
+/* As after a suspended machine wakes up: the lease is over, and so is every time-out. */
+static void a_clock_that_leaps_by_an_hour_loses_nothing(void **state)
+{
+    size_t log_count;
+
+    (void)state;
+    append_some(300);
+    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 1000);
+    rig_run(&rig, 20);
+    rig.world.now_ms += 3600000;
+    log_count = rig.world.log_count;
+    rig_run(&rig, 3000);
+    /* What the producer had taken over may arrive, and no more. */
+    assert_true(rig.world.log_count <= log_count + WORLD_MESSAGES_MAX);
+    assert_true(atomic_load(&rig.lane.idle));
+    rig.world.epoch++;
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 20000));
+    assert_all_is_well();
+}
+
 static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
 {
     (void)state;
@@ -606,6 +627,8 @@ int main(void)
             a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_that_leaps_by_an_hour_loses_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_get_the_seqs_of_lost_ones_are_published, set_up,
