@@ -242,7 +242,7 @@ static enum rc texts_read(MYSQL *mysql, const char *place, const char *sql, char
     row = res ? mysql_fetch_row(res) : NULL;
     if (!row || mysql_num_fields(res) < count)
         rc = err_fail(err, RC_RETRY, 0, "%s: the server does not say what it is", place);
-    for (unsigned i = 0; rc == RC_OK && i < count; i++)
+    for (unsigned i = 0; rc == RC_OK && row && i < count; i++)
         snprintf(texts[i], sizeof(texts[i]), "%s", row[i] ? row[i] : "");
     if (res)
         mysql_free_result(res);
