@@ -3,7 +3,7 @@ foreach(name IN ITEMS flight gaps note relay_row seqs share stopped suspects tim
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS outbox_core)
 endforeach()
 
-foreach(name IN ITEMS relay relay_trouble)
+foreach(name IN ITEMS relay relay_lease relay_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c LINKS
                 outbox_core)
 endforeach()

@@ -245,63 +245,6 @@ static void a_missing_table_is_said_and_comes_back(void **state)
     assert_all_is_well();
 }
 
-static void nothing_is_sent_or_deleted_without_the_lease(void **state)
-{
-    size_t left;
-    size_t log_count;
-
-    (void)state;
-    append_some(300);
-    rig_run(&rig, 20);
-    rig_lose_lease(&rig);
-    rig_run(&rig, 200);
-    left = world_left(&rig.world);
-    log_count = rig.world.log_count;
-    assert_true(left > 0);
-    rig_run(&rig, 2000);
-    assert_int_equal(rig.world.log_count, log_count);
-    assert_int_equal(world_left(&rig.world), left);
-    assert_true(atomic_load(&rig.lane.idle));
-    assert_int_equal(rig.reader.window.count, 0);
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
-    assert_all_is_well();
-}
-
-static struct broker world_of_slow_sends;
-
-static enum rc slow_send(void *ctx, const char *topic, size_t topic_index,
-                         const struct relay_row *row, uint64_t ticket, struct err *err)
-{
-    assert_true(lane_epoch(&rig.lane, rig.world.now_ms) != 0);
-    rig.world.now_ms += 10;
-    return world_of_slow_sends.send(ctx, topic, topic_index, row, ticket, err);
-}
-
-static int64_t world_time_ms(void *ctx)
-{
-    return ((struct world *)ctx)->now_ms;
-}
-
-/* As when the process is stopped by a signal between two rows of one step. */
-static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **state)
-{
-    (void)state;
-    rig.lane.time_ms = world_time_ms;
-    rig.lane.time_ctx = &rig.world;
-    world_of_slow_sends = rig.sender.broker;
-    rig.sender.broker.send = slow_send;
-    append_some(20);
-    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 55);
-    rig_run(&rig, 2000);
-    assert_true(rig.world.log_count < 10);
-    assert_true(atomic_load(&rig.lane.idle));
-    assert_int_equal(rig.reader.window.count, 0);
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
-    assert_all_is_well();
-}
-
 /* The pass meets the row while it is under way, and passes it over; the sender hears of the refusal
  * before it hears of the pass. */
 static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void **state)
@@ -352,97 +295,6 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
     rig.world.healed = true;
     assert_true(rig_drain(&rig, 30000));
     assert_all_is_well();
-}
-
-/* As after a suspended machine wakes up: the lease is over, and so is every time-out. */
-static void a_clock_that_leaps_by_an_hour_loses_nothing(void **state)
-{
-    size_t log_count;
-
-    (void)state;
-    append_some(300);
-    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 1000);
-    rig_run(&rig, 20);
-    rig.world.now_ms += 3600000;
-    log_count = rig.world.log_count;
-    rig_run(&rig, 3000);
-    /* What the producer had taken over may arrive, and no more. */
-    assert_true(rig.world.log_count <= log_count + WORLD_MESSAGES_MAX);
-    assert_true(atomic_load(&rig.lane.idle));
-    rig.world.epoch++;
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
-    assert_all_is_well();
-}
-
-static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
-{
-    (void)state;
-    append_some(300);
-    rig_run(&rig, 20);
-    assert_true(rig.reader.window.count > 0);
-    rig.world.epoch++;
-    rig_take_lease(&rig);
-    metric_set(&rig.lane.metrics->resets, 0);
-    assert_true(rig_drain(&rig, 20000));
-    assert_true(metric_value(&rig.lane.metrics->resets) > 0);
-    assert_all_is_well();
-}
-
-/* Rows 11 to 20 are published and about to be deleted when the database loses them. Without the
- * warning the rows that get their seqs would be deleted unseen. */
-static void rows_that_get_the_seqs_of_lost_ones_are_published(void **state)
-{
-    const struct err why = {.text = "the database is another one"};
-
-    (void)state;
-    rig.settings.relay.delete_wait_ms = 60000;
-    append_some(20);
-    while (rig.world.log_count < 20 || rig.world.message_count > 0)
-        rig_run(&rig, 1);
-    rig_run(&rig, 100);
-    assert_int_equal(world_left(&rig.world), 20);
-    world_lose_rows(&rig.world, 11);
-    append_some(15);
-    lane_origin_lost(&rig.lane, &why);
-    assert_int_equal(lane_epoch(&rig.lane, rig.world.now_ms), 0);
-    rig_run(&rig, 500);
-    assert_int_equal(world_left(&rig.world), 25);
-    assert_true(atomic_load(&rig.lane.idle));
-    rig.world.epoch++;
-    atomic_store(&rig.lane.strange, false);
-    rig.settings.relay.delete_wait_ms = 20;
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
-    assert_all_is_well();
-}
-
-static void a_fenced_delete_leaves_the_rows(void **state)
-{
-    (void)state;
-    append_some(10);
-    rig.world.epoch++;
-    rig_run(&rig, 500);
-    assert_int_equal(world_left(&rig.world), 10);
-    assert_int_equal(rig.reader.window.count, 0);
-}
-
-static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(void **state)
-{
-    size_t log_count;
-
-    (void)state;
-    append_some(300);
-    rig_run(&rig, 30);
-    atomic_store(&rig.lane.leaving, true);
-    rig_run(&rig, 400);
-    assert_true(atomic_load(&rig.lane.idle));
-    log_count = rig.world.log_count;
-    assert_true(log_count > 0 && log_count < 300);
-    /* All that was sent was also deleted: whoever comes next publishes nothing twice. */
-    assert_int_equal(world_left(&rig.world), 300 - log_count);
-    for (int64_t seq = 1; seq < rig.world.seq_next; seq++)
-        assert_true(published(seq) <= 1);
 }
 
 static void a_row_in_a_gap_that_was_closed_is_found_by_the_sweep(void **state)
@@ -619,23 +471,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_broker_that_is_away_is_asked_with_one_row_at_a_time,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_is_sent_or_deleted_without_the_lease, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending,
-                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_that_leaps_by_an_hour_loses_nothing, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rows_of_an_earlier_lease_are_given_back_and_read_again,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_that_get_the_seqs_of_lost_ones_are_published, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_fenced_delete_leaves_the_rows, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_sweep,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(gaps_stay_open_while_their_writers_are_open, set_up,
