@@ -21,6 +21,8 @@ e2e_end() {
 e2e_run() {
     local db=$1 program=$2 work=$TEST_WORK/$E2E_TIER-$1
     local -a counts
+    # One test of chaos is a whole run, which may wait for minutes for what does not recover.
+    [[ $E2E_TIER != chaos ]] || local -x TALLYBOX_TEST_SECONDS=${TALLYBOX_TEST_SECONDS:-900}
     mkdir -p "$work"
     step "running $E2E_TIER tests with $db"
     TALLYBOX_DB=$db TALLYBOX_BIN=$program TALLYBOX_WORK=$work \
