@@ -3,7 +3,9 @@
 
 import base64
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -439,6 +441,72 @@ class Replay(DeadCase):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_history "
                                            "WHERE decision = 'applied'"), votes)
         self.verify()
+
+
+class RefusedRow(house.Case):
+    """One event of a hundred keys is refused by the broker: only its own key waits."""
+
+    # The topic's limit holds for a batch of records as well.
+    settings = {"relay.topic_partitions": 1, "relay.sweep_ms": 60000,
+                "kafka.producer.batch.size": 40000}
+    keys, each = 100, 60
+
+    def fill(self, kind, bad):
+        """Rows of all keys in turn; the key `bad` begins with one that the broker refuses."""
+        connection = house.connect(self.stack.name, autocommit=False)
+        self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": f"k{key}",
+                            "type": "t", "payload": os.urandom(100000) if number == 0 and key == bad
+                            else f"{number}".encode()}
+                           for number in range(self.each) for key in range(self.keys)],
+                          connection=connection)
+        connection.commit()
+        connection.close()
+
+    def left(self):
+        return self.stack.number("SELECT COUNT(*) FROM outbox")
+
+    def drained(self, kind, bad):
+        """Seconds from the start of a relay until nothing but the bad key's rows is left."""
+        topic = f"event.{self.stack.name}.{kind}"
+        wire.create_topic(house.kafka().bootstrap, topic, 1, {"max.message.bytes": 50000})
+        self.fill(kind, bad)
+        began = time.monotonic()
+        relay = self.start("relay")
+        house.wait_for("the others to be published", lambda: self.left() ==
+                       (self.each if bad is not None else 0), 60, 0.02)
+        return relay, topic, time.monotonic() - began
+
+    def published(self, topic):
+        """{key: [number]} in the order of the topic."""
+        found = {}
+        for record in self.stack.records(topic):
+            found.setdefault(record.key.decode(), []).append(int(record.value))
+        return found
+
+    def test_the_other_keys_keep_their_rate_and_it_is_got_rid_of_at_once(self):
+        relay, topic, whole = self.drained("well", None)
+        relay.end()
+        relay, topic, partial = self.drained("ill", 7)
+        # The pipeline is emptied a few times to find the row out: no more than that.
+        print(f"    {self.keys * self.each} rows: {whole:.2f} s, with a refused one {partial:.2f} s",
+              file=sys.stderr)
+        self.assertLess(partial, 5 * whole + 5)
+        others = {f"k{key}": list(range(self.each)) for key in range(self.keys) if key != 7}
+        self.assertEqual(self.published(topic), others)
+        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 1)
+        self.assertTrue(relay.ready())
+        seq = house.wait_for("status to say which", self.refused_seq, 10, 0.5)
+        # As OPERATIONS.md says: delete it, and start the relay again.
+        self.stack.sql("DELETE FROM outbox WHERE seq = %s", [seq])
+        self.assertEqual(relay.terminate(), 0)
+        self.start("relay")
+        house.wait_for("the key to go on", lambda: self.left() == 0, 20)
+        self.assertEqual(self.published(topic), {**others, "k7": list(range(1, self.each))})
+
+    def refused_seq(self):
+        lane, = json.loads(self.stack.tallybox("status", "--json").stdout)["outbox"]["lanes"]
+        match = re.match(r'seq (\d+), key "k7": ', lane["stopped_reason"] or "")
+        return match and int(match.group(1))
 
 
 if __name__ == "__main__":
