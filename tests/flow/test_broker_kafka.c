@@ -165,6 +165,77 @@ static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void *
     assert_int_equal(fixture->reports[1], RC_OK);
 }
 
+/* One answer of the broker to one request, and what becomes of its row. */
+static const struct answer {
+    rd_kafka_resp_err_t code;
+    bool passes;  /* trouble of the broker: the row is acknowledged, or is to be sent again */
+    bool refused; /* this row alone; otherwise the producer is at its end, or goes on */
+} answers[] = {
+    {RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, true, false},
+    {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, false},
+    {RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, true, false},
+    {RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, true, false},
+    {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, false},
+    {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND, true, false},
+    {RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, true, false},
+    {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, true, false},
+    {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, false, true},
+    {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, false, true},
+    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, false, true},
+    {RD_KAFKA_RESP_ERR_INVALID_RECORD, false, true},
+    {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, false, true},
+    {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, false, false},
+    {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, false, false},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, false, false},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING, false, false},
+};
+
+/* Until the row is reported or the producer is at its end, which is RC_FATAL. */
+static enum rc send_and_await(struct fixture *fixture)
+{
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    fixture->report_count = 0;
+    send_row(fixture, 0);
+    for (int i = 0; i < POLLS_MAX && fixture->report_count == 0 && rc != RC_FATAL; i++) {
+        rc = fixture->broker.poll(fixture->broker.ctx, on_report, fixture, &err);
+        poll(NULL, 0, 10);
+    }
+    if (fixture->report_count > 0)
+        return fixture->reports[0];
+    assert_int_equal(rc, RC_FATAL);
+    return rc;
+}
+
+static void every_answer_of_the_broker_means_one_thing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err = {0};
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        const struct answer *answer = &answers[i];
+        int64_t before;
+        enum rc rc;
+
+        fixture->broker.reset(fixture->broker.ctx);
+        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, &err), RC_OK);
+        before = records_in_the_log(fixture);
+        rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
+        rc = send_and_await(fixture);
+        if (answer->refused != (rc == RC_REJECT) || (answer->passes && rc == RC_FATAL))
+            fail_msg("%s made %s", rd_kafka_err2name(answer->code), rc_name(rc));
+        /* Acknowledged is what the log has. */
+        if (rc == RC_OK)
+            assert_int_equal(records_in_the_log(fixture), before + 1);
+        rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
+        /* A new producer is always of use. */
+        fixture->broker.reset(fixture->broker.ctx);
+        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, &err), RC_OK);
+        assert_int_equal(send_and_await(fixture), RC_OK);
+    }
+}
+
 /* librdkafka drops a record that timed out and sends the younger ones of its key. */
 static void a_time_out_of_single_records_is_refused(void **state)
 {
@@ -180,6 +251,8 @@ static void a_time_out_of_single_records_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_answer_of_the_broker_means_one_thing, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_time_out_of_single_records_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_are_acknowledged_when_they_are_in_the_log, setup,
                                         teardown),
