@@ -15,6 +15,8 @@ ENDS_SESSION = {1053, 1077, 1079, 1080, 1152, 1153, 1154, 1158, 1159, 1160, 1161
 # After these it has undone the transaction and kept the session.
 UNDOES_TRANSACTION = {1213, 1180, 3101}
 QUERY = 3
+# MySQL's library sends a count of attributes before each statement.
+NO_ATTRIBUTES = b"\0\1"
 
 
 class Trouble:
@@ -43,6 +45,7 @@ class Session:
         self.mute = False  # answers of the server are dropped
         self.swallowed = threading.Semaphore(0)
         self.over = threading.Event()
+        self.prefix = b""  # of a statement, where its attributes would be
 
     def close(self):
         for one in (self.client, self.server):
@@ -60,7 +63,10 @@ class Session:
                 head = read_exactly(self.client, 4)
                 body = read_exactly(self.client, int.from_bytes(head[:3], "little"))
                 if head[3] == 0 and body[:1] == bytes([QUERY]):
-                    if not self.statement(body[1:].decode(errors="replace"), head + body):
+                    sql = body[1:]
+                    self.prefix = NO_ATTRIBUTES if sql.startswith(NO_ATTRIBUTES) else b""
+                    sql = sql[len(self.prefix):].decode(errors="replace")
+                    if not self.statement(sql, head + body):
                         return
                 else:
                     self.server.sendall(head + body)
@@ -95,7 +101,7 @@ class Session:
     def silently(self, sql):
         """A statement of our own, whose answer is one small packet that nobody sees."""
         self.mute = True
-        body = bytes([QUERY]) + sql
+        body = bytes([QUERY]) + self.prefix + sql
         self.server.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
         self.swallowed.acquire(timeout=20)
         self.mute = False

@@ -5,9 +5,11 @@ and nothing is said again and again."""
 
 import collections
 import http.client
+import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -476,6 +478,125 @@ class Reload(house.Case):
         self.stack.sql("INSERT INTO remark (id) VALUES (1)")
         house.wait_for("the next roll-up", lambda: self.stack.number(
             "SELECT votes FROM remark WHERE id = 1") == 5)
+
+
+class Brokers(house.Case):
+    """A topic that takes nothing for a while, and one that is deleted under the roles."""
+
+    settings = {"kafka.topic.metadata.propagation.max.ms": 2000}
+
+    def test_too_few_replicas_move_nothing_and_pass(self):
+        bootstrap = house.kafka().bootstrap
+        wire.create_topic(bootstrap, self.stack.topic, 2, {"min.insync.replicas": 2})
+        serve, relay = self.start("serve"), self.start("relay")
+        for voter in (1, 2, 3):
+            serve.vote((voter, 1, 1))
+        house.wait_for("the relay to say so", lambda: "lane_cannot_send" in relay.log_text(), 40)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 3)
+        self.assertEqual(relay.metric("tallybox_relay_published_total"), 0)
+        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 0)
+        self.assertEqual(relay.admin("/readyz").status, 503)
+        wire.alter_topic(bootstrap, self.stack.topic, {"min.insync.replicas": 1})
+        self.stack.wait_drained(60)
+        relay.wait_ready()
+        self.assertRegex(relay.log_text(), "lane_cannot_send lane=outbox state=over after_ms=")
+        self.assertEqual(repeated(relay), {})
+
+    def test_a_deleted_topic_is_made_again_and_its_consumer_waits_for_a_person(self):
+        bootstrap = house.kafka().bootstrap
+        serve, relay, consume = self.start("serve"), self.start("relay"), self.start("consume")
+        serve.vote((1, 2, 1))
+        house.wait_for("the vote", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2"), 30)
+        wire.delete_topic(bootstrap, self.stack.topic)
+        serve.vote((2, 2, 1))
+        self.stack.wait_drained(60)
+        house.wait_for("the consumer to stop its partitions",
+                       lambda: "event=partition_stopped" in consume.log_text(), 60)
+        self.assertEqual(consume.admin("/readyz").status, 503)
+        self.assertTrue(relay.alive() and consume.alive())
+        partition = self.stack.records()[0].partition
+        self.stack.tallybox("consume", "--restart-partition",
+                            f"{self.stack.topic}/{partition}@earliest")
+        house.wait_for("the vote after it", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2") == 2, 40)
+
+
+class FullDisk(unittest.TestCase):
+    """The database's disk is full: a wait with a reason, and nothing half written. Its data folder
+    is on a small file system of its own, which only root can make."""
+
+    size_mib = {"mariadb": 300, "mysql": 600}
+    left_kib = 6000
+
+    @classmethod
+    def setUpClass(cls):
+        kind = house.DATABASE
+        folder = house.run().folder / "small"
+        folder.mkdir()
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={cls.size_mib[kind]}m", "tmpfs",
+                               str(folder)], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            raise unittest.SkipTest(f"no small file system: {made.stderr.strip()}")
+        cls.addClassCleanup(subprocess.run, ["umount", "-l", str(folder)], check=False)
+        cls.kept = house.run().servers.pop(kind, None)
+        cls.addClassCleanup(cls.put_back, kind)
+        cls.folder = folder
+        cls.server = house.Server(kind, folder / "server")
+        house.run().servers[kind] = cls.server
+        cls.server.start()
+        cls.stack = house.Stack(cls.__name__, {"mysql.query_timeout_ms": 4000,
+                                               "rollup.interval_ms": 1000})
+
+    @classmethod
+    def put_back(cls, kind):
+        house.run().servers.pop(kind).script("kill", check=False)
+        if cls.kept:
+            house.run().servers[kind] = cls.kept
+
+    def fill(self):
+        """A file that leaves little room."""
+        state = os.statvfs(self.folder)
+        with open(self.folder / "ballast", "wb") as ballast:
+            ballast.write(bytes(max(0, state.f_bavail * state.f_frsize - self.left_kib * 1024)))
+
+    def vote_until_full(self, serve):
+        """Contents whose votes were all answered 200, and the first that was not."""
+        for content in range(1, 400):
+            items = [{"voterId": voter, "contentId": content, "voting": 1}
+                     for voter in range(1, 501)]
+            try:
+                answer = serve.call("POST", "/v1/votes", items)
+            except (OSError, http.client.HTTPException):
+                return content
+            if answer.status != 200 or b'"error"' in answer.body:
+                return content
+        raise AssertionError("the disk did not get full")
+
+    def test_votes_wait_for_room_and_none_is_lost(self):
+        roles = [self.stack.role(name) for name in ("serve", "relay", "consume", "rollup")]
+        self.addCleanup(lambda: [role.kill() for role in roles])
+        serve = roles[0]
+        self.fill()
+        full = self.vote_until_full(serve)
+        house.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503, 30)
+        self.assertRegex(serve.log_text(), "event=database_away")
+        self.assertTrue(all(role.alive() for role in roles))
+        (self.folder / "ballast").unlink()
+        # MySQL ends itself rather than lose a line of its binary log.
+        self.server.restart()
+        for role in roles:
+            role.wait_ready(60)
+        for content in range(full, full + 3):
+            house.wait_for("room for votes", lambda n=content: serve.call(
+                "POST", "/v1/votes", [{"voterId": voter, "contentId": n, "voting": 1}
+                                      for voter in range(1, 501)]).status == 200, 30)
+        self.stack.wait_drained(60)
+        self.assertEqual(self.stack.sql("SELECT content_id, votes FROM vote_count WHERE votes <> "
+                                        "500"), [])
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_count"), full + 2)
+        self.stack.wait_rows("vote_document", 500 * (full + 2), 60)
+        self.stack.tallybox("verify")
 
 
 if __name__ == "__main__":
