@@ -245,9 +245,10 @@ static int json_bytes(json_t *object, const char *name, const void *bytes, size_
 static int json_header(json_t *list, const json_t *header)
 {
     const json_t *value = json_array_get(header, 1);
+    json_t *name = json_array_get(header, 0);
     json_t *one = json_object();
     struct buf bytes = {0};
-    int failed = json_object_set(one, "name", json_array_get(header, 0));
+    int failed = json_object_set_new(one, "name", name ? json_incref(name) : json_null());
 
     if (json_is_string(value))
         headers_take_base64(&bytes, json_string_value(value), json_string_length(value));

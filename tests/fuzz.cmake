@@ -25,6 +25,7 @@ endfunction()
 
 tallybox_fuzz(api unit LINKS producer dep::jansson)
 tallybox_fuzz(config unit LINKS common)
+tallybox_fuzz(dead unit LINKS consumer_core dep::jansson)
 tallybox_fuzz(http flow LINKS common)
 tallybox_fuzz(migration unit LINKS schema_core)
 tallybox_fuzz(outbox_row unit LINKS outbox outbox_append dep::rdkafka)

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,16 @@ static void *answer_late(void *unused)
     return NULL;
 }
 
+/* libFuzzer's timer would break off what this thread does on sockets. The other threads take it. */
+static void timer_block(void)
+{
+    sigset_t timer;
+
+    sigemptyset(&timer);
+    sigaddset(&timer, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &timer, NULL);
+}
+
 /* Never closed: libFuzzer ends the process. */
 static void open_once(void)
 {
@@ -109,6 +120,7 @@ static void open_once(void)
         fuzz_fail(err.text);
     fuzz_must(pthread_create(&thread, NULL, answer_late, NULL) == 0, "a thread can be made");
     pthread_detach(thread);
+    timer_block();
 }
 
 static int connect_to_server(void)

@@ -172,6 +172,23 @@ static void json_has_text_or_base64(void **state)
     json_decref(object);
 }
 
+/* The column could have been written by hand. */
+static void headers_of_another_form_leave_the_record_readable(void **state)
+{
+    struct dead_view view = record("x", 1);
+    json_t *object;
+    const json_t *headers;
+
+    (void)state;
+    view.headers = "[\"x\",[]]";
+    object = json_of(&view);
+    headers = json_object_get(object, "headers");
+    assert_int_equal(json_array_size(headers), 2);
+    assert_true(json_is_null(json_object_get(json_array_get(headers, 0), "name")));
+    assert_string_equal(json_string_value(json_object_get(object, "payload")), "x");
+    json_decref(object);
+}
+
 static int finish(void **state)
 {
     (void)state;
@@ -189,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_tombstone_has_nothing),
         cmocka_unit_test(a_line_of_the_list_is_one_line),
         cmocka_unit_test(json_has_text_or_base64),
+        cmocka_unit_test(headers_of_another_form_leave_the_record_readable),
     };
 
     return cmocka_run_group_tests(tests, NULL, finish);
