@@ -28,4 +28,6 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
   add_executable(tallybox-sim sim/main.c)
   target_link_libraries(tallybox-sim PRIVATE house sim)
   set_target_properties(tallybox-sim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+
+  tallybox_test(test_sim flow sim/test_sim.c LINKS sim)
 endif()

@@ -152,10 +152,17 @@ void run_seed(struct run *run, uint64_t seed, enum model_fault fault, struct run
         snprintf(result->failure, sizeof(result->failure), "%s", world->failure);
 }
 
-void run_tell(struct run *run, uint64_t seed, enum model_fault fault,
-              const struct story_focus *focus)
+uint64_t run_hear(struct run *run, uint64_t seed, enum model_fault fault,
+                  const struct story_focus *focus)
 {
     story_begin(&run->world.story, true, focus);
     live(run, seed, fault);
+    return run->world.story.hash;
+}
+
+void run_tell(struct run *run, uint64_t seed, enum model_fault fault,
+              const struct story_focus *focus)
+{
+    run_hear(run, seed, fault, focus);
     story_print(&run->world.story);
 }

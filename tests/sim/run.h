@@ -27,7 +27,9 @@ void run_close(struct run *run);
 
 void run_seed(struct run *run, uint64_t seed, enum model_fault fault, struct run_result *result);
 
-/* The same again, and prints what led to it. */
+/* The same again, keeping what led to it; returns the hash. run_tell() also prints it. */
+uint64_t run_hear(struct run *run, uint64_t seed, enum model_fault fault,
+                  const struct story_focus *focus);
 void run_tell(struct run *run, uint64_t seed, enum model_fault fault,
               const struct story_focus *focus);
 
