@@ -119,12 +119,18 @@ static int64_t freeze_ms(struct world *world)
                                     : world_between(world, 500, 5000);
 }
 
+/* The roll-up looks back by rollup.overlap_ms. A clock that goes back by more, and forward again
+ * before any roll-up has looked at it, is more than it promises to see. */
 static void clock_jump(struct world *world)
 {
-    struct db *db = world_chance(world, 500) ? world->main_db : world->sink_db;
+    bool of_main = world_chance(world, 500);
+    struct db *db = of_main ? world->main_db : world->sink_db;
     int64_t most_ms = world_chance(world, 800) ? 300 : 4000;
 
-    db->clock_ms += world_between(world, -most_ms, most_ms);
+    if (of_main)
+        db->clock_ms += world_between(world, -most_ms, most_ms);
+    else
+        db->clock_ms = world_between(world, 0, world->settings.rollup.overlap_ms / 4);
     world_tell(world, db->name, STORY_ALL, "has its clock set: %lld ms off", db->clock_ms, 0, 0);
 }
 

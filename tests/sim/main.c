@@ -124,6 +124,7 @@ static void failure_note(struct board *board, uint64_t seed, const struct run_re
 {
     unsigned long long at = atomic_fetch_add(&board->failed, 1);
 
+    fprintf(stderr, "seed %" PRIu64 " %s\n", seed, result ? result->failure : "crashes");
     if (at >= FAILURES_MAX)
         return;
     board->failures[at].seed = seed;

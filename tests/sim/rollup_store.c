@@ -126,6 +126,11 @@ static void remark_write(struct rollup_edge *edge, const struct rollup_row *row,
         return;
     if (world->fault != FAULT_ROLLUP_UNFENCED && remark->votes_seq >= row->seq)
         return;
+    if (remark->votes_seq > row->seq)
+        world_fail(world, row->place.content_id,
+                   "roll-up: %s takes the remark of content %lld back from seq %lld to %lld",
+                   edge->link.proc->name, (long long)row->place.content_id,
+                   (long long)remark->votes_seq, (long long)row->seq);
     remark->votes = row->votes;
     remark->votes_seq = row->seq;
     ++*changed;
