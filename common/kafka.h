@@ -51,6 +51,9 @@ enum rc kafka_classify(int code);
 enum rc kafka_fail(struct err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* "; the user of [kafka] lacks ..." for what Kafka's ACLs refuse, else ""; static. */
+const char *kafka_acl_hint(int code);
+
 /* Sees that a topic exists, making it with partitions (> 0) and replication (-1: broker's default)
  * where it does not. A topic that is there is left alone whatever its partitions. A broker without
  * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_REJECT:

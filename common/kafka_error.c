@@ -81,6 +81,22 @@ enum rc kafka_classify(int code)
     return RC_RETRY;
 }
 
+/* What a person has to do about a user that may too little; "" for every other code. */
+const char *kafka_acl_hint(int code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks an ACL on the topic: Describe, and Write to publish or "
+               "Read to consume";
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks the ACL Read on the consumer group";
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks the ACL Write on its topics";
+    default:
+        return "";
+    }
+}
+
 enum rc kafka_fail(struct err *err, int code, const char *format, ...)
 {
     char what[256];
@@ -89,7 +105,7 @@ enum rc kafka_fail(struct err *err, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    return err_fail(err, kafka_classify(code), code, "%s: %s (%s)", what,
+    return err_fail(err, kafka_classify(code), code, "%s: %s (%s)%s", what,
                     rd_kafka_err2str((rd_kafka_resp_err_t)code),
-                    rd_kafka_err2name((rd_kafka_resp_err_t)code));
+                    rd_kafka_err2name((rd_kafka_resp_err_t)code), kafka_acl_hint(code));
 }

@@ -236,7 +236,8 @@ static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_repor
     broker->on_report = NULL;
     code = rd_kafka_fatal_error(broker->kafka, text, sizeof(text));
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s", text);
+        return err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s%s", text,
+                        kafka_acl_hint(code));
     if (broker->trouble.text[0] == '\0')
         return RC_OK;
     *err = broker->trouble;
