@@ -174,8 +174,9 @@ class Ahead(HousekeepCase):
         self.addCleanup(self.stack.sql, f"DROP USER {user}@'%'", database=None)
         self.stack.sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {self.stack.name}.* TO {user}@'%'")
         self.stack.sql("INSERT INTO instance VALUES ('old', 'relay', '2020-01-01', '2020-01-01')")
-        sets = {"mysql.user": user, "mysql.password": "x", "housekeep.months_ahead": 5}
-        done = self.stack.tallybox("housekeep", "--once", "--json", sets=sets, expect=house.FAILED)
+        done = self.stack.tallybox("housekeep", "--once", "--json", expect=house.FAILED,
+                                   sets={"mysql.user": user, "housekeep.months_ahead": 5},
+                                   env={"TALLYBOX_MYSQL_PASSWORD": "x"})
         self.assertIn("denied", done.stderr)
         self.assertEqual(json.loads(done.stdout)["postponed"], 1)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM instance"), 0)
