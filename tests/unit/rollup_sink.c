@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/rollup_sink.h"
 
+#include "common/loop.h"
+
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,6 +179,49 @@ void sink_init(struct sink *sink)
             .seq = id,
             .has_remark = true,
         };
+}
+
+static uint64_t no_dice(void)
+{
+    return 0;
+}
+
+void engine_start(struct rollup *rollup, const struct sink *sink, const char *owner, bool once)
+{
+    const struct rollup_config config = {
+        .store = &sink->store,
+        .owner = owner,
+        .interval_ms = HOUR_MS,
+        .overlap_ms = OVERLAP_MS,
+        .lease_ms = LEASE_MS,
+        .batch_rows_max = BATCH_ROWS,
+        .once = once,
+        .dice = no_dice,
+    };
+
+    assert_int_equal(rollup_init(rollup, &config, NULL), RC_OK);
+}
+
+void run_window(struct rollup *rollup)
+{
+    int64_t windows = rollup->windows;
+
+    for (int i = 0; i < 200 && rollup->windows == windows; i++)
+        if (rollup_step(rollup, 0) == LOOP_END)
+            break;
+    assert_int_equal(rollup->windows, windows + 1);
+}
+
+void assert_rolled_up(const struct sink *sink)
+{
+    for (int64_t id = 1; id <= CONTENTS; id++) {
+        const struct content *content = &sink->contents[id];
+
+        if (!content->exists || !content->has_remark)
+            continue;
+        assert_int_equal(content->remark_seq, content->seq);
+        assert_int_equal(content->remark_votes, content->votes);
+    }
 }
 
 void sink_change(struct sink *sink, int64_t id, int64_t changed_ms)

@@ -4,12 +4,15 @@
 #ifndef TESTS_UNIT_ROLLUP_SINK_H
 #define TESTS_UNIT_ROLLUP_SINK_H
 
-#include "consumer/rollup_seam.h"
+#include "consumer/rollup.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define CONTENTS 25
+#define OVERLAP_MS INT64_C(600000)
+#define LEASE_MS INT64_C(10000)
+#define BATCH_ROWS 10
 #define HOUR_MS INT64_C(3600000)
 #define NOON_MS (INT64_C(500000) * HOUR_MS)
 
@@ -39,6 +42,15 @@ struct sink {
 
 /* Noon, a remark for every content, and nothing rolled up yet. sink must not move. */
 void sink_init(struct sink *sink);
+
+/* An engine on it, with the numbers above and windows of an hour. */
+void engine_start(struct rollup *rollup, const struct sink *sink, const char *owner, bool once);
+
+/* Steps without letting time pass until a window is finished; LOOP_END ends it too. */
+void run_window(struct rollup *rollup);
+
+/* Every remark has its content's total. */
+void assert_rolled_up(const struct sink *sink);
 
 /* One more vote, said to be from then. */
 void sink_change(struct sink *sink, int64_t id, int64_t changed_ms);
