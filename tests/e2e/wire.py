@@ -175,16 +175,6 @@ def delete_group(bootstrap, group):
     _check(f"cannot delete group {group}", answer, 8)
 
 
-def alter_topic(bootstrap, topic, configs):
-    """AlterConfigs, version 0: these are all that differ from the broker's own."""
-    entries = [_string(name) + _string(str(value)) for name, value in configs.items()]
-    entry = struct.pack(">b", 2) + _string(topic) + _array(entries)
-    answer = request(bootstrap, 33, 0, _array([entry]) + struct.pack(">b", 0))
-    code = struct.unpack_from(">h", answer, 8)[0]
-    if code != 0:
-        raise AssertionError(f"cannot alter topic {topic}: Kafka's error {code}")
-
-
 def group_members(bootstrap, group):
     """DescribeGroups, version 0: the state of a group, and its members' ids."""
     answer = request(bootstrap, 15, 0, _array([_string(group)]))
