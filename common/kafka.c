@@ -3,9 +3,12 @@
 
 #include "common/log.h"
 #include "common/nearest.h"
+#include "common/os.h"
+#include "common/said.h"
 #include "common/setting.h"
 
 #include <librdkafka/rdkafka.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +62,27 @@ static enum log_level level_of(int level, const char *facility, const char *text
     return level <= 6 ? LOG_INFO : LOG_DEBUG;
 }
 
+/* librdkafka tries again and again, and says so each time. */
+#define SAY_AGAIN_MS 60000
+#define DEBUG_LEVEL 7
+
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER; /* guards said */
+static struct said said;
+
+/* Called by librdkafka's threads. */
 static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
 {
     struct err line;
+    bool news = true;
 
+    /* Who asks for debugging wants all of it. */
+    if (level < DEBUG_LEVEL) {
+        pthread_mutex_lock(&said_lock);
+        news = said_now(&said, text, os_now_ms(), SAY_AGAIN_MS);
+        pthread_mutex_unlock(&said_lock);
+    }
+    if (!news)
+        return;
     err_set(&line, "%s", text);
     log_error(level_of(level, facility, text), "kafka_library", &line, "client=%s facility=%s",
               kafka ? rd_kafka_name(kafka) : "none", facility);

@@ -146,11 +146,10 @@ class Errors(EdgeCase):
 
 
 def repeated(role):
-    """Lines of a log that say the same more than once. Numbers of milliseconds do not count, nor do
-    connections, nor what a library says of itself."""
+    """Lines of a log that say the same more than once, whatever their numbers."""
     lines = collections.Counter()
     for level, event, rest in event_lines(role):
-        if level in ("warn", "error") and event != "kafka_library":
+        if level in ("warn", "error"):
             lines[event, re.sub(r"\d+", "#", rest)] += 1
     return {line: count for line, count in lines.items() if count > 1}
 
