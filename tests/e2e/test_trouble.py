@@ -255,15 +255,15 @@ class Group(EdgeCase):
     def members(self):
         return wire.group_members(house.kafka().bootstrap, self.stack.group)
 
-    def epochs(self):
-        return self.stack.sql("SELECT partition_id, epoch FROM consumer_progress ORDER BY 1")
+    def owners(self):
+        return self.stack.sql("SELECT partition_id, owner FROM consumer_progress ORDER BY 1")
 
     def test_no_rebalance_while_the_database_is_away_for_long(self):
         wire.create_topic(house.kafka().bootstrap, self.stack.topic, 2)
         relay, serve = self.start("relay"), self.start("serve")
         consume = self.start("consume")
-        house.wait_for("both partitions to be claimed", lambda: len(self.epochs()) == 2)
-        before, epochs = self.members(), self.epochs()
+        house.wait_for("both partitions to be claimed", lambda: len(self.owners()) == 2)
+        before, owners = self.members(), self.owners()
         self.assertEqual(before[0], "Stable")
         for trouble in ("hang", "refuse"):
             with self.subTest(trouble):
@@ -283,7 +283,7 @@ class Group(EdgeCase):
                 self.edge.cut_all()
                 self.stack.wait_rows("vote_document", count + 29, 40)
                 self.assertEqual(self.members(), before)
-                self.assertEqual(self.epochs(), epochs)
+                self.assertEqual(self.owners(), owners)
         text = consume.log_text()
         self.assertEqual(text.count("event=partitions_assigned"), 1)
         self.assertNotIn("partitions_revoked", text)
