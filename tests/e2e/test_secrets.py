@@ -163,6 +163,7 @@ class Secrets(house.Case):
             "admin.token_file": self.file("admin-tokens", admin),
             "admin.tls_cert": "", "api.tls_cert": self.cert, "api.tls_key": self.key})
         self.addCleanup(role.end)
+        house.wait_for("the API", lambda: "event=api_listening" in role.log_text())
         for token in (admin, SECRETS["a wrong token"], None):
             self.look_at(role, token)
         # Not HTTPS, a wrong token, a token in the wrong place.

@@ -20,6 +20,19 @@
 #define FIRST "first-token-0123456789"
 #define SECOND "c2Vjb25kIHRva2VuLi4u+/.~_=="
 
+/* What a sanitizer adds takes as many steps as it likes. */
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STEPS_COUNT 0
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STEPS_COUNT 0
+#endif
+#ifndef STEPS_COUNT
+#define STEPS_COUNT 1
+#endif
+
 static char path[64];
 
 static void file_write(const char *text, size_t len, mode_t mode)
@@ -183,6 +196,8 @@ static void a_look_takes_as_many_steps_for_every_token(void **state)
     long steps;
 
     (void)state;
+    if (!STEPS_COUNT)
+        skip();
     for (size_t i = 0; i < tokens.count; i++)
         memset(tokens.digests[i], (int)(0x11 * (i + 1)), HTTP_TOKEN_DIGEST_SIZE);
     memset(digest, 0, sizeof(digest));
