@@ -6,8 +6,7 @@
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 
-#include <assert.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define APPLIERS 2
 
@@ -118,7 +117,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
     thread->busy = true;
     sink_edge_init(&thread->edge, consumer->proc);
     if (applier_init(&thread->applier, &config, NULL) != RC_OK)
-        assert(!"memory");
+        abort(); /* no memory */
     consumer->links[number] = (struct fetch_link){.given = &thread->applier.given,
                                                   .done = &thread->applier.done,
                                                   .wake = wake,
@@ -150,7 +149,7 @@ static void start(struct proc *proc)
     for (size_t i = 0; i < APPLIERS; i++)
         applier_start(consumer, i, rows_max);
     if (fetch_init(&consumer->fetch, &config, NULL) != RC_OK)
-        assert(!"memory");
+        abort(); /* no memory */
     consumer->busy = true;
     consumer->fiber = proc_thread(proc, fetch_thread, consumer);
     consumer->member.fetch = consumer->fiber;

@@ -262,7 +262,7 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     (void)topic;
     if (!world->healed && world_chance(world, world->plan.broker_fails))
         return RC_RETRY;
-    strcpy(id, TOPIC_ID);
+    memcpy(id, TOPIC_ID, sizeof(TOPIC_ID));
     return RC_OK;
 }
 

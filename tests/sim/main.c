@@ -194,7 +194,7 @@ static void run_all(const struct options *options, struct board *board)
 {
     const struct timespec nap = {.tv_nsec = 50000000};
     time_t began = time(NULL);
-    pid_t pids[JOBS_MAX];
+    pid_t pids[JOBS_MAX] = {0};
     size_t alive = options->jobs;
 
     for (size_t job = 0; job < options->jobs; job++)

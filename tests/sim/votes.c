@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ITEMS_MAX 8
@@ -359,7 +360,7 @@ static void start(struct proc *proc)
     link_init(&voter->link, proc, proc->world->main_db);
     voter->store = store_of(voter);
     if (vote_engine_open(&voter->engine, &config, NULL) != RC_OK)
-        assert(!"memory");
+        abort(); /* no memory */
     proc_thread(proc, thread, voter);
 }
 
