@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STATUS_NO_CONTENT 204
-#define FILES_SPARE 200 /* for databases, brokers and logs */
+#define FILES_SPARE ((size_t)200) /* for databases, brokers and logs */
 
 enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT };
 
