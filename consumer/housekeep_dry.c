@@ -3,6 +3,7 @@
 
 #include "consumer/date_row.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct dry {
@@ -39,6 +40,7 @@ static enum rc dry_make(struct dry *dry, struct err *err)
     size_t limited = dry->count;
     enum rc rc = RC_OK;
 
+    assert(dry->parts);
     if (last && last->limit_day == HOUSEKEEP_NO_LIMIT) {
         open = *last;
         last = &open;

@@ -211,6 +211,8 @@ class Behind(HousekeepCase):
         self.assertEqual(self.tallies(), tallies)
         self.stack.verify()
         self.stack.tallybox("migrate", "verify")
+        self.assertIn(f"votes from before {self.months.first(-2)} are dropped",
+                      self.stack.tallybox("status").stdout)
 
         # The next votes of contents with and without rows go on where they were.
         self.vote_on(self.months.first(0), (7, 77, 1), (9, 77, 0), (4, 88, 1), (2, 1, 1))
