@@ -169,8 +169,10 @@ static void header_put(struct buf *out, const json_t *header)
     if (headers_take_base64(&bytes, json_string_value(value), json_string_length(value)) &&
         !bytes.failed && dead_is_text(bytes.data ? bytes.data : "", bytes.len))
         buf_print(out, ": %s\n", buf_text(&bytes));
-    else
+    else if (dead_is_text(json_string_value(value), json_string_length(value)))
         buf_print(out, ": base64 %s\n", json_string_value(value));
+    else
+        buf_text_put(out, ": (not printable)\n");
     buf_done(&bytes);
 }
 

@@ -180,6 +180,11 @@ static void headers_of_another_form_leave_the_record_readable(void **state)
     const json_t *headers;
 
     (void)state;
+    view.headers = "[[\"n\",\"\\u001bA\"]]";
+    buf_reset(&out);
+    dead_show_text(&out, &view, NOW_MS);
+    assert_shows("n: (not printable)\n");
+    assert_true(dead_is_text(out.data, out.len));
     view.headers = "[\"x\",[]]";
     object = json_of(&view);
     headers = json_object_get(object, "headers");
