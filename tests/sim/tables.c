@@ -328,10 +328,8 @@ static void check_fence(const struct lane_edge *edge, int64_t epoch)
 
     if (!is_held(edge, epoch))
         world_fail(world, STORY_ALL,
-                   "fence: %s deletes from lane %zu with epoch %lld, %lld ms after epoch %lld had "
-                   "begun",
-                   edge->link.proc->name, edge->lane, (long long)epoch,
-                   (long long)(world_now(world) - lease->fenced_ms), (long long)lease->epoch);
+                   "fence: %s deletes from lane %zu with epoch %lld, which is %lld",
+                   edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
 }
 
 /* As the edge does it: first a look at the lease, then the deletions. */
