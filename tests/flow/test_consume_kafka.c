@@ -269,7 +269,9 @@ static void a_broker_that_answers_is_known_by_a_probe(void **state)
 
     (void)state;
     join_group();
-    assert_int_equal(stream->probe(stream->ctx, &err), RC_OK);
+    /* A machine that does ten other things answers late. */
+    for (int64_t until_ms = os_now_ms() + WAIT_MS; stream->probe(stream->ctx, &err) != RC_OK;)
+        assert_true(os_now_ms() < until_ms);
     for (int64_t until_ms = os_now_ms() + WAIT_MS;
          stream->topic_id(stream->ctx, TOPIC, id) == RC_RETRY;) {
         struct stream_event event;
