@@ -24,6 +24,7 @@ enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struc
     fetch->config = *config;
     trouble_init(&fetch->broker, "no broker has answered yet");
     trouble_init(&fetch->partitions, NULL);
+    trouble_init(&fetch->access, NULL);
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
     fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
@@ -47,6 +48,7 @@ void fetch_done(struct fetch *fetch)
     free(fetch->reconnects);
     trouble_done(&fetch->broker);
     trouble_done(&fetch->partitions);
+    trouble_done(&fetch->access);
     memset(fetch, 0, sizeof(*fetch));
 }
 
@@ -95,10 +97,20 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
     return fetch->parts[fetch->part_count] ? fetch->parts[fetch->part_count++] : NULL;
 }
 
+static void access_good(struct fetch *fetch, int64_t now_ms)
+{
+    int64_t after_ms;
+
+    if (trouble_clear(&fetch->access, now_ms, &after_ms))
+        log_event(LOG_INFO, "consumer_access_given", "after_ms=%" PRId64, after_ms);
+}
+
 static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
     fetch_broker_good(fetch, now_ms);
+    if (event->count > 0)
+        access_good(fetch, now_ms);
     for (size_t i = 0; i < event->count; i++) {
         struct part *part = find_part(fetch, &event->places[i].place);
         struct err err = {0};
@@ -132,6 +144,11 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
 
 static void stream_trouble(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
+    if (event->denied) {
+        if (trouble_set(&fetch->access, now_ms, &event->err))
+            log_error(LOG_WARN, "consumer_access_denied", &event->err, "rc=retry");
+        return;
+    }
     switch (event->rc) {
     case RC_OK:
         break;

@@ -241,6 +241,8 @@ static void take_error(struct group *group, rd_kafka_event_t *got, struct stream
     }
     if (rc != RC_OK)
         trouble(event, rc, &err);
+    event->denied = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+                    code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
 }
 
 void group_poll(struct group *group, struct stream_event *event, int wait_ms)

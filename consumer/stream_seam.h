@@ -33,6 +33,7 @@ struct stream_event {
     /* STREAM_TROUBLE: RC_RETRY: with the broker, and the stream helps itself. RC_REJECT: with one
      * topic (it does not exist, we may not read it). RC_FATAL: the stream is finished. */
     enum rc rc;
+    bool denied; /* STREAM_TROUBLE: our account lacks a right; until somebody gives it, we wait */
     struct err err;
 };
 

@@ -110,8 +110,7 @@ ssl.ca.location = {ca or self.broker.authority.ca}
         self.wait_said(self.start("consume", user="relay"), "GROUP_AUTHORIZATION_FAILED",
                        "lacks the ACL Read on the consumer group")
         self.wait_said(self.start("consume", consumer__topics="not-my-topic"),
-                       "TOPIC_AUTHORIZATION_FAILED", "lacks an ACL on the topic", "not-my-topic",
-                       ready=True)
+                       "TOPIC_AUTHORIZATION_FAILED", "lacks an ACL on the topic", "not-my-topic")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,13 @@ static void model_poll(void *ctx, struct stream_event *event)
     *event = (struct stream_event){.kind = STREAM_NOTHING};
     if (model->deaf)
         return;
+    if (model->denied) {
+        model->denied = false;
+        event->kind = STREAM_TROUBLE;
+        event->denied = true;
+        event->rc = err_fail(&event->err, RC_REJECT, 29, "no right");
+        return;
+    }
     for (int i = 0; i < TOPIC_PARTITIONS; i++) {
         struct topic_hold *hold = &model->holds[i];
 

@@ -57,6 +57,7 @@ struct stream_model {
     bool id_unknown;     /* topic_id() has no answer yet */
     bool away;           /* the broker answers nothing */
     bool failed;         /* the next read is RC_FATAL */
+    bool denied;         /* the next poll says that a right is missing */
     int probes;
 };
 

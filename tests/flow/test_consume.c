@@ -447,6 +447,23 @@ static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
     consume_rig_kill(&rig);
 }
 
+static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    open_rig();
+    assert_false(trouble_read(&rig.fetch.access, NULL));
+    rig.stream.denied = true;
+    run(20000);
+    assert_true(trouble_read(&rig.fetch.access, &err));
+    assert_string_equal(err.text, "no right");
+    own_all();
+    run(100);
+    assert_false(trouble_read(&rig.fetch.access, NULL));
+    consume_rig_kill(&rig);
+}
+
 static void gauges_tell_lag_age_and_partitions(void **state)
 {
     (void)state;
@@ -539,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition),
         cmocka_unit_test(a_month_dropped_while_its_partition_is_held_counts_no_late_vote),
         cmocka_unit_test(a_broker_that_is_away_is_probed_until_it_is_back),
+        cmocka_unit_test(a_missing_right_is_told_until_partitions_are_assigned),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
         cmocka_unit_test(what_waits_grows_older_whatever_is_away),
         cmocka_unit_test(a_partition_that_cannot_be_claimed_is_seen_to_wait),
