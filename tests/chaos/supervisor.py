@@ -10,11 +10,13 @@ import signal
 import threading
 import time
 
+import house
 import installation
 import plan
 
 RESTART_S = 0.5
 RESTART_TRIES = 3  # of a server
+NOTE_LINES = 15    # of a log that go into a note: nothing else is left of a good run
 STOP_GRACE_S = 10  # past the stop's own bound, on a machine that has much to do
 
 
@@ -133,15 +135,9 @@ class Supervisor:
         if code < 0:
             self.faults.append(f"{story}: see {role.log}")
         elif code > 0 or not asked:
-            self.notes.append(f"{story}: {self.last_line(role.log)}")
+            self.notes.append(f"{story}\n{house.tail(role.log, NOTE_LINES)}")
         self.state[name] = "down"
         self.at(time.monotonic() + RESTART_S, self.start_role, name)
-
-    @staticmethod
-    def last_line(path):
-        lines = path.read_text(errors="replace").splitlines()
-        bad = [line for line in lines[-40:] if "level=error" in line]
-        return (bad or lines or [""])[-1][:300]
 
     def server_trouble(self, kind, target, seconds):
         server = self.world.server(target)
@@ -198,5 +194,5 @@ class Supervisor:
                 self.faults.append(f"{name} did not end within its bound after SIGTERM")
             elif role.process.returncode != 0:
                 self.notes.append(f"{name} ended with {role.process.returncode} after the last "
-                                  f"SIGTERM: {self.last_line(role.log)}")
+                                  f"SIGTERM\n{house.tail(role.log, NOTE_LINES)}")
             role.kill()
