@@ -155,14 +155,21 @@ static bool is_listen(const char *text)
     return strcspn(text, ": \t/") == len;
 }
 
-/* Lists are kept without blanks around their parts, so that readers need not care. */
+/* Lists are kept without blanks around their parts, so that readers need not care. A blank inside a
+ * part stays, and makes it a bad one: "a b" was not meant as "ab". */
 static void squeeze(char *to, size_t size, const char *text)
 {
+    static const char blanks[] = " \t";
+    static const char marks[] = ",=";
     size_t len = 0;
 
-    for (; *text && len + 1 < size; text++)
-        if (*text != ' ' && *text != '\t')
+    for (; *text && len + 1 < size; text++) {
+        const char *next = text + strspn(text, blanks);
+        bool at_edge = len == 0 || strchr(marks, to[len - 1]) || !*next || strchr(marks, *next);
+
+        if (next == text || !at_edge)
             to[len++] = *text;
+    }
     to[len] = '\0';
 }
 

@@ -250,8 +250,8 @@ static void only_the_admin_pages_can_be_off(void **state)
 static void lists_are_kept_without_blanks(void **state)
 {
     struct config *config =
-        loaded(SETS("relay.lanes=outbox, outbox_1 ,other", "relay.topics=vote=v, order=o.rders-1",
-                    "consumer.topics=a, b"),
+        loaded(SETS("relay.lanes= outbox,  outbox_1 ,other ",
+                    "relay.topics=vote = v, order=o.rders-1", "consumer.topics=a, b"),
                NULL);
 
     (void)state;
@@ -267,6 +267,10 @@ static void a_bad_list_names_the_part(void **state)
     refused(SETS("relay.lanes=a,b-c"), NULL,
             "--set relay.lanes: \"b-c\" is not a table name; expected letters, digits and _, 64 "
             "at most, separated by commas");
+    refused(
+        SETS("relay.lanes=out box"), NULL,
+        "--set relay.lanes: \"out box\" is not a table name; expected letters, digits and _, 64 "
+        "at most, separated by commas");
     refused(SETS("relay.lanes=a,"), NULL,
             "--set relay.lanes: \"\" is not a table name; expected letters, digits and _, 64 at "
             "most, separated by commas");
