@@ -12,7 +12,6 @@
 /* Of the protocol; older libraries have no name for it. */
 #define UNRELEASED_INSTANCE_ID 111
 
-#define LEAVE_WAIT_MS 5000
 #define LEAVE_POLL_MS 50
 
 static const uint64_t bell_bytes = 1;
@@ -290,9 +289,9 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
     return rc;
 }
 
-bool group_leave(struct group *group)
+bool group_leave(struct group *group, int64_t wait_ms)
 {
-    int64_t until_ms = os_now_ms() + LEAVE_WAIT_MS;
+    int64_t until_ms = os_now_ms() + wait_ms;
     struct stream_event event;
 
     if (rd_kafka_unsubscribe(group->kafka) != RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -50,7 +50,7 @@ void group_poll(struct group *group, struct stream_event *event, int wait_ms);
 enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err);
 
 /* librdkafka can hang when an assignment arrives while it closes: so leave first, answer what
- * comes, and close when nothing is held. False when that did not come to an end. */
-bool group_leave(struct group *group);
+ * comes, and close when nothing is held. False when that did not come to an end within wait_ms. */
+bool group_leave(struct group *group, int64_t wait_ms);
 
 #endif

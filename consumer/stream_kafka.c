@@ -19,6 +19,7 @@
 
 struct stream_kafka {
     struct stream seam;
+    const struct settings *settings;
     rd_kafka_t *kafka;
     struct group group;
     struct topic_ids *topics;
@@ -315,6 +316,7 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
     seam_set(stream);
+    stream->settings = settings;
     rc = handle_open(stream, settings, instance, bell_fd, err);
     if (rc == RC_OK)
         rc = topic_ids_open(&stream->topics, stream->kafka, settings->consumer.topics, err);
@@ -335,7 +337,8 @@ void stream_kafka_close(struct stream_kafka *stream)
     if (!stream)
         return;
     messages_release(stream);
-    if (stream->kafka && !group_leave(&stream->group))
+    /* The other half of the time is for what else has to end. */
+    if (stream->kafka && !group_leave(&stream->group, stream->settings->admin.stop_timeout_ms / 2))
         flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;
     group_done(&stream->group);
     topic_ids_close(stream->topics);

@@ -58,6 +58,9 @@ static void write_ini(const char *text)
 
 static void a_hangup_takes_over_what_is_live(void **state)
 {
+    static const char need_restart[] =
+        "level=warn event=settings_need_restart role=pair "
+        "settings=mysql.password,sink.password,relay.lease_ms,kafka.*\n";
     char config[80];
     struct child child;
 
@@ -72,9 +75,7 @@ static void a_hangup_takes_over_what_is_live(void **state)
                     TEXTS("event=setting_changed setting=relay.poll_ms from=3 to=4",
                           "event=setting_changed setting=admin.stop_timeout_ms from=10000 to=9000",
                           "event=setting_changed setting=log.level from=info to=debug",
-                          "level=warn event=settings_need_restart role=pair "
-                          "settings=mysql.password,sink.password,relay.lease_ms,kafka.*\n",
-                          "event=reloaded role=pair changed=3"));
+                          need_restart, "event=reloaded role=pair changed=3"));
     kill(child.pid, SIGHUP);
     child_says_next(&child,
                     TEXTS("event=settings_need_restart", "event=reloaded role=pair changed=0"));
