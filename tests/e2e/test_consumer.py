@@ -157,9 +157,9 @@ class ForeignVotes(ConsumerCase):
             stale = pair in last and dice.random() < 0.2
             events.append(event(pair[1], pair[0], voting,
                                 occurredAt=now - 50000 if stale else now + number))
-            if not stale and voting != last.get(pair, 0):
+            if not stale:
+                changes += voting != last.get(pair, 0)
                 last[pair] = voting
-                changes += 1
         return events, last, changes
 
     def send_many(self, events):
