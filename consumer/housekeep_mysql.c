@@ -145,7 +145,7 @@ static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *h
     enum rc rc = sink_ready(mysql, err);
 
     if (rc == RC_OK)
-        rc = db_begin(mysql->sink, err);
+        rc = turn_mysql_begin(&mysql->turn, err);
     if (rc != RC_OK)
         return rc;
     rc = turn_mysql_check(&mysql->turn, hold, held, err);
@@ -535,7 +535,8 @@ enum rc housekeep_mysql_open(struct housekeep_mysql **out, const struct settings
     rc = db_open(&mysql->sink, &settings->sink, err);
     if (rc == RC_OK)
         rc = db_open(&mysql->writers, &settings->mysql, err);
-    mysql->turn = (struct turn_mysql){mysql->sink, &mysql->sql, "housekeep_state", NAME};
+    mysql->turn = (struct turn_mysql){
+        .db = mysql->sink, .sql = &mysql->sql, .table = "housekeep_state", .name = NAME};
     if (rc == RC_OK)
         *out = mysql;
     else

@@ -198,7 +198,7 @@ static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t roll
                            bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    enum rc rc = db_begin(mysql->db, err);
+    enum rc rc = turn_mysql_begin(&mysql->turn, err);
 
     *changed = 0;
     if (rc != RC_OK)
@@ -229,7 +229,7 @@ static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rol
                             bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    enum rc rc = db_begin(mysql->db, err);
+    enum rc rc = turn_mysql_begin(&mysql->turn, err);
 
     if (rc != RC_OK)
         return rc;
@@ -265,7 +265,8 @@ enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings
         .release = store_release,
     };
     rc = db_open(&mysql->db, settings, err);
-    mysql->turn = (struct turn_mysql){mysql->db, &mysql->sql, "rollup_state", NAME};
+    mysql->turn = (struct turn_mysql){
+        .db = mysql->db, .sql = &mysql->sql, .table = "rollup_state", .name = NAME};
     if (rc == RC_OK)
         *out = mysql;
     else

@@ -38,6 +38,18 @@ enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *h
     return rc;
 }
 
+enum rc turn_mysql_begin(struct turn_mysql *turn, struct err *err)
+{
+    enum rc rc = db_connect(turn->db, err);
+
+    if (rc == RC_OK && turn->session != db_session(turn->db)) {
+        rc = db_run(turn->db, "SET SESSION wait_timeout = 15", err);
+        if (rc == RC_OK)
+            turn->session = db_session(turn->db);
+    }
+    return rc == RC_OK ? db_begin(turn->db, err) : rc;
+}
+
 enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
                          struct err *err)
 {

@@ -11,12 +11,14 @@
 #include "consumer/turn_row.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct turn_mysql {
     struct db *db;
     struct buf *sql;
     const char *table;
     const char *name; /* of the row */
+    uint64_t session; /* of db, that was told how long it may be silent; 0 before the first */
 };
 
 /* The end of a turn, for the SET of an UPDATE. */
@@ -30,6 +32,9 @@ enum rc turn_mysql_run(const struct turn_mysql *turn, uint64_t *affected, struct
  * already that owner's. After RC_RETRY it may be taken. */
 enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *hold, bool *taken,
                         struct err *err);
+
+/* Begins a transaction whose locks outlive a holder that freezes in it by 15 s, not more. */
+enum rc turn_mysql_begin(struct turn_mysql *turn, struct err *err);
 
 /* Inside a transaction: locks the row, so that the epoch is the same until its end. *held: it is
  * still hold's. */
