@@ -8,17 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum attempt_end {
-    ATTEMPT_DONE,
-    ATTEMPT_FAILED,   /* see fault */
-    ATTEMPT_SNOOZED,  /* the handler asks for another time; costs no attempt */
-    ATTEMPT_REJECTED, /* the handler says: never again */
-    ATTEMPT_CUT,      /* it did not come to an end: the process stopped or lost the task; costs no
-                         attempt */
-};
-
-#define ATTEMPT_NO_DELAY (-1)
-
 /* What a handler said. */
 struct attempt {
     enum attempt_end end;

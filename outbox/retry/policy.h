@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "outbox/retry/wait.h"
+#include "outbox/retry_handler.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,17 +18,7 @@
 #define POLICY_RULES_MAX 64
 #define POLICY_NAME_SIZE 65
 
-/* Why an attempt failed, as far as it matters for what comes next. */
-enum fault_class {
-    FAULT_TRANSIENT, /* passes by itself, or with somebody's help there */
-    FAULT_REFUSED,   /* this task as it stands is not taken, and will not be */
-    FAULT_OURS,      /* a setting or an account of ours is wrong: all tasks of the scene fail so */
-};
-
 const char *fault_class_name(enum fault_class fault); /* static */
-
-/* Where a code comes from. */
-enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT };
 
 /* Codes from..to of a source mean this class here. */
 struct fault_rule {

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What the retry lane's engine needs of a database. The edge decides nothing but how to ask; every
+ * call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was done, or
+ * nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must act.
+ * One thread at a time. */
+#ifndef OUTBOX_RETRY_SEAM_H
+#define OUTBOX_RETRY_SEAM_H
+
+#include "common/err.h"
+#include "outbox/retry/task_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RETRY_CLASSES_MAX 4096 /* that one look tells of; the others wait for their turn */
+#define RETRY_SCENES_MAX 1024
+#define RETRY_CLAIM_ROWS_MAX 1000
+#define RETRY_RESULTS_MAX 1000
+
+/* due_in_ms: until the first of them is due, <= 0 when it is; borrowed for the call. */
+typedef void (*retry_on_class)(void *ctx, const struct task_class *class, int64_t due_in_ms);
+typedef void (*retry_on_scene)(void *ctx, const struct scene_row *scene);
+typedef void (*retry_on_task)(void *ctx, const struct task_row *task);
+
+/* count: tasks in this state, counted up to a bound; oldest_ms: how long the first of them is due,
+ * or, where it is not waiting for a time, is there. */
+struct task_depth {
+    const struct task_class *class;
+    enum task_state state;
+    int64_t count;
+    int64_t oldest_ms;
+};
+
+typedef void (*retry_on_depth)(void *ctx, const struct task_depth *depth);
+
+struct retry_store {
+    void *ctx;
+
+    /* Every class that has waiting tasks. */
+    enum rc (*look)(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err);
+    /* Every row of retry_scene. */
+    enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err);
+
+    /* Takes up to rows_max due tasks of the class, in the order of next_at and id, for lease_ms, and
+     * calls on_task for each once they are taken. A task that must wait for another one of its key
+     * becomes TASK_QUEUED instead; one whose key somebody else is busy with is left for the next
+     * time. *full: there may be more at once. After RC_RETRY some may be taken without anybody
+     * knowing: they come back by rescue(). */
+    enum rc (*claim)(void *ctx, const struct task_class *class, size_t rows_max, int64_t lease_ms,
+                     retry_on_task on_task, void *on_task_ctx, bool *full, struct err *err);
+
+    /* Writes what became of tasks, all of them or none: lost[i] is set where the task is no longer
+     * ours with this epoch, and nothing was done. Where a key goes on, its next task is woken. */
+    enum rc (*finish)(void *ctx, const struct task_result *results, size_t count, bool *lost,
+                      struct err *err);
+
+    /* Lengthens the leases; lost[i] as above. */
+    enum rc (*beat)(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                    int64_t lease_ms, bool *lost, struct err *err);
+
+    /* Gives back tasks whose lease has run out, whoever had them: they are waiting and due, and no
+     * attempt is counted. *count: how many; rows_max means that there may be more. */
+    enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, struct err *err);
+
+    /* For metrics, now and then. */
+    enum rc (*depths)(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err);
+};
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* How a handler of the retry lane looks: what does the work of a task. `kafka`, `http`, `exec` and
+ * `steps` are in outbox/retry, `vote` is the consumer's; main.c has the table of all of them.
+ *
+ * A handler is opened once in a process and run by several threads at once. It may be run twice for
+ * one task (at least once is what the lane promises), so its effect has to be harmless the second
+ * time: job->idempotency_key is the same in every attempt. */
+#ifndef OUTBOX_RETRY_HANDLER_H
+#define OUTBOX_RETRY_HANDLER_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/settings.h"
+#include "common/stop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why an attempt failed, as far as it matters for what comes next. */
+enum fault_class {
+    FAULT_TRANSIENT, /* passes by itself, or with somebody's help there */
+    FAULT_REFUSED,   /* this task as it stands is not taken, and will not be */
+    FAULT_OURS,      /* a setting or an account of ours is wrong: all tasks of the scene fail so */
+};
+
+/* Where a code comes from; a scene's policy and then outbox/retry/policy.c turn it into a class.
+ * FAULT_PLAIN has no codes: the outcome names the class itself. */
+enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
+
+enum attempt_end {
+    ATTEMPT_DONE,
+    ATTEMPT_FAILED,   /* see source and code */
+    ATTEMPT_SNOOZED,  /* the handler asks for another time; costs no attempt */
+    ATTEMPT_REJECTED, /* the handler says: never again */
+    ATTEMPT_CUT,      /* it did not come to an end: the process stopped or lost the task; costs no
+                         attempt */
+};
+
+#define ATTEMPT_NO_DELAY (-1)
+
+/* One attempt at a task. All is borrowed for the call; texts end with a zero byte and are never
+ * NULL unless said so. */
+struct retry_job {
+    int64_t id;
+    const char *group;
+    const char *scene;
+    const char *ordering_key;    /* NULL: none */
+    const char *idempotency_key; /* the task's own, or 64 hexadecimal digits of what it does */
+    const char *biz_no;          /* NULL: none */
+    const char *options;         /* a JSON object: the scene's with the task's on top */
+    const void *params;          /* NULL: none */
+    size_t params_len;
+    const char *params_type;
+    int64_t attempt; /* 1 for the first */
+    int64_t step;
+    const void *step_result; /* of the step before; NULL: none */
+    size_t step_result_len;
+    int64_t until_ms; /* os_now_ms() by which it must have come to an end: the lease */
+};
+
+/* What became of it; zeroed before the call, so that saying nothing is ATTEMPT_DONE. err has the
+ * words for people: no secret, no parameters. */
+struct retry_outcome {
+    enum attempt_end end;
+    enum fault_source source;
+    int code;
+    enum fault_class fault; /* of FAULT_PLAIN */
+    int64_t delay_ms;       /* its own wish, or ATTEMPT_NO_DELAY */
+    bool more_steps;        /* of ATTEMPT_DONE: this step is done, result is for the next one */
+    struct buf *result;     /* the caller's, empty: what a step gives to the next one */
+    struct err err;
+};
+
+/* What a handler gets for its life. */
+struct retry_handler_env {
+    const struct settings *settings;
+    struct stop *stop; /* a call that waits ends soon after it was requested, as ATTEMPT_CUT */
+    const char *instance;
+    size_t workers; /* threads that run it: 0..workers - 1 */
+};
+
+struct retry_handler {
+    const char *name;  /* as retry_task.handler has it */
+    const char *about; /* one sentence */
+
+    /* No connection is needed yet. RC_FATAL: err says what a person must change. */
+    enum rc (*open)(void **handler, const struct retry_handler_env *env, struct err *err);
+    /* Is the task one that this handler could run at all? For submits through our API. RC_REJECT:
+     * err says what is wrong with options or params. May be NULL. Any thread. */
+    enum rc (*check)(const struct retry_job *job, struct err *err);
+    /* One attempt, at most until job->until_ms. worker: the number of the calling thread. */
+    void (*run)(void *handler, size_t worker, const struct retry_job *job,
+                struct retry_outcome *outcome);
+    void (*close)(void *handler);
+};
+
+#endif

@@ -1,0 +1,100 @@
+-- side: outbox
+-- The retry lane: what could not be done at once is kept here, tried again by its scene's rule, and
+-- in nobody's way.
+
+CREATE TABLE retry_scene (
+    task_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    scene      VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    policy     TEXT        CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'a JSON object: waits, attempts, what exhaustion means ...',
+    options    TEXT        CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'a JSON object for the handler; a task''s own options come on top',
+    paused     TINYINT     NOT NULL DEFAULT 0,
+    version    BIGINT      NOT NULL DEFAULT 1 COMMENT 'grows with every change',
+    updated_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    PRIMARY KEY (task_group, scene)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has the standard policy';
+
+CREATE TABLE retry_task (
+    id              BIGINT       NOT NULL AUTO_INCREMENT,
+    task_group      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'default' COMMENT 'whose task: a service, or an outbox table',
+    scene           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the kind of task',
+    handler         VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'kafka, http, vote, exec or steps',
+    ordering_key    VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'tasks of one group and key run one at a time, in the order of id; NULL: no order',
+    idempotency_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'one active task per group, scene and this; NULL: by what the task does',
+    biz_no          VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'the application''s own number, to find it by',
+    options         TEXT         CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'a JSON object for the handler',
+    params          LONGBLOB     NULL COMMENT 'what the handler delivers, as it stands',
+    params_type     VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'application/json',
+    state           TINYINT      NOT NULL DEFAULT 0 COMMENT '0 waiting, 1 running, 2 queued behind its key, 3 blocked, 4 parked: stands for one in the history',
+    attempts        INT          NOT NULL DEFAULT 0 COMMENT 'that failed',
+    next_at         DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'not before',
+    reason_class    VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'of the last failure: transient, refused, ours',
+    reason          VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+    owner           VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'instance that runs it',
+    epoch           BIGINT       NOT NULL DEFAULT 0 COMMENT 'grows with every claim: fences the ones before',
+    lease_until     DATETIME(3)  NULL,
+    parent_id       BIGINT       NULL COMMENT 'the task that this one is the callback of',
+    step            INT          NOT NULL DEFAULT 0,
+    step_result     LONGBLOB     NULL COMMENT 'what the step before gave',
+    created_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    updated_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    order_hash      BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, ordering_key), 256))) STORED COMMENT 'the group and key; NULL without a key',
+    task_hash       BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, scene, 0x00,
+                        COALESCE(CONCAT(0x01, idempotency_key),
+                            CONCAT(handler, 0x00, COALESCE(ordering_key, 0x00), 0x00, COALESCE(biz_no, 0x00), 0x00,
+                                COALESCE(options, 0x00), 0x00, COALESCE(SHA2(params, 256), 0x00)))), 256))) STORED COMMENT 'the group, scene and idempotency key',
+    active_hash     BINARY(32)   GENERATED ALWAYS AS (IF(state = 4, NULL, task_hash)) STORED COMMENT 'what is parked does not count as active',
+    shard           TINYINT      GENERATED ALWAYS AS (ORD(COALESCE(order_hash, task_hash)) % 16) STORED COMMENT 'leased over the live instances',
+    class           VARBINARY(166) GENERATED ALWAYS AS (CONCAT(handler, 0x00, task_group, 0x00, scene, 0x00, HEX(shard))) STORED COMMENT 'tasks that are claimed together',
+    PRIMARY KEY (id),
+    UNIQUE KEY uq_retry_task_active (active_hash),
+    KEY ix_retry_task_due (state, class, next_at, id),
+    KEY ix_retry_task_order (order_hash, state, id),
+    KEY ix_retry_task_biz (biz_no, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what waits to be tried again, and what stands in its key''s way';
+
+CREATE TABLE retry_task_history (
+    id              BIGINT       NOT NULL COMMENT 'of the task',
+    task_group      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    scene           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    handler         VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    ordering_key    VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    idempotency_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    biz_no          VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    options         TEXT         CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    params          LONGBLOB     NULL,
+    params_type     VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    state           TINYINT      NOT NULL COMMENT 'its last one',
+    attempts        INT          NOT NULL COMMENT 'that failed',
+    next_at         DATETIME(3)  NOT NULL,
+    reason_class    VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    reason          VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    owner           VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance or person that ended it',
+    epoch           BIGINT       NOT NULL,
+    lease_until     DATETIME(3)  NULL,
+    parent_id       BIGINT       NULL,
+    step            INT          NOT NULL,
+    step_result     LONGBLOB     NULL,
+    created_at      DATETIME(3)  NOT NULL,
+    updated_at      DATETIME(3)  NOT NULL,
+    outcome         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, exhausted, cancelled or requeued',
+    ended_at        DATETIME(3)  NOT NULL,
+    PRIMARY KEY (id),
+    KEY ix_retry_task_history_ended (ended_at),
+    KEY ix_retry_task_history_biz (biz_no, id),
+    KEY ix_retry_task_history_scene (task_group, scene, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'tasks that came to an end and are worth keeping';
+
+CREATE TABLE retry_attempt (
+    id           BIGINT       NOT NULL AUTO_INCREMENT,
+    task_id      BIGINT       NOT NULL,
+    attempted_at DATETIME(3)  NOT NULL COMMENT 'when it began',
+    owner        VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance that made it',
+    step         INT          NOT NULL,
+    took_ms      BIGINT       NOT NULL,
+    outcome      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, failed, snoozed or rejected',
+    reason_class VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    reason       VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    PRIMARY KEY (id),
+    KEY ix_retry_attempt_task (task_id, id),
+    KEY ix_retry_attempt_at (attempted_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'every attempt at a task that is kept';
