@@ -3,6 +3,7 @@
 #ifndef COMMON_UTF8_H
 #define COMMON_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The length of the UTF-8 sequence that text (ended by a zero byte) begins with; 0: there is none.
@@ -13,5 +14,10 @@ size_t utf8_len(const char *text);
  * no UTF-8 becomes '?'. Sentences for people quote bytes from outside, and are cut where their room
  * ends. */
 void utf8_clean(char *text);
+
+/* Are all of the bytes UTF-8? utf8_prints(): and none of them steers a terminal, but for the ends
+ * of lines and tabs. */
+bool utf8_fits(const void *bytes, size_t len);
+bool utf8_prints(const void *bytes, size_t len);
 
 #endif

@@ -5,6 +5,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/stop.h"
+#include "common/when.h"
 #include "consumer/dead.h"
 #include "consumer/status.h"
 
@@ -178,14 +179,14 @@ static int confirm(const struct work *work)
 static enum rc on_decided(void *ctx, const struct dead_view *view, struct err *err)
 {
     struct work *work = ctx;
-    char age[STATUS_AGE_SIZE];
+    char age[WHEN_AGE_SIZE];
 
     (void)err;
     for (size_t i = 0; i < work->request->filter.id_count; i++) {
         if (work->request->ids[i] != view->id || work->seen[i] || work->decided[i])
             continue;
         work->decided[i] = true;
-        status_age(age, work->now_ms - view->decided_ms);
+        when_age(age, work->now_ms - view->decided_ms);
         if (!work->stay)
             buf_print(&work->lines, "  %" PRId64 "  is no longer dead: %s %s ago by %s\n", view->id,
                       view->decision, age, view->decided_by);

@@ -1,61 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* strptime(), timegm() */
 #include "consumer/dead_request.h"
 
 #include "common/nearest.h"
+#include "common/when.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char *const actions[] = {
     [DEAD_LIST] = "list", [DEAD_SHOW] = "show", [DEAD_REPLAY] = "replay", [DEAD_DROP] = "drop"};
 
 #define ACTION_COUNT (sizeof(actions) / sizeof(actions[0]))
-
-static bool duration_read(const char *text, int64_t now_ms, int64_t *ms)
-{
-    static const struct {
-        char unit;
-        int64_t ms;
-    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
-    char *end;
-    int64_t number;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    number = strtoll(text, &end, 10);
-    if (errno != 0 || number > 1000000 || end[0] == '\0' || end[1] != '\0')
-        return false;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (units[i].unit == *end) {
-            *ms = now_ms - number * units[i].ms;
-            return true;
-        }
-    return false;
-}
-
-bool dead_time_read(const char *text, int64_t now_ms, int64_t *ms)
-{
-    static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
-                                        "%Y-%m-%d %H:%M", "%Y-%m-%d"};
-
-    if (duration_read(text, now_ms, ms))
-        return true;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        struct tm parts = {0};
-        const char *rest = strptime(text, forms[i], &parts);
-
-        if (!rest || (*rest != '\0' && strcmp(rest, "Z") != 0))
-            continue;
-        *ms = (int64_t)timegm(&parts) * 1000;
-        return *ms >= 0;
-    }
-    return false;
-}
 
 static enum rc action_read(struct dead_request *request, const char *name, struct err *err)
 {
@@ -135,8 +92,8 @@ static enum rc numbers_check(const struct dead_words *words, struct err *err)
         return err_fail(err, RC_FATAL, 0, "--limit takes a number from 1");
     if (words->after < 0)
         return err_fail(err, RC_FATAL, 0, "--after takes an id");
-    if ((words->since && !dead_time_read(words->since, INT64_MAX / 2, &ms)) ||
-        (words->until && !dead_time_read(words->until, INT64_MAX / 2, &ms)))
+    if ((words->since && !when_read(words->since, INT64_MAX / 2, &ms)) ||
+        (words->until && !when_read(words->until, INT64_MAX / 2, &ms)))
         return err_fail(err, RC_FATAL, 0,
                         "--since and --until take 30s, 15m, 2h or 7d before now, or a time in UTC "
                         "such as 2026-11-21T17:05:00Z");
@@ -195,9 +152,9 @@ void dead_request_times(struct dead_request *request, int64_t now_ms)
     struct dead_filter *filter = &request->filter;
 
     if (request->words.since)
-        dead_time_read(request->words.since, now_ms, &filter->since_ms);
+        when_read(request->words.since, now_ms, &filter->since_ms);
     if (request->words.until)
-        dead_time_read(request->words.until, now_ms, &filter->until_ms);
+        when_read(request->words.until, now_ms, &filter->until_ms);
     /* Before 1970 nothing died. */
     if (request->words.since && filter->since_ms < 0)
         filter->since_ms = 0;

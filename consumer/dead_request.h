@@ -54,8 +54,4 @@ void dead_request_times(struct dead_request *request, int64_t now_ms);
 /* Are the records chosen by what they are, not named by their ids? */
 bool dead_request_is_bulk(const struct dead_request *request);
 
-/* "30s", "15m", "2h" and "7d" are so long before now_ms; "2026-11-21", "2026-11-21 17:05" and
- * "2026-11-21T17:05:59Z" are UTC. */
-bool dead_time_read(const char *text, int64_t now_ms, int64_t *ms);
-
 #endif

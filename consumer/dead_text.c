@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead_text.h"
 
-#include "consumer/headers_row.h"
-#include "consumer/status.h"
+#include "common/base64.h"
+#include "common/utf8.h"
+#include "common/when.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,64 +15,6 @@
 #define KEY_COLUMNS 24
 #define HEX_BYTES_MAX 4096 /* shown; all of them are had with --payload */
 #define HEX_ROW 16
-#define TIME_SIZE 40
-
-/* The code point at the beginning of bytes and its length, 0 when it is no UTF-8. */
-static size_t utf8_read(const unsigned char *bytes, size_t len, uint32_t *point)
-{
-    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
-
-    if (size == 1) {
-        *point = bytes[0];
-        return 1;
-    }
-    if (bytes[0] < 0xc2 || bytes[0] > 0xf4 || size > len)
-        return 0;
-    *point = bytes[0] & (0x7fU >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-        *point = *point << 6 | (bytes[i] & 0x3f);
-    }
-    if (*point < lowest[size] || *point > 0x10ffff || (*point >= 0xd800 && *point < 0xe000))
-        return 0;
-    return size;
-}
-
-static bool is_utf8(const void *bytes, size_t len, bool printable)
-{
-    const unsigned char *at = bytes;
-    uint32_t point;
-
-    for (size_t i = 0; i < len;) {
-        size_t size = utf8_read(at + i, len - i, &point);
-
-        if (size == 0)
-            return false;
-        if (printable && (point < 0x20 ? point != '\n' && point != '\t' && point != '\r'
-                                       : point >= 0x7f && point < 0xa0))
-            return false;
-        i += size;
-    }
-    return true;
-}
-
-bool dead_is_text(const void *bytes, size_t len)
-{
-    return is_utf8(bytes, len, true);
-}
-
-static void time_text(char text[TIME_SIZE], int64_t ms)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm parts;
-    char day[TIME_SIZE];
-
-    gmtime_r(&seconds, &parts);
-    strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &parts);
-    snprintf(text, TIME_SIZE, "%.24s.%03d UTC", day, (int)(ms % 1000));
-}
 
 /* On one line, cut; what a terminal would not print becomes a dot. */
 static void key_put(struct buf *out, const struct dead_view *view)
@@ -97,11 +40,11 @@ void dead_list_head(struct buf *out, bool decided)
 void dead_list_row(struct buf *out, const struct dead_view *view, int64_t now_ms)
 {
     char place[300];
-    char age[STATUS_AGE_SIZE];
+    char age[WHEN_AGE_SIZE];
 
     snprintf(place, sizeof(place), "%s/%" PRId32 "@%" PRId64, view->topic, view->partition,
              view->offset);
-    status_age(age, now_ms - (view->decision ? view->decided_ms : view->died_ms));
+    when_age(age, now_ms - (view->decision ? view->decided_ms : view->died_ms));
     buf_print(out, "%8" PRId64 "  %-28s  %-10s  %-9s  ", view->id, place, age, view->reason_class);
     if (view->has_value)
         buf_print(out, "%8zu  ", view->value_len);
@@ -144,7 +87,7 @@ static void bytes_put(struct buf *out, const char *name, const void *bytes, size
     buf_print(out, "%-14s%zu bytes\n", name, len);
     if (len == 0)
         return;
-    if (!dead_is_text(bytes, len)) {
+    if (!utf8_prints(bytes, len)) {
         hex_put(out, bytes, len);
         return;
     }
@@ -161,15 +104,15 @@ static void header_put(struct buf *out, const json_t *header)
 
     if (!name)
         return;
-    buf_print(out, "  %s", dead_is_text(name, strlen(name)) ? name : "(not printable)");
+    buf_print(out, "  %s", utf8_prints(name, strlen(name)) ? name : "(not printable)");
     if (!json_is_string(value)) {
         buf_text_put(out, ": (none)\n");
         return;
     }
-    if (headers_take_base64(&bytes, json_string_value(value), json_string_length(value)) &&
-        !bytes.failed && dead_is_text(bytes.data ? bytes.data : "", bytes.len))
+    if (base64_take(&bytes, json_string_value(value), json_string_length(value)) && !bytes.failed &&
+        utf8_prints(bytes.data ? bytes.data : "", bytes.len))
         buf_print(out, ": %s\n", buf_text(&bytes));
-    else if (dead_is_text(json_string_value(value), json_string_length(value)))
+    else if (utf8_prints(json_string_value(value), json_string_length(value)))
         buf_print(out, ": base64 %s\n", json_string_value(value));
     else
         buf_text_put(out, ": (not printable)\n");
@@ -192,11 +135,11 @@ static void headers_put(struct buf *out, const char *text)
 
 static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
 {
-    char time[TIME_SIZE];
-    char age[STATUS_AGE_SIZE];
+    char time[WHEN_TEXT_SIZE];
+    char age[WHEN_AGE_SIZE];
 
-    time_text(time, ms);
-    status_age(age, now_ms - ms);
+    when_text(time, ms);
+    when_age(age, now_ms - ms);
     buf_print(out, "%-14s%s, %s ago\n", name, time, age);
 }
 
@@ -231,10 +174,10 @@ static int json_bytes(json_t *object, const char *name, const void *bytes, size_
     json_t *coded = NULL;
 
     snprintf(other, sizeof(other), "%s_base64", name);
-    if (bytes && is_utf8(bytes, len, false)) {
+    if (bytes && utf8_fits(bytes, len)) {
         plain = json_stringn(bytes, len);
     } else if (bytes) {
-        headers_put_base64(&text, bytes, len);
+        base64_put(&text, bytes, len);
         coded = json_string(buf_text(&text));
     }
     buf_done(&text);
@@ -253,7 +196,7 @@ static int json_header(json_t *list, const json_t *header)
     int failed = json_object_set_new(one, "name", name ? json_incref(name) : json_null());
 
     if (json_is_string(value))
-        headers_take_base64(&bytes, json_string_value(value), json_string_length(value));
+        base64_take(&bytes, json_string_value(value), json_string_length(value));
     failed += json_bytes(one, "value", json_is_string(value) ? buf_text(&bytes) : NULL, bytes.len);
     failed += bytes.failed;
     buf_done(&bytes);

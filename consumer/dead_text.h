@@ -20,7 +20,4 @@ void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_m
 /* One record as a JSON object; whole: with payload and headers. No memory: out becomes failed. */
 void dead_json(struct buf *out, const struct dead_view *view, bool whole);
 
-/* UTF-8 without control characters, but for those between lines and words? */
-bool dead_is_text(const void *bytes, size_t len);
-
 #endif

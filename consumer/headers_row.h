@@ -6,7 +6,6 @@
 
 #include "common/buf.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* One array: begin, add each, end. index counts from 0. A name's bytes that are not ASCII become
@@ -14,9 +13,5 @@
 void headers_begin(struct buf *out);
 void headers_add(struct buf *out, size_t index, const char *name, const void *value, size_t len);
 void headers_end(struct buf *out);
-
-/* Appends bytes as base64, and what base64 stands for; false when the text is none. */
-void headers_put_base64(struct buf *out, const void *bytes, size_t len);
-bool headers_take_base64(struct buf *out, const char *text, size_t len);
 
 #endif

@@ -38,21 +38,3 @@ enum rc status_outcome(const struct status *status)
     worsen(&worst, &status->housekeep.fault);
     return worst;
 }
-
-void status_age(char text[STATUS_AGE_SIZE], int64_t age_ms)
-{
-    long long ms = age_ms < 0 ? 0 : (long long)age_ms;
-
-    if (ms < 1000)
-        snprintf(text, STATUS_AGE_SIZE, "%lld ms", ms);
-    else if (ms < 10000)
-        snprintf(text, STATUS_AGE_SIZE, "%lld.%lld s", ms / 1000, ms % 1000 / 100);
-    else if (ms < 60000)
-        snprintf(text, STATUS_AGE_SIZE, "%lld s", ms / 1000);
-    else if (ms < 3600000)
-        snprintf(text, STATUS_AGE_SIZE, "%lld min", ms / 60000);
-    else if (ms < 48 * 3600000LL)
-        snprintf(text, STATUS_AGE_SIZE, "%lld h", ms / 3600000);
-    else
-        snprintf(text, STATUS_AGE_SIZE, "%lld days", ms / (24 * 3600000LL));
-}

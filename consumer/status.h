@@ -18,10 +18,6 @@ int64_t status_lag(const struct status *status, const struct status_partition *p
  * there yet is something to show. */
 enum rc status_outcome(const struct status *status);
 
-/* "850 ms", "1.2 s", "45 s", "3 min", "5 h", "12 days". */
-#define STATUS_AGE_SIZE 24
-void status_age(char text[STATUS_AGE_SIZE], int64_t age_ms);
-
 /* Aligned text, up to 100 columns where names are no longer than usual. */
 void status_text(const struct status *status, struct buf *out);
 

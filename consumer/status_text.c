@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/status.h"
 
+#include "common/when.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -87,9 +89,9 @@ static void cell_count(char cell[CELL_SIZE], int64_t count)
 
 static void cell_age(char cell[CELL_SIZE], int64_t age_ms, const char *end)
 {
-    char age[STATUS_AGE_SIZE];
+    char age[WHEN_AGE_SIZE];
 
-    status_age(age, age_ms);
+    when_age(age, age_ms);
     if (age_ms == STATUS_UNKNOWN)
         snprintf(cell, CELL_SIZE, "-");
     else
@@ -319,15 +321,15 @@ static void put_dead(const struct status *status, struct buf *out)
 static void put_rollup(const struct status *status, struct buf *out)
 {
     const struct status_rollup *rollup = &status->rollup;
-    char last[STATUS_AGE_SIZE];
-    char next[STATUS_AGE_SIZE];
+    char last[WHEN_AGE_SIZE];
+    char next[WHEN_AGE_SIZE];
     bool due = rollup->due_ms <= status->now_ms;
 
     buf_text_put(out, "\nroll-up\n");
     if (put_fault(status, out, &rollup->fault))
         return;
-    status_age(last, status->now_ms - rollup->finished_ms);
-    status_age(next, rollup->due_ms - status->now_ms);
+    when_age(last, status->now_ms - rollup->finished_ms);
+    when_age(next, rollup->due_ms - status->now_ms);
     if (rollup->finished_ms == 0)
         put_line(out, "none was finished yet");
     else
@@ -343,15 +345,15 @@ static void put_rollup(const struct status *status, struct buf *out)
 static void put_housekeep(const struct status *status, struct buf *out)
 {
     const struct status_housekeep *one = &status->housekeep;
-    char last[STATUS_AGE_SIZE];
-    char next[STATUS_AGE_SIZE];
+    char last[WHEN_AGE_SIZE];
+    char next[WHEN_AGE_SIZE];
     bool due = one->due_ms <= status->now_ms;
 
     buf_text_put(out, "\nhousekeeping\n");
     if (put_fault(status, out, &one->fault))
         return;
-    status_age(last, status->now_ms - one->finished_ms);
-    status_age(next, one->due_ms - status->now_ms);
+    when_age(last, status->now_ms - one->finished_ms);
+    when_age(next, one->due_ms - status->now_ms);
     if (one->finished_ms == 0)
         put_line(out, "no round was finished yet");
     else

@@ -28,46 +28,6 @@ static enum rc read_words(const struct dead_words *words, const char *const *arg
     return rc;
 }
 
-static void times_are_read(void **state)
-{
-    int64_t ms = 0;
-
-    (void)state;
-    assert_true(dead_time_read("30s", NOW_MS, &ms));
-    assert_int_equal(ms, NOW_MS - 30000);
-    assert_true(dead_time_read("2h", NOW_MS, &ms));
-    assert_int_equal(ms, NOW_MS - 7200000);
-    assert_true(dead_time_read("7d", NOW_MS, &ms));
-    assert_int_equal(ms, NOW_MS - INT64_C(604800000));
-    assert_true(dead_time_read("1970-01-02", NOW_MS, &ms));
-    assert_int_equal(ms, 86400000);
-    assert_true(dead_time_read("2026-11-21T17:05:59Z", NOW_MS, &ms));
-    assert_int_equal(ms, INT64_C(1795280759000));
-    assert_true(dead_time_read("2026-11-21 17:05", NOW_MS, &ms));
-    assert_int_equal(ms, INT64_C(1795280700000));
-}
-
-static void what_is_no_time_is_refused(void **state)
-{
-    static const char *const texts[] = {"",
-                                        "soon",
-                                        "5",
-                                        "-5s",
-                                        "5 s",
-                                        "5w",
-                                        "99999999999999999999s",
-                                        "12x",
-                                        "h",
-                                        "2026-13-01",
-                                        "1960-01-01",
-                                        "2026-11-21T17:05:59+01:00"};
-    int64_t ms;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        assert_false(dead_time_read(texts[i], NOW_MS, &ms));
-}
-
 static void ids_and_filters_are_kept(void **state)
 {
     struct dead_words words = said();
@@ -129,8 +89,6 @@ static void a_mended_value_is_for_one_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_read),
-        cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(ids_and_filters_are_kept),
         cmocka_unit_test(a_change_of_everything_must_be_said),
         cmocka_unit_test(ids_that_are_none_are_refused),

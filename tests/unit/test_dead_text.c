@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead_text.h"
 
+#include "common/utf8.h"
+
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,24 +40,6 @@ static void assert_shows(const char *words)
 {
     if (!strstr(buf_text(&out), words))
         fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
-}
-
-static void only_utf8_without_control_characters_is_text(void **state)
-{
-    (void)state;
-    assert_true(dead_is_text("", 0));
-    assert_true(dead_is_text("a\n\tb", 4));
-    assert_true(dead_is_text("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 9));
-    assert_false(dead_is_text("\x1b[2J", 4));
-    assert_false(dead_is_text("a\0b", 3));
-    assert_false(dead_is_text("\x7f", 1));
-    assert_false(dead_is_text("\xc2\x9b", 2));     /* a terminal's other escape */
-    assert_false(dead_is_text("\xc0\xaf", 2));     /* longer than need be */
-    assert_false(dead_is_text("\xe0\x80\xaf", 3)); /* the same */
-    assert_false(dead_is_text("\xed\xa0\x80", 3)); /* half a pair */
-    assert_false(dead_is_text("\xf4\x90\x80\x80", 4));
-    assert_false(dead_is_text("\xe2\x82", 2)); /* cut */
-    assert_false(dead_is_text("\xff", 1));
 }
 
 static void a_text_is_shown_as_it_is(void **state)
@@ -184,7 +168,7 @@ static void headers_of_another_form_leave_the_record_readable(void **state)
     buf_reset(&out);
     dead_show_text(&out, &view, NOW_MS);
     assert_shows("n: (not printable)\n");
-    assert_true(dead_is_text(out.data, out.len));
+    assert_true(utf8_prints(out.data, out.len));
     view.headers = "[\"x\",[]]";
     object = json_of(&view);
     headers = json_object_get(object, "headers");
@@ -204,7 +188,6 @@ static int finish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_utf8_without_control_characters_is_text),
         cmocka_unit_test(a_text_is_shown_as_it_is),
         cmocka_unit_test(other_bytes_are_shown_as_digits),
         cmocka_unit_test(a_long_one_is_cut_for_people),

@@ -99,26 +99,6 @@ static json_t *json_of(const struct status *status)
     return root;
 }
 
-static void ages_are_short(void **state)
-{
-    static const struct {
-        int64_t age_ms;
-        const char *text;
-    } cases[] = {
-        {-5, "0 ms"},        {0, "0 ms"},      {999, "999 ms"},     {1000, "1.0 s"},
-        {1299, "1.2 s"},     {10000, "10 s"},  {59999, "59 s"},     {60000, "1 min"},
-        {3599999, "59 min"}, {3600000, "1 h"}, {172799999, "47 h"}, {172800000, "2 days"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char text[STATUS_AGE_SIZE];
-
-        status_age(text, cases[i].age_ms);
-        assert_string_equal(text, cases[i].text);
-    }
-}
-
 static void a_partition_is_found_again(void **state)
 {
     struct status *status = status_make();
@@ -425,7 +405,6 @@ static void json_tells_a_fault_in_its_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ages_are_short),
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
         cmocka_unit_test(lag_counts_what_can_still_be_read),

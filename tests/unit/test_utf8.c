@@ -65,6 +65,24 @@ static void cleaning_takes_out_everything_else(void **state)
     assert_string_equal(text, "a  ?[2J??|??|??|?");
 }
 
+static void only_utf8_without_control_characters_is_text(void **state)
+{
+    (void)state;
+    assert_true(utf8_prints("", 0));
+    assert_true(utf8_prints("a\n\tb", 4));
+    assert_true(utf8_prints("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 9));
+    assert_false(utf8_prints("\x1b[2J", 4));
+    assert_false(utf8_prints("a\0b", 3));
+    assert_false(utf8_prints("\x7f", 1));
+    assert_false(utf8_prints("\xc2\x9b", 2));     /* a terminal's other escape */
+    assert_false(utf8_prints("\xc0\xaf", 2));     /* longer than need be */
+    assert_false(utf8_prints("\xe0\x80\xaf", 3)); /* the same */
+    assert_false(utf8_prints("\xed\xa0\x80", 3)); /* half a pair */
+    assert_false(utf8_prints("\xf4\x90\x80\x80", 4));
+    assert_false(utf8_prints("\xe2\x82", 2)); /* cut */
+    assert_false(utf8_prints("\xff", 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -72,6 +90,7 @@ int main(void)
         cmocka_unit_test(what_is_none_has_no_length),
         cmocka_unit_test(cleaning_keeps_text_and_its_length),
         cmocka_unit_test(cleaning_takes_out_everything_else),
+        cmocka_unit_test(only_utf8_without_control_characters_is_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
