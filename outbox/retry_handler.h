@@ -24,8 +24,8 @@ enum fault_class {
     FAULT_OURS,      /* a setting or an account of ours is wrong: all tasks of the scene fail so */
 };
 
-/* Where a code comes from; a scene's policy and then outbox/retry/policy.c turn it into a class.
- * FAULT_PLAIN has no codes: the outcome names the class itself. */
+/* Where a code comes from; a scene's policy, then outbox/retry/policy.c, and then the handler say
+ * which class it is. FAULT_PLAIN has no codes: the outcome names the class itself. */
 enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
 
 enum attempt_end {
@@ -59,17 +59,30 @@ struct retry_job {
     int64_t until_ms; /* os_now_ms() by which it must have come to an end: the lease */
 };
 
-/* What became of it; zeroed before the call, so that saying nothing is ATTEMPT_DONE. err has the
- * words for people: no secret, no parameters. */
+/* What became of it; zeroed before the call but for result and delay_ms, so that saying nothing is
+ * ATTEMPT_DONE. err has the words for people: no secret, no parameters. */
 struct retry_outcome {
     enum attempt_end end;
     enum fault_source source;
     int code;
-    enum fault_class fault; /* of FAULT_PLAIN */
-    int64_t delay_ms;       /* its own wish, or ATTEMPT_NO_DELAY */
+    enum fault_class fault; /* what the handler makes of it, unless the scene has a rule for code */
+    int64_t delay_ms;       /* its own wish; ATTEMPT_NO_DELAY before the call */
     bool more_steps;        /* of ATTEMPT_DONE: this step is done, result is for the next one */
-    struct buf *result;     /* the caller's, empty: what a step gives to the next one */
+    struct buf *result;     /* the caller's, empty: what a step gives to the next one. One that
+                               failed was longer than RETRY_RESULT_BYTES_MAX */
     struct err err;
+};
+
+/* The ceiling of a result. */
+#define RETRY_RESULT_BYTES_MAX ((size_t)1 << 20)
+
+struct retry_handler;
+
+/* The handlers of a process. */
+struct retry_handlers {
+    const struct retry_handler *const *list;
+    size_t count;
+    void **opened; /* what open() of each made; NULL: it does not run here. For run() alone */
 };
 
 /* What a handler gets for its life. */
@@ -77,7 +90,8 @@ struct retry_handler_env {
     const struct settings *settings;
     struct stop *stop; /* a call that waits ends soon after it was requested, as ATTEMPT_CUT */
     const char *instance;
-    size_t workers; /* threads that run it: 0..workers - 1 */
+    size_t workers;                   /* threads that run it: 0..workers - 1 */
+    const struct retry_handlers *all; /* for one that hands work on */
 };
 
 struct retry_handler {
@@ -88,7 +102,8 @@ struct retry_handler {
     enum rc (*open)(void **handler, const struct retry_handler_env *env, struct err *err);
     /* Is the task one that this handler could run at all? For submits through our API. RC_REJECT:
      * err says what is wrong with options or params. May be NULL. Any thread. */
-    enum rc (*check)(const struct retry_job *job, struct err *err);
+    enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
+                     struct err *err);
     /* One attempt, at most until job->until_ms. worker: the number of the calling thread. */
     void (*run)(void *handler, size_t worker, const struct retry_job *job,
                 struct retry_outcome *outcome);

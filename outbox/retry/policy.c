@@ -412,7 +412,8 @@ static bool rule_fits(const struct fault_rule *rule, enum fault_source source, i
     return rule->source == source && rule->from <= code && code <= rule->to;
 }
 
-enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code)
+enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
+                                 enum fault_class otherwise)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
         if (rule_fits(&policy->rules[i], source, code))
@@ -420,5 +421,5 @@ enum fault_class policy_classify(const struct policy *policy, enum fault_source 
     for (size_t i = 0; i < sizeof(standard_rules) / sizeof(standard_rules[0]); i++)
         if (rule_fits(&standard_rules[i], source, code))
             return standard_rules[i].fault;
-    return FAULT_TRANSIENT;
+    return otherwise;
 }

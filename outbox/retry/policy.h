@@ -72,7 +72,9 @@ extern const size_t policy_fields_count;
 enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct err *err);
 void policy_done(struct policy *policy);
 
-/* The class of a code by the policy's rules, or else by the common ones. */
-enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code);
+/* The class of a code by the policy's rules, or else by the common ones, or else `otherwise`: what
+ * whoever got the code makes of it. */
+enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
+                                 enum fault_class otherwise);
 
 #endif

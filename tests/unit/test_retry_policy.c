@@ -71,6 +71,11 @@ static void every_field_may_be_said(void **state)
     policy_done(&policy);
 }
 
+static enum fault_class class_of(const struct policy *policy, enum fault_source source, int code)
+{
+    return policy_classify(policy, source, code, FAULT_TRANSIENT);
+}
+
 static void a_scenes_rule_comes_before_the_common_one(void **state)
 {
     struct policy standard = policy_of("");
@@ -78,17 +83,21 @@ static void a_scenes_rule_comes_before_the_common_one(void **state)
                                    " \"http 400-499\": \"ours\", \"signal 9\": \"refused\"}}");
 
     (void)state;
-    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 404), FAULT_REFUSED);
-    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 429), FAULT_TRANSIENT);
-    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 401), FAULT_OURS);
-    assert_int_equal(policy_classify(&standard, FAULT_HTTP, 503), FAULT_TRANSIENT);
-    assert_int_equal(policy_classify(&standard, FAULT_SIGNAL, 9), FAULT_TRANSIENT);
-    assert_int_equal(policy_classify(&standard, FAULT_EXIT, 65), FAULT_REFUSED);
-    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404), FAULT_TRANSIENT);
-    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 429), FAULT_OURS);
-    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 503), FAULT_TRANSIENT);
-    assert_int_equal(policy_classify(&mine, FAULT_SIGNAL, 9), FAULT_REFUSED);
-    assert_int_equal(policy_classify(&mine, FAULT_EXIT, 9), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_HTTP, 404), FAULT_REFUSED);
+    assert_int_equal(class_of(&standard, FAULT_HTTP, 429), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_HTTP, 401), FAULT_OURS);
+    assert_int_equal(class_of(&standard, FAULT_HTTP, 503), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_SIGNAL, 9), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_EXIT, 65), FAULT_REFUSED);
+    assert_int_equal(class_of(&mine, FAULT_HTTP, 404), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&mine, FAULT_HTTP, 429), FAULT_OURS);
+    assert_int_equal(class_of(&mine, FAULT_HTTP, 503), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&mine, FAULT_SIGNAL, 9), FAULT_REFUSED);
+    assert_int_equal(class_of(&mine, FAULT_EXIT, 9), FAULT_TRANSIENT);
+    /* Nobody has a rule: who got the code knows best. */
+    assert_int_equal(policy_classify(&mine, FAULT_KAFKA, 10, FAULT_REFUSED), FAULT_REFUSED);
+    assert_int_equal(policy_classify(&mine, FAULT_PLAIN, 0, FAULT_OURS), FAULT_OURS);
+    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404, FAULT_OURS), FAULT_TRANSIENT);
 }
 
 static void what_is_wrong_is_named(void **state)
