@@ -182,6 +182,9 @@ const struct setting settings_table[] = {
      "Days that dead records are kept; 0: for ever."},
     {LIVE_NUMBER(housekeep, dead_history_days), "90", 0, 36500, NULL,
      "Days that dead records are kept after they were replayed or dropped; 0: for ever."},
+    {LIVE_NUMBER(housekeep, retry_history_days), "90", 0, 36500, NULL,
+     "Days that tasks of the retry lane are kept after their end, with their attempts; 0: for "
+     "ever."},
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},

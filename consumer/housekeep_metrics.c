@@ -24,6 +24,8 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_PROGRESS] = DELETED("consumer_progress"),
     [HOUSEKEEP_DEAD] = DELETED("dead_record"),
     [HOUSEKEEP_HISTORY] = DELETED("dead_history"),
+    [HOUSEKEEP_TASKS] = DELETED("retry_task_history"),
+    [HOUSEKEEP_ATTEMPTS] = DELETED("retry_attempt"),
 };
 struct metric housekeep_postponed = {
     .name = "tallybox_housekeep_postponed",

@@ -457,7 +457,8 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
 static enum rc kind_ready(struct housekeep_mysql *mysql, enum housekeep_kind kind,
                           struct housekeep_rows *rows, struct err *err)
 {
-    bool writers = kind == HOUSEKEEP_INSTANCES;
+    bool writers =
+        kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS;
 
     *rows = (struct housekeep_rows){
         .db = writers ? mysql->writers : mysql->sink,

@@ -8,10 +8,9 @@
 const char *housekeep_kind_name(enum housekeep_kind kind)
 {
     static const char *const names[] = {
-        [HOUSEKEEP_INSTANCES] = "instance",
-        [HOUSEKEEP_PROGRESS] = "consumer_progress",
-        [HOUSEKEEP_DEAD] = "dead_record",
-        [HOUSEKEEP_HISTORY] = "dead_history",
+        [HOUSEKEEP_INSTANCES] = "instance",       [HOUSEKEEP_PROGRESS] = "consumer_progress",
+        [HOUSEKEEP_DEAD] = "dead_record",         [HOUSEKEEP_HISTORY] = "dead_history",
+        [HOUSEKEEP_TASKS] = "retry_task_history", [HOUSEKEEP_ATTEMPTS] = "retry_attempt",
     };
 
     return names[kind];

@@ -11,6 +11,9 @@
 /* A dead record may have megabytes, and the server logs all of it once more. */
 #define DEAD_ROWS_MAX 100
 #define PROGRESS_ROWS_MAX 100
+/* So may the parameters of a task; an attempt has a sentence. */
+#define TASK_ROWS_MAX 100
+#define ATTEMPT_ROWS_MAX 1000
 
 struct table {
     const char *name;
@@ -24,6 +27,8 @@ static const struct table tables[] = {
                             "updated_at"},
     [HOUSEKEEP_DEAD] = {"dead_record", "id", "created_at"},
     [HOUSEKEEP_HISTORY] = {"dead_history", "id", "decided_at"},
+    [HOUSEKEEP_TASKS] = {"retry_task_history", "id", "ended_at"},
+    [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
 };
 
 static void text_put(const struct housekeep_rows *rows, const char *text)
@@ -57,11 +62,36 @@ static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind,
         put_not_ours(rows);
 }
 
+/* By age, oldest first, on the index of the time. What somebody may still want to know stays: a task
+ * that a parked row stands for, and the attempts at a task that is there or in the history. The
+ * joins look into primary keys; written as NOT EXISTS, MariaDB may read the whole table first. */
+static void put_select_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                             int64_t days, uint64_t max)
+{
+    bool tasks = kind == HOUSEKEEP_TASKS;
+
+    buf_text_put(rows->sql, tasks ? "SELECT o.id FROM retry_task_history o "
+                                    "FORCE INDEX (ix_retry_task_history_ended) "
+                                    "LEFT JOIN retry_task t ON t.id = o.id"
+                                  : "SELECT o.id FROM retry_attempt o "
+                                    "FORCE INDEX (ix_retry_attempt_at) "
+                                    "LEFT JOIN retry_task t ON t.id = o.task_id "
+                                    "LEFT JOIN retry_task_history h ON h.id = o.task_id");
+    buf_text_put(rows->sql, " WHERE o.");
+    put_old(rows, kind, days);
+    buf_print(rows->sql, " AND t.id IS NULL%s ORDER BY o.%s LIMIT %" PRIu64,
+              tasks ? "" : " AND h.id IS NULL", tables[kind].time, max);
+}
+
 static void put_select(const struct housekeep_rows *rows, enum housekeep_kind kind, int64_t days,
                        uint64_t max)
 {
     const struct table *table = &tables[kind];
 
+    if (kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS) {
+        put_select_tasks(rows, kind, days, max);
+        return;
+    }
     buf_print(rows->sql, "SELECT %s FROM %s WHERE ", table->key, table->name);
     put_old(rows, kind, days);
     buf_print(rows->sql, " ORDER BY %s LIMIT %" PRIu64, table->key, max);
@@ -138,6 +168,39 @@ static enum rc delete_dead(const struct housekeep_rows *rows, enum housekeep_kin
     return sql_run(rows, count, err);
 }
 
+static enum rc id_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct buf *ids = ctx;
+
+    (void)err;
+    if (ids->len > 0)
+        buf_char(ids, ',');
+    buf_i64(ids, db_column_i64(row, 0));
+    return RC_OK;
+}
+
+/* Found without a lock, deleted by primary key: nobody who ends a task waits for it. */
+static enum rc delete_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                            int64_t days, size_t rows_max, uint64_t *count, struct err *err)
+{
+    size_t max = kind == HOUSEKEEP_TASKS ? TASK_ROWS_MAX : ATTEMPT_ROWS_MAX;
+    struct buf ids = {0};
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    put_select(rows, kind, days, rows_max < max ? rows_max : max);
+    rc = db_query_buf(rows->db, rows->sql, id_on_row, &ids, err);
+    if (rc == RC_OK && ids.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    if (rc == RC_OK && ids.len > 0) {
+        buf_reset(rows->sql);
+        buf_print(rows->sql, "DELETE FROM %s WHERE id IN (%s)", tables[kind].name, buf_text(&ids));
+        rc = sql_run(rows, count, err);
+    }
+    buf_done(&ids);
+    return rc;
+}
+
 static enum rc delete_instances(const struct housekeep_rows *rows, int64_t days, size_t rows_max,
                                 uint64_t *count, struct err *err)
 {
@@ -160,6 +223,9 @@ enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_
     case HOUSEKEEP_DEAD:
     case HOUSEKEEP_HISTORY:
         return delete_dead(rows, kind, days, count, err);
+    case HOUSEKEEP_TASKS:
+    case HOUSEKEEP_ATTEMPTS:
+        return delete_tasks(rows, kind, days, rows_max, count, err);
     case HOUSEKEEP_KINDS:
         break;
     }

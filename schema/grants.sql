@@ -50,6 +50,9 @@ GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 
 -- status: `tallybox status`; reads counts, ages and owners.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
@@ -113,3 +116,6 @@ GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
+GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
+GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
+GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';

@@ -385,16 +385,57 @@ class OldRows(HousekeepCase):
                 "'me', UTC_TIMESTAMP(3) - INTERVAL %s DAY)", (days,))
         counts = self.once()
         self.assertEqual(counts["deleted"], {"instance": 1, "consumer_progress": 0,
-                                             "dead_record": 0, "dead_history": 2})
+                                             "dead_record": 0, "dead_history": 2,
+                                             "retry_task_history": 0, "retry_attempt": 0})
         would = {one["table"]: one["rows"] for one in self.dry(progress_days=30, dead_days=30)}
         self.assertEqual(would, {"consumer_progress": 2, "dead_record": 240})
         counts = self.once(progress_days=30, dead_days=30)
         self.assertEqual(counts["deleted"], {"instance": 0, "consumer_progress": 2,
-                                             "dead_record": 240, "dead_history": 0})
+                                             "dead_record": 240, "dead_history": 0,
+                                             "retry_task_history": 0, "retry_attempt": 0})
         self.assertEqual([row[0] for row in self.stack.sql(
             "SELECT consumer_group FROM consumer_progress ORDER BY 1")],
             [self.stack.group, "young"])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 10)
+
+    def test_tasks_that_ended_go_and_what_is_still_about_stays(self):
+        def history(task, days):
+            self.stack.sql(
+                "INSERT INTO retry_task_history (id, task_group, scene, handler, params_type, "
+                "state, attempts, next_at, reason_class, reason, owner, epoch, step, created_at, "
+                "updated_at, outcome, ended_at) VALUES (%s, 'g', 's', 'http', 'text/plain', 1, 2, "
+                "'2020-01-01', '', '', '', 1, 0, '2020-01-01', '2020-01-01', 'exhausted', "
+                "UTC_TIMESTAMP(3) - INTERVAL %s DAY)", (task, days))
+
+        def attempts(task, days, count=2):
+            for _ in range(count):
+                self.stack.sql(
+                    "INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, "
+                    "outcome, reason_class, reason) VALUES (%s, UTC_TIMESTAMP(3) - INTERVAL %s "
+                    "DAY, '', 0, 1, 'failed', 'transient', '')", (task, days))
+
+        active, parked, young, left = 1, 2, 3, 4
+        self.stack.sql("INSERT INTO retry_task (id, scene, handler, state, ordering_key) VALUES "
+                       "(%s, 's', 'http', 0, 'a'), (%s, 's', 'http', 4, 'b')", (active, parked))
+        for task, days in ((parked, 200), (young, 89)):
+            history(task, days)
+        for task in (active, parked, young, left):
+            attempts(task, 200)
+        attempts(left, 89)
+        for task in range(100, 350):
+            history(task, 91)
+        attempts(100, 92, 3)
+        would = {one["table"]: one["rows"] for one in self.dry()}
+        self.assertEqual(would, {"retry_task_history": 250, "retry_attempt": 2})
+        counts = self.once()["deleted"]
+        self.assertEqual((counts["retry_task_history"], counts["retry_attempt"]), (250, 5))
+        self.assertEqual([row[0] for row in self.stack.sql(
+            "SELECT id FROM retry_task_history ORDER BY id")], [parked, young])
+        self.assertEqual([row[0] for row in self.stack.sql(
+            "SELECT task_id FROM retry_attempt ORDER BY task_id")],
+            [active] * 2 + [parked] * 2 + [young] * 2 + [left] * 2)
+        again = self.once(retry_history_days=0)["deleted"]
+        self.assertEqual((again["retry_task_history"], again["retry_attempt"]), (0, 0))
 
 
 class Waits(HousekeepCase):
