@@ -29,8 +29,11 @@ database_copy() {
     mv "$DIR/data.new" "$DIR/data"
 }
 
+# A server that starts deletes what looks like a temporary table of its last life: of others too,
+# where they share a folder.
 database_prepare() {
     database_copy "$1"
+    mkdir -p "$DIR/tmp"
     # A socket folder that a kill left behind goes with the new choice.
     server_socket_remove
     server_socket_choose
@@ -73,8 +76,8 @@ mariadb_command() {
         database_user
     )
     COMMAND+=(
-        --datadir="$DIR/data" --socket="$SOCKET" --port="$PORT" --bind-address="$HOST"
-        --pid-file="$DIR/pid" --server-id=1 --log-bin=b --binlog-format=ROW
+        --datadir="$DIR/data" --tmpdir="$DIR/tmp" --socket="$SOCKET" --port="$PORT"
+        --bind-address="$HOST" --pid-file="$DIR/pid" --server-id=1 --log-bin=b --binlog-format=ROW
         --sync-binlog=1 --innodb-flush-log-at-trx-commit=1 --innodb-log-file-size=32M
         --skip-name-resolve "${ARGS[@]}"
     )
@@ -119,8 +122,8 @@ mysql_prepare() {
 mysql_command() {
     mapfile -t COMMAND < <(mysql_server_words "$(mysql_root)")
     COMMAND+=(
-        --datadir="$DIR/data" --socket="$SOCKET" --port="$PORT" --bind-address="$HOST"
-        --pid-file="$DIR/pid" --server-id=1 --mysqlx=OFF
+        --datadir="$DIR/data" --tmpdir="$DIR/tmp" --socket="$SOCKET" --port="$PORT"
+        --bind-address="$HOST" --pid-file="$DIR/pid" --server-id=1 --mysqlx=OFF
         --secure-file-priv=NULL --sync-binlog=1 --innodb-flush-log-at-trx-commit=1
         --skip-name-resolve "${ARGS[@]}"
     )
