@@ -21,6 +21,12 @@ NUMBERS = itertools.count(1)
 LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
 
 
+def newest_of(side):
+    """The highest number of a migration that has tables of this side of Kafka."""
+    return max(int(path.name[:4]) for path in (house.ROOT / "schema").glob("0*.sql")
+               if f"-- side: {side}\n" in path.read_text())
+
+
 class SchemaCase(unittest.TestCase):
     """A database of its own, which does not exist at first. No broker is needed."""
 
@@ -148,12 +154,13 @@ class Migrate(SchemaCase):
         self.assertIn("remark", self.tables(sink))
         self.assertNotIn("outbox", self.tables(sink))
         first, second = self.migrate_json("status", sets=sets)
-        self.assertEqual((first["version"], first["sides"]), (1, ["outbox"]))
-        self.assertEqual((second["version"], second["sides"]), (NEWEST, ["sink"]))
+        self.assertEqual((first["version"], first["sides"]),
+                         (newest_of("outbox"), ["outbox"]))
+        self.assertEqual((second["version"], second["sides"]), (newest_of("sink"), ["sink"]))
         self.migrate("verify", sets=sets)
         self.drop(sink)
         text = self.migrate("verify", sets=sets, expect=house.FAILED)
-        self.assertIn("is as schema version 1", text)
+        self.assertIn(f"is as schema version {newest_of('outbox')}", text)
         self.assertIn(f"database {sink} at", text)
 
     def test_one_database_under_two_names_is_no_trouble(self):
@@ -324,6 +331,8 @@ class Killed(SchemaCase):
                 process.communicate()
                 killed += process.returncode == -9
                 self.assertIn(process.returncode, (0, -9))
+                # The first run may have been slow because the machine had other work.
+                whole *= 1 if process.returncode else 0.6
             self.assert_completes()
         self.assertGreater(killed, 3)
 
