@@ -43,10 +43,12 @@ CREATE TABLE retry_task (
                             CONCAT(handler, 0x00, COALESCE(ordering_key, 0x00), 0x00, COALESCE(biz_no, 0x00), 0x00,
                                 COALESCE(options, 0x00), 0x00, COALESCE(SHA2(params, 256), 0x00)))), 256))) STORED COMMENT 'the group, scene and idempotency key',
     active_hash     BINARY(32)   GENERATED ALWAYS AS (IF(state = 4, NULL, task_hash)) STORED COMMENT 'what is parked does not count as active',
+    busy_hash       BINARY(32)   GENERATED ALWAYS AS (IF(state IN (1, 3, 4), order_hash, NULL)) STORED COMMENT 'at most one task of a key runs or stands in its way',
     shard           TINYINT      GENERATED ALWAYS AS (ORD(COALESCE(order_hash, task_hash)) % 16) STORED COMMENT 'leased over the live instances',
     class           VARBINARY(166) GENERATED ALWAYS AS (CONCAT(handler, 0x00, task_group, 0x00, scene, 0x00, HEX(shard))) STORED COMMENT 'tasks that are claimed together',
     PRIMARY KEY (id),
     UNIQUE KEY uq_retry_task_active (active_hash),
+    UNIQUE KEY uq_retry_task_busy (busy_hash),
     KEY ix_retry_task_due (state, class, next_at, id),
     KEY ix_retry_task_order (order_hash, state, id),
     KEY ix_retry_task_biz (biz_no, id)

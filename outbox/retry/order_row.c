@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/order_row.h"
+
+static bool is_ahead(const struct order_row *row, int64_t id)
+{
+    if (row->id == 0 || row->id == id)
+        return false;
+    if (row->state == TASK_WAITING || row->state == TASK_QUEUED)
+        return row->id < id;
+    return true;
+}
+
+static enum order_verdict judge_keyed(int64_t id, const struct order_ahead *ahead)
+{
+    const struct order_row *rows[] = {&ahead->busy, &ahead->waiting, &ahead->queued};
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (!is_ahead(rows[i], id))
+            continue;
+        if (rows[i]->held)
+            return ORDER_QUEUE;
+        any = true;
+    }
+    /* A candidate that was not seen as the first of its key has changed meanwhile. */
+    return any || ahead->waiting.id != id ? ORDER_LEAVE : ORDER_RUN;
+}
+
+void order_judge(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
+                 size_t run_max)
+{
+    size_t running = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct order_candidate *candidate = &candidates[i];
+
+        candidate->verdict = candidate->key == ORDER_NO_KEY
+                                 ? ORDER_RUN
+                                 : judge_keyed(candidate->id, &ahead[candidate->key]);
+        if (candidate->verdict == ORDER_RUN && running++ >= run_max)
+            candidate->verdict = ORDER_LEAVE;
+    }
+}
+
+struct order_row order_head(const struct order_ahead *ahead)
+{
+    if (ahead->waiting.id == 0)
+        return ahead->queued;
+    if (ahead->queued.id == 0 || ahead->waiting.id < ahead->queued.id)
+        return ahead->waiting;
+    return ahead->queued;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What runs, waits in line or is left alone when tasks are claimed: tasks of one ordering key run
+ * one at a time, in the order of their ids. Pure; any thread.
+ *
+ * Whoever claims has the candidates locked. What stands ahead of them is looked up without waiting
+ * for anybody, and then locked if it can be.
+ *
+ * Invariant: a task is queued only while something ahead of it is held, so that whoever ends that
+ * comes later, sees the queued one and wakes it. What cannot be held is being changed by somebody
+ * right now: the candidate is left for the next time. */
+#ifndef OUTBOX_RETRY_ORDER_ROW_H
+#define OUTBOX_RETRY_ORDER_ROW_H
+
+#include "outbox/retry/task_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ORDER_NO_KEY SIZE_MAX
+
+/* A group and ordering key: HEX(retry_task.order_hash). */
+struct order_key {
+    char hash[65];
+};
+
+/* A task that may be ahead of others of its key. */
+struct order_row {
+    int64_t id; /* 0: there is none */
+    enum task_state state;
+    bool held; /* locked, and still in this state */
+};
+
+/* All that can be ahead in a key. */
+struct order_ahead {
+    struct order_row busy;    /* it runs, is blocked or parked: ahead of all */
+    struct order_row waiting; /* the one with the smallest id */
+    struct order_row queued;  /* the one with the smallest id */
+};
+
+enum order_verdict { ORDER_RUN, ORDER_QUEUE, ORDER_LEAVE };
+
+struct order_candidate {
+    int64_t id;
+    size_t key; /* its place among the keys, or ORDER_NO_KEY */
+    enum order_verdict verdict;
+};
+
+/* Sets every verdict; at most run_max candidates, the first ones, run. ahead: one for each key. */
+void order_judge(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
+                 size_t run_max);
+
+/* The task of a key that goes on when nothing is busy: the waiting or queued one with the smallest
+ * id; its id is 0 when there is none. */
+struct order_row order_head(const struct order_ahead *ahead);
+
+#endif
