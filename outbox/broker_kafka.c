@@ -3,6 +3,7 @@
 
 #include "common/kafka.h"
 #include "outbox/headers_kafka.h"
+#include "outbox/producer_kafka.h"
 
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>
@@ -14,9 +15,6 @@
 
 #define TOPIC_WAIT_MS 5000
 
-/* What a record has beside the row: header names, our own headers, framing. */
-#define RECORD_EXTRA 16384
-
 /* Numbers that depend on settings, as texts. */
 struct limits {
     char message_bytes[24];
@@ -25,7 +23,7 @@ struct limits {
 
 static void limits_make(struct limits *limits, const struct settings *settings)
 {
-    int64_t bytes = settings->relay.row_bytes_max + RECORD_EXTRA;
+    int64_t bytes = settings->relay.row_bytes_max + PRODUCER_RECORD_EXTRA;
     int64_t kib = bytes / 1024 + 1024;
 
     snprintf(limits->message_bytes, sizeof(limits->message_bytes), "%" PRId64, bytes);
@@ -33,8 +31,7 @@ static void limits_make(struct limits *limits, const struct settings *settings)
              kib > QUEUE_KIB ? kib : QUEUE_KIB);
 }
 
-/* murmur2_random: where Java's producers put a key, so that others may write to the same topic.
- * The gapless guarantee makes a request that is refused stop all that were sent after it, which is
+/* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
  * what keeps a key's later rows from passing a refused one; the sender resets the producer then. It
  * does not cover time-outs: librdkafka drops the late record and sends the younger ones. So there
  * are none, and the sender gives up all together. */
@@ -44,23 +41,17 @@ static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings
 
     limits_make(&limits, settings);
     const struct kafka_default defaults[] = {
-        {"enable.idempotence", "true", "a retry must not double or reorder records"},
         {"enable.gapless.guarantee", "true", "a refused record must not be overtaken by its key"},
-        {"acks", "all", "a row is deleted when its record is acknowledged"},
         {"message.timeout.ms", "0",
          "a record that times out alone is overtaken by its key; relay.send_timeout_ms counts"},
-        {"partitioner", "murmur2_random", NULL},
-        {"compression.codec", "lz4", NULL},
         {"linger.ms", "1", NULL},
         {"message.max.bytes", limits.message_bytes, NULL},
         {"queue.buffering.max.kbytes", limits.queue_kib, NULL},
         {"queue.buffering.max.messages", "100000", NULL},
-        {"reconnect.backoff.max.ms", "1000", NULL},
-        {"socket.keepalive.enable", "true", NULL},
     };
 
-    return kafka_conf_make(conf, settings, KAFKA_PRODUCER, defaults,
-                           sizeof(defaults) / sizeof(defaults[0]), err);
+    return producer_conf_make(conf, settings, defaults, sizeof(defaults) / sizeof(defaults[0]),
+                              err);
 }
 
 enum rc broker_kafka_check(const struct settings *settings, struct err *err)
@@ -73,30 +64,16 @@ enum rc broker_kafka_check(const struct settings *settings, struct err *err)
     return rc;
 }
 
-/* A record that librdkafka counts as delivered because a later one was: it has no offset. Mostly
- * only its answer was lost, but a partition that has just got its leader may have refused it and
- * taken the later one (KAFKA-15591), and then it is nowhere. Sending it again is harmless. */
-static bool only_implied(const rd_kafka_message_t *message)
-{
-    return message->err == RD_KAFKA_RESP_ERR_NO_ERROR && message->offset < 0;
-}
-
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
 {
     struct broker_kafka *broker = opaque;
     struct err err;
-    enum rc rc = RC_OK;
+    enum rc rc;
 
     (void)kafka;
     if (!broker->on_report)
         return;
-    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-        rc = kafka_fail(&err, message->err, "kafka: topic %s", rd_kafka_topic_name(message->rkt));
-    else if (only_implied(message))
-        rc = err_fail(&err, RC_RETRY, 0,
-                      "kafka: topic %s [%" PRId32 "]: a record was acknowledged only by the way of "
-                      "a later one; it is sent again",
-                      rd_kafka_topic_name(message->rkt), message->partition);
+    rc = producer_report(message, &err);
     broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc,
                       rc == RC_OK ? NULL : &err);
 }
@@ -168,42 +145,6 @@ static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size
     return RC_OK;
 }
 
-static rd_kafka_vu_t memory(rd_kafka_vtype_t type, struct bytes bytes)
-{
-    rd_kafka_vu_t part = {.vtype = type};
-
-    /* It is copied, not written to. */
-    part.u.mem.ptr = (void *)(uintptr_t)bytes.data;
-    part.u.mem.size = bytes.len;
-    return part;
-}
-
-static enum rc produce(struct broker_kafka *broker, rd_kafka_topic_t *topic,
-                       const struct relay_row *row, uint64_t ticket, rd_kafka_headers_t *headers,
-                       struct err *err)
-{
-    const rd_kafka_vu_t parts[] = {
-        {.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic},
-        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
-        memory(RD_KAFKA_VTYPE_KEY, row->aggregate_id),
-        memory(RD_KAFKA_VTYPE_VALUE, row->payload),
-        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = row->created_ms > 0 ? row->created_ms : 0},
-        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
-        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = (void *)(uintptr_t)ticket},
-    };
-    rd_kafka_error_t *error =
-        rd_kafka_produceva(broker->kafka, parts, sizeof(parts) / sizeof(parts[0]));
-    rd_kafka_resp_err_t code;
-
-    if (!error)
-        return RC_OK;
-    /* Taken over only when it was sent. */
-    rd_kafka_headers_destroy(headers);
-    code = rd_kafka_error_code(error);
-    rd_kafka_error_destroy(error);
-    return kafka_fail(err, code, "kafka: topic %s", rd_kafka_topic_name(topic));
-}
-
 static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
                            const struct relay_row *row, uint64_t ticket, struct err *err)
 {
@@ -217,7 +158,16 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
         rc = headers_make(&headers, row, broker->lane, broker->settings->relay.source, err);
     if (rc != RC_OK)
         return rc;
-    return produce(broker, broker->topics[topic_index], row, ticket, headers, err);
+    const struct producer_record record = {
+        .key = row->aggregate_id,
+        .value = row->payload,
+        .timestamp_ms = row->created_ms > 0 ? row->created_ms : 0,
+        .partition = PRODUCER_ANY_PARTITION,
+        .headers = headers,
+        .ticket = (uintptr_t)ticket,
+    };
+
+    return producer_send(broker->kafka, broker->topics[topic_index], &record, err);
 }
 
 static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,

@@ -64,15 +64,6 @@ static struct bytes mapped(const char *map, struct bytes type)
     return (struct bytes){NULL, 0};
 }
 
-static bool is_topic_name(const char *name)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-
-    return name[0] != '\0' && name[strspn(name, letters)] == '\0' && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0;
-}
-
 static enum rc name_make(const struct topics *topics, struct bytes type, char name[TOPIC_NAME_SIZE],
                          struct err *err)
 {
@@ -85,7 +76,7 @@ static enum rc name_make(const struct topics *topics, struct bytes type, char na
         len = snprintf(name, TOPIC_NAME_SIZE, "%s%.*s", topics->prefix,
                        (int)(type.len < TOPIC_NAME_SIZE ? type.len : TOPIC_NAME_SIZE), type.data);
     if (len > 0 && len < TOPIC_NAME_SIZE && !memchr(type.data, '\0', type.len) &&
-        is_topic_name(name))
+        topic_name_is(name))
         return RC_OK;
     return err_fail(
         err, RC_REJECT, 0,

@@ -7,11 +7,10 @@
 #include "common/err.h"
 #include "outbox/relay_row.h"
 #include "outbox/relay_seam.h"
+#include "outbox/topic_row.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define TOPIC_NAME_SIZE 250 /* Kafka's limit is 249 */
 
 enum topic_state {
     TOPIC_UNKNOWN, /* has to be opened first */

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# retry_handler_core: what tasks of each handler say, and what is decided on the way.
+house_library(
+  retry_handler_core
+  kafka_options.c
+  outcome.c
+  task_options.c
+  LINKS
+  retry_core)
+target_link_libraries(retry_handler_core PRIVATE dep::jansson)
+
+# retry_handlers: what runs the tasks; the producer's ways are the relay's.
+house_library(
+  retry_handlers
+  kafka_handler.c
+  publisher_kafka.c
+  LINKS
+  retry_handler_core
+  outbox
+  common)
+target_link_libraries(retry_handlers PRIVATE dep::rdkafka)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/outcome.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MARGIN_MS_MAX 1000
+
+void outcome_fail(struct retry_outcome *outcome, enum fault_source source, int code,
+                  enum fault_class fault, const char *format, ...)
+{
+    char text[sizeof(outcome->err.text)];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    outcome->end = ATTEMPT_FAILED;
+    outcome->source = source;
+    outcome->code = code;
+    outcome->fault = fault;
+    err_set(&outcome->err, "%s", text);
+}
+
+void outcome_refuse(struct retry_outcome *outcome, const struct err *err)
+{
+    outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_REFUSED, "%s", err->text);
+}
+
+void outcome_cut(struct retry_outcome *outcome)
+{
+    outcome->end = ATTEMPT_CUT;
+    err_set(&outcome->err, "the process stops");
+}
+
+int64_t outcome_deadline_ms(const struct retry_job *job, int64_t now_ms)
+{
+    int64_t margin_ms = (job->until_ms - now_ms) / 8;
+
+    return job->until_ms - (margin_ms < MARGIN_MS_MAX ? margin_ms : MARGIN_MS_MAX);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* One producer for all workers of the retry lane: idempotent, acks=all, a record a request, so that
+ * nobody's record falls with somebody else's. A record that got no answer in time takes the producer
+ * along: it is purged and closed, so that nothing of it is sent later, and what others had in it
+ * they send again with a new one. Any thread; each worker has one record at a time. */
+#ifndef OUTBOX_RETRY_PUBLISHER_KAFKA_H
+#define OUTBOX_RETRY_PUBLISHER_KAFKA_H
+
+#include "common/err.h"
+#include "common/settings.h"
+#include "common/stop.h"
+#include "outbox/relay_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct publisher;
+
+struct publisher_header {
+    const char *name;
+    struct bytes value; /* data NULL: null */
+};
+
+struct publisher_record {
+    const char *topic;
+    struct bytes key;   /* data NULL: none */
+    struct bytes value; /* data NULL: a tombstone */
+    const struct publisher_header *headers;
+    size_t header_count;
+    int64_t timestamp_ms; /* 0: now */
+    int32_t partition;    /* -1: by the key */
+};
+
+enum publisher_end {
+    PUBLISHED,
+    PUBLISH_FAILED,  /* passes by itself: no connection, no leader, no answer in time */
+    PUBLISH_REFUSED, /* this record is not taken */
+    PUBLISH_BARRED,  /* a right, the topic or a setting is not as it must be */
+    PUBLISH_CUT,     /* the stop came first */
+};
+
+/* Connects nowhere yet. RC_FATAL: the settings make no producer. Borrows settings and stop. */
+enum rc publisher_open(struct publisher **publisher, const struct settings *settings,
+                       struct stop *stop, size_t workers, struct err *err);
+void publisher_close(struct publisher *publisher);
+
+/* Publishes and waits for the broker's word, until_ms (os_now_ms()) at most. The topic is made if
+ * need be, as the relay does. err->code is librdkafka's. Unless PUBLISHED the record may be in the
+ * log all the same. */
+enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
+                                  const struct publisher_record *record, int64_t until_ms,
+                                  struct err *err);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* The retry lane's handler `kafka` on librdkafka's in-process broker. */
+#include "common/os.h"
+#include "outbox/retry/kafka_handler.h"
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOPIC "orders"
+#define PRODUCE_REQUEST 0 /* its number in the protocol */
+#define WORKERS 2
+#define LONG_MS 20000
+
+struct fixture {
+    rd_kafka_t *host;
+    rd_kafka_mock_cluster_t *cluster;
+    struct settings settings;
+    struct stop stop;
+    struct retry_handler_env env;
+    void *handler;
+};
+
+static void set_property(struct settings *settings, const char *name, const char *value)
+{
+    struct kafka_property *property = &settings->kafka.properties[settings->kafka.count++];
+
+    snprintf(property->name, sizeof(property->name), "%s", name);
+    snprintf(property->value, sizeof(property->value), "%s", value);
+}
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+    struct settings *settings = &fixture.settings;
+    struct err err = {0};
+
+    memset(&fixture, 0, sizeof(fixture));
+    fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
+    assert_non_null(fixture.host);
+    fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);
+    assert_non_null(fixture.cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(fixture.cluster, TOPIC, 1, 1),
+                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    settings->relay.send_timeout_ms = LONG_MS;
+    settings->relay.topic_partitions = 1;
+    settings->relay.topic_replication = -1;
+    set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
+    assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);
+    fixture.env = (struct retry_handler_env){
+        .settings = settings, .stop = &fixture.stop, .instance = "test", .workers = WORKERS};
+    assert_int_equal(kafka_handler.open(&fixture.handler, &fixture.env, &err), RC_OK);
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    kafka_handler.close(fixture->handler);
+    stop_done(&fixture->stop);
+    rd_kafka_mock_cluster_destroy(fixture->cluster);
+    rd_kafka_destroy(fixture->host);
+    return 0;
+}
+
+static struct retry_job job_of(const char *options, const char *params)
+{
+    return (struct retry_job){
+        .id = 1,
+        .group = "default",
+        .scene = "test",
+        .idempotency_key = "k",
+        .options = options,
+        .params = params,
+        .params_len = params ? strlen(params) : 0,
+        .params_type = "application/json",
+        .attempt = 3,
+        .until_ms = os_now_ms() + LONG_MS,
+    };
+}
+
+static struct retry_outcome run_as(struct fixture *fixture, size_t worker,
+                                   const struct retry_job *job)
+{
+    struct buf result = {0};
+    struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
+
+    kafka_handler.run(fixture->handler, worker, job, &outcome);
+    assert_int_equal(result.len, 0);
+    buf_done(&result);
+    return outcome;
+}
+
+static struct retry_outcome run(struct fixture *fixture, const struct retry_job *job)
+{
+    return run_as(fixture, 0, job);
+}
+
+static void assert_done(const struct retry_outcome *outcome)
+{
+    if (outcome->end != ATTEMPT_DONE)
+        fail_msg("%s", outcome->err.text);
+}
+
+static rd_kafka_t *reader_open(struct fixture *fixture)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_t *reader;
+
+    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture->cluster),
+                      NULL, 0);
+    rd_kafka_conf_set(conf, "group.id", "test", NULL, 0);
+    reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, NULL, 0);
+    assert_non_null(reader);
+    rd_kafka_topic_partition_list_add(list, TOPIC, 0)->offset = 0;
+    assert_int_equal(rd_kafka_assign(reader, list), RD_KAFKA_RESP_ERR_NO_ERROR);
+    rd_kafka_topic_partition_list_destroy(list);
+    return reader;
+}
+
+static int64_t records_in_the_log(struct fixture *fixture)
+{
+    rd_kafka_t *reader = reader_open(fixture);
+    int64_t low = -1;
+    int64_t high = -1;
+
+    assert_int_equal(rd_kafka_query_watermark_offsets(reader, TOPIC, 0, &low, &high, LONG_MS),
+                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    rd_kafka_destroy(reader);
+    return high;
+}
+
+static void assert_header(const rd_kafka_headers_t *headers, size_t at, const char *name,
+                          const char *value)
+{
+    const char *got_name;
+    const void *got;
+    size_t len;
+
+    assert_int_equal(rd_kafka_header_get_all(headers, at, &got_name, &got, &len),
+                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    assert_string_equal(got_name, name);
+    assert_int_equal(len, strlen(value));
+    assert_memory_equal(got, value, len);
+}
+
+static void the_record_is_what_the_options_say(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_job job =
+        job_of("{\"topic\": \"orders\", \"key\": \"c7\", \"timestampMs\": 1700000000123,"
+               " \"headers\": [[\"id\", \"x\"], [\"tallybox-attempt\", \"9\"],"
+               " [\"b\", {\"hex\": \"6162\"}]]}",
+               "{\"n\": 1}");
+    struct retry_outcome outcome = run(fixture, &job);
+    rd_kafka_t *reader = reader_open(fixture);
+    rd_kafka_message_t *message;
+    rd_kafka_headers_t *headers;
+    rd_kafka_timestamp_type_t type;
+
+    assert_done(&outcome);
+    message = rd_kafka_consumer_poll(reader, LONG_MS);
+    assert_non_null(message);
+    assert_int_equal(message->err, RD_KAFKA_RESP_ERR_NO_ERROR);
+    assert_int_equal(message->key_len, 2);
+    assert_memory_equal(message->key, "c7", 2);
+    assert_int_equal(message->len, job.params_len);
+    assert_memory_equal(message->payload, job.params, job.params_len);
+    assert_int_equal(rd_kafka_message_timestamp(message, &type), INT64_C(1700000000123));
+    assert_int_equal(rd_kafka_message_headers(message, &headers), RD_KAFKA_RESP_ERR_NO_ERROR);
+    assert_int_equal(rd_kafka_header_cnt(headers), 4);
+    assert_header(headers, 0, "id", "x");
+    assert_header(headers, 1, "b", "ab");
+    assert_header(headers, 2, "tallybox-attempt", "3");
+    assert_header(headers, 3, "tallybox-no-retry", "1");
+    rd_kafka_message_destroy(message);
+    rd_kafka_destroy(reader);
+}
+
+static void a_task_without_params_is_a_tombstone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_job job = job_of("{\"topic\": \"orders\", \"keyHex\": \"00ff\"}", NULL);
+    struct retry_outcome outcome = run(fixture, &job);
+    rd_kafka_t *reader = reader_open(fixture);
+    rd_kafka_message_t *message;
+
+    assert_done(&outcome);
+    message = rd_kafka_consumer_poll(reader, LONG_MS);
+    assert_non_null(message);
+    assert_null(message->payload);
+    assert_int_equal(message->key_len, 2);
+    assert_memory_equal(message->key, "\x00\xff", 2);
+    rd_kafka_message_destroy(message);
+    rd_kafka_destroy(reader);
+}
+
+/* One answer of the broker, and what it means for the task. */
+static const struct answer {
+    rd_kafka_resp_err_t code;
+    bool done; /* librdkafka sends it again by itself */
+    enum fault_class fault;
+} answers[] = {
+    {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, FAULT_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, FAULT_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, false, FAULT_REFUSED},
+    {RD_KAFKA_RESP_ERR_INVALID_RECORD, false, FAULT_REFUSED},
+    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, false, FAULT_OURS},
+    /* These finish the producer; a new one sends it. */
+    {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, true, FAULT_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, true, FAULT_TRANSIENT},
+};
+
+static void every_answer_of_the_broker_has_its_class(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        const struct answer *answer = &answers[i];
+        struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
+        struct retry_outcome outcome;
+
+        rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
+        outcome = run(fixture, &job);
+        if (answer->done != (outcome.end == ATTEMPT_DONE))
+            fail_msg("%s: %s", rd_kafka_err2name(answer->code), outcome.err.text);
+        if (!answer->done) {
+            assert_int_equal(outcome.end, ATTEMPT_FAILED);
+            assert_int_equal(outcome.source, FAULT_KAFKA);
+            assert_int_equal(outcome.code, answer->code);
+            assert_int_equal(outcome.fault, answer->fault);
+        }
+        rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
+        job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
+        outcome = run(fixture, &job);
+        assert_done(&outcome);
+    }
+}
+
+static void options_that_make_no_record_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_job job = job_of("{\"topic\": \"a b\"}", "{}");
+    struct retry_outcome outcome = run(fixture, &job);
+    struct err err = {0};
+
+    assert_int_equal(outcome.end, ATTEMPT_FAILED);
+    assert_int_equal(outcome.source, FAULT_PLAIN);
+    assert_int_equal(outcome.fault, FAULT_REFUSED);
+    assert_int_equal(kafka_handler.check(NULL, &job, &err), RC_REJECT);
+    assert_string_equal(err.text, outcome.err.text);
+    job = job_of("{\"topic\": \"orders\"}", NULL);
+    assert_int_equal(kafka_handler.check(NULL, &job, &err), RC_OK);
+}
+
+/* What had no answer within the lease is not sent when the broker is there again: its key may have
+ * gone on. */
+static void a_record_that_ran_out_of_time_is_not_sent_later(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "first");
+    struct retry_outcome outcome = run(fixture, &job);
+
+    assert_done(&outcome);
+    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    job.until_ms = os_now_ms() + 700;
+    outcome = run(fixture, &job);
+    assert_int_equal(outcome.end, ATTEMPT_FAILED);
+    assert_int_equal(outcome.source, FAULT_KAFKA);
+    assert_int_equal(outcome.fault, FAULT_TRANSIENT);
+    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
+    job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "second");
+    outcome = run(fixture, &job);
+    assert_done(&outcome);
+    assert_int_equal(records_in_the_log(fixture), 2);
+}
+
+struct neighbour {
+    struct fixture *fixture;
+    struct retry_job job;
+    struct retry_outcome outcome;
+    pthread_t thread;
+};
+
+static void *neighbour_main(void *arg)
+{
+    struct neighbour *neighbour = arg;
+
+    neighbour->outcome = run_as(neighbour->fixture, 1, &neighbour->job);
+    return NULL;
+}
+
+static void neighbour_start(struct neighbour *neighbour, struct fixture *fixture)
+{
+    neighbour->fixture = fixture;
+    neighbour->job = job_of("{\"topic\": \"orders\", \"key\": \"c8\"}", "neighbour");
+    assert_int_equal(pthread_create(&neighbour->thread, NULL, neighbour_main, neighbour), 0);
+}
+
+/* The slow answer takes one worker past its time, and the producer with it; the other one still has
+ * time. */
+static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct neighbour neighbour = {0};
+    struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
+    struct retry_outcome outcome = run(fixture, &job);
+
+    assert_done(&outcome);
+    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 3000);
+    neighbour_start(&neighbour, fixture);
+    job.until_ms = os_now_ms() + 1000;
+    outcome = run(fixture, &job);
+    assert_int_equal(outcome.end, ATTEMPT_FAILED);
+    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 0);
+    assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
+    assert_done(&neighbour.outcome);
+}
+
+static void a_stop_cuts_the_wait(void **state)
+{
+    struct fixture *fixture = *state;
+    struct neighbour neighbour = {0};
+    struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
+    struct retry_outcome outcome = run(fixture, &job);
+    int64_t began_ms;
+
+    assert_done(&outcome);
+    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    neighbour_start(&neighbour, fixture);
+    began_ms = os_now_ms();
+    stop_request(&fixture->stop);
+    assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
+    assert_int_equal(neighbour.outcome.end, ATTEMPT_CUT);
+    assert_true(os_now_ms() - began_ms < LONG_MS / 2);
+    /* And nothing is begun after it. */
+    outcome = run(fixture, &job);
+    assert_int_equal(outcome.end, ATTEMPT_CUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_record_is_what_the_options_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_task_without_params_is_a_tombstone, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_answer_of_the_broker_has_its_class, setup, teardown),
+        cmocka_unit_test_setup_teardown(options_that_make_no_record_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_record_that_ran_out_of_time_is_not_sent_later, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(whoever_has_time_left_goes_on_with_a_new_producer, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_stop_cuts_the_wait, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
