@@ -84,6 +84,8 @@ class World:
 class Judge(unittest.TestCase):
     """Each test damages the good world in one way."""
 
+    once = True
+
     def setUp(self):
         self.world = World()
 

@@ -44,6 +44,8 @@ class Echo(threading.Thread):
 class Proxy(unittest.TestCase):
     """One link to an echo."""
 
+    once = True
+
     def setUp(self):
         self.echo = Echo()
         self.echo.start()

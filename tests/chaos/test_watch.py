@@ -17,6 +17,8 @@ PART = ("partition", "votes", 3)
 class Moves(unittest.TestCase):
     """A killed owner's things, by hand."""
 
+    once = True
+
     def setUp(self):
         self.watch = watch.Watch(None)
         self.watch.note({LANE: "host-11-aa", PART: "host-22-bb"}, time.monotonic())
@@ -55,6 +57,8 @@ class Moves(unittest.TestCase):
 
 class Lives(unittest.TestCase):
     """Memory of the longest life of each sort."""
+
+    once = True
 
     def test_growth_of_the_longest_life_is_shown(self):
         memory = watch.Memory()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What every end-to-end test stands on: real servers started once per run, a fresh database, topic
-and group per test class, and tallybox's roles as processes of their own.
+"""What every end-to-end test stands on: real servers started once per process of the run (classes
+are shared out among several, see tests/support/run_e2e.py), a fresh database, topic and group per
+test class, and tallybox's roles as processes of their own.
 
 TALLYBOX_BIN     the program (default: build/dev/tallybox)
 TALLYBOX_DB      mariadb or mysql (default: mariadb)
@@ -20,11 +21,9 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
@@ -32,6 +31,7 @@ import pymysql
 
 import accounts
 import wire
+from ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.path.abspath(os.environ.get("TALLYBOX_BIN") or ROOT / "build/dev/tallybox")
@@ -76,26 +76,6 @@ def tail(path, lines=25):
     except OSError as reason:
         return f"({reason})"
     return "\n".join(text.splitlines()[-lines:])
-
-
-def _port_free(port):
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-# Below the range of the servers and far below the one from which clients get theirs.
-_ports = itertools.cycle(range(10000 + os.getpid() * 37 % 4000, 14999))
-_port_lock = threading.Lock()
-
-
-def free_port():
-    """A port that nothing listens on, not given out twice."""
-    with _port_lock:
-        return next(port for port in _ports if _port_free(port))
 
 
 class Run:

@@ -28,6 +28,7 @@ def wrong_clock(hours):
 class WrongClock(house.Case):
     """Each role in turn has the wrong one, hours ahead and hours behind."""
 
+    seconds = 30
     settings = {"relay.lease_ms": LEASE_S * 1000, "relay.send_timeout_ms": 1000,
                 "rollup.interval_ms": 1000}
 

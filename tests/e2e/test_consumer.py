@@ -281,6 +281,8 @@ class Rebalance(ConsumerCase):
 class Offsets(ConsumerCase):
     """The database knows how far the consumer is; Kafka's offsets are for lag tools only."""
 
+    seconds = 45
+
     def setUp(self):
         """Each test has a topic and a group of its own."""
         stack, name = self.stack, self.id().rsplit(".", 1)[1]

@@ -67,6 +67,8 @@ class CopyCase(house.Case):
 class Votes(CopyCase):
     """The votes of a copy that lost some, and how they come back."""
 
+    seconds = 50
+
     def votes(self, voters):
         return [(voter, 1 + voter % CONTENTS, 1) for voter in voters]
 
@@ -116,6 +118,8 @@ class Votes(CopyCase):
 
 class Rows(CopyCase):
     """The outbox of another service."""
+
+    seconds = 45
 
     def test_rows_of_another_service_that_get_the_seqs_of_lost_ones_are_published(self):
         relay = self.start("relay")

@@ -75,6 +75,7 @@ class Client(threading.Thread):
 class Restarts(house.Case):
     """Four roles as processes; a second relay and consumer stand by."""
 
+    seconds = 30
     roles = ("serve", "relay", "consume", "rollup")
     settings = {"relay.lease_ms": 2000, "relay.send_timeout_ms": 1000,
                 "consumer.batch_rows_max": 200, "rollup.interval_ms": 1000}

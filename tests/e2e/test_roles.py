@@ -121,6 +121,8 @@ class AllInOne(house.Case):
 class Readiness(house.Case):
     """A role says what it waits for, and recovers by itself."""
 
+    seconds = 40
+
     def tearDown(self):
         house.database().restart()
         house.kafka().restart()

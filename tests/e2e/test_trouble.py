@@ -3,6 +3,7 @@
 is away, and what each role makes of it. No vote is lost or counted twice, nothing waits in silence,
 and nothing is said again and again."""
 
+import atexit
 import collections
 import http.client
 import os
@@ -101,6 +102,7 @@ class EdgeCase(house.Case):
 class Errors(EdgeCase):
     """Every error in passing, at every statement, while votes go the whole way."""
 
+    seconds = 45
     roles = ("run",)
     settings = {"rollup.interval_ms": 1000, "api.request_timeout_ms": 20000}
 
@@ -165,6 +167,7 @@ class Silence(EdgeCase):
     """While something is away each role says so once, is not ready, and shows what waits growing
     older; when it is back, each says so once."""
 
+    seconds = 40
     roles = ("serve", "relay", "consume", "rollup")
     settings = {"rollup.interval_ms": 1000, "admin.stale_ms": 3000,
                 "kafka.consumer.max.poll.interval.ms": 6000}
@@ -304,6 +307,7 @@ class Memory(house.Case):
     """A role that gets no memory says so and ends, for a supervisor to start it again; what it was
     doing is undone or repeated. Nothing hangs, nothing is lost."""
 
+    seconds = 30
     settings = {"rollup.interval_ms": 1000}
     limits_mib = (16, 24, 30, 36, 42, 48, 60, 72, 88, 96, 128, 192, 256, 512)
 
@@ -393,6 +397,7 @@ class Memory(house.Case):
 class Stop(EdgeCase):
     """SIGTERM in the middle of things: answered, finished or given back within the bound."""
 
+    seconds = 30
     settings = {"admin.stop_timeout_ms": 8000, "consumer.batch_rows_max": 2000}
 
     def stop_soon(self, role, seconds=8):
@@ -524,19 +529,23 @@ class FullDisk(unittest.TestCase):
                                str(folder)], capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise unittest.SkipTest(f"no small file system: {made.stderr.strip()}")
-        cls.addClassCleanup(subprocess.run, ["umount", "-l", str(folder)], check=False)
-        cls.kept = house.run().servers.pop(kind, None)
-        cls.addClassCleanup(cls.put_back, kind)
         cls.folder = folder
+        cls.kept = house.run().servers.pop(kind, None)
         cls.server = house.Server(kind, folder / "server")
         house.run().servers[kind] = cls.server
+        # Ctrl-C knows no class cleanups.
+        for later in (cls.addClassCleanup, atexit.register):
+            later(cls.put_back, kind)
         cls.server.start()
         cls.stack = house.Stack(cls.__name__, {"mysql.query_timeout_ms": 4000,
                                                "rollup.interval_ms": 1000})
 
     @classmethod
     def put_back(cls, kind):
+        if house.run().servers.get(kind) is not cls.server:
+            return
         house.run().servers.pop(kind).script("kill", check=False)
+        subprocess.run(["umount", "-l", str(cls.folder)], check=False)
         if cls.kept:
             house.run().servers[kind] = cls.kept
 

@@ -19,6 +19,8 @@ LEASE_S = 10  # ROLLUP_LEASE_MS
 class RollupTurns(house.Case):
     """A window that takes a while, because every content is a transaction of its own."""
 
+    seconds = 30
+
     # A day, so that no other window comes while a test runs.
     settings = {"rollup.interval_ms": 86400000, "rollup.batch_rows_max": 1}
 

@@ -1,85 +1,158 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs tests/TIER/test_*.py: run_e2e.py TIER COUNT-FILE [NAME]
+"""Runs tests/TIER/test_*.py: run_e2e.py TIER COUNT-FILE DB=PROGRAM... [NAME]
 
-Prints each test as it goes and writes "passed failed skipped" to COUNT-FILE. A test that takes
-longer than TALLYBOX_TEST_SECONDS (default 300) fails with the place where it stood."""
+Most of what these tests do is to wait, so several are run at a time: the classes of each database
+are shared out among TALLYBOX_TEST_WORKERS processes (default: 2 for e2e, 1 for others), all databases
+at once, each process with servers, ports and files of its own (in TALLYBOX_WORK). What a class
+prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE.
+
+A class may say of itself
+  once = True   it does not touch the database: one of the databases is enough
+  seconds = N   it takes about so long: the longest are begun first, so that none is left at the end"""
+
+import json
 import os
+import queue
 import signal
+import subprocess
 import sys
+import threading
 import time
-import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT_S = int(os.environ.get("TALLYBOX_TEST_SECONDS", "300"))
+import e2e_worker
 
-
-class Result(unittest.TextTestResult):
-    """Counts tests, not failures: a test with three failed subtests is one failed test."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.bad, self.skips, self.good = set(), set(), set()
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.began = time.monotonic()
-        signal.alarm(LIMIT_S)
-
-    def stopTest(self, test):
-        signal.alarm(0)
-        self.stream.writeln(f"    {time.monotonic() - self.began:.1f} s")
-        self.stream.flush()
-        super().stopTest(test)
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.good.add(test.id())
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        self.bad.add(test.id())
-
-    def addError(self, test, err):
-        super().addError(test, err)
-        self.bad.add(test.id())
-
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        if err is not None:
-            self.bad.add(test.id())
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self.skips.add(test.id())
-
-    def addUnexpectedSuccess(self, test):
-        super().addUnexpectedSuccess(test)
-        self.bad.add(test.id())
-
-    def counts(self):
-        return len(self.good - self.bad), len(self.bad), len(self.skips - self.bad)
+WORKER = os.path.abspath(e2e_worker.__file__)
 
 
-def too_long(*_):
-    raise TimeoutError(f"the test took longer than {LIMIT_S} s")
+class Worker:
+    """One process that runs classes, one after the other."""
+
+    def __init__(self, tier, name, db, program, number):
+        self.db = db
+        self.label = f"{db} {number}"
+        self.folder = os.path.join(os.environ["TALLYBOX_WORK"], f"{db}.{number}")
+        self.output = os.path.join(self.folder, "output")
+        self.words = [sys.executable, WORKER, tier, self.output, *name]
+        self.env = {**os.environ, "TALLYBOX_DB": db, "TALLYBOX_BIN": program,
+                    "TALLYBOX_WORK": self.folder}
+        self.process = None
+
+    def start(self):
+        os.makedirs(self.folder, exist_ok=True)
+        self.process = subprocess.Popen(self.words, env=self.env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, name):
+        """The answer for one class; a process that has died is a failure of it, and replaced."""
+        if self.process is None:
+            self.start()
+        try:
+            print(name, file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        except OSError:
+            line = ""
+        if line:
+            return json.loads(line)
+        code = self.process.wait()
+        self.process = None
+        try:
+            text = e2e_worker.said(self.output)
+        except OSError:
+            text = ""
+        return {"good": 0, "bad": 1, "skipped": 0,
+                "text": f"{text}\nFAILED: the process that ran {name} ended with {code}\n"}
+
+    def end(self):
+        """It sees the end of its orders, ends its servers and goes."""
+        if self.process is None:
+            return
+        self.process.stdin.close()
+        self.process.wait()
+        self.process = None
+
+
+class Suite:
+    """All classes, who runs them, and what came of it."""
+
+    def __init__(self, tier, programs, name):
+        self.counts = {"good": 0, "bad": 0, "skipped": 0}
+        self.lock = threading.Lock()  # of counts and of what is printed
+        classes = {key: type(next(e2e_worker.tests_in(suite)))
+                   for key, suite in e2e_worker.discover(tier, *name).items()}
+        order = sorted(classes, key=lambda key: -getattr(classes[key], "seconds", 0))
+        first = next(iter(programs))
+        self.left = {db: queue.SimpleQueue() for db in programs}
+        for db, left in self.left.items():
+            for key in order:
+                if db == first or not getattr(classes[key], "once", False):
+                    left.put(key)
+        # Chaos needs the machine: one database at a time.
+        self.rounds = [list(programs)] if tier == "e2e" else [[db] for db in programs]
+        self.stopping = False
+        count = int(os.environ.get("TALLYBOX_TEST_WORKERS") or (2 if tier == "e2e" else 1))
+        self.workers = [Worker(tier, name, db, program, number)
+                        for db, program in programs.items()
+                        for number in range(1, 1 + min(count, self.left[db].qsize()))]
+
+    def one(self, worker, key):
+        began = time.monotonic()
+        answer = worker.run(key)
+        with self.lock:
+            for what in self.counts:
+                self.counts[what] += answer[what]
+            print(f"\n== {key} ({worker.label}, {time.monotonic() - began:.1f} s)\n"
+                  f"{answer['text']}", flush=True)
+
+    def share(self, worker):
+        """A thread per process: the next class for whoever has none."""
+        while not self.stopping:
+            try:
+                key = self.left[worker.db].get_nowait()
+            except queue.Empty:
+                return
+            self.one(worker, key)
+
+    def run(self):
+        for dbs in self.rounds:
+            workers = [worker for worker in self.workers if worker.db in dbs]
+            self.all(workers, self.share)
+            self.all(workers, Worker.end)
+
+    @staticmethod
+    def all(workers, work):
+        """work(worker) for all of them at the same time."""
+        threads = [threading.Thread(target=work, args=(worker,), daemon=True)
+                   for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def interrupt(self):
+        """Everybody cleans up, at the same time."""
+        self.stopping = True
+        running = [worker.process for worker in self.workers if worker.process is not None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait()
 
 
 def main():
     sys.dont_write_bytecode = True
-    signal.signal(signal.SIGALRM, too_long)
-    # SIGTERM ends it as Ctrl-C does: with the tests' own cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    loader = unittest.TestLoader()
-    if len(sys.argv) > 3:
-        name = sys.argv[3]
-        loader.testNamePatterns = [name if "*" in name else f"*{name}*"]
-    suite = loader.discover(os.path.join(ROOT, "tests", sys.argv[1]), pattern="test_*.py")
-    runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
-    result = runner.run(suite)
-    with open(sys.argv[2], "w", encoding="utf-8") as out:
-        print(*result.counts(), file=out)
-    return 0 if result.wasSuccessful() else 1
+    tier, counts, *rest = sys.argv[1:]
+    programs = dict(word.split("=", 1) for word in rest if "=" in word)
+    suite = Suite(tier, programs, [word for word in rest if "=" not in word])
+    try:
+        suite.run()
+    except KeyboardInterrupt:
+        suite.interrupt()
+        raise
+    with open(counts, "w", encoding="utf-8") as out:
+        print(*suite.counts.values(), file=out)
+    return 1 if suite.counts["bad"] else 0
 
 
 if __name__ == "__main__":

@@ -17,17 +17,15 @@ e2e_end() {
     E2E_PID=''
 }
 
-# e2e_run DB PROGRAM
+# e2e_run DB=PROGRAM...
 e2e_run() {
-    local db=$1 program=$2 work=$TEST_WORK/$E2E_TIER-$1
+    local work=$TEST_WORK/$E2E_TIER
     local -a counts
     # One test of chaos is a whole run, which may wait for minutes for what does not recover.
     [[ $E2E_TIER != chaos ]] || local -x TALLYBOX_TEST_SECONDS=${TALLYBOX_TEST_SECONDS:-900}
     mkdir -p "$work"
-    step "running $E2E_TIER tests with $db"
-    TALLYBOX_DB=$db TALLYBOX_BIN=$program TALLYBOX_WORK=$work \
-        TALLYBOX_SERVER=$ROOT/tests/support/server PYTHONDONTWRITEBYTECODE=1 \
-        setsid /usr/bin/python3 tests/support/run_e2e.py "$E2E_TIER" "$work/counts" \
+    TALLYBOX_WORK=$work TALLYBOX_SERVER=$ROOT/tests/support/server PYTHONDONTWRITEBYTECODE=1 \
+        setsid /usr/bin/python3 tests/support/run_e2e.py "$E2E_TIER" "$work/counts" "$@" \
         ${TEST_NAME:+"$TEST_NAME"} </dev/null &
     E2E_PID=$!
     echo "$E2E_PID $(process_born "$E2E_PID")" >"$TEST_WORK/session"
@@ -35,7 +33,7 @@ e2e_run() {
     e2e_end
     tests/support/server sweep "$work"
     if [[ ! -s $work/counts ]]; then
-        say "FAILED: the $E2E_TIER tests with $db ended without a result"
+        say "FAILED: the $E2E_TIER tests ended without a result"
         test_add 0 1 0
         return
     fi
@@ -60,9 +58,10 @@ END
     mv "$build/tallybox-run.new" "$build/tallybox-run"
 }
 
+# Each takes one more word for e2e_run into the caller's programs.
 e2e_mariadb() {
     build_preset dev
-    e2e_run mariadb "$ROOT/build/dev/tallybox"
+    programs+=("mariadb=$ROOT/build/dev/tallybox")
 }
 
 e2e_mysql() {
@@ -73,11 +72,12 @@ e2e_mysql() {
         return
     fi
     e2e_build_mysql "$root"
-    e2e_run mysql "$ROOT/build/mysql/tallybox-run"
+    programs+=("mysql=$ROOT/build/mysql/tallybox-run")
 }
 
 # e2e_all TIER: the tests in tests/TIER.
 e2e_all() {
+    local -a programs=()
     E2E_TIER=$1
     packages_need e2e mariadb kafka
     if ! kafka_home >/dev/null; then
@@ -86,4 +86,7 @@ e2e_all() {
     fi
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
+    ((${#programs[@]})) || return 0
+    step "running $E2E_TIER tests with ${programs[*]%%=*}"
+    e2e_run "${programs[@]}"
 }
