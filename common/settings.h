@@ -40,7 +40,7 @@ struct kafka_property {
 };
 
 struct settings {
-    struct mysql_settings mysql; /* vote_state, vote_count, outbox, relay_lease, instance */
+    struct mysql_settings mysql; /* vote_state, vote_count, outbox, relay_lease, retry_task, ... */
     struct mysql_settings sink;  /* vote_document, vote_tally, consumer_progress, remark, ... */
     struct {
         struct kafka_property properties[KAFKA_PROPERTIES_MAX];
@@ -83,6 +83,20 @@ struct settings {
         int64_t stopped_keys_max;
         int64_t lease_ms;
     } relay;
+    struct {
+        int64_t threads; /* 0: the poller runs the tasks itself */
+        int64_t batch_rows_max;
+        int64_t in_flight_max;
+        _Atomic int64_t poll_ms;
+        char poll_pace[SETTING_TEXT_SIZE]; /* delay | rate */
+        _Atomic int64_t poll_jitter_percent;
+        _Atomic int64_t sweep_ms;
+        char claim[SETTING_TEXT_SIZE];    /* skip_locked | compare_and_set */
+        char handlers[SETTING_LIST_SIZE]; /* comma-separated; empty: all */
+        char shards[SETTING_TEXT_SIZE];   /* auto, or "0-7,12" */
+        int64_t weight;
+        int64_t lease_ms; /* of shards */
+    } retry;
     struct {
         char group[SETTING_TEXT_SIZE];
         char topics[SETTING_LIST_SIZE]; /* comma-separated */

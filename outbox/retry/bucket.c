@@ -37,3 +37,19 @@ int64_t bucket_take(struct bucket *bucket, int64_t now_ms)
     bucket->thousandths -= TOKEN;
     return 0;
 }
+
+int64_t bucket_count(struct bucket *bucket, int64_t now_ms)
+{
+    if (bucket->per_s == 0)
+        return INT64_MAX;
+    fill(bucket, now_ms);
+    return bucket->thousandths / TOKEN;
+}
+
+void bucket_spend(struct bucket *bucket, int64_t count)
+{
+    if (bucket->per_s == 0)
+        return;
+    bucket->thousandths -=
+        count < bucket->thousandths / TOKEN ? count * TOKEN : bucket->thousandths;
+}

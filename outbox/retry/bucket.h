@@ -21,4 +21,10 @@ void bucket_init(struct bucket *bucket, int64_t per_s, int64_t burst, int64_t no
 /* 0: a token was taken. Otherwise ms until there is one; ask again then. */
 int64_t bucket_take(struct bucket *bucket, int64_t now_ms);
 
+/* Whole tokens that there are; INT64_MAX without a limit. */
+int64_t bucket_count(struct bucket *bucket, int64_t now_ms);
+
+/* Takes up to count of them; never below zero. */
+void bucket_spend(struct bucket *bucket, int64_t count);
+
 #endif

@@ -75,6 +75,24 @@ static void without_a_rate_everything_passes(void **state)
         assert_int_equal(bucket_take(&bucket, 0), 0);
 }
 
+static void several_are_taken_at_once_as_far_as_there_are_any(void **state)
+{
+    struct bucket bucket;
+
+    (void)state;
+    bucket_init(&bucket, 10, 5, 0);
+    assert_int_equal(bucket_count(&bucket, 0), 5);
+    bucket_spend(&bucket, 3);
+    assert_int_equal(bucket_count(&bucket, 0), 2);
+    bucket_spend(&bucket, 100);
+    assert_int_equal(bucket_count(&bucket, 0), 0);
+    assert_int_equal(bucket_count(&bucket, 250), 2);
+    bucket_init(&bucket, 0, 1, 0);
+    assert_true(bucket_count(&bucket, 0) == INT64_MAX);
+    bucket_spend(&bucket, 100);
+    assert_int_equal(bucket_take(&bucket, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +101,7 @@ int main(void)
         cmocka_unit_test(a_long_pause_fills_no_more_than_the_burst),
         cmocka_unit_test(a_clock_that_goes_back_gives_nothing),
         cmocka_unit_test(without_a_rate_everything_passes),
+        cmocka_unit_test(several_are_taken_at_once_as_far_as_there_are_any),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

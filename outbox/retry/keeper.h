@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Lengthens the leases of the tasks in flight, well before they run out, and says of which ones the
+ * database knows that they are somebody else's by now. A thread and a connection of its own, so that
+ * nothing slow can make this process look dead. */
+#ifndef OUTBOX_RETRY_KEEPER_H
+#define OUTBOX_RETRY_KEEPER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/retry/pool.h"
+#include "outbox/retry/retry_seam.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct keeper {
+    struct pool *pool;
+    struct retry_store store; /* only its beat */
+    int64_t *ids;
+    int64_t *epochs;
+    size_t *places; /* of the slots */
+    bool *lost;
+    size_t count;
+    int64_t lease_ms; /* of those gathered */
+    int64_t next_ms;  /* when the next one is due, of those seen */
+    struct backoff backoff;
+    uint64_t dice;
+};
+
+/* RC_FATAL: no memory. pool and store are borrowed. dice: 64 random bits. */
+enum rc keeper_init(struct keeper *keeper, struct pool *pool, const struct retry_store *store,
+                    uint64_t dice, struct err *err);
+void keeper_done(struct keeper *keeper);
+
+/* A loop_step. */
+int64_t keeper_step(void *keeper, int64_t now_ms);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/poller.h"
+
+#include "outbox/hash.h"
+#include "outbox/retry/poller_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SCENES_EVERY_MS 1000
+#define LOOK_MS_MIN 10
+
+/* With no threads: tasks are run for so long before results are written and classes looked at. */
+#define RUN_MS 100
+
+#define BACKOFF_BASE_MS 20
+#define BACKOFF_CAP_MS 5000
+/* Trouble that people must end is looked at this often. */
+#define FATAL_WAIT_MS 3000
+
+static enum rc memory_init(struct poller *poller, struct err *err)
+{
+    size_t slots = poller->pool->slot_count;
+    size_t chains = 1;
+
+    while (chains < slots)
+        chains *= 2;
+    poller->index_mask = chains - 1;
+    poller->index = calloc(chains, sizeof(struct slot *));
+    poller->classes = calloc(RETRY_CLASSES_MAX, sizeof(*poller->classes));
+    poller->claimed = calloc(slots, sizeof(*poller->claimed));
+    poller->judged = calloc(slots, sizeof(struct slot *));
+    poller->taken = calloc(slots, sizeof(struct slot *));
+    poller->results = calloc(RETRY_RESULTS_MAX, sizeof(*poller->results));
+    poller->lost = calloc(RETRY_RESULTS_MAX, sizeof(*poller->lost));
+    if (poller->index && poller->classes && poller->claimed && poller->judged && poller->taken &&
+        poller->results && poller->lost)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", slots);
+}
+
+enum rc poller_init(struct poller *poller, struct pool *pool, const struct retry_store *store,
+                    uint64_t dice, struct err *err)
+{
+    enum rc rc;
+
+    memset(poller, 0, sizeof(*poller));
+    poller->pool = pool;
+    poller->store = *store;
+    poller->dice = dice;
+    poller->inline_worker.pool = pool;
+    scenes_init(&poller->scenes, pool);
+    rc = memory_init(poller, err);
+    if (rc != RC_OK) {
+        poller_done(poller);
+        return rc;
+    }
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        poller->backoffs[i] =
+            (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    for (size_t i = pool->slot_count; i-- > 0;) {
+        pool->slots[i].next = poller->free;
+        poller->free = &pool->slots[i];
+    }
+    poller->free_count = pool->slot_count;
+    return RC_OK;
+}
+
+void poller_done(struct poller *poller)
+{
+    scenes_done(&poller->scenes);
+    free(poller->index);
+    free(poller->classes);
+    free(poller->claimed);
+    free(poller->judged);
+    free(poller->taken);
+    free(poller->results);
+    free(poller->lost);
+    buf_done(&poller->scratch);
+    memset(poller, 0, sizeof(*poller));
+}
+
+void poller_failed(struct poller *poller, enum pool_call call, enum rc rc, const struct err *err,
+                   int64_t now_ms)
+{
+    int64_t wait_ms = backoff_next_ms(&poller->backoffs[call], dice_next(&poller->dice));
+
+    note_set(&poller->pool->notes[call], now_ms, err);
+    if (rc == RC_FATAL && wait_ms < FATAL_WAIT_MS)
+        wait_ms = FATAL_WAIT_MS;
+    poller->at_ms[call] = now_ms + wait_ms;
+}
+
+void poller_worked(struct poller *poller, enum pool_call call, int64_t now_ms)
+{
+    note_clear(&poller->pool->notes[call], now_ms);
+    backoff_reset(&poller->backoffs[call]);
+}
+
+struct scene_reading {
+    struct poller *poller;
+    enum rc rc;
+    struct err *err;
+};
+
+static void on_scene(void *ctx, const struct scene_row *row)
+{
+    struct scene_reading *reading = ctx;
+
+    if (reading->rc == RC_OK)
+        reading->rc = scenes_take(&reading->poller->scenes, row, reading->err);
+}
+
+static void read_scenes(struct poller *poller, int64_t now_ms)
+{
+    struct err err = {0};
+    struct scene_reading reading = {poller, RC_OK, &err};
+    enum rc rc;
+
+    if (now_ms < poller->at_ms[POOL_SCENES])
+        return;
+    poller->at_ms[POOL_SCENES] = now_ms + SCENES_EVERY_MS;
+    scenes_begin(&poller->scenes);
+    rc = poller->store.scenes(poller->store.ctx, on_scene, &reading, &err);
+    if (rc == RC_OK)
+        rc = reading.rc;
+    if (rc == RC_OK)
+        rc = scenes_end(&poller->scenes, &err);
+    if (rc != RC_OK) {
+        poller_failed(poller, POOL_SCENES, rc, &err, now_ms);
+        return;
+    }
+    poller_worked(poller, POOL_SCENES, now_ms);
+    poller->scenes_read = true;
+}
+
+static void rescue(struct poller *poller, int64_t now_ms)
+{
+    size_t rows_max = (size_t)poller->pool->settings->retry.batch_rows_max;
+    struct err err = {0};
+    size_t count = 0;
+    enum rc rc;
+
+    if (now_ms < poller->at_ms[POOL_RESCUE])
+        return;
+    rc = poller->store.rescue(poller->store.ctx, rows_max, &count, &err);
+    if (rc != RC_OK) {
+        poller_failed(poller, POOL_RESCUE, rc, &err, now_ms);
+        return;
+    }
+    poller_worked(poller, POOL_RESCUE, now_ms);
+    metric_add(&retry_rescued, (int64_t)count);
+    if (count < rows_max)
+        poller->at_ms[POOL_RESCUE] = now_ms + poller->pool->settings->retry.sweep_ms;
+}
+
+struct looking {
+    struct poller *poller;
+    int64_t now_ms;
+};
+
+static void on_class(void *ctx, const struct task_class *class, int64_t due_in_ms)
+{
+    struct looking *looking = ctx;
+    struct poller *poller = looking->poller;
+    struct poller_class *one;
+    struct kind *kind;
+
+    if (poller->class_count == RETRY_CLASSES_MAX || class->shard >= TASK_SHARDS)
+        return;
+    kind = scenes_kind(&poller->scenes, class, poller->looks, looking->now_ms);
+    if (!kind)
+        return;
+    one = &poller->classes[poller->class_count++];
+    one->class = *class;
+    one->kind = kind;
+    one->due_ms = looking->now_ms + due_in_ms;
+}
+
+static int by_due(const void *one, const void *two)
+{
+    const struct poller_class *a = one;
+    const struct poller_class *b = two;
+
+    if (a->due_ms != b->due_ms)
+        return a->due_ms < b->due_ms ? -1 : 1;
+    return (int)a->class.shard - (int)b->class.shard;
+}
+
+static void note_oldest(struct poller *poller, int64_t now_ms)
+{
+    int64_t oldest_ms = now_ms;
+
+    for (size_t i = 0; i < poller->class_count; i++) {
+        const struct poller_class *class = &poller->classes[i];
+
+        if (class->due_ms < oldest_ms && poller_may_claim(poller, class, now_ms))
+            oldest_ms = class->due_ms;
+    }
+    atomic_store(&poller->pool->oldest_age, now_ms - oldest_ms);
+}
+
+static int64_t poll_wait_ms(struct poller *poller)
+{
+    const struct settings *settings = poller->pool->settings;
+    int64_t poll_ms = settings->retry.poll_ms;
+    int64_t jitter_ms = poll_ms * settings->retry.poll_jitter_percent / 100;
+
+    return poll_ms + (int64_t)(dice_next(&poller->dice) % (uint64_t)(jitter_ms + 1));
+}
+
+/* The next look comes a poll later, or when the next task is due that we may claim. */
+static void plan_look(struct poller *poller, int64_t from_ms, int64_t now_ms)
+{
+    poller->look_at_ms = from_ms + poll_wait_ms(poller);
+    for (size_t i = 0; i < poller->class_count; i++) {
+        const struct poller_class *class = &poller->classes[i];
+
+        if (class->due_ms > now_ms && class->due_ms < poller->look_at_ms &&
+            poller_may_claim(poller, class, now_ms))
+            poller->look_at_ms = class->due_ms;
+    }
+    if (poller->look_at_ms < now_ms + LOOK_MS_MIN)
+        poller->look_at_ms = now_ms + LOOK_MS_MIN;
+}
+
+static void look(struct poller *poller, int64_t now_ms)
+{
+    struct looking looking = {poller, now_ms};
+    struct err err = {0};
+    enum rc rc;
+
+    if (now_ms < poller->look_at_ms || now_ms < poller->at_ms[POOL_LOOK])
+        return;
+    poller->class_count = 0;
+    poller->class_at = 0;
+    poller->round_full = false;
+    poller->looks++;
+    rc = poller->store.look(poller->store.ctx, on_class, &looking, &err);
+    if (rc != RC_OK) {
+        poller->class_count = 0;
+        poller_failed(poller, POOL_LOOK, rc, &err, now_ms);
+        return;
+    }
+    poller_worked(poller, POOL_LOOK, now_ms);
+    qsort(poller->classes, poller->class_count, sizeof(*poller->classes), by_due);
+    note_oldest(poller, now_ms);
+    plan_look(poller, now_ms, now_ms);
+}
+
+/* True: there is more to claim at once. */
+static bool claim(struct poller *poller, int64_t now_ms)
+{
+    bool rate = strcmp(poller->pool->settings->retry.poll_pace, "rate") == 0;
+
+    if (now_ms < poller->at_ms[POOL_CLAIM] || poller->class_at >= poller->class_count)
+        return false;
+    if (poller_claim(poller, now_ms))
+        return poller->free_count > 0 && now_ms >= poller->at_ms[POOL_CLAIM];
+    /* The round is over: those that came back full begin the next one. */
+    poller->class_at = poller->round_full ? 0 : poller->class_count;
+    if (poller->round_full) {
+        poller->round_full = false;
+        return true;
+    }
+    if (!rate)
+        plan_look(poller, pool_now(poller->pool, now_ms), now_ms);
+    return false;
+}
+
+static void work(struct poller *poller, int64_t now_ms)
+{
+    int64_t until_ms = now_ms + RUN_MS;
+    int64_t at_ms = now_ms;
+
+    while (at_ms < until_ms && worker_run_one(&poller->inline_worker, at_ms))
+        at_ms = pool_now(poller->pool, at_ms);
+}
+
+static int64_t rest_ms(const struct poller *poller, bool written, int64_t now_ms)
+{
+    int64_t at_ms = now_ms + POOL_WAIT_MS;
+
+    if (!written && poller->at_ms[POOL_FINISH] < at_ms)
+        at_ms = poller->at_ms[POOL_FINISH];
+    if (poller->look_at_ms < at_ms && poller->look_at_ms > now_ms &&
+        now_ms >= poller->at_ms[POOL_LOOK])
+        at_ms = poller->look_at_ms;
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        if (i != POOL_FINISH && poller->at_ms[i] < at_ms && poller->at_ms[i] > now_ms)
+            at_ms = poller->at_ms[i];
+    return at_ms > now_ms ? at_ms - now_ms : 1;
+}
+
+/* What no worker has begun goes back as it was. */
+static int64_t leave_step(struct poller *poller, int64_t now_ms)
+{
+    struct slot *slot;
+
+    while ((slot = pool_take_queued(poller->pool))) {
+        slot->outcome.end = ATTEMPT_CUT;
+        poller_judge(poller, slot, now_ms);
+    }
+    poller_take_done(poller, now_ms);
+    return poller_finish(poller, now_ms) ? POOL_WAIT_MS : 1;
+}
+
+static void show(const struct poller *poller, int64_t now_ms)
+{
+    int64_t held = 0;
+
+    for (unsigned i = 0; i < TASK_SHARDS; i++)
+        held += pool_holds(poller->pool, i, now_ms);
+    metric_set(&retry_shards, held);
+    metric_set(&retry_in_flight, (int64_t)(poller->pool->slot_count - poller->free_count));
+}
+
+int64_t poller_step(void *arg, int64_t now_ms)
+{
+    struct poller *poller = arg;
+    bool more;
+    bool written;
+
+    if (atomic_load(&poller->pool->leaving))
+        return leave_step(poller, now_ms);
+    poller_take_done(poller, now_ms);
+    written = poller_finish(poller, now_ms);
+    read_scenes(poller, now_ms);
+    rescue(poller, now_ms);
+    if (poller->scenes_read)
+        look(poller, now_ms);
+    more = claim(poller, now_ms);
+    poller_depths(poller, now_ms);
+    show(poller, now_ms);
+    if (poller->pool->workers == 0)
+        work(poller, now_ms);
+    if (more || !pool_may_sleep(poller->pool))
+        return 0;
+    return rest_ms(poller, written, now_ms);
+}
+
+void poller_leave(struct poller *poller)
+{
+    atomic_store(&poller->pool->leaving, true);
+}
+
+bool poller_left(const struct poller *poller)
+{
+    return poller->free_count == poller->pool->slot_count;
+}

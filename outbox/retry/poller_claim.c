@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/lease_part.h"
+#include "outbox/retry/poller_parts.h"
+
+#include <string.h>
+
+/* Between two of them results are taken and written. */
+#define CLAIMS_PER_STEP 8
+
+/* Bytes of all tasks in flight: past it no more are claimed. */
+#define BYTES_MAX (INT64_C(256) << 20)
+
+/* A task that is in flight here and elsewhere rests so long before it is claimed again. */
+#define TWICE_REST_MS 1000
+
+bool poller_may_claim(const struct poller *poller, const struct poller_class *class, int64_t now_ms)
+{
+    const struct kind *kind = class->kind;
+
+    return kind->handler && pool_holds(poller->pool, class->class.shard, now_ms) &&
+           !kind->scene->paused && !kind->scene->faulty && now_ms >= kind->rest_until_ms &&
+           breaker_wait_ms(&kind->breaker, now_ms) == 0;
+}
+
+static unsigned shards_held(const struct poller *poller, int64_t now_ms)
+{
+    unsigned held = 0;
+
+    for (unsigned i = 0; i < TASK_SHARDS; i++)
+        held += pool_holds(poller->pool, i, now_ms);
+    return held;
+}
+
+/* Is there another kind that could use the room? */
+static bool others_wait(const struct poller *poller, const struct kind *kind, int64_t now_ms)
+{
+    for (size_t i = 0; i < poller->class_count; i++) {
+        const struct poller_class *class = &poller->classes[i];
+
+        if (class->kind != kind && class->due_ms <= now_ms &&
+            poller_may_claim(poller, class, now_ms))
+            return true;
+    }
+    return false;
+}
+
+static int64_t least(int64_t one, int64_t two)
+{
+    return one < two ? one : two;
+}
+
+/* A kind that is slow must leave room for the others. */
+static int64_t room_for(const struct poller *poller, const struct kind *kind, int64_t now_ms)
+{
+    int64_t room = (int64_t)poller->free_count;
+    int64_t half = (int64_t)(poller->pool->slot_count + 1) / 2;
+
+    if ((int64_t)kind->in_flight + room > half && others_wait(poller, kind, now_ms))
+        room = least(room, half - (int64_t)kind->in_flight);
+    if (poller->bytes >= BYTES_MAX)
+        return 0;
+    room = least(room, 1 + (BYTES_MAX - poller->bytes) / (kind->task_bytes + 1));
+    return room;
+}
+
+/* How many of this class may be claimed now. */
+static size_t rows_for(struct poller *poller, const struct poller_class *class, int64_t now_ms)
+{
+    struct kind *kind = class->kind;
+    int64_t rows = poller->pool->settings->retry.batch_rows_max;
+
+    if (class->due_ms > now_ms || !poller_may_claim(poller, class, now_ms))
+        return 0;
+    if (kind->breaker.open)
+        rows = 1;
+    rows = least(rows, scene_tokens(kind->scene, shards_held(poller, now_ms), now_ms));
+    rows = least(rows, room_for(poller, kind, now_ms));
+    return rows > 0 ? (size_t)rows : 0;
+}
+
+struct claiming {
+    struct poller *poller;
+    const struct poller_class *class;
+    int64_t now_ms;
+};
+
+static void on_task(void *ctx, const struct task_row *row)
+{
+    struct claiming *claiming = ctx;
+    struct poller *poller = claiming->poller;
+    struct slot *slot = poller_slot_find(poller, row->id);
+    struct poller_claimed *claimed;
+
+    if (poller->claimed_count == poller->pool->slot_count)
+        return;
+    claimed = &poller->claimed[poller->claimed_count];
+    claimed->known = slot != NULL;
+    claimed->epoch = row->epoch;
+    if (slot && (slot->attempts != row->attempts || slot->job.step != row->step)) {
+        /* Somebody got on with it meanwhile: what runs here is void, and this claim goes back by
+         * itself, when its lease runs out. */
+        claiming->class->kind->rest_until_ms = claiming->now_ms + TWICE_REST_MS;
+        return;
+    }
+    if (!slot)
+        slot = poller_slot_take(poller, row->id);
+    if (!slot)
+        return;
+    claimed->slot = slot;
+    poller->claimed_count++;
+    if (!claimed->known)
+        poller_slot_fill(poller, slot, row, claiming->class, claiming->now_ms);
+}
+
+/* They were not taken, or nobody knows. */
+static void drop_claimed(struct poller *poller)
+{
+    for (size_t i = 0; i < poller->claimed_count; i++)
+        if (!poller->claimed[i].known)
+            poller_slot_free(poller, poller->claimed[i].slot);
+    poller->claimed_count = 0;
+}
+
+/* sent_ms is from before the statement that made the leases last lease_ms. A task that was in flight
+ * goes on under its new epoch: what runs is an attempt of this claim by now. */
+static void lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
+{
+    pthread_mutex_lock(&poller->pool->lock);
+    for (size_t i = 0; i < poller->claimed_count; i++) {
+        struct slot *slot = poller->claimed[i].slot;
+
+        slot->epoch = poller->claimed[i].epoch;
+        slot->lease_ms = lease_ms;
+        slot->valid_until_ms = sent_ms + lease_believed_ms(lease_ms);
+        slot->beat_at_ms = sent_ms + lease_beat_ms(lease_ms);
+        slot->lost = false;
+    }
+    pthread_mutex_unlock(&poller->pool->lock);
+}
+
+static void hand_out(struct poller *poller, struct kind *kind, int64_t now_ms)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < poller->claimed_count; i++) {
+        struct slot *slot = poller->claimed[i].slot;
+
+        if (poller->claimed[i].known)
+            continue;
+        if (kind->breaker.open && breaker_allows(&kind->breaker, now_ms))
+            slot->probe = true;
+        if (slot->handler)
+            poller->taken[count++] = slot;
+        else
+            poller_judge(poller, slot, now_ms);
+    }
+    pool_queue(poller->pool, poller->taken, count);
+    metric_add(&retry_claimed, (int64_t)poller->claimed_count);
+    poller->claimed_count = 0;
+}
+
+/* False after trouble. */
+static bool claim_class(struct poller *poller, struct poller_class *class, size_t rows,
+                        int64_t now_ms)
+{
+    struct claiming claiming = {poller, class, now_ms};
+    int64_t lease_ms = class->kind->scene->policy.lease_ms;
+    int64_t sent_ms = pool_now(poller->pool, now_ms);
+    struct err err = {0};
+    bool full = false;
+    size_t count;
+    enum rc rc;
+
+    claiming.now_ms = sent_ms;
+    poller->claimed_count = 0;
+    rc = poller->store.claim(poller->store.ctx, &class->class, rows, lease_ms, on_task, &claiming,
+                             &full, &err);
+    if (rc != RC_OK) {
+        drop_claimed(poller);
+        poller_failed(poller, POOL_CLAIM, rc, &err, now_ms);
+        return false;
+    }
+    poller_worked(poller, POOL_CLAIM, now_ms);
+    count = poller->claimed_count;
+    bucket_spend(&class->kind->scene->bucket, (int64_t)count);
+    lease(poller, sent_ms, lease_ms);
+    hand_out(poller, class->kind, now_ms);
+    if (full && count > 0)
+        poller->round_full = true;
+    else
+        class->due_ms = INT64_MAX;
+    return true;
+}
+
+bool poller_claim(struct poller *poller, int64_t now_ms)
+{
+    size_t claims = 0;
+
+    while (poller->class_at < poller->class_count) {
+        struct poller_class *class = &poller->classes[poller->class_at];
+        size_t rows;
+
+        if (claims == CLAIMS_PER_STEP)
+            return true;
+        if (poller->free_count == 0)
+            return true;
+        rows = rows_for(poller, class, now_ms);
+        poller->class_at++;
+        if (rows == 0)
+            continue;
+        claims++;
+        if (!claim_class(poller, class, rows, now_ms))
+            return true;
+    }
+    return false;
+}

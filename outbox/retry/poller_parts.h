@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files behind poller.h share; nobody else includes this. */
+#ifndef OUTBOX_RETRY_POLLER_PARTS_H
+#define OUTBOX_RETRY_POLLER_PARTS_H
+
+#include "outbox/retry/poller.h"
+
+/* One call in trouble is not made again for a while; the note tells of it. */
+void poller_failed(struct poller *poller, enum pool_call call, enum rc rc, const struct err *err,
+                   int64_t now_ms);
+void poller_worked(struct poller *poller, enum pool_call call, int64_t now_ms);
+
+/* poller_claim.c: a bounded number of claims of the round. False: the round is over. */
+bool poller_claim(struct poller *poller, int64_t now_ms);
+/* A class that may be claimed from, but for its being due. */
+bool poller_may_claim(const struct poller *poller, const struct poller_class *class,
+                      int64_t now_ms);
+
+/* poller_slots.c */
+struct slot *poller_slot_find(const struct poller *poller, int64_t id);
+struct slot *poller_slot_take(struct poller *poller, int64_t id);
+void poller_slot_free(struct poller *poller, struct slot *slot);
+/* Copies the row into the slot, and what its handler needs. */
+void poller_slot_fill(struct poller *poller, struct slot *slot, const struct task_row *row,
+                      const struct poller_class *class, int64_t now_ms);
+
+/* poller_judge.c: decides what becomes of the task in the slot, by what its handler said, and lines
+ * it up to be written back. */
+void poller_judge(struct poller *poller, struct slot *slot, int64_t now_ms);
+
+/* poller_finish.c: takes what the workers are through with, and writes what is judged. False: there
+ * is something left to write, at poller->at_ms[POOL_FINISH]. */
+void poller_take_done(struct poller *poller, int64_t now_ms);
+bool poller_finish(struct poller *poller, int64_t now_ms);
+
+/* poller_depths.c: counts tasks for the metrics, now and then. */
+void poller_depths(struct poller *poller, int64_t now_ms);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/pool.h"
+
+#include "outbox/retry/shards.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void notes_init(struct pool *pool)
+{
+    static const char *const events[POOL_CALLS] = {
+        [POOL_SCENES] = "retry_cannot_read_scenes", [POOL_LOOK] = "retry_cannot_look",
+        [POOL_CLAIM] = "retry_cannot_claim",        [POOL_FINISH] = "retry_cannot_write_back",
+        [POOL_BEAT] = "retry_cannot_beat",          [POOL_RESCUE] = "retry_cannot_rescue",
+        [POOL_DEPTHS] = "retry_cannot_count"};
+
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        note_init(&pool->notes[i], events[i], "retry");
+}
+
+/* Fixed shards need no lease: they only say who looks where. */
+static enum rc shards_init(struct pool *pool, struct err *err)
+{
+    unsigned fixed = 0;
+    enum rc rc = RC_OK;
+
+    if (!pool_shares(pool))
+        rc = shards_parse(&fixed, pool->settings->retry.shards, err);
+    for (unsigned i = 0; i < TASK_SHARDS; i++) {
+        struct leased *shard = &pool->shards[i];
+
+        snprintf(pool->shard_names[i], sizeof(pool->shard_names[i]), "retry:%u", i);
+        shard->name = pool->shard_names[i];
+        atomic_init(&shard->idle, true);
+        if ((fixed >> i & 1) == 0)
+            continue;
+        atomic_init(&shard->epoch, 1);
+        atomic_init(&shard->valid_until_ms, INT64_MAX);
+    }
+    return rc;
+}
+
+enum rc pool_init(struct pool *pool, const struct settings *settings,
+                  const struct retry_handlers *handlers, struct err *err)
+{
+    enum rc rc;
+
+    memset(pool, 0, sizeof(*pool));
+    pool->settings = settings;
+    pool->handlers = handlers;
+    pool->workers = (size_t)settings->retry.threads;
+    pool->slot_count = (size_t)settings->retry.in_flight_max;
+    pthread_mutex_init(&pool->lock, NULL);
+    notes_init(pool);
+    rc = shards_init(pool, err);
+    pool->slots = calloc(pool->slot_count, sizeof(*pool->slots));
+    pool->queue = calloc(pool->slot_count, sizeof(struct slot *));
+    pool->done = calloc(pool->slot_count, sizeof(struct slot *));
+    pool->idle = calloc(pool->workers + 1, sizeof(*pool->idle));
+    if (rc == RC_OK && (!pool->slots || !pool->queue || !pool->done || !pool->idle))
+        rc = err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", pool->slot_count);
+    for (size_t i = 0; rc == RC_OK && i < pool->slot_count; i++)
+        buf_init(&pool->slots[i].result, RETRY_RESULT_BYTES_MAX);
+    if (rc != RC_OK)
+        pool_done(pool);
+    return rc;
+}
+
+void pool_done(struct pool *pool)
+{
+    for (size_t i = 0; pool->slots && i < pool->slot_count; i++) {
+        buf_done(&pool->slots[i].bytes);
+        buf_done(&pool->slots[i].result);
+        buf_done(&pool->slots[i].callback);
+    }
+    free(pool->slots);
+    free(pool->queue);
+    free(pool->done);
+    free(pool->idle);
+    pool->slots = NULL;
+    pool->queue = NULL;
+    pool->done = NULL;
+    pool->idle = NULL;
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        note_done(&pool->notes[i]);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+int64_t pool_now(const struct pool *pool, int64_t now_ms)
+{
+    return pool->time_ms ? pool->time_ms(pool->time_ctx) : now_ms;
+}
+
+bool pool_shares(const struct pool *pool)
+{
+    return strcmp(pool->settings->retry.shards, SHARDS_AUTO) == 0;
+}
+
+bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms)
+{
+    const struct leased *leased = &pool->shards[shard % TASK_SHARDS];
+
+    return leased_epoch(leased, now_ms) != 0 && !atomic_load(&leased->leaving);
+}
+
+/* Who is woken was idle, so nobody is woken twice for one slot. */
+static void wake_workers(struct pool *pool, size_t count)
+{
+    for (size_t i = 0; i < pool->workers && count > 0; i++) {
+        bool idle;
+
+        pthread_mutex_lock(&pool->lock);
+        idle = pool->idle[i];
+        pool->idle[i] = false;
+        pthread_mutex_unlock(&pool->lock);
+        if (!idle)
+            continue;
+        count--;
+        if (pool->wake_worker)
+            pool->wake_worker(pool->wake_ctx, i);
+    }
+}
+
+void pool_queue(struct pool *pool, struct slot **slots, size_t count)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = (pool->queue_head + pool->queue_count++) % pool->slot_count;
+
+        pool->queue[at] = slots[i];
+    }
+    pthread_mutex_unlock(&pool->lock);
+    wake_workers(pool, count);
+}
+
+size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (count > pool->done_count)
+        count = pool->done_count;
+    memcpy(slots, pool->done, count * sizeof(struct slot *));
+    memmove(pool->done, pool->done + count, (pool->done_count - count) * sizeof(struct slot *));
+    pool->done_count -= count;
+    pthread_mutex_unlock(&pool->lock);
+    return count;
+}
+
+static struct slot *queue_take(struct pool *pool)
+{
+    struct slot *slot;
+
+    if (pool->queue_count == 0)
+        return NULL;
+    slot = pool->queue[pool->queue_head];
+    pool->queue_head = (pool->queue_head + 1) % pool->slot_count;
+    pool->queue_count--;
+    return slot;
+}
+
+struct slot *pool_take_queued(struct pool *pool)
+{
+    struct slot *slot;
+
+    pthread_mutex_lock(&pool->lock);
+    slot = queue_take(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return slot;
+}
+
+bool pool_may_sleep(struct pool *pool)
+{
+    bool nothing;
+
+    pthread_mutex_lock(&pool->lock);
+    nothing = pool->done_count == 0;
+    pool->poller_waits = nothing;
+    pthread_mutex_unlock(&pool->lock);
+    return nothing;
+}
+
+struct slot *pool_take(struct pool *pool, size_t worker)
+{
+    struct slot *slot;
+
+    pthread_mutex_lock(&pool->lock);
+    slot = queue_take(pool);
+    pool->idle[worker] = !slot;
+    pthread_mutex_unlock(&pool->lock);
+    return slot;
+}
+
+void pool_give(struct pool *pool, struct slot *slot)
+{
+    bool waits;
+
+    pthread_mutex_lock(&pool->lock);
+    pool->done[pool->done_count++] = slot;
+    waits = pool->poller_waits;
+    pool->poller_waits = false;
+    pthread_mutex_unlock(&pool->lock);
+    if (waits && pool->wake_poller)
+        pool->wake_poller(pool->wake_ctx);
+}
+
+int64_t pool_valid_until(struct pool *pool, const struct slot *slot)
+{
+    int64_t valid_until_ms;
+
+    pthread_mutex_lock(&pool->lock);
+    valid_until_ms = slot->lost ? 0 : slot->valid_until_ms;
+    pthread_mutex_unlock(&pool->lock);
+    return valid_until_ms;
+}

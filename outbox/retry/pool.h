@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* What the steps of one retry process share. A claimed task sits in a slot, and slots go round:
+ *
+ *     poller --queue--> worker --done--> poller
+ *
+ * The poller fills a slot at the claim and empties it when its result is written; between queue and
+ * done it is a worker's. What the keeper touches meanwhile (which task, until when we may believe to
+ * have it) is under the lock. With no workers the poller plays one. */
+#ifndef OUTBOX_RETRY_POOL_H
+#define OUTBOX_RETRY_POOL_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/settings.h"
+#include "outbox/leased.h"
+#include "outbox/note.h"
+#include "outbox/retry/task_row.h"
+#include "outbox/retry_handler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How long a step that waits for another one sleeps when nobody wakes it. */
+#define POOL_WAIT_MS 100
+
+struct kind;
+
+struct slot {
+    /* Under the pool's lock. */
+    int64_t id; /* 0: empty */
+    int64_t epoch;
+    int64_t valid_until_ms; /* by our own clock */
+    int64_t beat_at_ms;
+    int64_t lease_ms;
+    bool lost;
+    bool writing; /* its result is on its way: that it is gone from the table means nothing */
+
+    /* Whoever has the slot. */
+    const struct retry_handler *handler;
+    void *opened;
+    const atomic_bool *shut; /* set: its destination fails, and it is not tried now */
+    struct retry_job job;
+    struct buf bytes; /* that job points to */
+    struct retry_outcome outcome;
+    struct buf result;
+    int64_t took_ms;
+    bool tried; /* the handler was run */
+
+    /* The poller's. */
+    struct kind *kind;
+    int64_t attempts; /* that failed before */
+    int64_t made_ms;
+    int64_t database_ahead_ms;  /* of our own clock */
+    bool probe;                 /* of an open breaker */
+    bool unsure;                /* a write-back of it got no answer */
+    unsigned refusals;          /* of its write-back */
+    struct task_result verdict; /* what is to be written back; points into the slot */
+    struct buf callback;
+    char reason[TASK_REASON_SIZE];
+    struct slot *next; /* in a chain of the index, or of free slots */
+};
+
+/* What may fail, each with its note for log and health. */
+enum pool_call {
+    POOL_SCENES,
+    POOL_LOOK,
+    POOL_CLAIM,
+    POOL_FINISH,
+    POOL_BEAT,
+    POOL_RESCUE,
+    POOL_DEPTHS
+};
+#define POOL_CALLS 7
+
+struct pool {
+    const struct settings *settings;
+    const struct retry_handlers *handlers;
+    size_t workers;
+    void (*wake_poller)(void *ctx);
+    void (*wake_worker)(void *ctx, size_t worker);
+    void *wake_ctx;
+    int64_t (*time_ms)(void *ctx); /* now, also in the middle of a step; NULL: as it began */
+    void *time_ctx;
+
+    struct slot *slots;
+    size_t slot_count;
+
+    pthread_mutex_t lock; /* guards all below, and the first part of every slot */
+    struct slot **queue;  /* for the workers, a ring */
+    size_t queue_head;
+    size_t queue_count;
+    struct slot **done; /* by the workers */
+    size_t done_count;
+    bool *idle;        /* by worker: it waits to be woken */
+    bool poller_waits; /* and so does the poller */
+
+    struct leased shards[TASK_SHARDS];
+    char shard_names[TASK_SHARDS][16];
+    atomic_bool leaving;     /* claim nothing more, give back what has not begun */
+    atomic_llong oldest_age; /* ms that the oldest task is due which we could run */
+    struct note notes[POOL_CALLS];
+};
+
+/* workers: threads that will play them; 0: the poller does. RC_FATAL: no memory, or a setting of
+ * [retry] is wrong. settings and handlers are borrowed for the pool's life. No shard is held yet but
+ * those that retry.shards fixes. */
+enum rc pool_init(struct pool *pool, const struct settings *settings,
+                  const struct retry_handlers *handlers, struct err *err);
+void pool_done(struct pool *pool);
+
+/* Now, for whoever is in the middle of a step that began at now_ms. */
+int64_t pool_now(const struct pool *pool, int64_t now_ms);
+
+/* True: retry.shards is "auto", and leases decide. */
+bool pool_shares(const struct pool *pool);
+bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms);
+
+/* The poller's: hands slots to the workers, and takes what they are through with; at most count. */
+void pool_queue(struct pool *pool, struct slot **slots, size_t count);
+size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count);
+/* One that no worker has begun; NULL: there is none. */
+struct slot *pool_take_queued(struct pool *pool);
+/* The poller will sleep: false when a worker was faster, and there is something to take. */
+bool pool_may_sleep(struct pool *pool);
+
+/* A worker's: the next slot, or NULL, and then it is woken when there is one. */
+struct slot *pool_take(struct pool *pool, size_t worker);
+void pool_give(struct pool *pool, struct slot *slot);
+
+/* Until when the task in the slot is ours; 0: it is not any more. */
+int64_t pool_valid_until(struct pool *pool, const struct slot *slot);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/retry_metrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct metric retry_claimed = {.name = "tallybox_retry_claimed_total",
+                               .kind = METRIC_COUNTER,
+                               .help = "Tasks claimed by this process."};
+struct metric retry_rescued = {.name = "tallybox_retry_rescued_total",
+                               .kind = METRIC_COUNTER,
+                               .help = "Tasks given back whose process fell silent."};
+struct metric retry_lost = {.name = "tallybox_retry_lost_leases_total",
+                            .kind = METRIC_COUNTER,
+                            .help = "Claimed tasks that were not this process's any more."};
+struct metric retry_in_flight = {.name = "tallybox_retry_inflight_tasks",
+                                 .kind = METRIC_GAUGE,
+                                 .help = "Tasks claimed and not yet written back."};
+struct metric retry_shards = {.name = "tallybox_retry_shards_held",
+                              .kind = METRIC_GAUGE,
+                              .help = "Shards that this process works on, of 16."};
+struct metric retry_invalid_scenes = {
+    .name = "tallybox_retry_invalid_scenes",
+    .kind = METRIC_GAUGE,
+    .help = "Rows of retry_scene that cannot be understood; their scenes are paused."};
+
+struct kind {
+    size_t offset;
+    const char *name;
+    enum metric_kind kind;
+    const char *help;
+};
+
+#define AT(field) offsetof(struct retry_scene_metrics, field)
+
+static const struct kind kinds[] = {
+    {AT(oldest_age), "tallybox_retry_oldest_due_age_seconds", METRIC_GAUGE,
+     "For how long the oldest waiting task of the scene is due."},
+    {AT(seconds), "tallybox_retry_attempt_seconds", METRIC_SECONDS, "Time that attempts took."},
+    {AT(exhausted), "tallybox_retry_exhausted_total", METRIC_COUNTER,
+     "Tasks that are not tried again: out of attempts or time, or refused."},
+    {AT(over_max), "tallybox_retry_pending_over_max", METRIC_GAUGE,
+     "Tasks of the scene beyond its max_pending."},
+    {AT(no_handler), "tallybox_retry_unknown_handler_tasks", METRIC_GAUGE,
+     "Waiting tasks whose handler this process does not have."},
+    {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
+     "1 while the scene is paused, or its row cannot be understood."},
+    {AT(breakers_open), "tallybox_retry_breakers_open", METRIC_GAUGE,
+     "Handlers of the scene whose destination fails: only probes are made."},
+};
+
+static struct retry_scene_metrics all[RETRY_METRICS_SCENES + 1]; /* the last one: other */
+static size_t all_count;
+
+const char *attempt_end_name(enum attempt_end end)
+{
+    static const char *const names[RETRY_ATTEMPT_ENDS] = {[ATTEMPT_DONE] = "done",
+                                                          [ATTEMPT_FAILED] = "failed",
+                                                          [ATTEMPT_SNOOZED] = "snoozed",
+                                                          [ATTEMPT_REJECTED] = "rejected",
+                                                          [ATTEMPT_CUT] = "cut"};
+
+    return names[end];
+}
+
+const char *task_state_name(enum task_state state)
+{
+    static const char *const names[TASK_STATES] = {[TASK_WAITING] = "waiting",
+                                                   [TASK_RUNNING] = "running",
+                                                   [TASK_QUEUED] = "queued",
+                                                   [TASK_BLOCKED] = "blocked",
+                                                   [TASK_PARKED] = "parked"};
+
+    return names[state];
+}
+
+static void metric_init(struct metric *metric, const struct kind *kind, const char *labels)
+{
+    metric->name = kind->name;
+    metric->kind = kind->kind;
+    metric->help = kind->help;
+    metric->labels = labels;
+    metrics_register(metric);
+}
+
+static void scene_init(struct retry_scene_metrics *metrics, const char *group, const char *scene)
+{
+    static const struct kind tasks = {0, "tallybox_retry_tasks", METRIC_GAUGE,
+                                      "Tasks by scene and state, counted up to a bound."};
+    static const struct kind attempts = {0, "tallybox_retry_attempts_total", METRIC_COUNTER,
+                                         "Attempts by scene and outcome."};
+
+    snprintf(metrics->group, sizeof(metrics->group), "%s", group);
+    snprintf(metrics->scene, sizeof(metrics->scene), "%s", scene);
+    snprintf(metrics->labels, sizeof(metrics->labels), "group=\"%s\",scene=\"%s\"", group, scene);
+    for (size_t i = 0; i < TASK_STATES; i++) {
+        snprintf(metrics->state_labels[i], RETRY_LABELS_SIZE,
+                 "group=\"%s\",scene=\"%s\",state=\"%s\"", group, scene,
+                 task_state_name((enum task_state)i));
+        metric_init(&metrics->tasks[i], &tasks, metrics->state_labels[i]);
+    }
+    for (size_t i = 0; i < RETRY_ATTEMPT_ENDS; i++) {
+        snprintf(metrics->end_labels[i], RETRY_LABELS_SIZE,
+                 "group=\"%s\",scene=\"%s\",outcome=\"%s\"", group, scene,
+                 attempt_end_name((enum attempt_end)i));
+        metric_init(&metrics->attempts[i], &attempts, metrics->end_labels[i]);
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        metric_init((struct metric *)(void *)((char *)metrics + kinds[i].offset), &kinds[i],
+                    metrics->labels);
+}
+
+static bool is_name(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789_.:-";
+
+    return *text && strlen(text) < TASK_NAME_SIZE && strspn(text, letters) == strlen(text);
+}
+
+struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene)
+{
+    struct retry_scene_metrics *other = &all[RETRY_METRICS_SCENES];
+
+    for (size_t i = 0; i < all_count; i++)
+        if (strcmp(all[i].scene, scene) == 0 && strcmp(all[i].group, group) == 0)
+            return &all[i];
+    if (all_count < RETRY_METRICS_SCENES && is_name(group) && is_name(scene)) {
+        scene_init(&all[all_count], group, scene);
+        return &all[all_count++];
+    }
+    if (!other->group[0])
+        scene_init(other, "other", "other");
+    return other;
+}
+
+void retry_depths_begin(void)
+{
+    for (size_t i = 0; i <= RETRY_METRICS_SCENES; i++)
+        memset(&all[i].counting, 0, sizeof(all[i].counting));
+}
+
+void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
+                      int64_t oldest_ms, int64_t pending_max, bool handled)
+{
+    metrics->counting.tasks[state] += count;
+    metrics->counting.pending_max = pending_max;
+    if (state != TASK_WAITING)
+        return;
+    if (oldest_ms > metrics->counting.oldest_ms)
+        metrics->counting.oldest_ms = oldest_ms;
+    if (!handled)
+        metrics->counting.no_handler += count;
+}
+
+static void show_depths(struct retry_scene_metrics *metrics)
+{
+    int64_t pending = metrics->counting.tasks[TASK_WAITING] + metrics->counting.tasks[TASK_QUEUED];
+    int64_t pending_max = metrics->counting.pending_max;
+
+    for (size_t i = 0; i < TASK_STATES; i++)
+        metric_set(&metrics->tasks[i], metrics->counting.tasks[i]);
+    metric_set(&metrics->oldest_age, metrics->counting.oldest_ms);
+    metric_set(&metrics->no_handler, metrics->counting.no_handler);
+    metric_set(&metrics->over_max,
+               pending_max > 0 && pending > pending_max ? pending - pending_max : 0);
+}
+
+void retry_depths_end(void)
+{
+    for (size_t i = 0; i <= RETRY_METRICS_SCENES; i++)
+        show_depths(&all[i]);
+}
+
+void retry_metrics_register(void)
+{
+    static struct metric *const singles[] = {&retry_claimed, &retry_rescued,
+                                             &retry_lost,    &retry_in_flight,
+                                             &retry_shards,  &retry_invalid_scenes};
+
+    for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
+        metrics_register(singles[i]);
+    retry_metrics_of(RETRY_GROUP_STANDARD, "publish");
+}

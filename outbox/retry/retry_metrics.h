@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What the retry lane counts, of the whole process and by scene. So that nobody's rows can make
+ * endless series, the scenes past RETRY_METRICS_SCENES, and those whose names are no names, share
+ * one with group and scene "other". Any thread may write; finding a scene's is the poller's. */
+#ifndef OUTBOX_RETRY_RETRY_METRICS_H
+#define OUTBOX_RETRY_RETRY_METRICS_H
+
+#include "common/metrics.h"
+#include "outbox/retry/task_row.h"
+#include "outbox/retry_handler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RETRY_METRICS_SCENES 64
+#define RETRY_ATTEMPT_ENDS 5 /* enum attempt_end */
+#define RETRY_LABELS_SIZE 192
+
+struct retry_scene_metrics {
+    char group[TASK_NAME_SIZE];
+    char scene[TASK_NAME_SIZE];
+    struct metric tasks[TASK_STATES];
+    struct metric attempts[RETRY_ATTEMPT_ENDS];
+    struct metric oldest_age;
+    struct metric seconds;
+    struct metric exhausted;
+    struct metric over_max;
+    struct metric no_handler;
+    struct metric paused;
+    struct metric breakers_open;
+    struct {
+        int64_t tasks[TASK_STATES];
+        int64_t oldest_ms;
+        int64_t no_handler;
+        int64_t pending_max;
+    } counting;
+    char labels[RETRY_LABELS_SIZE];
+    char state_labels[TASK_STATES][RETRY_LABELS_SIZE];
+    char end_labels[RETRY_ATTEMPT_ENDS][RETRY_LABELS_SIZE];
+};
+
+extern struct metric retry_claimed;
+extern struct metric retry_rescued;
+extern struct metric retry_lost;
+extern struct metric retry_in_flight;
+extern struct metric retry_shards;
+extern struct metric retry_invalid_scenes;
+
+/* Registers all of them, so that lists of all metrics have them. */
+void retry_metrics_register(void);
+
+/* Those of a scene, registered; they live as long as the process. */
+struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene);
+
+/* A count of all tasks: begin, add each depth, end, and the gauges show it. pending_max: of the
+ * scene, 0: no limit; handled: this process has the handler. One thread at a time. */
+void retry_depths_begin(void);
+void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
+                      int64_t oldest_ms, int64_t pending_max, bool handled);
+void retry_depths_end(void);
+
+/* The word of an attempt's end in metrics and in retry_attempt; static. */
+const char *attempt_end_name(enum attempt_end end);
+/* "waiting" ...; static. */
+const char *task_state_name(enum task_state state);
+
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/scenes.h"
+
+#include "common/log.h"
+#include "outbox/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BREAKER_BASE_MS 1000
+#define BREAKER_CAP_MS 60000
+#define TASK_BYTES_GUESS 4096
+
+void scenes_init(struct scenes *scenes, const struct pool *pool)
+{
+    memset(scenes, 0, sizeof(*scenes));
+    scenes->pool = pool;
+}
+
+static void scene_free(struct scene *scene)
+{
+    if (scene->known)
+        policy_done(&scene->policy);
+    json_decref(scene->options);
+    buf_done(&scene->options_text);
+    free(scene);
+}
+
+void scenes_done(struct scenes *scenes)
+{
+    for (size_t i = 0; i < SCENES_CHAINS; i++) {
+        while (scenes->kind_chains[i]) {
+            struct kind *kind = scenes->kind_chains[i];
+
+            scenes->kind_chains[i] = kind->next;
+            free(kind);
+        }
+        while (scenes->chains[i]) {
+            struct scene *scene = scenes->chains[i];
+
+            scenes->chains[i] = scene->next;
+            scene_free(scene);
+        }
+    }
+}
+
+static uint64_t hash_text(uint64_t start, const char *text)
+{
+    /* With its end, so that no two texts can change places; NULL is not "". */
+    return text ? hash_bytes(start, text, strlen(text) + 1) : hash_bytes(start, "\1", 1);
+}
+
+static size_t scene_chain(const char *group, const char *name)
+{
+    return hash_text(hash_text(HASH_START, group), name) & (SCENES_CHAINS - 1);
+}
+
+/* Unknown ones are named by whoever inserts tasks: those that are not needed make room. */
+static void make_room(struct scenes *scenes, uint64_t look)
+{
+    for (size_t i = 0; i < SCENES_CHAINS; i++) {
+        struct kind **kind_at = &scenes->kind_chains[i];
+
+        while (*kind_at) {
+            struct kind *kind = *kind_at;
+
+            if (kind->in_flight > 0 || kind->look + 1 >= look) {
+                kind_at = &kind->next;
+                continue;
+            }
+            *kind_at = kind->next;
+            kind->scene->kinds--;
+            scenes->kind_count--;
+            free(kind);
+        }
+    }
+    for (size_t i = 0; i < SCENES_CHAINS; i++) {
+        struct scene **at = &scenes->chains[i];
+
+        while (*at) {
+            struct scene *scene = *at;
+
+            if (scene->has_row || scene->kinds > 0) {
+                at = &scene->next;
+                continue;
+            }
+            *at = scene->next;
+            scenes->count--;
+            scene_free(scene);
+        }
+    }
+}
+
+static void rate_init(struct scene *scene)
+{
+    bucket_init(&scene->bucket, scene->policy.rate_per_s,
+                scene->policy.rate_burst > 0 ? scene->policy.rate_burst : 1, scene->bucket_ms);
+}
+
+static void policy_take(struct scene *scene, struct policy *policy)
+{
+    bool same_rate = scene->known && policy->rate_per_s == scene->policy.rate_per_s &&
+                     policy->rate_burst == scene->policy.rate_burst;
+
+    if (scene->known)
+        policy_done(&scene->policy);
+    scene->policy = *policy;
+    scene->known = true;
+    if (!same_rate)
+        rate_init(scene);
+}
+
+/* Of a scene without a row. */
+static enum rc standard_take(struct scene *scene, struct err *err)
+{
+    const char *json = strcmp(scene->name, SCENE_PUBLISH) == 0 ? SCENE_PUBLISH_POLICY : "";
+    struct policy policy;
+    enum rc rc = policy_parse(&policy, json, strlen(json), err);
+
+    if (rc == RC_OK)
+        policy_take(scene, &policy);
+    return rc;
+}
+
+struct scene *scenes_find(const struct scenes *scenes, const char *group, const char *name)
+{
+    struct scene *scene = scenes->chains[scene_chain(group, name)];
+
+    while (scene && (strcmp(scene->name, name) != 0 || strcmp(scene->group, group) != 0))
+        scene = scene->next;
+    return scene;
+}
+
+static struct scene *scene_make(struct scenes *scenes, const char *group, const char *name,
+                                int64_t now_ms)
+{
+    struct scene **chain = &scenes->chains[scene_chain(group, name)];
+    struct scene *scene;
+
+    if (scenes->count >= SCENES_MAX || strlen(group) >= sizeof(scene->group) ||
+        strlen(name) >= sizeof(scene->name))
+        return NULL;
+    scene = calloc(1, sizeof(*scene));
+    if (!scene)
+        return NULL;
+    memcpy(scene->group, group, strlen(group));
+    memcpy(scene->name, name, strlen(name));
+    scene->bucket_seen_ms = now_ms;
+    if (standard_take(scene, NULL) != RC_OK) {
+        scene_free(scene);
+        return NULL;
+    }
+    scene->metrics = retry_metrics_of(group, name);
+    scene->next = *chain;
+    *chain = scene;
+    scenes->count++;
+    return scene;
+}
+
+void scenes_begin(struct scenes *scenes)
+{
+    scenes->pass++;
+}
+
+/* The options of a row: nothing, or a JSON object. */
+static enum rc options_parse_json(const char *text, size_t len, json_t **object, struct err *err)
+{
+    json_error_t fault;
+
+    *object = NULL;
+    if (!text || len == 0)
+        return RC_OK;
+    *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
+    if (json_is_object(*object))
+        return RC_OK;
+    if (!*object)
+        return err_fail(err, RC_REJECT, 0, "options are a JSON object: %s (line %d, column %d)",
+                        fault.text, fault.line, fault.column);
+    json_decref(*object);
+    *object = NULL;
+    return err_fail(err, RC_REJECT, 0, "options are a JSON object");
+}
+
+static enum rc options_take(struct scene *scene, const char *text, struct err *err)
+{
+    json_t *object;
+    enum rc rc = options_parse_json(text, text ? strlen(text) : 0, &object, err);
+
+    if (rc != RC_OK)
+        return rc;
+    json_decref(scene->options);
+    scene->options = object;
+    buf_reset(&scene->options_text);
+    if (object)
+        buf_text_put(&scene->options_text, text);
+    buf_text(&scene->options_text);
+    return scene->options_text.failed ? err_fail(err, RC_FATAL, 0, "no memory for options") : RC_OK;
+}
+
+static enum rc texts_take(struct scene *scene, const struct scene_row *row, struct err *err)
+{
+    const char *json = row->policy ? row->policy : "";
+    struct policy policy;
+    enum rc rc = policy_parse(&policy, json, strlen(json), err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = options_take(scene, row->options, err);
+    if (rc != RC_OK) {
+        policy_done(&policy);
+        return rc;
+    }
+    /* Where a row of the relay's scene says nothing, ours says something. */
+    if (!*json && strcmp(scene->name, SCENE_PUBLISH) == 0) {
+        policy_done(&policy);
+        return standard_take(scene, err);
+    }
+    policy_take(scene, &policy);
+    return RC_OK;
+}
+
+static uint64_t row_hash(const struct scene_row *row)
+{
+    uint64_t hash = hash_bytes(HASH_START, &row->version, sizeof(row->version));
+
+    return hash_text(hash_text(hash, row->policy), row->options);
+}
+
+static void pause_set(struct scene *scene, bool paused)
+{
+    if (scene->paused != paused)
+        log_event(LOG_INFO, paused ? "scene_paused" : "scene_resumed", "group=%s scene=%s",
+                  scene->group, scene->name);
+    scene->paused = paused;
+}
+
+static void fault_set(struct scene *scene, const struct err *err)
+{
+    if (err)
+        log_error(LOG_ERROR, "scene_invalid", err, "group=%s scene=%s", scene->group, scene->name);
+    else if (scene->faulty)
+        log_event(LOG_INFO, "scene_valid", "group=%s scene=%s", scene->group, scene->name);
+    scene->faulty = err != NULL;
+}
+
+enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err)
+{
+    struct scene *scene = scenes_find(scenes, row->group, row->scene);
+    struct err fault = {0};
+    uint64_t hash = row_hash(row);
+    enum rc rc = RC_OK;
+
+    if (!scene)
+        scene = scene_make(scenes, row->group, row->scene, 0);
+    if (!scene)
+        return err_fail(err, RC_FATAL, 0, "no memory, or more than %d scenes", SCENES_MAX);
+    if (!scene->has_row || scene->row_hash != hash)
+        rc = texts_take(scene, row, &fault);
+    if (rc == RC_FATAL)
+        return err_fail(err, rc, 0, "%s", fault.text);
+    if (!scene->has_row || scene->row_hash != hash)
+        fault_set(scene, rc == RC_OK ? NULL : &fault);
+    pause_set(scene, row->paused);
+    scene->has_row = true;
+    scene->row_hash = hash;
+    scene->pass = scenes->pass;
+    return RC_OK;
+}
+
+/* The row was deleted: the standard holds again. */
+static enum rc row_gone(struct scene *scene, struct err *err)
+{
+    enum rc rc = standard_take(scene, err);
+
+    if (rc == RC_OK)
+        rc = options_take(scene, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    if (scene->faulty)
+        fault_set(scene, NULL);
+    pause_set(scene, false);
+    scene->has_row = false;
+    return RC_OK;
+}
+
+enum rc scenes_end(struct scenes *scenes, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    scenes->faulty = 0;
+    for (size_t i = 0; i < SCENES_CHAINS; i++) {
+        for (struct scene *scene = scenes->chains[i]; scene && rc == RC_OK; scene = scene->next) {
+            if (scene->has_row && scene->pass != scenes->pass)
+                rc = row_gone(scene, err);
+            scenes->faulty += scene->faulty;
+            metric_set(&scene->metrics->paused, scene->paused || scene->faulty);
+        }
+    }
+    metric_set(&retry_invalid_scenes, (int64_t)scenes->faulty);
+    return rc;
+}
+
+/* Its number among the handlers of the process; their count: it does not run here. */
+static size_t handler_find(const struct retry_handlers *all, const char *name)
+{
+    size_t i = 0;
+
+    while (i < all->count && (!all->opened[i] || strcmp(all->list[i]->name, name) != 0))
+        i++;
+    return i;
+}
+
+bool scenes_run(const struct scenes *scenes, const char *handler)
+{
+    return handler_find(scenes->pool->handlers, handler) < scenes->pool->handlers->count;
+}
+
+static size_t kind_chain(const struct task_class *class)
+{
+    uint64_t hash = hash_text(hash_text(HASH_START, class->group), class->scene);
+
+    return hash_text(hash, class->handler) & (SCENES_CHAINS - 1);
+}
+
+static struct kind *kind_make(struct scenes *scenes, const struct task_class *class, int64_t now_ms)
+{
+    struct kind **chain = &scenes->kind_chains[kind_chain(class)];
+    const struct retry_handlers *all = scenes->pool->handlers;
+    size_t at = handler_find(all, class->handler);
+    struct scene *scene = scenes_find(scenes, class->group, class->scene);
+    struct kind *kind;
+
+    if (scenes->kind_count >= KINDS_MAX)
+        return NULL;
+    if (!scene)
+        scene = scene_make(scenes, class->group, class->scene, now_ms);
+    kind = scene ? calloc(1, sizeof(*kind)) : NULL;
+    if (!kind)
+        return NULL;
+    memcpy(kind->handler_name, class->handler, sizeof(kind->handler_name));
+    kind->scene = scene;
+    if (at < all->count) {
+        kind->handler = all->list[at];
+        kind->opened = all->opened[at];
+    }
+    kind->breaker.backoff = (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
+    kind->task_bytes = TASK_BYTES_GUESS;
+    if (!kind->handler)
+        log_event(LOG_WARN, "handler_unknown",
+                  "handler=%s group=%s scene=%s text=\"its tasks wait for a process that has it\"",
+                  kind->handler_name, scene->group, scene->name);
+    kind->next = *chain;
+    *chain = kind;
+    scene->kinds++;
+    scenes->kind_count++;
+    return kind;
+}
+
+struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, uint64_t look,
+                         int64_t now_ms)
+{
+    struct kind *kind = scenes->kind_chains[kind_chain(class)];
+
+    while (kind && (strcmp(kind->handler_name, class->handler) != 0 ||
+                    strcmp(kind->scene->name, class->scene) != 0 ||
+                    strcmp(kind->scene->group, class->group) != 0))
+        kind = kind->next;
+    if (!kind && (scenes->kind_count >= KINDS_MAX || scenes->count >= SCENES_MAX))
+        make_room(scenes, look);
+    if (!kind)
+        kind = kind_make(scenes, class, now_ms);
+    if (kind)
+        kind->look = look;
+    else if (!scenes->full) {
+        scenes->full = true;
+        log_event(LOG_ERROR, "too_many_scenes",
+                  "kinds=%zu text=\"tasks of more kinds wait until others are done\"",
+                  scenes->kind_count);
+    }
+    return kind;
+}
+
+/* With half of the shards held the bucket's time goes half as fast, and half of a burst is ours:
+ * all processes together keep the rate. */
+int64_t scene_tokens(struct scene *scene, unsigned shards, int64_t now_ms)
+{
+    int64_t passed = (now_ms - scene->bucket_seen_ms) * (int64_t)shards + scene->bucket_rest;
+    int64_t share = scene->policy.rate_burst * (int64_t)shards / TASK_SHARDS;
+    int64_t tokens;
+
+    if (scene->policy.rate_per_s == 0)
+        return INT64_MAX;
+    scene->bucket_seen_ms = now_ms;
+    scene->bucket_ms += passed / TASK_SHARDS;
+    scene->bucket_rest = passed % TASK_SHARDS;
+    tokens = bucket_count(&scene->bucket, scene->bucket_ms);
+    if (share < 1)
+        share = 1;
+    return tokens < share ? tokens : share;
+}
+
+enum rc scene_options(const struct scene *scene, const char *options, size_t len,
+                      struct buf *scratch, const char **text, struct err *err)
+{
+    json_t *own;
+    json_t *both;
+    char *dump = NULL;
+    enum rc rc;
+
+    *text = scene->options ? scene->options_text.data : "{}";
+    if (!options || len == 0)
+        return RC_OK;
+    *text = options;
+    if (!scene->options)
+        return RC_OK;
+    rc = options_parse_json(options, len, &own, err);
+    if (rc != RC_OK)
+        return rc;
+    both = json_copy(scene->options);
+    if (both && json_object_update(both, own) == 0)
+        dump = json_dumps(both, JSON_COMPACT);
+    json_decref(both);
+    json_decref(own);
+    if (!dump)
+        return err_fail(err, RC_FATAL, 0, "no memory for options");
+    buf_reset(scratch);
+    buf_text_put(scratch, dump);
+    free(dump);
+    *text = buf_text(scratch);
+    return scratch->failed ? err_fail(err, RC_FATAL, 0, "no memory for options") : RC_OK;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* What the poller knows of the kinds of tasks: of every scene its policy, options and rate, and of
+ * every kind (a handler in a scene) whether we run it and whether its destination is well. A scene
+ * without a row has the standard policy; one whose row cannot be understood is paused, and keeps
+ * what it had for the tasks in flight. The poller's thread, but for kind.shut. */
+#ifndef OUTBOX_RETRY_SCENES_H
+#define OUTBOX_RETRY_SCENES_H
+
+#include "common/backoff.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "outbox/retry/bucket.h"
+#include "outbox/retry/policy.h"
+#include "outbox/retry/pool.h"
+#include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/task_row.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCENES_MAX 2048
+#define KINDS_MAX 1024
+#define SCENES_CHAINS 1024 /* a power of two */
+
+/* The relay's refused rows. */
+#define SCENE_PUBLISH "publish"
+#define SCENE_PUBLISH_POLICY "{\"stop\": [], \"exhausted\": \"block\"}"
+
+struct scene {
+    char group[TASK_NAME_SIZE];
+    char name[TASK_NAME_SIZE];
+    bool has_row;
+    uint64_t row_hash;
+    uint64_t pass; /* of scenes_begin() in which its row was seen */
+    bool paused;
+    bool faulty; /* its row cannot be understood */
+    bool known;  /* policy is one */
+    struct policy policy;
+    json_t *options; /* NULL: none */
+    struct buf options_text;
+    struct bucket bucket;
+    int64_t bucket_ms;   /* the bucket's own time: it goes by the part of the shards held */
+    int64_t bucket_rest; /* of it, below a ms */
+    int64_t bucket_seen_ms;
+    size_t kinds;
+    struct retry_scene_metrics *metrics;
+    struct scene *next;
+};
+
+struct kind {
+    char handler_name[TASK_HANDLER_SIZE];
+    struct scene *scene;
+    const struct retry_handler *handler; /* NULL: not here */
+    void *opened;
+    struct breaker breaker;
+    unsigned failures; /* in a row */
+    atomic_bool shut;  /* the breaker is open */
+    size_t in_flight;
+    int64_t task_bytes; /* of an average task */
+    int64_t rest_until_ms;
+    uint64_t look; /* in which it was seen */
+    struct kind *next;
+};
+
+struct scenes {
+    const struct pool *pool;
+    struct scene *chains[SCENES_CHAINS];
+    struct kind *kind_chains[SCENES_CHAINS];
+    size_t count;
+    size_t kind_count;
+    uint64_t pass;
+    size_t faulty;
+    bool full; /* said once */
+};
+
+void scenes_init(struct scenes *scenes, const struct pool *pool);
+void scenes_done(struct scenes *scenes);
+
+/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory. */
+void scenes_begin(struct scenes *scenes);
+enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
+enum rc scenes_end(struct scenes *scenes, struct err *err);
+
+/* Made when it is new; NULL: there are too many, or no memory. look: counts the looks. */
+struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, uint64_t look,
+                         int64_t now_ms);
+
+/* NULL: none is known. */
+struct scene *scenes_find(const struct scenes *scenes, const char *group, const char *name);
+
+/* Does this process run tasks of a handler of this name? */
+bool scenes_run(const struct scenes *scenes, const char *handler);
+
+/* Attempts that the scene's rate allows now; INT64_MAX without one. shards: held, of TASK_SHARDS. */
+int64_t scene_tokens(struct scene *scene, unsigned shards, int64_t now_ms);
+
+/* What a handler gets: the scene's options with the task's on top. *text stays valid until the next
+ * call, or as long as options or the scene do; scratch is the caller's. RC_REJECT: the task's are no
+ * JSON object. RC_FATAL: no memory. */
+enum rc scene_options(const struct scene *scene, const char *options, size_t len,
+                      struct buf *scratch, const char **text, struct err *err);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/worker.h"
+
+#include <string.h>
+
+static void outcome_reset(struct slot *slot)
+{
+    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
+    buf_reset(&slot->result);
+    slot->outcome.result = &slot->result;
+}
+
+static void cut(struct slot *slot, const char *why)
+{
+    slot->outcome.end = ATTEMPT_CUT;
+    err_set(&slot->outcome.err, "%s", why);
+}
+
+/* What a step gives has to fit, or the next one could not begin. */
+static void result_too_long(struct slot *slot)
+{
+    slot->outcome.end = ATTEMPT_FAILED;
+    slot->outcome.source = FAULT_PLAIN;
+    slot->outcome.fault = FAULT_REFUSED;
+    err_set(&slot->outcome.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
+            RETRY_RESULT_BYTES_MAX);
+}
+
+static void run(struct worker *worker, struct slot *slot, int64_t now_ms)
+{
+    int64_t from_ms = pool_now(worker->pool, now_ms);
+
+    slot->job.until_ms = pool_valid_until(worker->pool, slot);
+    if (from_ms >= slot->job.until_ms) {
+        cut(slot, "its lease ran out before it was begun");
+        return;
+    }
+    if (atomic_load(slot->shut) && !slot->probe) {
+        cut(slot, "others of its kind fail");
+        return;
+    }
+    slot->tried = true;
+    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
+    slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
+    if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
+        result_too_long(slot);
+}
+
+bool worker_run_one(struct worker *worker, int64_t now_ms)
+{
+    struct slot *slot = pool_take(worker->pool, worker->number);
+
+    if (!slot)
+        return false;
+    outcome_reset(slot);
+    run(worker, slot, now_ms);
+    pool_give(worker->pool, slot);
+    return true;
+}
+
+int64_t worker_step(void *arg, int64_t now_ms)
+{
+    return worker_run_one(arg, now_ms) ? 0 : 10 * POOL_WAIT_MS;
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/retry_world.h"
+
+#include "outbox/hash.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCH_MS INT64_C(1700000000000) /* the database's clock is so far ahead of ours */
+
+struct world world;
+
+static uint64_t below(uint64_t limit)
+{
+    return dice_next(&world.dice) % limit;
+}
+
+struct task *world_find(int64_t id)
+{
+    return id >= 1 && (size_t)id <= world.count ? &world.tasks[id - 1] : NULL;
+}
+
+size_t world_count(int state)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < world.count; i++)
+        count += world.tasks[i].state == state;
+    return count;
+}
+
+/* Before it is done. */
+static enum rc reach(struct host *host, enum call call, struct err *err)
+{
+    size_t number = world.fail_kind == CALLS ? ++world.call_count : world.calls[call] + 1;
+
+    world.calls[call]++;
+    assert(host->lives);
+    if (host->cut_off || (host->frozen && call == CALL_BEAT))
+        return err_fail(err, RC_RETRY, 0, "no way");
+    if (world.answers_lost || (world.fail_kind != CALLS && world.fail_kind != call))
+        return RC_OK;
+    if (number >= world.fail_from && number < world.fail_from + world.fail_count)
+        return err_fail(err, world.fail_rc, 0, "no way");
+    return RC_OK;
+}
+
+/* After it was done. */
+static enum rc answer(enum call call, struct err *err)
+{
+    size_t number = world.fail_kind == CALLS ? world.call_count : world.calls[call];
+
+    if (!world.answers_lost || (world.fail_kind != CALLS && world.fail_kind != call))
+        return RC_OK;
+    if (number >= world.fail_from && number < world.fail_from + world.fail_count)
+        return err_fail(err, world.fail_rc, 0, "no answer");
+    return RC_OK;
+}
+
+static void class_of(const struct task *task, struct task_class *class)
+{
+    memset(class, 0, sizeof(*class));
+    snprintf(class->handler, sizeof(class->handler), "%s", task->handler);
+    snprintf(class->group, sizeof(class->group), "%s", task->group);
+    snprintf(class->scene, sizeof(class->scene), "%s", task->scene);
+    class->shard = task->shard;
+}
+
+static bool is_of(const struct task *task, const struct task_class *class)
+{
+    return strcmp(task->handler, class->handler) == 0 && strcmp(task->group, class->group) == 0 &&
+           strcmp(task->scene, class->scene) == 0 && task->shard == class->shard;
+}
+
+static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
+{
+    static bool told[WORLD_TASKS_MAX];
+    enum rc rc = reach(ctx, CALL_LOOK, err);
+
+    if (rc != RC_OK)
+        return rc;
+    memset(told, 0, sizeof(told));
+    for (size_t i = 0; i < world.count; i++) {
+        struct task_class class;
+        int64_t next_ms = world.tasks[i].next_ms;
+
+        if (told[i] || world.tasks[i].state != TASK_WAITING)
+            continue;
+        class_of(&world.tasks[i], &class);
+        for (size_t j = i; j < world.count; j++) {
+            if (world.tasks[j].state != TASK_WAITING || !is_of(&world.tasks[j], &class))
+                continue;
+            told[j] = true;
+            if (world.tasks[j].next_ms < next_ms)
+                next_ms = world.tasks[j].next_ms;
+        }
+        on_class(on_class_ctx, &class, next_ms - world.now_ms);
+    }
+    return answer(CALL_LOOK, err);
+}
+
+static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_SCENES, err);
+
+    for (size_t i = 0; rc == RC_OK && i < world.scene_count; i++)
+        on_scene(on_scene_ctx, &world.scenes[i]);
+    return rc == RC_OK ? answer(CALL_SCENES, err) : rc;
+}
+
+/* Somebody of its key runs, or stands before it. */
+static bool is_behind(const struct task *task)
+{
+    if (!task->key[0])
+        return false;
+    for (size_t i = 0; i < world.count; i++) {
+        const struct task *other = &world.tasks[i];
+
+        if (other == task || other->state < 0 || strcmp(other->key, task->key) != 0)
+            continue;
+        if (other->state == TASK_RUNNING || other->state == TASK_BLOCKED ||
+            other->state == TASK_PARKED || other->id < task->id)
+            return true;
+    }
+    return false;
+}
+
+static void row_of(const struct task *task, struct task_row *row)
+{
+    *row = (struct task_row){
+        .id = task->id,
+        .epoch = task->epoch,
+        .ordering_key = task->key[0] ? task->key : NULL,
+        .task_hash = "00ff",
+        .options = task->options[0] ? task->options : NULL,
+        .options_len = strlen(task->options),
+        .params = "{}",
+        .params_len = 2,
+        .params_type = "application/json",
+        .attempts = task->attempts,
+        .made_ms = EPOCH_MS + task->made_ms,
+        .now_ms = EPOCH_MS + world.now_ms,
+        .step = task->step,
+        .step_result = task->result[0] ? task->result : NULL,
+        .step_result_len = strlen(task->result),
+    };
+}
+
+static struct task *first_due(const struct task_class *class)
+{
+    struct task *first = NULL;
+
+    for (size_t i = 0; i < world.count; i++) {
+        struct task *task = &world.tasks[i];
+
+        if (task->state == TASK_WAITING && task->next_ms <= world.now_ms && is_of(task, class) &&
+            (!first || task->next_ms < first->next_ms))
+            first = task;
+    }
+    return first;
+}
+
+static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
+                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                           struct err *err)
+{
+    struct task *taken[RETRY_CLAIM_ROWS_MAX];
+    size_t count = 0;
+    size_t seen = 0;
+    struct task *task;
+    enum rc rc = reach(ctx, CALL_CLAIM, err);
+
+    *full = false;
+    if (rc != RC_OK)
+        return rc;
+    assert(rows_max >= 1 && rows_max <= RETRY_CLAIM_ROWS_MAX);
+    if (strlen(world.last_claims) + strlen(class->scene) + 2 < sizeof(world.last_claims))
+        strcat(strcat(world.last_claims, class->scene), " ");
+    while (seen < rows_max && (task = first_due(class))) {
+        seen++;
+        if (is_behind(task)) {
+            task->state = TASK_QUEUED;
+            continue;
+        }
+        task->state = TASK_RUNNING;
+        task->epoch++;
+        task->until_ms = world.now_ms + lease_ms;
+        task->claims++;
+        taken[count++] = task;
+    }
+    if (count > world.claim_rows_max)
+        world.claim_rows_max = count;
+    *full = seen == rows_max;
+    rc = answer(CALL_CLAIM, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct task_row row;
+
+        row_of(taken[i], &row);
+        on_task(on_task_ctx, &row);
+    }
+    return rc;
+}
+
+/* The smallest of the key, if nobody stands in its way. */
+static void key_wake(const char *key)
+{
+    struct task *first = NULL;
+
+    if (!key[0])
+        return;
+    for (size_t i = world.count; i-- > 0;) {
+        struct task *task = &world.tasks[i];
+
+        if (task->state < 0 || strcmp(task->key, key) != 0)
+            continue;
+        if (task->state == TASK_RUNNING || task->state == TASK_BLOCKED ||
+            task->state == TASK_PARKED)
+            return;
+        first = task;
+    }
+    if (first && first->state == TASK_QUEUED) {
+        first->state = TASK_WAITING;
+        first->next_ms = world.now_ms;
+    }
+}
+
+static void task_end(struct task *task, const char *outcome)
+{
+    task->state = -1;
+    task->outcome = outcome;
+    key_wake(task->key);
+}
+
+static void result_write(struct task *task, const struct task_result *result)
+{
+    task->attempts = result->attempts;
+    task->finishes++;
+    snprintf(task->reason, sizeof(task->reason), "%s", result->reason);
+    snprintf(task->reason_class, sizeof(task->reason_class), "%s", result->reason_class);
+    if (result->callback_scene)
+        snprintf(task->callback, sizeof(task->callback), "%s %s %s", result->callback_scene,
+                 result->callback_handler, result->callback_params);
+    assert(result->ordered == (task->key[0] != '\0'));
+    switch (result->end) {
+    case TASK_END_DONE:
+        task_end(task, result->keep ? "done" : "deleted");
+        return;
+    case TASK_END_STEP:
+        task->step++;
+        snprintf(task->result, sizeof(task->result), "%.*s", (int)result->step_result_len,
+                 result->step_result_len > 0 ? (const char *)result->step_result : "");
+        task->state = TASK_WAITING;
+        task->next_ms = world.now_ms;
+        return;
+    case TASK_END_AGAIN:
+        task->state = TASK_WAITING;
+        task->next_ms = world.now_ms + result->delay_ms;
+        return;
+    case TASK_END_BACK:
+        task->state = TASK_WAITING;
+        return;
+    case TASK_END_BLOCK:
+        task->state = TASK_BLOCKED;
+        return;
+    case TASK_END_PARK:
+        task->state = TASK_PARKED;
+        task->outcome = "exhausted";
+        return;
+    case TASK_END_SKIP:
+        task_end(task, "exhausted");
+        return;
+    }
+}
+
+static bool is_claimed(const struct task *task, int64_t epoch)
+{
+    return task && task->state == TASK_RUNNING && task->epoch == epoch;
+}
+
+static enum rc store_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+                            struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_FINISH, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(count >= 1 && count <= RETRY_RESULTS_MAX);
+    if (count > world.finish_rows_max)
+        world.finish_rows_max = count;
+    for (size_t i = 0; i < count; i++)
+        if (results[i].id == world.refuse_id &&
+            (world.refuse_always || results[i].end != TASK_END_AGAIN))
+            return err_fail(err, RC_REJECT, 0, "too long");
+    for (size_t i = 0; i < count; i++) {
+        struct task *task = world_find(results[i].id);
+
+        lost[i] = !is_claimed(task, results[i].epoch);
+        if (!lost[i])
+            result_write(task, &results[i]);
+    }
+    return answer(CALL_FINISH, err);
+}
+
+static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                          int64_t lease_ms, bool *lost, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_BEAT, err);
+
+    if (rc != RC_OK)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        struct task *task = world_find(ids[i]);
+
+        lost[i] = !is_claimed(task, epochs[i]);
+        if (!lost[i])
+            task->until_ms = world.now_ms + lease_ms;
+    }
+    world.beats += count;
+    return answer(CALL_BEAT, err);
+}
+
+static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_RESCUE, err);
+
+    *count = 0;
+    for (size_t i = 0; rc == RC_OK && i < world.count && *count < rows_max; i++) {
+        struct task *task = &world.tasks[i];
+
+        if (task->state != TASK_RUNNING || task->until_ms >= world.now_ms)
+            continue;
+        task->state = TASK_WAITING;
+        task->next_ms = world.now_ms;
+        ++*count;
+    }
+    return rc == RC_OK ? answer(CALL_RESCUE, err) : rc;
+}
+
+static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_DEPTHS, err);
+
+    for (size_t i = 0; rc == RC_OK && i < world.count; i++) {
+        const struct task *task = &world.tasks[i];
+        struct task_class class;
+        const struct task_depth depth = {&class, (enum task_state)task->state, 1,
+                                         world.now_ms - task->next_ms};
+
+        if (task->state < 0)
+            continue;
+        class_of(task, &class);
+        on_depth(on_depth_ctx, &depth);
+    }
+    return rc == RC_OK ? answer(CALL_DEPTHS, err) : rc;
+}
+
+/* Does what the task tells it to; the effect counts once a run. */
+static void handler_run(void *handler, size_t worker, const struct retry_job *job,
+                        struct retry_outcome *outcome)
+{
+    struct task *task = world_find(job->id);
+
+    (void)handler;
+    (void)worker;
+    assert(job->until_ms > world.now_ms);
+    task->runs++;
+    task->seen_attempt = job->attempt;
+    snprintf(task->seen_options, sizeof(task->seen_options), "%s", job->options);
+    snprintf(task->seen_result, sizeof(task->seen_result), "%.*s", (int)job->step_result_len,
+             job->step_result ? (const char *)job->step_result : "");
+    if (task->runs > task->fail_runs) {
+        task->done++;
+        outcome->more_steps = job->step < task->steps;
+        if (outcome->more_steps)
+            buf_print(outcome->result, "step %d", (int)job->step);
+        return;
+    }
+    outcome->end = task->end;
+    outcome->source = FAULT_PLAIN;
+    outcome->fault = task->fault;
+    outcome->delay_ms = task->delay_ms;
+    err_set(&outcome->err, "it does not work");
+}
+
+static const struct retry_handler test_handler = {.name = "test", .run = handler_run};
+static const struct retry_handler other_handler = {.name = "other", .run = handler_run};
+static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
+
+static void wake_poller(void *ctx)
+{
+    ((struct host *)ctx)->poller_due_ms = 0;
+}
+
+static void wake_worker(void *ctx, size_t worker)
+{
+    ((struct host *)ctx)->worker_due_ms[worker] = 0;
+}
+
+static int64_t time_ms(void *ctx)
+{
+    (void)ctx;
+    return world.now_ms;
+}
+
+void world_reset(uint64_t seed)
+{
+    for (size_t i = 0; i < WORLD_HOSTS; i++)
+        if (world.hosts[i].lives)
+            host_kill(i);
+    memset(&world, 0, sizeof(world));
+    world.now_ms = 1000000;
+    world.dice = seed;
+    world.fail_kind = CALLS;
+    world.fail_rc = RC_RETRY;
+    for (size_t i = 0; i < WORLD_HOSTS; i++) {
+        struct settings *settings = &world.hosts[i].settings;
+
+        world.hosts[i].world = &world;
+        world.hosts[i].number = i;
+        settings->retry.threads = 2;
+        settings->retry.batch_rows_max = 10;
+        settings->retry.in_flight_max = 32;
+        settings->retry.poll_ms = 100;
+        settings->retry.sweep_ms = 1000;
+        snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "delay");
+        snprintf(settings->retry.shards, sizeof(settings->retry.shards), "0-15");
+    }
+}
+
+void host_start(size_t number)
+{
+    struct host *host = &world.hosts[number];
+    const struct retry_store store = {host,         store_look, store_scenes, store_claim,
+                                      store_finish, store_beat, store_rescue, store_depths};
+    enum rc rc;
+
+    host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
+    host->opened[0] = host;
+    rc = pool_init(&host->pool, &host->settings, &host->handlers, NULL);
+    host->pool.wake_poller = wake_poller;
+    host->pool.wake_worker = wake_worker;
+    host->pool.wake_ctx = host;
+    host->pool.time_ms = time_ms;
+    if (rc == RC_OK)
+        rc = poller_init(&host->poller, &host->pool, &store, below(1000), NULL);
+    if (rc == RC_OK)
+        rc = keeper_init(&host->keeper, &host->pool, &store, below(1000), NULL);
+    assert(rc == RC_OK);
+    for (size_t i = 0; i < WORLD_WORKERS_MAX; i++) {
+        host->workers[i] = (struct worker){&host->pool, i};
+        host->worker_due_ms[i] = 0;
+    }
+    host->poller_due_ms = 0;
+    host->keeper_due_ms = 0;
+    host->lives = true;
+}
+
+void host_kill(size_t number)
+{
+    struct host *host = &world.hosts[number];
+
+    keeper_done(&host->keeper);
+    poller_done(&host->poller);
+    pool_done(&host->pool);
+    host->lives = false;
+}
+
+bool host_stop(size_t number, int64_t ms)
+{
+    struct host *host = &world.hosts[number];
+    bool left;
+
+    poller_leave(&host->poller);
+    for (int64_t until_ms = world.now_ms + ms;
+         world.now_ms < until_ms && !poller_left(&host->poller); world.now_ms++) {
+        poller_step(&host->poller, world.now_ms);
+        keeper_step(&host->keeper, world.now_ms);
+    }
+    left = poller_left(&host->poller);
+    host_kill(number);
+    return left;
+}
+
+struct task *world_task(const char *scene, const char *key)
+{
+    struct task *task = &world.tasks[world.count];
+
+    assert(world.count < WORLD_TASKS_MAX);
+    world.count++;
+    *task = (struct task){.id = (int64_t)world.count,
+                          .handler = "test",
+                          .group = "default",
+                          .made_ms = world.now_ms,
+                          .next_ms = world.now_ms,
+                          .end = ATTEMPT_FAILED,
+                          .delay_ms = ATTEMPT_NO_DELAY};
+    snprintf(task->scene, sizeof(task->scene), "%s", scene);
+    snprintf(task->key, sizeof(task->key), "%s", key ? key : "");
+    task->shard = (unsigned)(key ? hash_bytes(HASH_START, key, strlen(key)) : world.count) % 16;
+    return task;
+}
+
+void world_scene(const char *scene, const char *policy, const char *options, bool paused)
+{
+    struct scene_row *row = NULL;
+
+    for (size_t i = 0; i < world.scene_count; i++)
+        if (strcmp(world.scenes[i].scene, scene) == 0)
+            row = &world.scenes[i];
+    if (!row)
+        row = &world.scenes[world.scene_count++];
+    *row = (struct scene_row){"default", scene, policy, options, paused, row->version + 1};
+}
+
+static void step(struct host *host)
+{
+    size_t which = (size_t)below(2 + (uint64_t)host->settings.retry.threads);
+
+    if (!host->lives)
+        return;
+    if (which == 0 && world.now_ms >= host->poller_due_ms) {
+        host->poller_due_ms = INT64_MAX;
+        which = (size_t)poller_step(&host->poller, world.now_ms);
+        if (host->poller_due_ms == INT64_MAX)
+            host->poller_due_ms = world.now_ms + (int64_t)which;
+        return;
+    }
+    if (which == 1 && world.now_ms >= host->keeper_due_ms)
+        host->keeper_due_ms = world.now_ms + keeper_step(&host->keeper, world.now_ms);
+    if (which < 2 || host->slow || world.now_ms < host->worker_due_ms[which - 2])
+        return;
+    host->worker_due_ms[which - 2] = INT64_MAX;
+    if (worker_step(&host->workers[which - 2], world.now_ms) == 0)
+        host->worker_due_ms[which - 2] = 0;
+}
+
+/* Invariant: no two tasks of a key run at the same time. */
+static void check_keys(void)
+{
+    for (size_t i = 0; i < world.count; i++)
+        for (size_t j = i + 1; j < world.count && world.tasks[i].state == TASK_RUNNING; j++)
+            assert(world.tasks[j].state != TASK_RUNNING || !world.tasks[i].key[0] ||
+                   strcmp(world.tasks[i].key, world.tasks[j].key) != 0);
+}
+
+void world_run(int64_t ms)
+{
+    for (int64_t until_ms = world.now_ms + ms; world.now_ms < until_ms; world.now_ms++) {
+        for (size_t i = 0; i < 12; i++)
+            step(&world.hosts[below(WORLD_HOSTS)]);
+        if (world.count < 300)
+            check_keys();
+    }
+}
+
+bool world_drain(int64_t ms)
+{
+    int64_t until_ms = world.now_ms + ms;
+
+    while (world_count(-1) < world.count) {
+        if (world.now_ms >= until_ms)
+            return false;
+        world_run(10);
+    }
+    return true;
+}

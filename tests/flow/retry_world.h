@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* A small world for the retry lane's engine: a table of tasks that keeps the store's promises, a
+ * handler that does as it is told, and virtual time. One thread plays all steps. */
+#ifndef TESTS_FLOW_RETRY_WORLD_H
+#define TESTS_FLOW_RETRY_WORLD_H
+
+#include "common/settings.h"
+#include "outbox/retry/keeper.h"
+#include "outbox/retry/poller.h"
+#include "outbox/retry/pool.h"
+#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/worker.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WORLD_TASKS_MAX 4000
+#define WORLD_SCENES_MAX 8
+#define WORLD_HOSTS 3
+#define WORLD_WORKERS_MAX 4
+
+enum call {
+    CALL_LOOK,
+    CALL_SCENES,
+    CALL_CLAIM,
+    CALL_FINISH,
+    CALL_BEAT,
+    CALL_RESCUE,
+    CALL_DEPTHS,
+    CALLS
+};
+
+/* A row of retry_task, or of the history. */
+struct task {
+    int64_t id;
+    char handler[TASK_HANDLER_SIZE];
+    char group[TASK_NAME_SIZE];
+    char scene[TASK_NAME_SIZE];
+    char key[32]; /* "": none */
+    char options[128];
+    char result[64];
+    unsigned shard;
+    int state;           /* enum task_state; -1: gone */
+    const char *outcome; /* of one that is gone: deleted, done, exhausted */
+    int64_t attempts;
+    int64_t made_ms;
+    int64_t next_ms;
+    int64_t until_ms;
+    int64_t epoch;
+    int64_t step;
+    char reason[TASK_REASON_SIZE];
+    char reason_class[32];
+    char callback[512];
+    size_t claims;
+    size_t finishes;
+
+    /* What the handler did and is to do. */
+    size_t runs;
+    size_t done;      /* effects */
+    size_t fail_runs; /* so many runs fail before the first that works */
+    enum attempt_end end;
+    enum fault_class fault;
+    int64_t delay_ms;
+    int64_t steps; /* more of them */
+    char seen_options[192];
+    char seen_result[64];
+    int64_t seen_attempt;
+};
+
+struct world;
+
+/* One process. */
+struct host {
+    struct world *world;
+    size_t number;
+    struct settings settings;
+    struct retry_handlers handlers;
+    void *opened[2]; /* only "test" runs here, unless a test says otherwise */
+    struct pool pool;
+    struct poller poller;
+    struct keeper keeper;
+    struct worker workers[WORLD_WORKERS_MAX];
+    int64_t poller_due_ms;
+    int64_t keeper_due_ms;
+    int64_t worker_due_ms[WORLD_WORKERS_MAX];
+    bool lives;
+    bool frozen;  /* the keeper cannot reach the database */
+    bool slow;    /* its workers are not called */
+    bool cut_off; /* no call reaches the database */
+};
+
+struct world {
+    int64_t now_ms;
+    uint64_t dice;
+    struct task tasks[WORLD_TASKS_MAX];
+    size_t count;
+    struct scene_row scenes[WORLD_SCENES_MAX];
+    size_t scene_count;
+    struct host hosts[WORLD_HOSTS];
+
+    size_t calls[CALLS];
+    size_t call_count;
+    size_t fail_from; /* calls of this kind fail from this one on, so many; CALLS: of any kind */
+    size_t fail_count;
+    enum call fail_kind;
+    enum rc fail_rc;
+    bool answers_lost; /* they fail, but only after they were done */
+    int64_t refuse_id; /* finish refuses a batch with this task in it */
+    bool refuse_always;
+    size_t finish_rows_max; /* of one finish */
+    size_t claim_rows_max;
+    size_t beats;
+    char last_claims[4096]; /* scenes in the order of their claims */
+};
+
+extern struct world world;
+
+/* Everything anew; hosts are there, but do not live. */
+void world_reset(uint64_t seed);
+void host_start(size_t number);
+/* A kill. */
+void host_kill(size_t number);
+/* A clean stop, within ms. */
+bool host_stop(size_t number, int64_t ms);
+
+struct task *world_task(const char *scene, const char *key);
+void world_scene(const char *scene, const char *policy, const char *options, bool paused);
+struct task *world_find(int64_t id);
+/* Tasks in this state; -1: gone. */
+size_t world_count(int state);
+
+/* Lets ms milliseconds pass. */
+void world_run(int64_t ms);
+/* Until all tasks are gone; false when ms have passed. */
+bool world_drain(int64_t ms);
+
+#endif
