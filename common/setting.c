@@ -8,6 +8,7 @@
 
 #define NAME_BYTES_MAX 64   /* of a table or an aggregate type */
 #define TOPIC_BYTES_MAX 249 /* Kafka's own bound */
+#define HOST_BYTES_MAX 253  /* DNS's own bound */
 #define TOPIC_MARKS "._-"   /* allowed in a topic beside letters and digits */
 
 #define TO_SHOW "%.60s" /* as much of a bad value as a sentence can carry */
@@ -139,6 +140,38 @@ static bool is_topic_pair(const char *text, size_t len)
            is_topic(equals + 1, len - name_len - 1);
 }
 
+/* name, *.suffix or [IPv6 address], and :port if need be. */
+static bool is_host(const char *text, size_t len)
+{
+    static const char digits[] = "0123456789";
+    const char *colon = memchr(text, ':', len);
+    size_t name_len = colon ? (size_t)(colon - text) : len;
+
+    if (len > 0 && *text == '[') {
+        const char *end = memchr(text, ']', len);
+
+        name_len = end ? (size_t)(end - text) + 1 : 0;
+        colon = end && name_len < len ? end + 1 : NULL;
+        if (!end || strspn(text + 1, "0123456789abcdefABCDEF:.") != name_len - 2 || name_len < 4)
+            return false;
+    } else {
+        size_t from = name_len > 2 && memcmp(text, "*.", 2) == 0 ? 2 : 0;
+
+        if (!is_name(text + from, name_len - from, "-.", HOST_BYTES_MAX) || text[from] == '.')
+            return false;
+    }
+    if (!colon)
+        return name_len == len;
+    len -= name_len + 1;
+    return *colon == ':' && len > 0 && len <= 5 && strspn(colon + 1, digits) >= len &&
+           strtol(colon + 1, NULL, 10) >= 1 && strtol(colon + 1, NULL, 10) <= 65535;
+}
+
+static bool is_path(const char *text, size_t len)
+{
+    return len > 1 && *text == '/' && text[len - 1] != '/';
+}
+
 /* address:port, with an IPv6 address in brackets. */
 static bool is_listen(const char *text)
 {
@@ -247,6 +280,16 @@ enum rc setting_store(const struct setting *setting, struct settings *settings, 
             return store_text(setting, settings, text, err);
         return store_list(setting, settings, text, is_topic_pair,
                           "a type and its topic; expected type=topic,type=topic", err);
+    case SETTING_HOSTS:
+        if (!*text)
+            return store_text(setting, settings, text, err);
+        return store_list(setting, settings, text, is_host,
+                          "a host; expected name, name:port or *.suffix, separated by commas", err);
+    case SETTING_PATHS:
+        if (!*text)
+            return store_text(setting, settings, text, err);
+        return store_list(setting, settings, text, is_path,
+                          "an absolute path; expected /folder/program, separated by commas", err);
     case SETTING_TOPIC_PREFIX:
         if (!*text || is_name(text, strlen(text), TOPIC_MARKS, TOPIC_BYTES_MAX - NAME_BYTES_MAX))
             return store_text(setting, settings, text, err);
@@ -306,6 +349,12 @@ void setting_put_range(const struct setting *setting, struct buf *out)
         return;
     case SETTING_TOPIC_MAP:
         buf_text_put(out, "type=topic,...");
+        return;
+    case SETTING_HOSTS:
+        buf_text_put(out, "hosts");
+        return;
+    case SETTING_PATHS:
+        buf_text_put(out, "paths");
         return;
     case SETTING_TOPIC_PREFIX:
         buf_text_put(out, "start of a topic");

@@ -126,6 +126,11 @@ struct settings {
         _Atomic int64_t retry_history_days;
     } housekeep;
     struct {
+        char http_hosts[SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": none */
+        char http_ca[SETTING_TEXT_SIZE];
+        char exec_programs[SETTING_LIST_SIZE]; /* absolute paths; "": none */
+    } retry;
+    struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
@@ -149,6 +154,8 @@ enum setting_kind {
     SETTING_TOPICS,    /* comma-separated Kafka topics */
     SETTING_TOPIC_MAP, /* "name=topic,name=topic", may be empty */
     SETTING_TOPIC_PREFIX,
+    SETTING_HOSTS, /* comma-separated name, name:port or *.suffix, may be empty */
+    SETTING_PATHS, /* comma-separated absolute paths, may be empty */
 };
 
 struct setting {

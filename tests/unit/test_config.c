@@ -293,6 +293,34 @@ static void an_empty_topic_map_and_prefix_are_fine(void **state)
     config_free(loaded(SETS("relay.topics=", "relay.topic_prefix="), NULL));
 }
 
+static void lists_of_what_may_be_reached_are_exact(void **state)
+{
+    static const char *const good[] = {"retry.http_hosts=a.example,*.b.example:8443, 10.0.0.1:80",
+                                       "retry.http_hosts=[::1]:80,[fe80::1]", "retry.http_hosts=",
+                                       "retry.exec_programs=/bin/true, /opt/my tool/x",
+                                       "retry.exec_programs="};
+    static const char *const bad[] = {
+        "retry.http_hosts=*",        "retry.http_hosts=*.",         "retry.http_hosts=a.*.b",
+        "retry.http_hosts=http://a", "retry.http_hosts=a/b",        "retry.http_hosts=a:",
+        "retry.http_hosts=a:0",      "retry.http_hosts=a:65536",    "retry.http_hosts=a:80x",
+        "retry.http_hosts=u@a",      "retry.http_hosts=[::1",       "retry.http_hosts=[]",
+        "retry.http_hosts=[::1]80",  "retry.http_hosts=a,,b",       "retry.http_hosts=.a",
+        "retry.exec_programs=true",  "retry.exec_programs=/bin/a,", "retry.exec_programs=/bin/",
+        "retry.exec_programs=./a"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        config_free(loaded(SETS(good[i]), NULL));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct config *config = NULL;
+        struct err err = {0};
+
+        if (load(&config, SETS(bad[i]), NULL, &err) != RC_FATAL)
+            fail_msg("%s is taken", bad[i]);
+        assert_non_null(strstr(err.text, "expected"));
+    }
+}
+
 static void a_send_must_end_before_its_lease(void **state)
 {
     (void)state;
@@ -487,6 +515,7 @@ int main(void)
         cmocka_unit_test(lists_are_kept_without_blanks),
         cmocka_unit_test(a_bad_list_names_the_part),
         cmocka_unit_test(an_empty_topic_map_and_prefix_are_fine),
+        cmocka_unit_test(lists_of_what_may_be_reached_are_exact),
         cmocka_unit_test(a_send_must_end_before_its_lease),
         cmocka_unit_test(a_batch_must_fit_into_its_queue),
         cmocka_unit_test(the_sink_is_as_mysql_where_it_says_nothing),
