@@ -86,6 +86,19 @@ static enum rc do_claim(struct applier *applier, struct job *job, struct err *er
     return rc;
 }
 
+static enum job_end end_of(enum apply_end end)
+{
+    switch (end) {
+    case APPLY_DONE:
+        return JOB_DONE;
+    case APPLY_AGAIN:
+        return JOB_AGAIN;
+    case APPLY_FENCED:
+        break;
+    }
+    return JOB_FENCED;
+}
+
 static enum rc do_apply(struct applier *applier, struct job *job, struct err *err)
 {
     struct apply_result result = {0};
@@ -101,7 +114,8 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
     metric_add(&consume_aside, (int64_t)result.aside);
     for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result.dead[i]);
-    job->end = result.end == APPLY_DONE ? JOB_DONE : JOB_FENCED;
+    job->end = end_of(result.end);
+    job->clear = result.clear;
     return RC_OK;
 }
 

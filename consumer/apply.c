@@ -28,6 +28,7 @@ void apply_done(struct apply *apply)
     tally_done(&apply->tally);
     event_set_done(&apply->events);
     lasts_done(&apply->lasts);
+    held_done(&apply->held);
 }
 
 enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err)
@@ -57,6 +58,9 @@ static enum rc claim_write(struct apply *apply, const struct place *place,
     if (row.topic_id[0] == '\0')
         memcpy(row.topic_id, progress->topic_id, sizeof(row.topic_id));
     rc = sink->own_progress(sink->ctx, place, &row, err);
+    if (rc == RC_OK)
+        rc = held_read(&apply->held, sink, place, err);
+    row.holds = apply->held.count > 0;
     if (rc == RC_OK)
         rc = sink->commit(sink->ctx, err);
     if (rc == RC_OK)
@@ -196,6 +200,7 @@ static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t co
         return rc;
     tally_count(tally, rows, count);
     rc = sink->insert_votes(sink->ctx, rows, count, duplicate, err);
+    apply->refused = rc == RC_REJECT;
     if (rc != RC_OK || *duplicate)
         return rc;
     return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
@@ -223,11 +228,12 @@ static enum rc dead_limit(struct apply *apply, const struct place *place, struct
 }
 
 static enum rc dead_write(struct apply *apply, const struct place *place, const struct batch *batch,
-                          int64_t next_offset, struct apply_result *reckon, struct err *err)
+                          int64_t next_offset, size_t kept, struct apply_result *reckon,
+                          struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct dead_row dead;
-    enum rc rc = batch->dead_count > 0 ? dead_limit(apply, place, err) : RC_OK;
+    enum rc rc = batch->dead_count + kept > 0 ? dead_limit(apply, place, err) : RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
         batch_dead_view(batch, i, &dead);
@@ -236,7 +242,25 @@ static enum rc dead_write(struct apply *apply, const struct place *place, const 
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
         reckon->dead[judge_class_index(dead.reason_class)]++;
     }
+    for (size_t i = 0; rc == RC_OK && kept > 0 && i < batch->row_count; i++) {
+        const struct vote_row *row = &batch->rows[i];
+
+        if (row->offset < next_offset || row->keep == VOTE_NOT_KEPT)
+            continue;
+        batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
+        rc = sink->insert_dead(sink->ctx, place, &dead, err);
+        reckon->dead[judge_class_index(dead.reason_class)]++;
+    }
     return rc;
+}
+
+/* Of a whole batch: which votes are kept. */
+static enum rc votes_hold(struct apply *apply, const struct place *place, struct batch *batch,
+                          size_t *kept, struct err *err)
+{
+    enum rc rc = held_read(&apply->held, apply->sink, place, err);
+
+    return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, kept, err) : rc;
 }
 
 /* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
@@ -250,6 +274,7 @@ static enum rc batch_write(struct apply *apply, const struct place *place, int64
     struct progress_row progress = {0};
     enum progress_fit fit = FIT_FENCED;
     bool found = false;
+    size_t kept = 0;
     enum rc rc = sink->lock_progress(sink->ctx, place, &progress, &found, err);
 
     if (rc != RC_OK)
@@ -269,10 +294,14 @@ static enum rc batch_write(struct apply *apply, const struct place *place, int64
         return RC_OK;
     }
     skip_before(batch, progress.next_offset);
+    rc = batch->whole ? votes_hold(apply, place, batch, &kept, err) : RC_OK;
+    reckon.clear = batch->whole && apply->held.count == 0;
+    if (rc != RC_OK)
+        return rc;
     rc = votes_write(apply, batch->rows, batch->row_count, &reckon, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
-    rc = dead_write(apply, place, batch, progress.next_offset, &reckon, err);
+    rc = dead_write(apply, place, batch, progress.next_offset, kept, &reckon, err);
     progress.next_offset = batch->next_offset;
     progress.leader_epoch = batch->leader_epoch;
     if (rc == RC_OK)
@@ -296,22 +325,71 @@ static enum rc batch_try(struct apply *apply, const struct place *place, int64_t
 
     if (rc != RC_OK)
         return rc;
+    apply->refused = false;
+    *duplicate = false;
     rc = batch_write(apply, place, epoch, batch, duplicate, result, err);
     sink->rollback(sink->ctx); /* where it was not committed */
     return rc;
+}
+
+/* As batch_try(). The usual batch has no duplicate and pays for no search; this one starts over with
+ * it. */
+static enum rc batch_try_twice(struct apply *apply, const struct place *place, int64_t epoch,
+                               struct batch *batch, bool *duplicate, struct apply_result *result,
+                               struct err *err)
+{
+    enum rc rc = batch_try(apply, place, epoch, batch, duplicate, result, err);
+
+    if (rc != RC_OK || !*duplicate || apply->careful)
+        return rc;
+    apply->careful = true;
+    return batch_try(apply, place, epoch, batch, duplicate, result, err);
+}
+
+/* After a try: marks the votes that the log does not take. *found 0: it was not their fault. */
+static enum rc refused_find(struct apply *apply, struct batch *batch, size_t *found,
+                            struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = held_probe(&apply->held, sink, batch->rows, batch->row_count, found, err);
+    sink->rollback(sink->ctx);
+    return rc;
+}
+
+static void keep_none(struct batch *batch)
+{
+    for (size_t i = 0; batch->whole && i < batch->row_count; i++)
+        batch->rows[i].keep = VOTE_NOT_KEPT;
 }
 
 enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
                     struct batch *batch, struct apply_result *result, struct err *err)
 {
     bool duplicate = false;
-    enum rc rc = batch_try(apply, place, epoch, batch, &duplicate, result, err);
+    size_t found = 0;
+    enum rc rc;
 
-    /* The usual batch has no duplicate and pays for no search; this one starts over with it. */
-    if (rc == RC_OK && duplicate && !apply->careful) {
-        apply->careful = true;
-        duplicate = false;
-        rc = batch_try(apply, place, epoch, batch, &duplicate, result, err);
+    keep_none(batch);
+    rc = batch_try_twice(apply, place, epoch, batch, &duplicate, result, err);
+    if (rc == RC_REJECT && apply->refused && !batch->whole) {
+        *result = (struct apply_result){.end = APPLY_AGAIN};
+        apply->unsure = NULL;
+        return RC_OK;
+    }
+    if (rc == RC_REJECT && apply->refused) {
+        struct err why = {0};
+        enum rc probed = refused_find(apply, batch, &found, &why);
+
+        if (probed != RC_OK) {
+            *err = why;
+            return probed;
+        }
+        if (found > 0)
+            rc = batch_try_twice(apply, place, epoch, batch, &duplicate, result, err);
     }
     if (rc == RC_OK && duplicate)
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);

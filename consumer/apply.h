@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* One batch, one transaction: fence, skip what is applied, count, write, move on. Decides what a
- * duplicate is and what a batch changes. It may be ended between any two calls of the sink, and
+ * duplicate is, what a batch changes, and what of it is kept for a cause that may pass (held.h).
+ *
+ * Invariant: what is held is read and written by whoever has the partition's row of
+ * consumer_progress locked, and every batch is whole while something is: the votes of a content
+ * are in the log, or behind its first one that is held, in the order of their offsets.
+ *
+ * It may be ended between any two calls of the sink, and
  * done again: nothing is applied twice. One thread at a time. */
 #ifndef CONSUMER_APPLY_H
 #define CONSUMER_APPLY_H
@@ -8,6 +14,7 @@
 #include "common/err.h"
 #include "consumer/batch.h"
 #include "consumer/event_set.h"
+#include "consumer/held.h"
 #include "consumer/judge.h"
 #include "consumer/lasts.h"
 #include "consumer/sink_seam.h"
@@ -20,6 +27,7 @@
 enum apply_end {
     APPLY_DONE,
     APPLY_FENCED, /* another owner, not where this batch begins, or the log begins later now */
+    APPLY_AGAIN,  /* votes of it must be kept, and it is not whole: nothing was done */
 };
 
 struct apply_result {
@@ -28,6 +36,7 @@ struct apply_result {
     size_t duplicates;              /* votes that were in it before */
     size_t aside;                   /* votes that changed nothing; see apply_keep_lasts() */
     size_t dead[JUDGE_CLASS_COUNT]; /* records kept, by the class of their reason */
+    bool clear; /* the batch is whole, and needs not be: nothing of the partition is held */
 };
 
 struct apply {
@@ -36,8 +45,10 @@ struct apply {
     struct tally tally;
     struct event_set events;
     struct lasts lasts;
+    struct held held;
     const _Atomic int64_t *dead_max; /* see apply_limit_dead() */
     bool keeps_lasts;
+    bool refused;               /* the log did not take the votes of the last try */
     bool careful;               /* look for duplicates before writing: there were some just now */
     struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
     const struct batch *unsure; /* its batch, or NULL */

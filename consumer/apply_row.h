@@ -16,6 +16,11 @@
 /* Where nothing has been applied yet: start at the beginning. */
 #define OFFSET_BEGINNING (-1)
 
+/* The two classes of dead records whose cause may pass; held.h says what they mean. A record of any
+ * other can never be applied as it stands. */
+#define REASON_REFUSED "refused"
+#define REASON_BEHIND "behind"
+
 /* One partition; the group is the process' own. */
 struct place {
     const char *topic;
@@ -34,6 +39,9 @@ struct record {
     const void *message; /* the stream's own */
 };
 
+/* Why a vote is kept in dead_record instead; see held.h. */
+enum vote_keep { VOTE_NOT_KEPT, VOTE_REFUSED, VOTE_BEHIND };
+
 /* A row of vote_document in the making. */
 struct vote_row {
     struct vote_event event;
@@ -42,6 +50,8 @@ struct vote_row {
     int64_t content_seq;
     bool skip;  /* already in the log, or no change: do not write it */
     bool aside; /* skip, because it is no change */
+    enum vote_keep keep;
+    size_t reason_at; /* of VOTE_REFUSED */
 };
 
 /* A row of vote_tally. */
@@ -88,6 +98,8 @@ struct progress_row {
     /* Not of the row: the day since 1970 with which the log began when the row was locked. It stays
      * until the end of the transaction. */
     int64_t begin_day;
+    /* Nor this: contents are held when the partition is claimed; see held.h. */
+    bool holds;
 };
 
 #endif

@@ -23,6 +23,7 @@ void batch_done(struct batch *batch)
 {
     free(batch->rows);
     free(batch->dead);
+    free(batch->records);
     buf_done(&batch->bytes);
     memset(batch, 0, sizeof(*batch));
 }
@@ -40,6 +41,7 @@ void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch)
     batch->leader_epoch = leader_epoch;
     batch->oldest_ms = -1;
     batch->begin_day = 0;
+    batch->whole = false;
 }
 
 size_t batch_count(const struct batch *batch)
@@ -75,6 +77,16 @@ static enum rc array_grow(void **array, size_t *size, size_t count, size_t eleme
     return RC_OK;
 }
 
+static enum rc records_grow(struct batch *batch, struct err *err)
+{
+    void *records = batch->records;
+    enum rc rc = array_grow(&records, &batch->record_size, batch->row_count,
+                            sizeof(*batch->records), batch->rows_max, err);
+
+    batch->records = records;
+    return rc;
+}
+
 static enum rc rows_grow(struct batch *batch, struct err *err)
 {
     void *rows = batch->rows;
@@ -95,9 +107,10 @@ static enum rc dead_grow(struct batch *batch, struct err *err)
     return rc;
 }
 
-static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
-                        const char *reason, batch_headers headers, void *headers_ctx,
-                        struct err *err)
+/* Keeps a record whole: *out says where. A vote has no reason (yet). */
+static enum rc record_keep(struct batch *batch, const struct record *record,
+                           const char *reason_class, const char *reason, batch_headers headers,
+                           void *headers_ctx, struct batch_dead *out, struct err *err)
 {
     struct batch_dead dead = {.offset = record->offset,
                               .time_ms = record->time_ms,
@@ -107,8 +120,6 @@ static enum rc dead_add(struct batch *batch, const struct record *record, const 
     struct buf *bytes = &batch->bytes;
     size_t begin = bytes->len;
 
-    if (dead_grow(batch, err) != RC_OK)
-        return RC_FATAL;
     dead.key_at = bytes->len;
     if (record->key)
         buf_put(bytes, record->key, record->key_len);
@@ -126,7 +137,39 @@ static enum rc dead_add(struct batch *batch, const struct record *record, const 
         return err_fail(err, RC_FATAL, 0, "no memory to keep the record at offset %" PRId64,
                         record->offset);
     }
-    batch->dead[batch->dead_count++] = dead;
+    *out = dead;
+    return RC_OK;
+}
+
+static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
+                        const char *reason, batch_headers headers, void *headers_ctx,
+                        struct err *err)
+{
+    enum rc rc = dead_grow(batch, err);
+
+    if (rc == RC_OK)
+        rc = record_keep(batch, record, reason_class, reason, headers, headers_ctx,
+                         &batch->dead[batch->dead_count], err);
+    if (rc == RC_OK)
+        batch->dead_count++;
+    return rc;
+}
+
+static enum rc vote_add(struct batch *batch, const struct record *record, batch_headers headers,
+                        void *headers_ctx, struct err *err)
+{
+    struct vote_row *row = &batch->rows[batch->row_count];
+    enum rc rc = batch->whole ? records_grow(batch, err) : RC_OK;
+
+    if (rc == RC_OK && batch->whole)
+        rc = record_keep(batch, record, NULL, "", headers, headers_ctx,
+                         &batch->records[batch->row_count], err);
+    if (rc != RC_OK)
+        return rc;
+    row->offset = record->offset;
+    row->skip = false;
+    row->keep = VOTE_NOT_KEPT;
+    batch->row_count++;
     return RC_OK;
 }
 
@@ -142,9 +185,7 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
     rc = judge_record(record, JUDGE_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
                       &reason_class, &reason);
     if (rc == RC_OK) {
-        batch->rows[batch->row_count].offset = record->offset;
-        batch->rows[batch->row_count].skip = false;
-        batch->row_count++;
+        rc = vote_add(batch, record, headers, headers_ctx, err);
     } else if (rc == RC_REJECT) {
         rc = dead_add(batch, record, reason_class, reason.text, headers, headers_ctx, err);
     } else if (err) {
@@ -170,9 +211,9 @@ bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_
     return false;
 }
 
-void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)
+static void view_fill(const struct batch *batch, const struct batch_dead *dead,
+                      struct dead_row *view)
 {
-    const struct batch_dead *dead = &batch->dead[index];
     const char *bytes = batch->bytes.data;
 
     *view = (struct dead_row){
@@ -188,4 +229,18 @@ void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *v
         .reason = bytes + dead->reason_at,
         .reason_len = dead->end - dead->reason_at,
     };
+}
+
+void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)
+{
+    view_fill(batch, &batch->dead[index], view);
+}
+
+void batch_vote_view(const struct batch *batch, size_t index, const char *reason_class,
+                     const char *reason, struct dead_row *view)
+{
+    view_fill(batch, &batch->records[index], view);
+    view->reason_class = reason_class;
+    view->reason = reason;
+    view->reason_len = strlen(reason);
 }

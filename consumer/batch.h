@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Records of one partition on their way into one transaction. Decides what a record is: a vote, or
- * a dead record and why. A vote keeps nothing of its record; a dead record is kept whole. Pure; one
- * thread at a time. */
+ * a dead record and why. A vote keeps nothing of its record, unless the batch is `whole`; a dead
+ * record is kept whole. Pure; one thread at a time. */
 #ifndef CONSUMER_BATCH_H
 #define CONSUMER_BATCH_H
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a dead record's parts lie in batch.bytes. */
+/* Where the parts of a record that is kept whole lie in batch.bytes. */
 struct batch_dead {
     int64_t offset;
     int64_t time_ms;
@@ -32,11 +32,14 @@ struct batch {
     size_t bytes_max;
     struct vote_row *rows;
     size_t row_count;
-    size_t row_size; /* allocated */
+    size_t row_size;            /* allocated */
+    struct batch_dead *records; /* of the rows, in a whole batch */
+    size_t record_size;
     struct batch_dead *dead;
     size_t dead_count;
     size_t dead_size;
-    struct buf bytes;     /* of the dead records */
+    struct buf bytes;     /* of the records that are kept whole */
+    bool whole;           /* votes keep their records too: some may have to go into dead_record */
     size_t record_bytes;  /* of all records, as they came */
     int64_t from_offset;  /* where its first record was looked for, or OFFSET_BEGINNING */
     int64_t next_offset;  /* behind its last record */
@@ -48,13 +51,14 @@ struct batch {
 /* Appends the headers of a record as JSON. */
 typedef void (*batch_headers)(void *ctx, const struct record *record, struct buf *out);
 
-/* Takes no memory yet; it will be bounded by rows_max rows and bytes_max bytes of dead records,
- * plus one record. */
+/* Takes no memory yet; it will be bounded by rows_max rows and bytes_max bytes of records, plus one
+ * record, and the headers of those that are kept whole. */
 void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max);
 void batch_done(struct batch *batch);
 
 /* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. The log
- * begins with the first day of all until batch.begin_day is set. */
+ * begins with the first day of all until batch.begin_day is set, and it is not whole until
+ * batch.whole is. */
 void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch);
 
 /* Records in it, and how many more it takes: 0 when it is full. */
@@ -70,5 +74,9 @@ bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_
 
 /* Fills view with pointers that end with the next batch_add(). */
 void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view);
+
+/* The same for the record of a vote in a whole batch; reason_class and reason are borrowed. */
+void batch_vote_view(const struct batch *batch, size_t index, const char *reason_class,
+                     const char *reason, struct dead_row *view);
 
 #endif

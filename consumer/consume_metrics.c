@@ -22,8 +22,9 @@ struct metric consume_aside = {
         .labels = "reason_class=\"" class "\""                                \
     }
 /* As in judge_classes. */
-struct metric consume_dead[JUDGE_CLASS_COUNT] = {DEAD("decode"), DEAD("rule"), DEAD("key"),
-                                                 DEAD("tombstone"), DEAD("too_old")};
+struct metric consume_dead[JUDGE_CLASS_COUNT] = {
+    DEAD("decode"),  DEAD("rule"),    DEAD("key"),   DEAD("tombstone"),
+    DEAD("too_old"), DEAD("refused"), DEAD("behind")};
 struct metric consume_batch_seconds = {.name = "tallybox_consumer_batch_seconds",
                                        .kind = METRIC_SECONDS,
                                        .help = "Time to apply one batch, from BEGIN to COMMIT."};

@@ -216,7 +216,7 @@ int dead_command(int argc, char **argv)
         {"topic", OPTION_TEXT, &words.topic, "TOPIC", "only records of this topic"},
         {"partition", OPTION_NUMBER, &words.partition, "NUMBER", "only of this partition"},
         {"class", OPTION_TEXT, &words.reason_class, "CLASS",
-         "only of this reason: decode, rule, key, tombstone, too_old or refused"},
+         "only of this reason: decode, rule, key, tombstone, too_old, refused or behind"},
         {"key", OPTION_TEXT, &words.key, "KEY", "only with exactly this key, a vote's contentId"},
         {"since", OPTION_TEXT, &words.since, "TIME",
          "only those that died at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},

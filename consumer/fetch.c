@@ -269,6 +269,7 @@ static bool filling_begin(struct fetch *fetch, struct part *part)
         return false;
     batch_reset(&part->filling->batch, part->position, part->last_epoch);
     part->filling->batch.begin_day = part->row.begin_day;
+    part->filling->batch.whole = part->whole;
     return true;
 }
 

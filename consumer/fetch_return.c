@@ -98,6 +98,16 @@ static void batch_returned(struct fetch *fetch, struct part *part, struct job *j
         part->well_ms = now_ms;
         stream->store_offset(stream->ctx, part->handle, part->row.next_offset);
         fetch_say_recovered(part);
+        if (job->clear && part_is_past(part)) {
+            fetch_drop_filling(fetch, part);
+            part_restart(part, now_ms, 0);
+        }
+        break;
+    case JOB_AGAIN:
+        log_event(LOG_WARN, "votes_refused", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+        fetch_drop_filling(fetch, part);
+        part_read_whole(part, job->batch.next_offset, now_ms);
         break;
     case JOB_FENCED:
         /* If another process really has it, the group will tell us meanwhile. */

@@ -16,6 +16,7 @@ enum job_kind { JOB_CLAIM, JOB_APPLY };
 enum job_end {
     JOB_DONE,
     JOB_FENCED,  /* see APPLY_FENCED: it must be claimed again */
+    JOB_AGAIN,   /* see APPLY_AGAIN: it must be read again, into whole batches */
     JOB_DROPPED, /* the partition was given up before the job was done */
     JOB_STOPPED, /* the database refuses it: see err */
 };
@@ -33,6 +34,7 @@ struct job {
     struct progress_row progress; /* apply: epoch; claim: topic_id, and then all of it */
     struct batch batch;           /* apply only */
     enum job_end end;
+    bool clear; /* of JOB_DONE: see struct apply_result */
     struct err err;
     struct job *next; /* in the pool */
 };

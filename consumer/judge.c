@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const judge_classes[JUDGE_CLASS_COUNT] = {"decode", "rule", "key", "tombstone",
-                                                      "too_old"};
+const char *const judge_classes[JUDGE_CLASS_COUNT] = {
+    "decode", "rule", "key", "tombstone", "too_old", REASON_REFUSED, REASON_BEHIND};
 
 size_t judge_class_index(const char *reason_class)
 {

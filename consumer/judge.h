@@ -15,7 +15,7 @@ enum judge_rule {
 };
 
 /* Every reason_class there is, in the order of the metric's labels. */
-#define JUDGE_CLASS_COUNT 5
+#define JUDGE_CLASS_COUNT 7
 extern const char *const judge_classes[JUDGE_CLASS_COUNT];
 
 /* Its place among them. */

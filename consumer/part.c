@@ -59,6 +59,7 @@ void part_assign(struct part *part, void *handle, int64_t now_ms)
     part->handle = handle;
     part->stopped = false;
     part->well_ms = now_ms;
+    part->whole_until = OFFSET_BEGINNING;
     part_restart(part, now_ms, 0);
 }
 
@@ -119,8 +120,20 @@ enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t 
         return rc;
     part->position = row->next_offset;
     part->last_epoch = row->leader_epoch;
+    part->whole = row->holds || row->next_offset < part->whole_until;
     part_seek_again(part, now_ms);
     return RC_OK;
+}
+
+void part_read_whole(struct part *part, int64_t next_offset, int64_t now_ms)
+{
+    part->whole_until = next_offset;
+    part_restart(part, now_ms, 0);
+}
+
+bool part_is_past(const struct part *part)
+{
+    return part->row.next_offset >= part->whole_until;
 }
 
 void part_hear(struct part *part, bool records, int64_t now_ms)

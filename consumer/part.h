@@ -37,6 +37,10 @@ struct part {
     int64_t doubted;    /* where another seek shall show whether records before are gone */
     char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
     struct progress_row row;      /* as of the last claim; next_offset moves with what is applied */
+    /* Of this claim: batches are whole, because something is held, or may have to be up to
+     * whole_until. It stays so until the next claim: those under way must not be mixed. */
+    bool whole;
+    int64_t whole_until;
     struct job claim;
     bool claim_out; /* with the applier; it must come back before the next one */
     struct job *filling;
@@ -74,6 +78,12 @@ bool part_recovered(struct part *part);
 /* The claim has come back done. RC_REJECT: the row belongs to another topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
+
+/* A batch up to next_offset must be read again, into whole batches. */
+void part_read_whole(struct part *part, int64_t next_offset, int64_t now_ms);
+
+/* All that had to be read into whole batches is applied. */
+bool part_is_past(const struct part *part);
 
 /* A read has brought records, or none; and has it been none for long? */
 void part_hear(struct part *part, bool records, int64_t now_ms);

@@ -353,6 +353,38 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
     return rc;
 }
 
+struct holding_back {
+    void (*on_content)(void *ctx, int64_t content_id);
+    void *ctx;
+};
+
+/* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds nothing. */
+static enum rc held_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct holding_back *back = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    if (content_id > 0)
+        back->on_content(back->ctx, content_id);
+    return RC_OK;
+}
+
+static enum rc sink_read_held(void *ctx, const struct place *place,
+                              void (*on_content)(void *content_ctx, int64_t content_id),
+                              void *content_ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    struct holding_back back = {on_content, content_ctx};
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql, "SELECT LEFT(record_key, 24) AS content FROM dead_record");
+    place_where(sink, place);
+    buf_text_put(&sink->sql, " AND reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND
+                             "') GROUP BY content ORDER BY NULL");
+    return db_query_buf(sink->db, &sink->sql, held_row, &back, err);
+}
+
 static enum rc sink_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
                                struct err *err)
 {
@@ -393,6 +425,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .insert_votes = seam_insert_votes,
         .find_events = seam_find_events,
         .insert_dead = seam_insert_dead,
+        .read_held = sink_read_held,
         .count_dead = sink_count_dead,
         .commit = sink_commit,
         .rollback = sink_rollback,

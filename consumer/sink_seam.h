@@ -80,6 +80,12 @@ struct sink {
     enum rc (*insert_dead)(void *ctx, const struct place *place, const struct dead_row *dead,
                            struct err *err);
 
+    /* Calls on_content for the content of each record of place that is kept for a cause that may
+     * pass (REASON_REFUSED, REASON_BEHIND), once or more. In a transaction. */
+    enum rc (*read_held)(void *ctx, const struct place *place,
+                         void (*on_content)(void *content_ctx, int64_t content_id),
+                         void *content_ctx, struct err *err);
+
     /* How many records of place are kept, counted no further than max. */
     enum rc (*count_dead)(void *ctx, const struct place *place, int64_t max, int64_t *count,
                           struct err *err);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void undo(struct sink_model *model)
@@ -165,6 +166,8 @@ static enum rc model_write_tallies(void *ctx, const struct tally_row *tallies, s
     struct sink_model *model = ctx;
     enum rc rc = inside(model, err);
 
+    if (rc == RC_OK && model->world->faults.refused_totals)
+        return err_fail(err, RC_REJECT, 0, "totals refused");
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct tally_row *row = tally_at(&model->data, tallies[i].content_id);
 
@@ -243,6 +246,9 @@ static enum rc model_insert_votes(void *ctx, const struct vote_row *rows, size_t
             continue;
         if (rows[i].event.content_id == model->world->faults.refused)
             return err_fail(err, RC_REJECT, 0, "content refused");
+        if (model->world->faults.refused_event > 0 &&
+            rows[i].event.event_id.bytes[ID_BYTES - 1] == model->world->faults.refused_event)
+            return err_fail(err, RC_REJECT, 0, "event refused");
         if (has_event(&model->data, &rows[i].event.event_id)) {
             *duplicate = true;
             return RC_OK;
@@ -301,6 +307,23 @@ static uint64_t model_session(void *ctx)
     return model->world->faults.session;
 }
 
+static enum rc model_read_held(void *ctx, const struct place *place,
+                               void (*on_content)(void *content_ctx, int64_t content_id),
+                               void *content_ctx, struct err *err)
+{
+    struct sink_model *model = ctx;
+    enum rc rc = inside(model, err);
+
+    for (size_t i = 0; rc == RC_OK && i < model->data.dead_count; i++) {
+        const struct sink_dead *row = &model->data.dead[i];
+
+        if (row->partition == place->partition && row->decision[0] == '\0' &&
+            (strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0))
+            on_content(content_ctx, atoll(row->key));
+    }
+    return rc;
+}
+
 static enum rc model_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
                                 struct err *err)
 {
@@ -355,6 +378,7 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
         .insert_votes = model_insert_votes,
         .find_events = model_find_events,
         .insert_dead = model_insert_dead,
+        .read_held = model_read_held,
         .count_dead = model_count_dead,
         .commit = model_commit,
         .rollback = model_rollback,

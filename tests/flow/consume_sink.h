@@ -51,8 +51,10 @@ struct sink_faults {
     bool lost;   /* if it is a COMMIT, it takes effect all the same */
     bool away;   /* every call fails with RC_RETRY */
     enum rc rc;
-    uint64_t session; /* of every connection */
-    int64_t refused;  /* votes for this content are RC_REJECT */
+    uint64_t session;    /* of every connection */
+    int64_t refused;     /* votes for this content are RC_REJECT */
+    bool refused_totals; /* no total can be written: RC_REJECT */
+    int refused_event;   /* the vote whose event ends with this number is; 0: none */
 };
 
 struct sink_world {

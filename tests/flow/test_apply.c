@@ -346,11 +346,13 @@ static void fails_at(int call, enum rc rc, bool lost, int *calls)
     first = apply_now(&result);
     assert_false(rig.model.open);
     *calls = rig.world.faults.calls;
-    if (call > *calls)
+    if (result.end == APPLY_AGAIN)
+        assert_int_equal(rc, RC_REJECT);
+    else if (call > *calls)
         assert_int_equal(first, RC_OK);
     else
         assert_int_equal(first, rc);
-    if (first == RC_OK) {
+    if (first == RC_OK && result.end == APPLY_DONE) {
         assert_int_equal(result.applied, 3);
     } else {
         if (!lost)

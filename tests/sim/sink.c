@@ -388,6 +388,20 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
     return link_answer(&edge->link, err);
 }
 
+/* The log of this world takes every vote, so nothing is held. */
+static enum rc seam_read_held(void *ctx, const struct place *place,
+                              void (*on_content)(void *content_ctx, int64_t content_id),
+                              void *content_ctx, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    (void)place;
+    (void)on_content;
+    (void)content_ctx;
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
 void sink_edge_init(struct sink_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->sink_db);
@@ -408,6 +422,7 @@ void sink_edge_init(struct sink_edge *edge, struct proc *proc)
         .insert_votes = seam_insert_votes,
         .find_events = seam_find_events,
         .insert_dead = seam_insert_dead,
+        .read_held = seam_read_held,
         .commit = seam_commit,
         .rollback = seam_rollback,
     };
