@@ -28,7 +28,6 @@ const struct settings_section settings_sections[] = {
     {"consumer", "tallybox consume: from Kafka to the vote log."},
     {"rollup", "tallybox rollup: from the totals to remark.votes."},
     {"housekeep", "tallybox housekeep: partitions ahead and behind, old rows."},
-    {"retry", "tallybox retry: tasks that are tried again."},
     {"admin", "Health, readiness and metrics of every long-running command."},
     {"log", "One event, one line, on standard error."},
 };
@@ -161,6 +160,14 @@ const struct setting settings_table[] = {
      "Share of the shards that this process gets, beside those of the others."},
     {NUMBER(retry, lease_ms), "15000", 2000, 3600000, NULL,
      "Shards of a process that is silent this long go to another one, in milliseconds."},
+    {ENTRY(retry, http_hosts, SETTING_HOSTS), "", 0, 0, NULL,
+     "Hosts that the handler http may call, separated by commas: name, name:port or *.suffix; "
+     "without a port the scheme's own; empty: none."},
+    {TEXT(retry, http_ca), "", 0, 0, NULL,
+     "File of trusted certificates for the handler http; empty takes the system's."},
+    {ENTRY(retry, exec_programs, SETTING_PATHS), "", 0, 0, NULL,
+     "Programs that the handler exec may start, as absolute paths separated by commas; empty: "
+     "none."},
 
     {TEXT(consumer, group), "tallybox", 1, 128, NULL,
      "Kafka consumer group, and the name of its progress."},
@@ -214,15 +221,6 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(housekeep, retry_history_days), "90", 0, 36500, NULL,
      "Days that tasks of the retry lane are kept after their end, with their attempts; 0: for "
      "ever."},
-
-    {ENTRY(retry, http_hosts, SETTING_HOSTS), "", 0, 0, NULL,
-     "Hosts that the handler http may call, separated by commas: name, name:port or *.suffix; "
-     "without a port the scheme's own; empty: none."},
-    {TEXT(retry, http_ca), "", 0, 0, NULL,
-     "File of trusted certificates for the handler http; empty takes the system's."},
-    {ENTRY(retry, exec_programs, SETTING_PATHS), "", 0, 0, NULL,
-     "Programs that the handler exec may start, as absolute paths separated by commas; empty: "
-     "none."},
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},

@@ -95,7 +95,10 @@ struct settings {
         char handlers[SETTING_LIST_SIZE]; /* comma-separated; empty: all */
         char shards[SETTING_TEXT_SIZE];   /* auto, or "0-7,12" */
         int64_t weight;
-        int64_t lease_ms; /* of shards */
+        int64_t lease_ms;                   /* of shards */
+        char http_hosts[SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": none */
+        char http_ca[SETTING_TEXT_SIZE];
+        char exec_programs[SETTING_LIST_SIZE]; /* absolute paths; "": none */
     } retry;
     struct {
         char group[SETTING_TEXT_SIZE];
@@ -125,11 +128,6 @@ struct settings {
         _Atomic int64_t dead_history_days;
         _Atomic int64_t retry_history_days;
     } housekeep;
-    struct {
-        char http_hosts[SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": none */
-        char http_ca[SETTING_TEXT_SIZE];
-        char exec_programs[SETTING_LIST_SIZE]; /* absolute paths; "": none */
-    } retry;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
         char token_file[SETTING_TEXT_SIZE];
