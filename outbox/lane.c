@@ -2,6 +2,7 @@
 #include "outbox/lane.h"
 
 #include "common/log.h"
+#include "outbox/relay_seam.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,32 @@ static enum rc rings_init(struct lane *lane, struct err *err)
     return rc;
 }
 
+static void wake_all(void *ctx)
+{
+    for (enum lane_step step = LANE_READER; step < LANE_STEPS; step++)
+        lane_wake(ctx, step);
+}
+
+static void put_news(void *ctx, struct lease_news *news)
+{
+    struct lane *lane = ctx;
+
+    news->stopped_keys = metric_value(&lane->metrics->stopped_keys);
+    if (news->stopped_keys > 0)
+        note_read(&lane->stopping, news->stopped_reason, sizeof(news->stopped_reason));
+}
+
+static void lease_init(struct lane *lane)
+{
+    lane->lease.name = lane->name;
+    lane->lease.wake = wake_all;
+    lane->lease.news = put_news;
+    lane->lease.ctx = lane;
+    lane->lease.held = &lane->metrics->lease_held;
+    lane->lease.told_epoch = &lane->metrics->lease_epoch;
+    atomic_init(&lane->lease.idle, true);
+}
+
 enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
                   struct relay_metrics *metrics, struct err *err)
 {
@@ -67,7 +94,7 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
     note_init(&lane->retiring, "lane_cannot_delete", name);
     note_init(&lane->stopping, "keys_stopped", name);
     note_init(&lane->full, "stopped_keys_full", name);
-    atomic_init(&lane->idle, true);
+    lease_init(lane);
     rc = rings_init(lane, err);
     if (rc == RC_OK)
         rc = batches_init(lane, err);
@@ -105,20 +132,16 @@ void lane_wake(const struct lane *lane, enum lane_step step)
 
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
 {
-    if (now_ms >= atomic_load(&lane->valid_until_ms) || atomic_load(&lane->strange))
-        return 0;
-    return atomic_load(&lane->epoch);
+    return leased_epoch(&lane->lease, now_ms);
 }
 
 void lane_origin_lost(struct lane *lane, const struct err *why)
 {
-    if (atomic_load(&lane->idle) || atomic_exchange(&lane->strange, true))
+    if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.strange, true))
         return;
     metric_add(&lane->metrics->origins_lost, 1);
     log_error(LOG_WARN, "database_changed", why, "lane=%s", lane->name);
-    lane_wake(lane, LANE_READER);
-    lane_wake(lane, LANE_SENDER);
-    lane_wake(lane, LANE_RETIRER);
+    wake_all(lane);
 }
 
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)

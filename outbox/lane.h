@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "common/ring.h"
 #include "common/settings.h"
+#include "outbox/leased.h"
 #include "outbox/note.h"
 #include "outbox/relay_metrics.h"
 #include "outbox/relay_row.h"
@@ -51,12 +52,7 @@ struct lane {
     struct seqs *blocks;
     size_t block_count;
 
-    /* The lease, written by the thread that keeps it. */
-    atomic_llong valid_until_ms; /* 0: not held */
-    atomic_llong epoch;
-    atomic_bool leaving; /* finish what is in hand, read nothing more */
-    atomic_bool idle;    /* the reader has everything back and reads nothing */
-    atomic_bool strange; /* set by anyone: see lane_origin_lost() */
+    struct leased lease; /* idle: the reader has everything back; strange: lane_origin_lost() */
 
     atomic_llong hold_asked; /* by the sender: counts its wishes */
     atomic_llong hold_done;  /* by the reader: holds for this wish */

@@ -2,11 +2,20 @@
 #include "outbox/lease_mysql.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void put_text(struct lease_mysql *store, const char *text)
 {
     db_put_text(store->db, &store->sql, text, strlen(text));
+}
+
+static void put_pattern(struct lease_mysql *store, const char *text, const char *rest)
+{
+    char pattern[2 * LEASE_ROLE_SIZE];
+
+    snprintf(pattern, sizeof(pattern), "%s%s", text, rest);
+    put_text(store, pattern);
 }
 
 static void put_until(struct lease_mysql *store, int64_t lease_ms)
@@ -41,10 +50,12 @@ static enum rc sweep_instances(struct lease_mysql *store, struct err *err)
 
     if (store->swept)
         return RC_OK;
-    rc = db_run(store->db,
-                "DELETE FROM instance WHERE role LIKE 'relay%' AND seen_at < UTC_TIMESTAMP(3) - "
-                "INTERVAL 1 DAY",
-                err);
+    rc = start(store, "DELETE FROM instance WHERE role LIKE ", err);
+    if (rc != RC_OK)
+        return rc;
+    put_pattern(store, store->role, "%");
+    buf_text_put(&store->sql, " AND seen_at < UTC_TIMESTAMP(3) - INTERVAL 1 DAY");
+    rc = run(store, NULL, err);
     store->swept = rc == RC_OK;
     return rc;
 }
@@ -57,10 +68,12 @@ static enum rc instance_beat(struct lease_mysql *store, struct err *err)
     if (rc != RC_OK)
         return rc;
     put_text(store, store->owner);
-    buf_text_put(&store->sql, ", 'relay', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)), (");
+    buf_text_put(&store->sql, ", ");
+    put_text(store, store->role);
+    buf_text_put(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)), (");
     put_text(store, store->owner);
     buf_text_put(&store->sql, ", ");
-    put_text(store, store->group);
+    put_text(store, store->entry);
     buf_text_put(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE "
                               "seen_at = UTC_TIMESTAMP(3)");
     return run(store, NULL, err);
@@ -73,8 +86,9 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
 
     if (rc == RC_OK)
         rc = sweep_instances(store, err);
-    if (rc == RC_OK)
-        rc = start(store, "UPDATE relay_lease SET lease_until = ", err);
+    if (rc != RC_OK || store->lane_count == 0)
+        return rc;
+    rc = start(store, "UPDATE relay_lease SET lease_until = ", err);
     if (rc != RC_OK)
         return rc;
     put_until(store, lease_ms);
@@ -148,8 +162,10 @@ struct counting {
 static enum rc counting_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct counting *counting = ctx;
+    const char *star = strrchr(row->columns[1], '*');
+    int64_t weight = star ? strtoll(star + 1, NULL, 10) : 1;
 
-    return counting->on_instance(counting->ctx, row->columns[0], err);
+    return counting->on_instance(counting->ctx, row->columns[0], weight > 0 ? weight : 1, err);
 }
 
 static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
@@ -157,14 +173,17 @@ static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on
 {
     struct lease_mysql *store = ctx;
     struct counting counting = {on_instance, on_instance_ctx};
-    enum rc rc = start(store, "SELECT name FROM instance WHERE role = ", err);
+    enum rc rc = start(store, "SELECT name, role FROM instance WHERE (role = ", err);
 
     if (rc != RC_OK)
         return rc;
     put_text(store, store->group);
-    buf_print(&store->sql,
-              " AND seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND ORDER BY name LIMIT 256",
-              (long long)lease_ms * 1000);
+    buf_text_put(&store->sql, " OR role LIKE ");
+    put_pattern(store, store->group, "*%");
+    buf_print(
+        &store->sql,
+        ") AND seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND ORDER BY name LIMIT 256",
+        (long long)lease_ms * 1000);
     return ask(store, counting_on_row, &counting, err);
 }
 
@@ -247,21 +266,28 @@ static enum rc store_leave(void *ctx, struct err *err)
     if (rc != RC_OK)
         return rc;
     put_text(store, store->owner);
-    buf_text_put(&store->sql, " AND role IN ('relay', ");
-    put_text(store, store->group);
+    buf_text_put(&store->sql, " AND role IN (");
+    put_text(store, store->role);
+    buf_text_put(&store->sql, ", ");
+    put_text(store, store->entry);
     buf_char(&store->sql, ')');
     return run(store, NULL, err);
 }
 
-enum rc lease_mysql_open(struct lease_mysql *store, const char *owner, const char *group,
-                         const char *const *lanes, size_t lane_count,
+enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *claim,
                          const struct settings *settings, struct err *err)
 {
     memset(store, 0, sizeof(*store));
-    store->owner = owner;
-    store->lanes = lanes;
-    store->lane_count = lane_count;
-    store->group = group;
+    store->owner = claim->owner;
+    store->role = claim->role;
+    store->group = claim->group;
+    store->lanes = claim->lanes;
+    store->lane_count = claim->lane_count;
+    if (claim->weight == 1)
+        snprintf(store->entry, sizeof(store->entry), "%s", claim->group);
+    else
+        snprintf(store->entry, sizeof(store->entry), "%s*%lld", claim->group,
+                 (long long)claim->weight);
     return db_open(&store->db, &settings->mysql, err);
 }
 

@@ -10,19 +10,32 @@
 
 #include <stddef.h>
 
+#define LEASE_ROLE_SIZE 33
+
 struct lease_mysql {
     struct db *db;
     const char *owner;
     const char *const *lanes;
     size_t lane_count;
-    const char *group; /* role of all instances that list the same lanes */
+    const char *role;            /* "relay" or "retry" */
+    const char *group;           /* role of all instances that compete with this one */
+    char entry[LEASE_ROLE_SIZE]; /* the group, and "*<weight>" where it is not 1 */
     struct buf sql;
     bool swept; /* instances long dead were removed once */
 };
 
+/* Who competes for what, and how much of it this one wants. */
+struct lease_claim {
+    const char *owner;
+    const char *role;
+    const char *group;
+    int64_t weight;
+    const char *const *lanes;
+    size_t lane_count;
+};
+
 /* Borrows everything. RC_FATAL: no memory. */
-enum rc lease_mysql_open(struct lease_mysql *store, const char *owner, const char *group,
-                         const char *const *lanes, size_t lane_count,
+enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *claim,
                          const struct settings *settings, struct err *err);
 void lease_mysql_close(struct lease_mysql *store);
 

@@ -5,11 +5,12 @@
 #include "outbox/hash.h"
 #include "outbox/share.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Free lanes are looked for this often: a clean hand-over takes no longer. */
+/* Free ones are looked for this often: a clean hand-over takes no longer. */
 #define TICK_MS 500
 
 #define BACKOFF_BASE_MS 100
@@ -18,10 +19,11 @@
 /* This part of a lease is left unused: for a pause between the look at the clock and the send. */
 #define MARGIN_PART 8
 
-void leases_init(struct leases *leases, const char *name, const struct lease_store *store,
-                 int64_t lease_ms, uint64_t dice)
+void leases_init(struct leases *leases, const char *word, const char *name,
+                 const struct lease_store *store, int64_t lease_ms, uint64_t dice)
 {
     memset(leases, 0, sizeof(*leases));
+    leases->word = word;
     leases->name = name;
     leases->store = *store;
     leases->lease_ms = lease_ms;
@@ -44,9 +46,10 @@ void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_
     snprintf(group, LEASES_GROUP_SIZE, "relay:%016" PRIx64, sum);
 }
 
-void leases_add(struct leases *leases, struct lane *lane)
+void leases_add(struct leases *leases, struct leased *leased)
 {
-    leases->lanes[leases->count++].lane = lane;
+    assert(leases->count < LEASES_MAX);
+    leases->list[leases->count++].leased = leased;
 }
 
 /* The moment a lease of somebody else runs out is not slept through. */
@@ -55,7 +58,7 @@ static int64_t tick_ms(const struct leases *leases)
     int64_t wait_ms = leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
 
     for (size_t i = 0; i < leases->count; i++) {
-        const struct lease *lease = &leases->lanes[i];
+        const struct lease *lease = &leases->list[i];
 
         if (!lease->held && lease->view.left_ms > 0 && lease->view.left_ms < wait_ms)
             wait_ms = lease->view.left_ms + 1;
@@ -66,45 +69,60 @@ static int64_t tick_ms(const struct leases *leases)
 /* now_ms is from before the statement that made the lease last lease_ms. */
 static void extend(struct leases *leases, struct lease *lease, int64_t now_ms)
 {
-    atomic_store(&lease->lane->valid_until_ms,
+    atomic_store(&lease->leased->valid_until_ms,
                  now_ms + leases->lease_ms - leases->lease_ms / MARGIN_PART);
 }
 
-static void wake_all(const struct lane *lane)
+static void wake(const struct leased *leased)
 {
-    lane_wake(lane, LANE_READER);
-    lane_wake(lane, LANE_SENDER);
-    lane_wake(lane, LANE_RETIRER);
+    if (leased->wake)
+        leased->wake(leased->ctx);
+}
+
+static void show(struct metric *metric, int64_t value)
+{
+    if (metric)
+        metric_set(metric, value);
+}
+
+/* "lane_taken", "shard_lost" ... */
+static void say(const struct leases *leases, const struct lease *lease, const char *what)
+{
+    char event[32];
+
+    snprintf(event, sizeof(event), "%s_%s", leases->word, what);
+    log_event(LOG_INFO, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->name,
+              lease->epoch);
 }
 
 static void take_up(struct leases *leases, struct lease *lease, int64_t epoch, int64_t now_ms)
 {
-    struct lane *lane = lease->lane;
+    struct leased *leased = lease->leased;
 
     lease->held = true;
     lease->epoch = epoch;
     memset(&lease->told, 0, sizeof(lease->told));
-    atomic_store(&lane->leaving, false);
-    atomic_store(&lane->strange, false);
-    atomic_store(&lane->idle, false);
-    atomic_store(&lane->epoch, epoch);
+    atomic_store(&leased->leaving, false);
+    atomic_store(&leased->strange, false);
+    atomic_store(&leased->idle, false);
+    atomic_store(&leased->epoch, epoch);
     extend(leases, lease, now_ms);
-    metric_set(&lane->metrics->lease_held, 1);
-    metric_set(&lane->metrics->lease_epoch, epoch);
-    log_event(LOG_INFO, "lane_taken", "lane=%s epoch=%" PRId64, lane->name, epoch);
-    wake_all(lane);
+    show(leased->held, 1);
+    show(leased->told_epoch, epoch);
+    say(leases, lease, "taken");
+    wake(leased);
 }
 
-static void drop(struct lease *lease, const char *how)
+static void drop(const struct leases *leases, struct lease *lease, const char *how)
 {
-    struct lane *lane = lease->lane;
+    struct leased *leased = lease->leased;
 
     lease->held = false;
-    atomic_store(&lane->valid_until_ms, 0);
-    atomic_store(&lane->leaving, false);
-    metric_set(&lane->metrics->lease_held, 0);
-    log_event(LOG_INFO, how, "lane=%s epoch=%" PRId64, lane->name, lease->epoch);
-    wake_all(lane);
+    atomic_store(&leased->valid_until_ms, 0);
+    atomic_store(&leased->leaving, false);
+    show(leased->held, 0);
+    say(leases, lease, how);
+    wake(leased);
 }
 
 static enum rc beat(struct leases *leases, int64_t now_ms, struct err *err)
@@ -125,22 +143,22 @@ static enum rc beat(struct leases *leases, int64_t now_ms, struct err *err)
 /* What cannot be finished in a lease's time is given up. */
 static bool leaves_too_long(const struct leases *leases, const struct lease *lease, int64_t now_ms)
 {
-    return atomic_load(&lease->lane->leaving) && now_ms - lease->leave_ms >= leases->lease_ms;
+    return atomic_load(&lease->leased->leaving) && now_ms - lease->leave_ms >= leases->lease_ms;
 }
 
-/* A lane that was lost is not taken up again before all of its rows have come back. */
+/* What was lost is not taken up again before all that is in hand has come back. */
 static bool has_rested(const struct lease *lease)
 {
-    return atomic_load(&lease->lane->idle);
+    return atomic_load(&lease->leased->idle);
 }
 
-/* What the database says of one lane against what we believe. */
+/* What the database says of one lease against what we believe. */
 static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
 {
     bool mine = strcmp(lease->view.owner, leases->name) == 0;
 
     if (lease->held && (!mine || lease->view.epoch != lease->epoch)) {
-        drop(lease, "lane_lost");
+        drop(leases, lease, "lost");
         return;
     }
     if (!mine || !leases->beaten)
@@ -152,11 +170,11 @@ static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
         extend(leases, lease, now_ms);
 }
 
-static enum rc look_at_lanes(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc look_at_all(struct leases *leases, int64_t now_ms, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->lanes[i];
-        enum rc rc = leases->store.look(leases->store.ctx, lease->lane->name, &lease->view, err);
+        struct lease *lease = &leases->list[i];
+        enum rc rc = leases->store.look(leases->store.ctx, lease->leased->name, &lease->view, err);
 
         if (rc != RC_OK)
             return rc;
@@ -165,7 +183,7 @@ static enum rc look_at_lanes(struct leases *leases, int64_t now_ms, struct err *
     return RC_OK;
 }
 
-static enum rc on_instance(void *ctx, const char *name, struct err *err)
+static enum rc on_instance(void *ctx, const char *name, int64_t weight, struct err *err)
 {
     struct leases *leases = ctx;
     size_t at = leases->instances;
@@ -174,8 +192,9 @@ static enum rc on_instance(void *ctx, const char *name, struct err *err)
     if (at == LEASES_INSTANCES_MAX)
         return RC_OK;
     leases->held[at] = 0;
+    leases->weights[at] = weight;
     for (size_t i = 0; i < leases->count; i++)
-        leases->held[at] += strcmp(leases->lanes[i].view.owner, name) == 0;
+        leases->held[at] += strcmp(leases->list[i].view.owner, name) == 0;
     if (strcmp(name, leases->name) == 0)
         leases->me = at;
     leases->instances++;
@@ -198,13 +217,14 @@ static struct share share_of(const struct leases *leases)
 {
     struct share share = {
         .held = leases->held,
+        .weights = leases->weights,
         .instances = leases->instances,
         .me = leases->me,
         .lanes = leases->count,
     };
 
     for (size_t i = 0; i < leases->count; i++)
-        share.free += is_free(&leases->lanes[i]);
+        share.free += is_free(&leases->list[i]);
     return share;
 }
 
@@ -213,14 +233,14 @@ static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
     const struct share share = share_of(leases);
 
     for (size_t i = 0; i < leases->count && share_may_take(&share); i++) {
-        struct lease *lease = &leases->lanes[i];
+        struct lease *lease = &leases->list[i];
         bool taken = false;
         int64_t epoch = 0;
         enum rc rc;
 
         if (!is_free(lease) || !has_rested(lease))
             continue;
-        rc = leases->store.take(leases->store.ctx, lease->lane->name, leases->lease_ms, &taken,
+        rc = leases->store.take(leases->store.ctx, lease->leased->name, leases->lease_ms, &taken,
                                 &epoch, err);
         if (rc != RC_OK)
             return rc;
@@ -235,8 +255,8 @@ static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
 static void leave(struct lease *lease, int64_t now_ms)
 {
     lease->leave_ms = now_ms;
-    atomic_store(&lease->lane->leaving, true);
-    wake_all(lease->lane);
+    atomic_store(&lease->leased->leaving, true);
+    wake(lease->leased);
 }
 
 /* One at a time: the others look first what became of it. */
@@ -246,23 +266,23 @@ static void give_one(struct leases *leases, int64_t now_ms)
     struct lease *last = NULL;
 
     for (size_t i = 0; i < leases->count; i++) {
-        if (leases->lanes[i].held && atomic_load(&leases->lanes[i].lane->leaving))
+        if (leases->list[i].held && atomic_load(&leases->list[i].leased->leaving))
             return;
-        if (leases->lanes[i].held)
-            last = &leases->lanes[i];
+        if (leases->list[i].held)
+            last = &leases->list[i];
     }
     if (last && share_must_give(&share))
         leave(last, now_ms);
 }
 
-/* A lane whose database has changed begins anew, here or elsewhere. */
+/* What comes from a database that has changed begins anew, here or elsewhere. */
 static void leave_strange(struct leases *leases, int64_t now_ms)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->lanes[i];
+        struct lease *lease = &leases->list[i];
 
-        if (lease->held && atomic_load(&lease->lane->strange) &&
-            !atomic_load(&lease->lane->leaving))
+        if (lease->held && atomic_load(&lease->leased->strange) &&
+            !atomic_load(&lease->leased->leaving))
             leave(lease, now_ms);
     }
 }
@@ -270,22 +290,22 @@ static void leave_strange(struct leases *leases, int64_t now_ms)
 static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->lanes[i];
-        struct lane *lane = lease->lane;
+        struct lease *lease = &leases->list[i];
+        struct leased *leased = lease->leased;
         enum rc rc;
 
-        if (!lease->held || !atomic_load(&lane->leaving))
+        if (!lease->held || !atomic_load(&leased->leaving))
             continue;
         if (leaves_too_long(leases, lease, now_ms))
-            atomic_store(&lane->valid_until_ms, 0);
-        if (!atomic_load(&lane->idle))
+            atomic_store(&leased->valid_until_ms, 0);
+        if (!atomic_load(&leased->idle))
             continue;
-        atomic_store(&lane->valid_until_ms, 0);
-        rc = leases->store.release(leases->store.ctx, lane->name, lease->epoch, err);
+        atomic_store(&leased->valid_until_ms, 0);
+        rc = leases->store.release(leases->store.ctx, leased->name, lease->epoch, err);
         if (rc != RC_OK)
             return rc;
-        drop(lease, "lane_released");
-        /* Who counts the lanes next must not count it as ours. */
+        drop(leases, lease, "released");
+        /* Who counts next must not count it as ours. */
         lease->view.owner[0] = '\0';
     }
     return RC_OK;
@@ -294,18 +314,16 @@ static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *e
 static enum rc tell_news(struct leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->lanes[i];
+        struct lease *lease = &leases->list[i];
         struct lease_news news = {0};
         enum rc rc;
 
-        if (!lease->held)
+        if (!lease->held || !lease->leased->news)
             continue;
-        news.stopped_keys = metric_value(&lease->lane->metrics->stopped_keys);
-        if (news.stopped_keys > 0)
-            note_read(&lease->lane->stopping, news.stopped_reason, sizeof(news.stopped_reason));
+        lease->leased->news(lease->leased->ctx, &news);
         if (memcmp(&news, &lease->told, sizeof(news)) == 0)
             continue;
-        rc = leases->store.tell(leases->store.ctx, lease->lane->name, lease->epoch, &news, err);
+        rc = leases->store.tell(leases->store.ctx, lease->leased->name, lease->epoch, &news, err);
         if (rc != RC_OK)
             return rc;
         lease->told = news;
@@ -318,7 +336,7 @@ static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
     enum rc rc = beat(leases, now_ms, err);
 
     if (rc == RC_OK)
-        rc = look_at_lanes(leases, now_ms, err);
+        rc = look_at_all(leases, now_ms, err);
     if (rc == RC_OK)
         leave_strange(leases, now_ms);
     if (rc == RC_OK)
@@ -352,15 +370,15 @@ int64_t leases_step(void *arg, int64_t now_ms)
 void leases_leave(struct leases *leases, int64_t now_ms)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        if (leases->lanes[i].held)
-            leave(&leases->lanes[i], now_ms);
+        if (leases->list[i].held)
+            leave(&leases->list[i], now_ms);
     }
 }
 
 bool leases_left(const struct leases *leases)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        if (leases->lanes[i].held && !atomic_load(&leases->lanes[i].lane->idle))
+        if (leases->list[i].held && !atomic_load(&leases->list[i].leased->idle))
             return false;
     }
     return true;
@@ -370,13 +388,13 @@ bool leases_left(const struct leases *leases)
 void leases_release(struct leases *leases)
 {
     for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->lanes[i];
+        struct lease *lease = &leases->list[i];
 
         if (!lease->held)
             continue;
-        atomic_store(&lease->lane->valid_until_ms, 0);
-        leases->store.release(leases->store.ctx, lease->lane->name, lease->epoch, NULL);
-        drop(lease, "lane_released");
+        atomic_store(&lease->leased->valid_until_ms, 0);
+        leases->store.release(leases->store.ctx, lease->leased->name, lease->epoch, NULL);
+        drop(leases, lease, "released");
     }
     leases->store.leave(leases->store.ctx, NULL);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps the leases of all lanes of this process: beats, takes free lanes up to a fair share, gives
- * surplus ones up cleanly, and tells each lane until when it may work. The database's clock decides
- * who holds a lane; how long we may believe it is measured on our own, from before the beat was
- * sent. One thread. */
+/* Keeps the leases of all lanes, or shards, of this process: beats, takes free ones up to a fair
+ * share, gives surplus ones up cleanly, and tells each until when it may be worked on. The database's
+ * clock decides who holds one; how long we may believe it is measured on our own, from before the
+ * beat was sent. One thread. */
 #ifndef OUTBOX_LEASES_H
 #define OUTBOX_LEASES_H
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "outbox/lane.h"
+#include "outbox/leased.h"
 #include "outbox/note.h"
 #include "outbox/relay_seam.h"
 
@@ -16,10 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define LEASES_MAX 64
 #define LEASES_INSTANCES_MAX 256
 
 struct lease {
-    struct lane *lane;
+    struct leased *leased;
     bool held;
     int64_t epoch;
     int64_t leave_ms; /* when it was asked to leave */
@@ -28,9 +29,10 @@ struct lease {
 };
 
 struct leases {
-    struct lease lanes[RELAY_LANES_MAX];
+    struct lease list[LEASES_MAX];
     size_t count;
     struct lease_store store;
+    const char *word; /* "lane" or "shard", in the log */
     const char *name; /* of this instance */
     int64_t lease_ms;
     int64_t beat_at_ms;
@@ -42,23 +44,24 @@ struct leases {
     size_t instances;
     size_t me; /* my place among them, or instances when I am not listed */
     size_t held[LEASES_INSTANCES_MAX];
+    int64_t weights[LEASES_INSTANCES_MAX];
 };
 
 /* Everything is borrowed for the life of leases. */
-void leases_init(struct leases *leases, const char *name, const struct lease_store *store,
-                 int64_t lease_ms, uint64_t dice);
+void leases_init(struct leases *leases, const char *word, const char *name,
+                 const struct lease_store *store, int64_t lease_ms, uint64_t dice);
 void leases_done(struct leases *leases);
 
 #define LEASES_GROUP_SIZE 32
 
 /* A name that all instances share which list these lanes, in any order: only they compete. */
 void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_t count);
-void leases_add(struct leases *leases, struct lane *lane);
+void leases_add(struct leases *leases, struct leased *leased);
 
 /* A loop_step. */
 int64_t leases_step(void *leases, int64_t now_ms);
 
-/* For a clean stop, from the thread that runs all steps then. leases_leave() asks every lane to
+/* For a clean stop, from the thread that runs all steps then. leases_leave() asks each to
  * finish; when leases_left() is true, or time is up, leases_release() gives all of them back. */
 void leases_leave(struct leases *leases, int64_t now_ms);
 bool leases_left(const struct leases *leases);

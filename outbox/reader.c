@@ -194,10 +194,10 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     }
     if (epoch == 0) {
         look_at_rest(reader, now_ms);
-        atomic_store(&lane->idle, true);
+        atomic_store(&lane->lease.idle, true);
         return LANE_WAIT_MS;
     }
-    atomic_store(&lane->idle, false);
+    atomic_store(&lane->lease.idle, false);
     rc = begin_source(reader, &err);
     if (rc != RC_OK)
         return failed(reader, now_ms, rc, &err);
@@ -320,7 +320,7 @@ int64_t reader_step(void *arg, int64_t now_ms)
     struct reader *reader = arg;
     struct lane *lane = reader->lane;
     bool holding = held(reader);
-    int64_t epoch = atomic_load(&lane->leaving) ? 0 : lane_epoch(lane, now_ms);
+    int64_t epoch = atomic_load(&lane->lease.leaving) ? 0 : lane_epoch(lane, now_ms);
 
     take_back(reader);
     if (epoch == 0 || epoch != reader->epoch)

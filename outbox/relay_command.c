@@ -215,19 +215,26 @@ static void relay_close(void *role)
 static enum rc leases_open(struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
+    const struct lease_claim claim = {
+        .owner = env->instance,
+        .role = "relay",
+        .group = relay->group,
+        .weight = 1,
+        .lanes = relay->names,
+        .lane_count = relay->count,
+    };
     struct lease_store store;
     enum rc rc;
 
     leases_group(relay->group, relay->names, relay->count);
-    rc = lease_mysql_open(&relay->store, env->instance, relay->group, relay->names, relay->count,
-                          env->settings, err);
+    rc = lease_mysql_open(&relay->store, &claim, env->settings, err);
     if (rc != RC_OK)
         return rc;
     store = lease_mysql_seam(&relay->store);
-    leases_init(&relay->leases, env->instance, &store, env->settings->relay.lease_ms,
+    leases_init(&relay->leases, "lane", env->instance, &store, env->settings->relay.lease_ms,
                 os_random_u64());
     for (size_t i = 0; i < relay->count; i++)
-        leases_add(&relay->leases, &relay->strands[i]->lane);
+        leases_add(&relay->leases, &relay->strands[i]->lane.lease);
     return loop_init(&relay->keeper, "relay-lease", leases_step, &relay->leases, env->stop, err);
 }
 

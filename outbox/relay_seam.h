@@ -104,19 +104,20 @@ struct lease_view {
     int64_t left_ms; /* <= 0 when it ran out */
 };
 
-/* What other processes see of a held lane. */
+/* What other processes see of what is held. */
 struct lease_news {
     int64_t stopped_keys;
     char stopped_reason[256];
 };
 
-typedef enum rc (*lease_on_instance)(void *ctx, const char *name, struct err *err);
+/* weight: of its share, >= 1. */
+typedef enum rc (*lease_on_instance)(void *ctx, const char *name, int64_t weight, struct err *err);
 
 struct lease_store {
     void *ctx;
     /* Says that this instance lives and lengthens every lease it owns by lease_ms. */
     enum rc (*beat)(void *ctx, int64_t lease_ms, struct err *err);
-    /* One lane's lease, made when it was not there. */
+    /* One lease, of a lane or a shard, made when it was not there. */
     enum rc (*look)(void *ctx, const char *lane, struct lease_view *view, struct err *err);
     /* Every instance that serves the same lanes and has beaten within lease_ms, by name. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,

@@ -98,7 +98,7 @@ static bool is_due(const struct retirer *retirer, int64_t now_ms)
     return retirer->rows >= (size_t)settings->relay.delete_rows_max ||
            2 * retirer->rows >= (size_t)settings->relay.window_rows_max ||
            now_ms - retirer->since_ms >= settings->relay.delete_wait_ms ||
-           atomic_load(&retirer->lane->leaving);
+           atomic_load(&retirer->lane->lease.leaving);
 }
 
 static void choose(struct retirer *retirer)

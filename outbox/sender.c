@@ -174,7 +174,7 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
     bool in_hand = sender->batch || flight_count(&sender->flight) > 0;
     bool lost = epoch == 0 || (in_hand && epoch != sender->epoch);
 
-    if (lost || atomic_load(&sender->lane->leaving)) {
+    if (lost || atomic_load(&sender->lane->lease.leaving)) {
         if (has_work(sender))
             sender_drain_start(sender, lost, false, now_ms);
         return;
@@ -374,7 +374,7 @@ static int64_t send_rows(struct sender *sender, int64_t now_ms)
  * only when the reader rests, too, and will begin with the first row. */
 static int64_t rest(struct sender *sender, int64_t now_ms)
 {
-    if (sender->epoch != 0 && atomic_load(&sender->lane->idle)) {
+    if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
         sender->epoch = 0;
         forget_all(sender, now_ms);
         sender_reset(sender);
@@ -386,7 +386,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
 {
     if (sender->draining)
         return sender_drain_step(sender, now_ms);
-    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->leaving))
+    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
         return rest(sender, now_ms);
     if (sender->epoch != 0)
         begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass), now_ms);

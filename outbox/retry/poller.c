@@ -309,8 +309,14 @@ static void show(const struct poller *poller, int64_t now_ms)
 {
     int64_t held = 0;
 
-    for (unsigned i = 0; i < TASK_SHARDS; i++)
-        held += pool_holds(poller->pool, i, now_ms);
+    for (unsigned i = 0; i < TASK_SHARDS; i++) {
+        bool mine = pool_holds(poller->pool, i, now_ms);
+
+        held += mine;
+        /* From here on nothing is claimed of it; the tasks in flight have leases of their own. */
+        if (!mine)
+            atomic_store(&poller->pool->shards[i].idle, true);
+    }
     metric_set(&retry_shards, held);
     metric_set(&retry_in_flight, (int64_t)(poller->pool->slot_count - poller->free_count));
 }

@@ -74,13 +74,13 @@ void rig_done(struct rig *rig)
 
 void rig_take_lease(struct rig *rig)
 {
-    atomic_store(&rig->lane.epoch, rig->world.epoch);
-    atomic_store(&rig->lane.valid_until_ms, INT64_MAX);
+    atomic_store(&rig->lane.lease.epoch, rig->world.epoch);
+    atomic_store(&rig->lane.lease.valid_until_ms, INT64_MAX);
 }
 
 void rig_lose_lease(struct rig *rig)
 {
-    atomic_store(&rig->lane.valid_until_ms, 0);
+    atomic_store(&rig->lane.lease.valid_until_ms, 0);
     rig->world.epoch++;
 }
 

@@ -2,6 +2,7 @@
 /* Several relays on one fake table of leases: who holds what, and who believes what. The fake has
  * the only true clock; each relay is asked in turn. */
 #include "common/log.h"
+#include "outbox/lane.h"
 #include "outbox/leases.h"
 
 /* cmocka wants these three before it. */
@@ -28,6 +29,7 @@ struct instance {
     char name[16];
     int64_t seen_ms;
     bool listed;
+    int64_t weight;
 };
 
 /* The database. */
@@ -113,7 +115,7 @@ static enum rc fake_instances(void *ctx, int64_t lease_ms, lease_on_instance on_
 
     for (size_t i = 0; i < RELAYS && rc == RC_OK; i++) {
         if (instances[i].listed && now_ms - instances[i].seen_ms < lease_ms)
-            rc = on_instance(on_instance_ctx, instances[i].name, err);
+            rc = on_instance(on_instance_ctx, instances[i].name, instances[i].weight, err);
     }
     return rc;
 }
@@ -177,13 +179,14 @@ static void relay_start(size_t number)
 
     memset(relay, 0, sizeof(*relay));
     relay->self = &instances[number];
+    relay->self->weight = 1;
     snprintf(relay->self->name, sizeof(relay->self->name), "relay-%zu", number);
-    leases_init(&relay->leases, relay->self->name, &store, LEASE_MS, number);
+    leases_init(&relay->leases, "lane", relay->self->name, &store, LEASE_MS, number);
     for (size_t i = 0; i < LANES; i++) {
         assert_int_equal(lane_init(&relay->lanes[i], lane_names[i], &settings,
                                    relay_metrics_of(number * LANES + i, lane_names[i]), NULL),
                          RC_OK);
-        leases_add(&relay->leases, &relay->lanes[i]);
+        leases_add(&relay->leases, &relay->lanes[i].lease);
     }
 }
 
@@ -249,8 +252,8 @@ static void come_to_rest(struct relay *relay)
     for (size_t i = 0; i < LANES; i++) {
         struct lane *lane = &relay->lanes[i];
 
-        if (atomic_load(&lane->leaving) || lane_epoch(lane, now_ms) == 0)
-            atomic_store(&lane->idle, true);
+        if (atomic_load(&lane->lease.leaving) || lane_epoch(lane, now_ms) == 0)
+            atomic_store(&lane->lease.idle, true);
     }
 }
 
@@ -310,6 +313,18 @@ static void a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_t
     for (size_t lane = 0; lane < LANES; lane++)
         epochs -= rows[lane].epoch;
     assert_int_equal(epochs, 0);
+}
+
+static void a_heavier_relay_gets_more(void **state)
+{
+    (void)state;
+    instances[1].weight = 3;
+    start(0);
+    pass(1000);
+    start(1);
+    pass(10000);
+    assert_int_equal(held_by(0), 1);
+    assert_int_equal(held_by(1), 3);
 }
 
 static void the_lanes_of_a_killed_relay_are_taken_over_within_the_lease(void **state)
@@ -456,7 +471,7 @@ static void a_clean_stop_releases_all_and_another_relay_has_them_in_a_second(voi
     leases_leave(&relays[0].leases, now_ms);
     assert_false(leases_left(&relays[0].leases));
     for (size_t lane = 0; lane < LANES; lane++)
-        atomic_store(&relays[0].lanes[lane].idle, true);
+        atomic_store(&relays[0].lanes[lane].lease.idle, true);
     assert_true(leases_left(&relays[0].leases));
     leases_release(&relays[0].leases);
     relays[0].dead = true;
@@ -477,7 +492,7 @@ static void a_lane_that_cannot_finish_is_not_waited_for_for_ever(void **state)
         now_ms += 300;
     }
     assert_int_equal(held_by(0), 0);
-    assert_true(relays[0].leases.lanes[0].held);
+    assert_true(relays[0].leases.list[0].held);
 }
 
 static void stopped_keys_are_told_to_everybody(void **state)
@@ -536,6 +551,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_relay_takes_all_lanes_and_keeps_them),
         TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
+        TEST(a_heavier_relay_gets_more),
         TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease),
         TEST(a_relay_that_goes_moves_its_own_lanes_and_no_others),
         TEST(a_lane_whose_database_has_changed_is_given_back_and_taken_anew),

@@ -63,7 +63,7 @@ static void nothing_is_sent_or_deleted_without_the_lease(void **state)
     rig_run(&rig, 2000);
     assert_int_equal(rig.world.log_count, log_count);
     assert_int_equal(world_left(&rig.world), left);
-    assert_true(atomic_load(&rig.lane.idle));
+    assert_true(atomic_load(&rig.lane.lease.idle));
     assert_int_equal(rig.reader.window.count, 0);
     rig_take_lease(&rig);
     assert_true(rig_drain(&rig, 20000));
@@ -94,10 +94,10 @@ static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **st
     world_of_slow_sends = rig.sender.broker;
     rig.sender.broker.send = slow_send;
     append_some(20);
-    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 55);
+    atomic_store(&rig.lane.lease.valid_until_ms, rig.world.now_ms + 55);
     rig_run(&rig, 2000);
     assert_true(rig.world.log_count < 10);
-    assert_true(atomic_load(&rig.lane.idle));
+    assert_true(atomic_load(&rig.lane.lease.idle));
     assert_int_equal(rig.reader.window.count, 0);
     rig_take_lease(&rig);
     assert_true(rig_drain(&rig, 20000));
@@ -111,14 +111,14 @@ static void a_clock_that_leaps_by_an_hour_loses_nothing(void **state)
 
     (void)state;
     append_some(300);
-    atomic_store(&rig.lane.valid_until_ms, rig.world.now_ms + 1000);
+    atomic_store(&rig.lane.lease.valid_until_ms, rig.world.now_ms + 1000);
     rig_run(&rig, 20);
     rig.world.now_ms += 3600000;
     log_count = rig.world.log_count;
     rig_run(&rig, 3000);
     /* What the producer had taken over may arrive, and no more. */
     assert_true(rig.world.log_count <= log_count + WORLD_MESSAGES_MAX);
-    assert_true(atomic_load(&rig.lane.idle));
+    assert_true(atomic_load(&rig.lane.lease.idle));
     rig.world.epoch++;
     rig_take_lease(&rig);
     assert_true(rig_drain(&rig, 20000));
@@ -158,9 +158,9 @@ static void rows_that_get_the_seqs_of_lost_ones_are_published(void **state)
     assert_int_equal(lane_epoch(&rig.lane, rig.world.now_ms), 0);
     rig_run(&rig, 500);
     assert_int_equal(world_left(&rig.world), 25);
-    assert_true(atomic_load(&rig.lane.idle));
+    assert_true(atomic_load(&rig.lane.lease.idle));
     rig.world.epoch++;
-    atomic_store(&rig.lane.strange, false);
+    atomic_store(&rig.lane.lease.strange, false);
     rig.settings.relay.delete_wait_ms = 20;
     rig_take_lease(&rig);
     assert_true(rig_drain(&rig, 20000));
@@ -184,9 +184,9 @@ static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(vo
     (void)state;
     append_some(300);
     rig_run(&rig, 30);
-    atomic_store(&rig.lane.leaving, true);
+    atomic_store(&rig.lane.lease.leaving, true);
     rig_run(&rig, 400);
-    assert_true(atomic_load(&rig.lane.idle));
+    assert_true(atomic_load(&rig.lane.lease.idle));
     log_count = rig.world.log_count;
     assert_true(log_count > 0 && log_count < 300);
     /* All that was sent was also deleted: whoever comes next publishes nothing twice. */

@@ -286,9 +286,9 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
     rig.world.rows[refused].sync_bad = true;
     rig_run(&rig, 100);
     assert_int_equal(rig.sender.stopped.count, 1);
-    atomic_store(&rig.lane.valid_until_ms, 0);
+    atomic_store(&rig.lane.lease.valid_until_ms, 0);
     sender_step(&rig.sender, rig.world.now_ms);
-    atomic_store(&rig.lane.valid_until_ms, INT64_MAX);
+    atomic_store(&rig.lane.lease.valid_until_ms, INT64_MAX);
     next = world_append(&rig.world, 1);
     rig_run(&rig, 100);
     assert_int_equal(published(next), 0);

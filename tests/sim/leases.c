@@ -93,7 +93,7 @@ static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on
         }
         if (!next)
             return link_answer(&edge->link, err);
-        rc = on_instance(on_instance_ctx, next, err);
+        rc = on_instance(on_instance_ctx, next, 1, err);
         last = next;
     }
     return rc;

@@ -219,10 +219,11 @@ static void start(struct proc *proc)
     link_init(&relay->lease_edge.link, proc, world->main_db);
     relay->lease_edge.lane_count = relay->count;
     store = tables_leases(&relay->lease_edge);
-    leases_init(&relay->leases, proc->name, &store, world->settings.relay.lease_ms, world_dice());
+    leases_init(&relay->leases, "lane", proc->name, &store, world->settings.relay.lease_ms,
+                world_dice());
     for (size_t i = 0; i < relay->count; i++) {
         strand_start(relay, i);
-        leases_add(&relay->leases, &relay->strands[i].lane);
+        leases_add(&relay->leases, &relay->strands[i].lane.lease);
     }
     relay->keeper_busy = true;
     proc_thread(proc, keeper_thread, relay);

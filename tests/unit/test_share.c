@@ -13,14 +13,14 @@
 
 static bool takes(const size_t *held, size_t instances, size_t me, size_t lanes)
 {
-    const struct share share = {held, instances, me, lanes, 0};
+    const struct share share = {held, instances, me, lanes, 0, NULL};
 
     return share_may_take(&share);
 }
 
 static bool gives(const size_t *held, size_t instances, size_t me, size_t lanes)
 {
-    struct share share = {held, instances, me, lanes, lanes};
+    struct share share = {held, instances, me, lanes, lanes, NULL};
 
     for (size_t i = 0; i < instances; i++)
         share.free -= held[i];
@@ -110,6 +110,64 @@ static void from_any_start_it_ends_even_with_few_moves(void **state)
     }
 }
 
+static void weights_share_as_they_say(void **state)
+{
+    const int64_t weights[] = {3, 1};
+    struct share share = {(size_t[]){12, 4}, 2, 0, 16, 0, weights};
+
+    (void)state;
+    assert_false(share_must_give(&share));
+    assert_false(share_may_take(&share));
+    share.held = (size_t[]){8, 8};
+    share.me = 1;
+    assert_true(share_must_give(&share));
+    share.held = (size_t[]){11, 4};
+    share.free = 1;
+    assert_false(share_may_take(&share));
+    share.me = 0;
+    assert_true(share_may_take(&share));
+}
+
+static void from_any_start_weights_are_kept_with_few_moves(void **state)
+{
+    uint64_t dice = 6;
+
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        size_t held[8] = {0};
+        int64_t weights[8];
+        size_t instances = 1 + (size_t)(dice_next(&dice) % 8);
+        size_t lanes = (size_t)(dice_next(&dice) % 20);
+        struct share share = {held, instances, 0, lanes, 0, weights};
+        size_t moves = 0;
+        size_t sum = 0;
+
+        for (size_t i = 0; i < instances; i++) {
+            weights[i] = 1 + (int64_t)(dice_next(&dice) % 5);
+            sum += (size_t)weights[i];
+        }
+        for (size_t i = 0; i < lanes; i++)
+            held[dice_next(&dice) % instances]++;
+        for (int turn = 0; turn < 300; turn++) {
+            share.me = (size_t)turn % instances;
+            if (share_must_give(&share)) {
+                held[share.me]--;
+                share.free++;
+                moves++;
+            } else if (share.free > 0 && share_may_take(&share)) {
+                held[share.me]++;
+                share.free--;
+            }
+        }
+        assert_int_equal(share.free, 0);
+        assert_true(moves <= lanes);
+        for (size_t i = 0; i < instances; i++) {
+            assert_true(held[i] >= lanes * (size_t)weights[i] / sum);
+            assert_true(held[i] <= (lanes * (size_t)weights[i] + sum - 1) / sum);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +177,8 @@ int main(void)
         cmocka_unit_test(nobody_gives_while_enough_lanes_are_free),
         cmocka_unit_test(nothing_moves_when_all_is_even),
         cmocka_unit_test(from_any_start_it_ends_even_with_few_moves),
+        cmocka_unit_test(weights_share_as_they_say),
+        cmocka_unit_test(from_any_start_weights_are_kept_with_few_moves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
