@@ -85,7 +85,7 @@ struct task_result {
     int64_t took_ms;
 
     /* A callback, made in the same transaction; scene NULL: none. Its parent is the task, its group
-     * and ordering key are the task's. */
+     * is the task's, it has no ordering key. */
     const char *callback_scene;
     const char *callback_handler;
     const char *callback_params; /* a JSON object */

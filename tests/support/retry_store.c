@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* tallybox-retry-store: the retry lane's store as a process of its own, for the tests that want it
+ * without the engine. The argument is a JSON object: host, port, database, owner, compareAndSet. Each
+ * line of standard input is a JSON object whose "do" says what to call; each answer is a line with
+ * "rc", "error" and what the call gave. */
+#include "common/db.h"
+#include "common/settings.h"
+#include "outbox/retry/retry_mysql.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESULTS_MAX RETRY_RESULTS_MAX
+
+struct asked {
+    struct retry_store store;
+    const json_t *request;
+    json_t *answer;
+};
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+static int64_t number_of(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+static bool flag_of(const json_t *object, const char *name)
+{
+    return json_is_true(json_object_get(object, name));
+}
+
+static json_t *class_json(const struct task_class *class)
+{
+    return json_pack("{s:s, s:s, s:s, s:i}", "handler", class->handler, "group", class->group,
+                     "scene", class->scene, "shard", (int)class->shard);
+}
+
+static json_t *list_of(struct asked *asked, const char *name)
+{
+    json_t *list = json_array();
+
+    json_object_set_new(asked->answer, name, list);
+    return list;
+}
+
+static void on_class(void *ctx, const struct task_class *class, int64_t due_in_ms)
+{
+    json_t *one = class_json(class);
+
+    json_object_set_new(one, "due", json_integer(due_in_ms));
+    json_array_append_new(ctx, one);
+}
+
+static enum rc do_look(struct asked *asked, struct err *err)
+{
+    return asked->store.look(asked->store.ctx, on_class, list_of(asked, "classes"), err);
+}
+
+static void on_scene(void *ctx, const struct scene_row *scene)
+{
+    json_array_append_new(ctx, json_pack("{s:s, s:s, s:s?, s:s?, s:b, s:I}", "group", scene->group,
+                                         "scene", scene->scene, "policy", scene->policy, "options",
+                                         scene->options, "paused", (int)scene->paused, "version",
+                                         (json_int_t)scene->version));
+}
+
+static enum rc do_scenes(struct asked *asked, struct err *err)
+{
+    return asked->store.scenes(asked->store.ctx, on_scene, list_of(asked, "scenes"), err);
+}
+
+static void on_depth(void *ctx, const struct task_depth *depth)
+{
+    json_t *one = class_json(depth->class);
+
+    json_object_set_new(one, "state", json_integer(depth->state));
+    json_object_set_new(one, "count", json_integer(depth->count));
+    json_object_set_new(one, "oldest", json_integer(depth->oldest_ms));
+    json_array_append_new(ctx, one);
+}
+
+static enum rc do_depths(struct asked *asked, struct err *err)
+{
+    return asked->store.depths(asked->store.ctx, on_depth, list_of(asked, "depths"), err);
+}
+
+static void on_task(void *ctx, const struct task_row *task)
+{
+    json_array_append_new(
+        ctx,
+        json_pack("{s:I, s:I, s:s?, s:s?, s:s, s:s?, s:s?, s:i, s:s, s:I, s:I, s:I, s:s?}", "id",
+                  (json_int_t)task->id, "epoch", (json_int_t)task->epoch, "key", task->ordering_key,
+                  "idempotency", task->idempotency_key, "hash", task->task_hash, "bizNo",
+                  task->biz_no, "options", task->options, "bytes",
+                  task->params ? (int)task->params_len : -1, "type", task->params_type, "attempts",
+                  (json_int_t)task->attempts, "age", (json_int_t)(task->now_ms - task->made_ms),
+                  "step", (json_int_t)task->step, "stepResult", (const char *)task->step_result));
+}
+
+static enum rc do_claim(struct asked *asked, struct err *err)
+{
+    struct task_class class = {.shard = (unsigned)number_of(asked->request, "shard")};
+    bool full = false;
+    enum rc rc;
+
+    snprintf(class.handler, sizeof(class.handler), "%s", text_of(asked->request, "handler"));
+    snprintf(class.group, sizeof(class.group), "%s", text_of(asked->request, "group"));
+    snprintf(class.scene, sizeof(class.scene), "%s", text_of(asked->request, "scene"));
+    rc = asked->store.claim(asked->store.ctx, &class, (size_t)number_of(asked->request, "rows"),
+                            number_of(asked->request, "lease"), on_task, list_of(asked, "tasks"),
+                            &full, err);
+    json_object_set_new(asked->answer, "full", json_boolean(full));
+    return rc;
+}
+
+static enum task_end end_of(const char *word)
+{
+    static const char *const words[] = {"done", "again", "step", "back", "block", "park", "skip"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (word && strcmp(word, words[i]) == 0)
+            return (enum task_end)i;
+    }
+    fprintf(stderr, "unknown end\n");
+    exit(2);
+}
+
+static void read_result(const json_t *one, struct task_result *result)
+{
+    *result = (struct task_result){
+        .id = number_of(one, "id"),
+        .epoch = number_of(one, "epoch"),
+        .end = end_of(text_of(one, "end")),
+        .keep = flag_of(one, "keep"),
+        .attempts = number_of(one, "attempts"),
+        .delay_ms = number_of(one, "delay"),
+        .reason_class = text_of(one, "class") ? text_of(one, "class") : "",
+        .reason = text_of(one, "reason") ? text_of(one, "reason") : "",
+        .step_result = text_of(one, "stepResult"),
+        .step_result_len = text_of(one, "stepResult") ? strlen(text_of(one, "stepResult")) : 0,
+        .outcome = text_of(one, "outcome"),
+        .took_ms = number_of(one, "took"),
+        .callback_scene = text_of(one, "callbackScene"),
+        .callback_handler = text_of(one, "callbackHandler"),
+        .callback_params = text_of(one, "callbackParams"),
+    };
+}
+
+static void tell_lost(struct asked *asked, const bool *lost, size_t count)
+{
+    json_t *list = list_of(asked, "lost");
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_boolean(lost[i]));
+}
+
+static enum rc do_finish(struct asked *asked, struct err *err)
+{
+    const json_t *list = json_object_get(asked->request, "results");
+    struct task_result *results = calloc(RESULTS_MAX, sizeof(*results));
+    bool lost[RESULTS_MAX] = {false};
+    size_t count = json_array_size(list);
+    enum rc rc;
+
+    for (size_t i = 0; i < count; i++)
+        read_result(json_array_get(list, i), &results[i]);
+    rc = asked->store.finish(asked->store.ctx, results, count, lost, err);
+    tell_lost(asked, lost, count);
+    free(results);
+    return rc;
+}
+
+static enum rc do_beat(struct asked *asked, struct err *err)
+{
+    const json_t *list = json_object_get(asked->request, "tasks");
+    int64_t ids[RESULTS_MAX];
+    int64_t epochs[RESULTS_MAX];
+    bool lost[RESULTS_MAX] = {false};
+    size_t count = json_array_size(list);
+    enum rc rc;
+
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = number_of(json_array_get(list, i), "id");
+        epochs[i] = number_of(json_array_get(list, i), "epoch");
+    }
+    rc = asked->store.beat(asked->store.ctx, ids, epochs, count, number_of(asked->request, "lease"),
+                           lost, err);
+    tell_lost(asked, lost, count);
+    return rc;
+}
+
+static enum rc do_rescue(struct asked *asked, struct err *err)
+{
+    size_t count = 0;
+    enum rc rc = asked->store.rescue(asked->store.ctx, (size_t)number_of(asked->request, "rows"),
+                                     &count, err);
+
+    json_object_set_new(asked->answer, "count", json_integer((json_int_t)count));
+    return rc;
+}
+
+static enum rc answer(struct asked *asked, struct err *err)
+{
+    static const struct {
+        const char *name;
+        enum rc (*run)(struct asked *asked, struct err *err);
+    } calls[] = {
+        {"look", do_look}, {"scenes", do_scenes}, {"claim", do_claim},   {"finish", do_finish},
+        {"beat", do_beat}, {"rescue", do_rescue}, {"depths", do_depths},
+    };
+    const char *name = text_of(asked->request, "do");
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (name && strcmp(name, calls[i].name) == 0)
+            return calls[i].run(asked, err);
+    }
+    return err_fail(err, RC_FATAL, 0, "no such call");
+}
+
+static void serve(struct retry_mysql *store)
+{
+    json_t *request;
+
+    while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+        struct asked asked = {retry_mysql_seam(store), request, json_object()};
+        struct err err = {0};
+        enum rc rc = answer(&asked, &err);
+
+        json_object_set_new(asked.answer, "rc", json_string(rc_name(rc)));
+        json_object_set_new(asked.answer, "error", json_string(rc == RC_OK ? "" : err.text));
+        json_dumpf(asked.answer, stdout, JSON_COMPACT);
+        putchar('\n');
+        fflush(stdout);
+        json_decref(asked.answer);
+        json_decref(request);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct settings settings;
+    json_t *options = argc == 2 ? json_loads(argv[1], 0, NULL) : NULL;
+    struct retry_mysql store;
+    struct err err;
+
+    if (!options)
+        return 2;
+    snprintf(settings.mysql.host, sizeof(settings.mysql.host), "%s", text_of(options, "host"));
+    snprintf(settings.mysql.database, sizeof(settings.mysql.database), "%s",
+             text_of(options, "database"));
+    snprintf(settings.mysql.user, sizeof(settings.mysql.user), "root");
+    snprintf(settings.mysql.tls, sizeof(settings.mysql.tls), "auto");
+    settings.mysql.port = number_of(options, "port");
+    settings.mysql.connect_timeout_ms = 5000;
+    settings.mysql.query_timeout_ms = 30000;
+    if (retry_mysql_open(&store, &settings, text_of(options, "owner"),
+                         flag_of(options, "compareAndSet"), &err) != RC_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    serve(&store);
+    retry_mysql_close(&store);
+    json_decref(options);
+    return 0;
+}
