@@ -36,6 +36,18 @@ void dead_done(struct dead *dead)
     memset(dead, 0, sizeof(*dead));
 }
 
+/* Does it hold back the later ones of its key? A replay of what is held passes what it finds can
+ * never be applied, as the consumer does. */
+static bool entry_holds(const struct dead *dead, const struct dead_entry *entry)
+{
+    if (!entry->selected)
+        return true;
+    if (entry->result.outcome != DEAD_STAYS)
+        return false;
+    return !dead->config.filter->held || dead->bytes.failed ||
+           strcmp(dead->bytes.data + entry->class_at, REASON_REFUSED) == 0;
+}
+
 /* The record that the key waits for, also in this page; 0: none. */
 static int64_t behind_find(const struct dead *dead, uint64_t key)
 {
@@ -46,7 +58,7 @@ static int64_t behind_find(const struct dead *dead, uint64_t key)
     for (size_t i = 0; i < dead->entry_count; i++) {
         const struct dead_entry *entry = &dead->entries[i];
 
-        if (entry->key == key && (!entry->selected || entry->result.outcome == DEAD_STAYS))
+        if (entry->key == key && entry_holds(dead, entry))
             return entry->result.id;
     }
     return 0;
@@ -116,7 +128,7 @@ static enum rc entry_decide(struct dead *dead, struct dead_entry *entry,
         return RC_OK;
     }
     if (item->id == dead->refused_id) {
-        entry_stays(dead, entry, item, "refused", dead->refused.text);
+        entry_stays(dead, entry, item, REASON_REFUSED, dead->refused.text);
         return RC_OK;
     }
     return entry_judge(dead, entry, item, err);
@@ -159,12 +171,26 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     return rc;
 }
 
+/* Whoever consumes the partition either comes before this page, and keeps what it has of the key
+ * behind it, or after it, and sees what is left. */
+static enum rc place_lock(struct dead *dead, struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    const struct place place = {config->filter->topic, (int32_t)config->filter->partition};
+    struct progress_row progress;
+    bool found = false;
+
+    return config->sink->lock_progress(config->sink->ctx, &place, &progress, &found, err);
+}
+
 static enum rc page_load(struct dead *dead, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     uint64_t handled = dead->handled;
-    enum rc rc = config->sink->lock_begin(config->sink->ctx, &dead->begin_day, err);
+    enum rc rc = config->filter->held ? place_lock(dead, err) : RC_OK;
 
+    if (rc == RC_OK)
+        rc = config->sink->lock_begin(config->sink->ctx, &dead->begin_day, err);
     dead->entry_count = 0;
     dead->vote_count = 0;
     dead->value_bytes = 0;
@@ -275,7 +301,7 @@ static enum rc page_end(struct dead *dead, bool *more, struct err *err)
         struct dead_entry *entry = &dead->entries[i];
         bool stays = !entry->selected || entry->result.outcome == DEAD_STAYS;
 
-        if (stays && rc == RC_OK && !config->drop)
+        if (entry_holds(dead, entry) && rc == RC_OK && !config->drop)
             rc = dead_keys_add(&dead->keys, entry->key, entry->result.id, err);
         if (!entry->selected)
             continue;

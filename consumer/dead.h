@@ -10,7 +10,8 @@
  * waits for the record's lock and then finds it gone, or its event in the log.
  *
  * Order: by topic, partition and offset. A record that stays dead holds back the later ones of its
- * key, and so does an older one of that key which was not selected.
+ * key, and so does an older one of that key which was not selected. A replay of what is held
+ * (filter.held; see held.h) looks at nothing else, and only what is refused holds back the rest.
  *
  * A late vote counts like any other: it is the newest row of its content. Every event is a change
  * of one voter's mind, so the total is their sum, whatever the order they are applied in; between
@@ -61,8 +62,8 @@ typedef void (*dead_on_result)(void *ctx, const struct dead_result *result);
 struct dead_config {
     const struct sink *sink;
     const struct dead_store *store;
-    const struct dead_filter *filter;
-    bool drop; /* not replay */
+    const struct dead_filter *filter; /* with `held` it names a topic and a partition */
+    bool drop;                        /* not replay */
     enum judge_rule rule;
     bool keep_lasts;   /* replay: put aside what changes nothing */
     const void *value; /* replay: bytes instead of the payload, for a filter of one id; or NULL */

@@ -179,7 +179,7 @@ static int dead_with(const struct options *options, struct dead_request *request
     os_user_name(user, sizeof(user));
     os_host_name(host, sizeof(host));
     snprintf(by, sizeof(by), "%s@%s", user, host);
-    rc = dead_mysql_open(&mysql, settings, by, &err);
+    rc = dead_mysql_open(&mysql, settings, settings->consumer.group, by, &err);
     if (rc == RC_OK)
         code = run(mysql, request, settings);
     else

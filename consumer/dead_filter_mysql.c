@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead_filter_mysql.h"
 
+#include "consumer/apply_row.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,6 +24,11 @@ void dead_time_put(struct buf *sql, int64_t ms)
               "TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
               ", '1970-01-01'))",
               ms % 1000 * 1000, ms / 1000);
+}
+
+void dead_held_put(struct buf *sql, const char *alias)
+{
+    buf_print(sql, " AND %s.reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND "')", alias);
 }
 
 static void text_put(struct db *db, struct buf *sql, const char *alias, const char *column,
@@ -59,6 +66,8 @@ void dead_filter_put(struct db *db, struct buf *sql, const struct dead_filter *f
         buf_print(sql, " AND %s.record_key <=> ", alias);
         db_put_bytes(db, sql, filter->key, strlen(filter->key));
     }
+    if (filter->held)
+        dead_held_put(sql, alias);
     time_put(sql, alias, ">=", filter->since_ms);
     time_put(sql, alias, "<", filter->until_ms);
 }

@@ -14,6 +14,9 @@
 void dead_filter_put(struct db *db, struct buf *sql, const struct dead_filter *filter,
                      const char *alias, const char *id_column);
 
+/* Appends " AND ...": its cause may pass. */
+void dead_held_put(struct buf *sql, const char *alias);
+
 /* Appends "id IN (...)". */
 void dead_ids_put(struct buf *sql, const char *alias, const char *id_column, const int64_t *ids,
                   size_t count);

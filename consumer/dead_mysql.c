@@ -84,6 +84,9 @@ static void others_put(struct dead_mysql *dead, const struct dead_filter *filter
         buf_text_put(sql, " AND d.record_key <=> ");
         db_put_bytes(dead->db, sql, filter->key, strlen(filter->key));
     }
+    /* What can never be applied is passed by what is held, as the consumer passes it. */
+    if (filter->held)
+        dead_held_put(sql, "d");
     if (filter->id_count == 0)
         return;
     buf_text_put(sql, " AND EXISTS (SELECT 1 FROM dead_record s WHERE ");
@@ -203,15 +206,15 @@ static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size
     return rc;
 }
 
-enum rc dead_mysql_open(struct dead_mysql **out, const struct settings *settings, const char *by,
-                        struct err *err)
+enum rc dead_mysql_open(struct dead_mysql **out, const struct settings *settings, const char *group,
+                        const char *by, struct err *err)
 {
     struct dead_mysql *dead = calloc(1, sizeof(*dead));
     enum rc rc;
 
     if (!dead)
         return err_fail(err, RC_FATAL, 0, "no memory for a database");
-    dead->group = settings->consumer.group;
+    dead->group = group;
     dead->by = by;
     dead->store = (struct dead_store){
         .ctx = dead,

@@ -15,9 +15,9 @@
 
 struct dead_mysql;
 
-/* settings and by, the name of who decides, are borrowed for its life. RC_FATAL: no memory. */
-enum rc dead_mysql_open(struct dead_mysql **dead, const struct settings *settings, const char *by,
-                        struct err *err);
+/* settings, group and by, the name of who decides, are borrowed for its life. RC_FATAL: no memory. */
+enum rc dead_mysql_open(struct dead_mysql **dead, const struct settings *settings,
+                        const char *group, const char *by, struct err *err);
 void dead_mysql_close(struct dead_mysql *dead);
 
 /* Both live as long as it, and share their transactions. */

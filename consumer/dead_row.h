@@ -23,6 +23,7 @@ struct dead_filter {
     int64_t partition;        /* or DEAD_NUMBER_ANY, as with the times */
     const char *reason_class; /* "decode" */
     const char *key;
+    bool held;        /* only those whose cause may pass (held.h) */
     int64_t since_ms; /* they died at or behind it, ms since 1970 */
     int64_t until_ms; /* and before it */
     int64_t id_max;   /* 0: any; those that die later do not belong to it */

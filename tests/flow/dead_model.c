@@ -18,11 +18,18 @@ static bool is_listed(const int64_t *ids, size_t count, int64_t id)
     return false;
 }
 
+static bool is_held(const struct dead_filter *filter, const struct sink_dead *row)
+{
+    return filter->partition == row->partition && strcmp(filter->key, row->key) == 0 &&
+           (strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0);
+}
+
 static bool is_selected(const struct dead_filter *filter, const struct sink_dead *row)
 {
     return (filter->id_count == 0 || is_listed(filter->ids, filter->id_count, row->id)) &&
            (filter->id_max == 0 || row->id <= filter->id_max) &&
-           (!filter->reason_class || strcmp(filter->reason_class, row->reason_class) == 0);
+           (!filter->reason_class || strcmp(filter->reason_class, row->reason_class) == 0) &&
+           (!filter->held || is_held(filter, row));
 }
 
 static bool is_behind(const struct sink_dead *row, const struct dead_cursor *after)
@@ -89,7 +96,7 @@ static enum rc model_lock_page(void *ctx, const struct dead_filter *filter,
             break;
         cursor = (struct dead_cursor){.partition = row->partition, .offset = row->offset};
         snprintf(cursor.topic, sizeof(cursor.topic), "votes");
-        if (!selected && !others)
+        if (!selected && (!others || filter->held))
             continue;
         rc = give(row, selected, on_item, item_ctx, err);
         given++;

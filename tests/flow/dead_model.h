@@ -12,7 +12,7 @@ struct dead_model {
     struct dead_store store;
 };
 
-/* Knows ids, reason_class and id_max of a filter; the topic is "votes". */
+/* Knows ids, reason_class, id_max and what is held of a filter; the topic is "votes". */
 void dead_model_init(struct dead_model *model, struct sink_model *sink);
 
 #endif

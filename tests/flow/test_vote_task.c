@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/vote_task.h"
+
+#include "tests/flow/consume_sink.h"
+#include "tests/flow/dead_model.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OPTIONS_KEY "{\"dead\":{\"group\":\"g\",\"topic\":\"votes\",\"partition\":1,\"key\":\"5\"}}"
+
+static struct {
+    struct sink_world world;
+    struct sink_model sink;
+    struct dead_model model;
+    struct vote_task task;
+    struct retry_outcome outcome;
+} rig;
+
+static int64_t clock_ms;
+
+static int64_t now_ms(void)
+{
+    return clock_ms++;
+}
+
+static void rig_open(void)
+{
+    memset(&rig, 0, sizeof(rig));
+    clock_ms = 0;
+    sink_model_init(&rig.sink, &rig.world);
+    dead_model_init(&rig.model, &rig.sink);
+    rig.task = (struct vote_task){
+        .sink = &rig.sink.seam, .store = &rig.model.store, .now_ms = now_ms, .until_ms = 1000000};
+    rig.world.data.has_progress[1] = true;
+}
+
+static void vote_print(char *value, size_t size, int event, int content, int voting)
+{
+    snprintf(value, size,
+             "{\"eventId\":\"00000000-0000-7000-8000-%012d\",\"voterId\":1,\"contentId\":%d,"
+             "\"voting\":%d,\"occurredAt\":1790000000000}",
+             event, content, voting);
+}
+
+static void put(int64_t offset, const char *reason_class, int content, const char *value)
+{
+    struct sink_dead *row = &rig.world.data.dead[rig.world.data.dead_count++];
+
+    *row = (struct sink_dead){.id = (int64_t)rig.world.data.dead_count,
+                              .partition = 1,
+                              .offset = offset,
+                              .has_key = true,
+                              .has_value = true};
+    snprintf(row->key, sizeof(row->key), "%d", content);
+    snprintf(row->value, sizeof(row->value), "%s", value);
+    snprintf(row->reason_class, sizeof(row->reason_class), "%s", reason_class);
+}
+
+static void put_vote(int64_t offset, const char *reason_class, int event, int content)
+{
+    char value[256];
+
+    vote_print(value, sizeof(value), event, content, 1);
+    put(offset, reason_class, content, value);
+}
+
+static enum attempt_end replay(const char *text)
+{
+    struct vote_options options;
+    struct err err = {0};
+
+    assert_int_equal(vote_options_read(&options, text, &err), RC_OK);
+    memset(&rig.outcome, 0, sizeof(rig.outcome));
+    vote_task_replay(&rig.task, &options, &rig.outcome);
+    assert_false(rig.sink.open);
+    sink_world_check(&rig.world);
+    return rig.outcome.end;
+}
+
+static enum attempt_end apply(int event, int content)
+{
+    char value[256];
+
+    vote_print(value, sizeof(value), event, content, 1);
+    memset(&rig.outcome, 0, sizeof(rig.outcome));
+    vote_task_apply(&rig.task, value, strlen(value), &rig.outcome);
+    assert_false(rig.sink.open);
+    sink_world_check(&rig.world);
+    return rig.outcome.end;
+}
+
+static const char *decision(int64_t id)
+{
+    return rig.world.data.dead[id - 1].decision;
+}
+
+/* A record that never can be applied, what is held of its key behind it, and of another key. */
+static void put_held(void)
+{
+    put(1, "decode", 5, "poison");
+    put_vote(2, "refused", 1, 5);
+    put_vote(3, "refused", 2, 6);
+    put_vote(4, "behind", 3, 5);
+    put_vote(5, "behind", 4, 5);
+}
+
+static void what_is_held_of_a_key_is_applied_in_order_and_nothing_else(void **state)
+{
+    (void)state;
+    rig_open();
+    put_held();
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+    assert_int_equal(rig.world.data.vote_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(rig.world.data.votes[i].event.content_id, 5);
+    assert_int_equal(rig.world.data.votes[0].offset, 2);
+    assert_int_equal(rig.world.data.votes[2].offset, 5);
+    assert_string_equal(decision(1), "");
+    assert_string_equal(decision(3), "");
+    /* Done twice it is as good as once. */
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+    assert_int_equal(rig.world.data.vote_count, 3);
+}
+
+static void what_is_still_refused_holds_its_key_until_another_attempt(void **state)
+{
+    (void)state;
+    rig_open();
+    put_held();
+    rig.world.faults.refused_event = 3;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
+    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+    assert_non_null(strstr(rig.outcome.err.text, "event refused"));
+    assert_string_equal(decision(2), "applied");
+    assert_string_equal(decision(4), "");
+    assert_string_equal(decision(5), "");
+    assert_string_equal(rig.world.data.dead[3].reason_class, "refused");
+    rig.world.faults.refused_event = 0;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+    assert_int_equal(rig.world.data.vote_count, 3);
+    assert_int_equal(rig.world.data.votes[2].offset, 5);
+}
+
+/* 2026-09-21 is day 20717. */
+static void what_can_never_be_applied_any_more_is_passed(void **state)
+{
+    (void)state;
+    rig_open();
+    put_held();
+    snprintf(rig.world.data.dead[1].value, sizeof(rig.world.data.dead[1].value),
+             "{\"eventId\":\"00000000-0000-7000-8000-000000000001\",\"voterId\":1,"
+             "\"contentId\":5,\"voting\":1,\"occurredAt\":1780000000000}");
+    rig.world.data.begin_day = 20717;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+    assert_string_equal(rig.world.data.dead[1].reason_class, "too_old");
+    assert_string_equal(decision(4), "applied");
+    assert_string_equal(decision(5), "applied");
+}
+
+static void named_records_are_replayed_or_rejected(void **state)
+{
+    (void)state;
+    rig_open();
+    put_held();
+    assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[1]}}"), ATTEMPT_REJECTED);
+    assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
+    assert_string_equal(decision(3), "applied");
+    /* An older one of its key was not named. */
+    assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[4]}}"), ATTEMPT_FAILED);
+    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+    /* Those that somebody has dropped or replayed meanwhile are done. */
+    assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
+}
+
+static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
+{
+    int calls = 1;
+
+    (void)state;
+    for (int lost = 0; lost <= 1; lost++) {
+        for (int call = 1; call <= calls; call++) {
+            rig_open();
+            put_held();
+            rig.world.faults.fail_at = call;
+            rig.world.faults.rc = RC_RETRY;
+            rig.world.faults.lost = lost;
+            assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
+            assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+            assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+            calls = rig.world.faults.calls - call;
+            assert_int_equal(rig.world.data.vote_count, 3);
+            assert_string_equal(decision(5), "applied");
+        }
+        assert_in_range(calls, 1, 40);
+        calls = 8;
+    }
+}
+
+static void it_ends_before_its_lease_and_when_the_process_stops(void **state)
+{
+    struct stop stop = {0};
+
+    (void)state;
+    rig_open();
+    put_held();
+    rig.task.until_ms = 0;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_SNOOZED);
+    rig.task.until_ms = 1000000;
+    atomic_init(&stop.requested, true);
+    rig.task.stop = &stop;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
+    assert_int_equal(rig.world.data.vote_count, 0);
+}
+
+static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
+{
+    (void)state;
+    for (int call = 0; call <= 12; call++) {
+        for (int lost = 0; lost <= 1; lost++) {
+            rig_open();
+            rig.world.faults.fail_at = call;
+            rig.world.faults.rc = RC_RETRY;
+            rig.world.faults.lost = lost;
+            if (apply(1, 5) != ATTEMPT_DONE)
+                assert_int_equal(apply(1, 5), ATTEMPT_DONE);
+            rig.world.faults.fail_at = 0;
+            assert_int_equal(apply(1, 5), ATTEMPT_DONE);
+            assert_int_equal(rig.world.data.vote_count, 1);
+            assert_int_equal(rig.world.data.tallies[5].votes, 1);
+        }
+    }
+}
+
+static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **state)
+{
+    (void)state;
+    rig_open();
+    rig.world.faults.refused = 5;
+    assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
+    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+    rig.world.faults.refused = 0;
+    rig.world.data.begin_day = 20718;
+    assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
+    rig.world.data.begin_day = 0;
+    memset(&rig.outcome, 0, sizeof(rig.outcome));
+    vote_task_apply(&rig.task, "poison", 6, &rig.outcome);
+    assert_int_equal(rig.outcome.end, ATTEMPT_REJECTED);
+    assert_int_equal(rig.world.data.vote_count, 0);
+    rig.world.faults.fail_at = rig.world.faults.calls + 1;
+    rig.world.faults.rc = RC_FATAL;
+    assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
+    assert_int_equal(rig.outcome.fault, FAULT_OURS);
+}
+
+static void options_are_read_and_written(void **state)
+{
+    static const char *const good[] = {OPTIONS_KEY, "{\"dead\":{\"group\":\"g\",\"ids\":[1,17]}}"};
+    static const char *const bad[] = {
+        "[]",
+        "x",
+        "{\"x\":1}",
+        "{\"dead\":{}}",
+        "{\"dead\":1}",
+        "{\"dead\":{\"group\":\"g\"}}",
+        "{\"dead\":{\"group\":\"\",\"ids\":[1]}}",
+        "{\"dead\":{\"group\":\"g\",\"ids\":[]}}",
+        "{\"dead\":{\"group\":\"g\",\"ids\":[0]}}",
+        "{\"dead\":{\"group\":\"g\",\"ids\":[1],\"topic\":\"t\"}}",
+        "{\"dead\":{\"group\":\"g\",\"topic\":\"t\",\"partition\":-1,\"key\":\"5\"}}",
+        "{\"dead\":{\"group\":\"g\",\"topic\":\"t\",\"partition\":1,\"key\":\"\"}}",
+        "{\"dead\":{\"group\":\"g\",\"topic\":\"t\",\"partition\":1,\"ids\":[1]}}",
+    };
+    struct vote_options options;
+    struct buf out = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(vote_options_read(&options, good[i], NULL), RC_OK);
+        assert_true(options.has_dead);
+        buf_reset(&out);
+        vote_options_put(&out, &options);
+        assert_string_equal(buf_text(&out), good[i]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(vote_options_read(&options, bad[i], NULL), RC_REJECT);
+    assert_int_equal(vote_options_read(&options, "{}", NULL), RC_OK);
+    assert_false(options.has_dead);
+    assert_int_equal(vote_options_read(&options, NULL, NULL), RC_OK);
+    buf_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_held_of_a_key_is_applied_in_order_and_nothing_else),
+        cmocka_unit_test(what_is_still_refused_holds_its_key_until_another_attempt),
+        cmocka_unit_test(what_can_never_be_applied_any_more_is_passed),
+        cmocka_unit_test(named_records_are_replayed_or_rejected),
+        cmocka_unit_test(a_replay_may_end_at_every_call_and_be_done_again),
+        cmocka_unit_test(it_ends_before_its_lease_and_when_the_process_stops),
+        cmocka_unit_test(a_vote_is_applied_once_however_often_it_is_tried),
+        cmocka_unit_test(a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not),
+        cmocka_unit_test(options_are_read_and_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
