@@ -13,6 +13,7 @@
 #include "consumer/status_command.h"
 #include "consumer/verify_command.h"
 #include "outbox/relay_command.h"
+#include "outbox/retry/retry_action_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote_command.h"
 #include "schema/migrate_command.h"
@@ -90,6 +91,7 @@ static const struct command commands[] = {
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"migrate", "makes and checks the tables", migrate_command},
     {"verify", "proves on the data that no vote was lost or doubled", verify_command},
+    {"retry", "shows and decides on tasks that are tried again", retry_action_command},
     {"dead", "shows, replays and drops records that could not be applied", dead_command},
     {"status", "shows how far every stage is", status_command},
     {"config", "shows every setting and where it came from", config_command},

@@ -11,3 +11,7 @@ house_library(
   outbox_lanes
   common)
 target_link_libraries(outbox_append PRIVATE dep::jansson)
+
+# retry_states: the words for the states of tasks; retry_find: tasks as people and programs see them.
+house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry_state.c LINKS common_core)
+house_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry_find_mysql.c LINKS retry_states common)

@@ -53,4 +53,108 @@ struct retry_ticket {
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
                      struct retry_ticket *tickets, struct err *err);
 
+/* retry_task.state; what has ended has an outcome instead. */
+enum task_state {
+    TASK_WAITING, /* for next_at */
+    TASK_RUNNING, /* claimed: owner, epoch, lease_until */
+    TASK_QUEUED,  /* behind another one of its key, whose end wakes it */
+    TASK_BLOCKED, /* exhausted; it and its key wait for a person */
+    TASK_PARKED,  /* stands for an exhausted one in the history; its key waits for a person */
+};
+
+#define TASK_STATES 5
+const char *task_state_name(enum task_state state); /* static: "waiting" */
+
+/* Which tasks are meant; all conditions must hold. Borrowed; NULL and 0: any. */
+struct retry_filter {
+    const int64_t *ids;
+    size_t id_count;
+    const char *group;
+    const char *scene;
+    const char *handler;
+    const char *ordering_key;
+    const char *biz_no;
+    const char *reason_class;
+    unsigned states;     /* bits 1 << task_state */
+    const char *outcome; /* of the history */
+    int64_t since_ms;    /* made, or ended, at or behind it, since 1970 */
+    int64_t until_ms;    /* and before it; INT64_MAX: any */
+    int64_t after;       /* ids behind this one */
+    int64_t id_max;      /* and up to this one; 0: any */
+};
+
+/* A task as people and programs see it; texts belong to the db for the call. */
+struct retry_view {
+    int64_t id;
+    const char *group;
+    const char *scene;
+    const char *handler;
+    const char *ordering_key;    /* NULL: none, as the next ones */
+    const char *idempotency_key; /* NULL: by what the task does */
+    const char *biz_no;
+    const char *options; /* NULL also when not asked for, as params and step_result */
+    const void *params;
+    size_t params_len; /* as it is; has_params */
+    bool has_params;
+    const char *params_type;
+    enum task_state state;
+    int64_t attempts;
+    int64_t next_ms; /* since 1970, as all times here */
+    const char *reason_class;
+    const char *reason;
+    const char *owner;
+    int64_t epoch;
+    int64_t lease_ms; /* 0: none */
+    int64_t parent_id;
+    int64_t step;
+    const void *step_result;
+    size_t step_result_len;
+    int64_t made_ms;
+    int64_t changed_ms;
+    const char *outcome; /* NULL: it is active */
+    int64_t ended_ms;
+    int64_t requeued_as; /* 0: it was not */
+};
+
+typedef enum rc (*retry_on_view)(void *ctx, const struct retry_view *view, struct err *err);
+
+/* Where a page ends: there may be more behind the id `after`, also when the page was empty. */
+struct retry_page {
+    bool more;
+    int64_t after;
+};
+
+#define RETRY_PAGE_ROWS_MAX 1000
+
+/* One page of the active tasks, or of those in the history, in the order of their ids; it looks at a
+ * bounded number of rows. whole: with options, params and step_result. rows_max: up to
+ * RETRY_PAGE_ROWS_MAX. RC_RETRY, RC_FATAL: as db_query(). */
+enum rc retry_find(struct db *db, bool ended, const struct retry_filter *filter, bool whole,
+                   size_t rows_max, retry_on_view on_view, void *ctx, struct retry_page *page,
+                   struct err *err);
+
+/* One attempt, by rows of retry_attempt. */
+struct retry_attempt_view {
+    int64_t at_ms;
+    int64_t took_ms;
+    const char *owner;
+    int64_t step;
+    const char *outcome;
+    const char *reason_class;
+    const char *reason;
+};
+
+#define RETRY_ATTEMPTS_MAX 1000 /* that are shown: the newest ones */
+
+/* The attempts at a task that are kept, oldest first. */
+enum rc retry_attempts(struct db *db, int64_t task_id,
+                       enum rc (*on_attempt)(void *ctx, const struct retry_attempt_view *attempt,
+                                             struct err *err),
+                       void *ctx, struct err *err);
+
+/* How many more tasks a scene takes by its policy's max_pending: *limit 0 means any number. Counts
+ * the tasks of these handlers, no further than the limit. */
+enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
+                   size_t handler_count, int64_t *limit, int64_t *pending, struct err *err);
+
 #endif

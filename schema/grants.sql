@@ -89,6 +89,12 @@ GRANT SELECT ON sink_side.log_begin TO 'tallybox_dead'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_dead'@'%';
 
+-- retry_admin: `tallybox retry ACTION`; for list, show and history SELECT is enough.
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry_admin'@'%';
+GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
+
 -- run: `tallybox run`: all that serve, relay, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';

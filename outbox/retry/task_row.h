@@ -9,17 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* retry_task.state. */
-enum task_state {
-    TASK_WAITING, /* for next_at */
-    TASK_RUNNING, /* claimed: owner, epoch, lease_until */
-    TASK_QUEUED,  /* behind another one of its key, whose end wakes it */
-    TASK_BLOCKED, /* exhausted; it and its key wait for a person */
-    TASK_PARKED,  /* stands for an exhausted one in the history; its key waits for a person */
-};
-
-#define TASK_STATES 5
-
 /* Tasks are spread over so many shards, by the hash of their ordering key (retry_task.shard). */
 #define TASK_SHARDS 16
 

@@ -12,6 +12,7 @@ ROLES_OF = {
     "migrate": ["migrate"], "serve": ["serve"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "dead": ["dead"], "run": ["run"],
+    "retry ACTION": ["retry_admin"],
 }
 PASSWORD = "the password of all test accounts"
 
@@ -52,7 +53,10 @@ class Accounts:
     def sets(self, arguments, sets):
         """The settings with which a command logs in as the account of its role, which is made and
         given its rights where they are missing. A test that names its own keeps it."""
-        roles = ROLES_OF.get(arguments[0], [])
+        command = arguments[0]
+        if command == "retry" and len(arguments) > 1 and not arguments[1].startswith("-"):
+            command = "retry ACTION"
+        roles = ROLES_OF.get(command, [])
         if not roles or {"mysql.user", "mysql.password", "mysql.password_file"} & set(sets):
             return {}
         if "--migrate" in arguments:

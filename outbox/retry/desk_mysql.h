@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What a person does to tasks of the retry lane, on a MySQL or MariaDB connection. Every task is
+ * locked by its id before it is looked at, and a key whose head goes is woken in the same
+ * transaction, so that any of it may meet an engine at work, and may be done twice. One thread at a
+ * time. */
+#ifndef OUTBOX_RETRY_DESK_MYSQL_H
+#define OUTBOX_RETRY_DESK_MYSQL_H
+
+#include "common/db.h"
+#include "common/err.h"
+#include "outbox/retry.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DESK_ROWS_MAX 100 /* in one transaction */
+
+enum desk_action {
+    DESK_RUN_NOW, /* waiting: due now; blocked: waiting and due, as if nothing had failed */
+    DESK_CANCEL,  /* into the history; its key goes on */
+    DESK_UNPARK,  /* blocked: as DESK_RUN_NOW; parked: out of its key's way */
+    DESK_SKIP,    /* blocked: as DESK_CANCEL; parked: out of its key's way */
+    DESK_REQUEUE, /* a new task from one in the history */
+};
+
+enum desk_outcome {
+    DESK_DID,
+    DESK_WAS_SO,  /* of DESK_REQUEUE: other is the task that was made of it */
+    DESK_ACTIVE,  /* of DESK_REQUEUE: other is active with its idempotency key; nothing was done */
+    DESK_RUNNING, /* left alone, as the next one */
+    DESK_UNFIT,   /* in a state that the action does not change */
+    DESK_ENDED,   /* it is in the history */
+    DESK_UNKNOWN, /* there is no such task */
+};
+
+#define DESK_OUTCOMES (DESK_UNKNOWN + 1)
+
+struct desk_result {
+    int64_t id;
+    enum desk_outcome outcome;
+    enum task_state state; /* it was in, where there is one */
+    int64_t other;
+};
+
+struct desk_order {
+    enum desk_action action;
+    unsigned states; /* only tasks in these: bits 1 << task_state; 0: any */
+    bool force;      /* of DESK_CANCEL: also what is running */
+    const char *by;  /* who ends it */
+};
+
+/* All of the tasks, or none; results has room for count. RC_RETRY: nobody knows, and a second time
+ * is harmless. */
+enum rc desk_mysql_act(struct db *db, const struct desk_order *order, const int64_t *ids,
+                       size_t count, struct desk_result *results, struct err *err);
+
+#endif

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: MIT
+"""`tallybox retry ACTION`: what a person sees of the retry lane and does to it, on tasks that plain
+SQL inserted. No engine runs here: claims are what a second connection does."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+WAITING, RUNNING, QUEUED, BLOCKED, PARKED = range(5)
+STATES = ("waiting", "running", "queued", "blocked", "parked")
+
+
+class RetryCase(house.Case):
+    """Helpers of this file."""
+
+    def setUp(self):
+        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_scene"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def task(self, **columns):
+        """One plain INSERT; the id it has got."""
+        columns = {"scene": "mail", "handler": "http", "params": b'{"n": 1}', **columns}
+        columns.setdefault("idempotency_key", None)
+        if columns["idempotency_key"] is None:
+            columns["idempotency_key"] = f"k{self.next_number()}"
+        names = ", ".join(columns)
+        marks = ", ".join(["%s"] * len(columns))
+        with house.connect(self.stack.name) as connection, connection.cursor() as cursor:
+            cursor.execute(f"INSERT INTO retry_task ({names}) VALUES ({marks})",
+                           list(columns.values()))
+            return cursor.lastrowid
+
+    numbers = 0
+
+    @classmethod
+    def next_number(cls):
+        RetryCase.numbers += 1
+        return RetryCase.numbers
+
+    def retry(self, *arguments, **options):
+        return self.stack.tallybox("retry", *arguments, **options)
+
+    def read(self, *arguments, **options):
+        return json.loads(self.retry(*arguments, "--json", **options).stdout)
+
+    def ids(self, *arguments):
+        return [one["id"] for one in self.read(*arguments)["tasks"]]
+
+    def row(self, task):
+        """state, attempts, is it due; None when it is gone."""
+        rows = self.stack.sql("SELECT state, attempts, next_at <= UTC_TIMESTAMP(3) FROM retry_task "
+                              "WHERE id = %s", [task])
+        return rows[0] if rows else None
+
+    def outcome(self, task):
+        rows = self.stack.sql("SELECT outcome, owner FROM retry_task_history WHERE id = %s", [task])
+        return rows[0] if rows else None
+
+    def key_of(self, key, *states, **columns):
+        """Tasks of one ordering key in these states; blocked ones have failed six times."""
+        return [self.task(ordering_key=key, state=state,
+                          attempts=6 if state in (BLOCKED, PARKED) else 0, **columns)
+                for state in states]
+
+    def end(self, task, outcome="exhausted"):
+        """Moves a task into the history, as the engine does."""
+        columns = ("id, task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, "
+                   "params, params_type, state, attempts, next_at, reason_class, reason, owner, "
+                   "epoch, lease_until, parent_id, step, step_result, created_at, updated_at")
+        self.stack.sql(f"INSERT INTO retry_task_history ({columns}, outcome, ended_at) SELECT "
+                       f"{columns}, %s, UTC_TIMESTAMP(3) FROM retry_task WHERE id = %s",
+                       [outcome, task])
+        self.stack.sql("DELETE FROM retry_task WHERE id = %s", [task])
+
+
+class Looking(RetryCase):
+    """list, show and history."""
+
+    def test_tasks_are_listed_by_what_they_are(self):
+        first = self.task(biz_no="B-1", task_group="shop")
+        second = self.task(scene="sms", handler="exec", ordering_key="a b")
+        third = self.task(state=BLOCKED, attempts=6, reason_class="refused", reason="no",
+                          ordering_key="c")
+        everything = [first, second, third]
+        for words, wanted in (
+                ((), everything), (("--group", "shop"), [first]), (("--scene", "sms"), [second]),
+                (("--handler", "http"), [first, third]), (("--state", "blocked"), [third]),
+                (("--state", "waiting,blocked"), everything), (("--state", "running"), []),
+                (("--key", "a b"), [second]), (("--biz-no", "B-1"), [first]),
+                (("--biz-no", "B-1", "--scene", "sms"), []), (("--id", third), [third]),
+                ((second, first, 10 ** 12), [first, second]),
+                (("--reason-class", "refused"), [third]), (("--since", "1h"), everything),
+                (("--until", "1h"), []), (("--scene", "' OR 1 --"), [])):
+            with self.subTest(words=words):
+                self.assertEqual(self.ids("list", *words), wanted)
+        page = self.read("list", "--limit", 2)
+        self.assertEqual((len(page["tasks"]), page["more"], page["after"]), (2, True, second))
+        page = self.read("list", "--limit", 2, "--after", second)
+        self.assertEqual(([one["id"] for one in page["tasks"]], page["more"]), ([third], False))
+        text = self.retry("list").stdout
+        for word in ("shop/mail", "default/sms", "a b", "refused: no", "blocked", "due"):
+            self.assertIn(word, text)
+        self.assertIn(f"--after {first}", self.retry("list", "--limit", 1).stdout)
+
+    def test_a_filter_that_fits_little_finds_it_among_many(self):
+        for start in range(0, 45000, 5000):
+            rows = ", ".join(f"('{'rare' if n % 22000 == 21999 else 'mail'}', 'http', 'many{n}')"
+                             for n in range(start, start + 5000))
+            self.stack.sql("INSERT INTO retry_task (scene, handler, idempotency_key) VALUES "
+                           f"{rows}")
+        self.assertEqual(len(self.ids("list", "--scene", "rare")), 2)
+        self.assertEqual(len(self.ids("list", "--scene", "rare", "--limit", 1)), 1)
+        done = self.read("cancel", "--scene", "mail", "--limit", 1234, "--yes", seconds=120)
+        self.assertEqual((done["matched"], done["done"]), (1234, 1234))
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 45000 - 1234)
+        self.assertEqual(len(self.ids("history", "--limit", 2000)), 1234)
+
+    def test_one_task_is_shown_whole(self):
+        params = b"\x00\xff binary"
+        task = self.task(params=params, params_type="application/octet-stream", options='{"a": 1}',
+                         ordering_key="\u00e4\u20ac\x1b[2J", step=2, step_result=b"half",
+                         reason="it \x1b[31m failed", reason_class="transient", attempts=2)
+        for number in range(3):
+            self.stack.sql("INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, "
+                           "outcome, reason_class, reason) VALUES (%s, UTC_TIMESTAMP(3), 'me', 0, "
+                           "%s, 'failed', 'transient', %s)", [task, number, f"try {number}"])
+        one = self.read("show", task)
+        self.assertEqual((one["task"]["params"], one["task"]["params_base64"]),
+                         (None, "AP8gYmluYXJ5"))
+        self.assertEqual((one["task"]["step_result"], one["task"]["options"]), ("half", '{"a": 1}'))
+        self.assertEqual([each["reason"] for each in one["attempts"]], ["try 0", "try 1", "try 2"])
+        text = self.retry("show", task).stdout
+        self.assertNotIn("\x1b", text)
+        for word in ("\u00e4\u20ac", "00 ff 20", "try 2", "2 failed", '{"a": 1}'):
+            self.assertIn(word, text)
+        done = subprocess.run([house.BINARY, "retry", "show", str(task), "--params", "--config",
+                               str(self.stack.ini)], capture_output=True, timeout=30, check=True)
+        self.assertEqual(done.stdout, params)
+        self.end(task)
+        self.assertEqual(self.read("show", task)["task"]["outcome"], "exhausted")
+        self.retry("show", 10 ** 12, expect=house.FAILED)
+
+    def test_a_parked_one_is_shown_from_the_history(self):
+        task = self.task(ordering_key="p", params=b"whole")
+        self.end(task)
+        self.task(id=task, ordering_key="p", params=None, state=PARKED)
+        one = self.read("show", task)
+        self.assertEqual((one["task"]["params"], one["parked"]), ("whole", True))
+        self.assertIn("unpark", self.retry("show", task).stdout)
+
+    def test_the_history_is_listed_by_outcome(self):
+        done, cancelled = self.task(), self.task(biz_no="B")
+        self.end(done, "done")
+        self.end(cancelled, "cancelled")
+        self.assertEqual(self.ids("history"), [done, cancelled])
+        self.assertEqual(self.ids("history", "--outcome", "done"), [done])
+        self.assertEqual(self.ids("history", "--biz-no", "B"), [cancelled])
+        self.assertEqual(self.ids("history", "--scene", "mail", "--group", "default"),
+                         [done, cancelled])
+        self.assertIn("cancelled", self.retry("history").stdout)
+
+    def test_words_that_make_no_sense_are_refused(self):
+        for words in (["lits"], ["show"], ["show", "1", "2"], ["list", "x"], ["cancel"],
+                      ["run-now"], ["cancel", "--all", "--scene", "x"], ["list", "--yes"],
+                      ["list", "--state", "dead"], ["list", "--since", "soon"], ["list", "--skip"],
+                      ["list", "--limit", "0"], ["show", "1", "--json", "--params"], ["pause"],
+                      ["pause", "a", "b"], ["scene"], ["scene", "drop"], ["scene", "set", "x"],
+                      ["unpark"], ["unpark", "a", "b"], ["cancel", "1", "--scene", "x"],
+                      ["history", "--state", "blocked"], ["pause", "x" * 65],
+                      ["run-now", "1", "--force"]):
+            with self.subTest(words=words):
+                done = self.retry(*words, expect=house.USAGE)
+                self.assertIn("tallybox retry: ", done.stderr)
+        self.assertIn("did you mean list", self.retry("lits", expect=house.USAGE).stderr)
+        self.retry("list", expect=house.UNAVAILABLE,
+                   sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
+
+
+class Deciding(RetryCase):
+    """run-now, cancel, unpark and requeue, each of them twice."""
+
+    def test_what_waits_runs_now(self):
+        task = self.task(next_at="2099-01-01", attempts=3)
+        self.assertEqual(self.row(task), (WAITING, 3, 0))
+        for _ in range(2):
+            self.assertEqual(self.read("run-now", task)["done"], 1)
+            self.assertEqual(self.row(task), (WAITING, 3, 1))
+
+    def test_what_is_blocked_is_tried_again_before_its_key_goes_on(self):
+        head, after = self.key_of("b", BLOCKED, QUEUED)
+        self.assertEqual(self.read("run-now", head)["done"], 1)
+        self.assertEqual((self.row(head), self.row(after)[0]), ((WAITING, 0, 1), QUEUED))
+        self.assertEqual(self.read("run-now", head)["done"], 1)
+
+    def test_what_cannot_run_now_says_why(self):
+        running, queued = self.key_of("r", RUNNING, QUEUED)
+        ended = self.task()
+        self.end(ended)
+        done = self.read("run-now", running, queued, ended, 10 ** 12, expect=house.FAILED)
+        self.assertEqual([one["outcome"] for one in done["tasks"]],
+                         ["running", "unfit", "ended", "unknown"])
+        text = self.retry("run-now", running, queued, ended, 10 ** 12, expect=house.FAILED).stdout
+        for word in ("runs now", "until its key goes on", "history", "no such task"):
+            self.assertIn(word, text)
+        self.assertEqual((self.row(running)[0], self.row(queued)[0]), (RUNNING, QUEUED))
+
+    def test_a_cancelled_head_lets_its_key_go_on(self):
+        for state in (WAITING, BLOCKED):
+            with self.subTest(state=STATES[state]):
+                head, second, third = self.key_of(f"c{state}", state, QUEUED, QUEUED)
+                self.assertEqual(self.read("cancel", head)["done"], 1)
+                self.assertEqual(self.outcome(head)[0], "cancelled")
+                self.assertIn("@", self.outcome(head)[1])
+                self.assertIsNone(self.row(head))
+                self.assertEqual((self.row(second), self.row(third)[0]),
+                                 ((WAITING, 0, 1), QUEUED))
+                self.assertEqual(self.read("cancel", head)["ended"], 1)
+                self.assertEqual(self.row(third)[0], QUEUED)
+
+    def test_a_cancelled_one_in_the_middle_wakes_nobody(self):
+        head, second, third = self.key_of("m", BLOCKED, QUEUED, QUEUED)
+        self.retry("cancel", second)
+        self.assertEqual((self.row(head)[0], self.row(second), self.row(third)[0]),
+                         (BLOCKED, None, QUEUED))
+
+    def test_what_runs_is_cancelled_by_force_alone(self):
+        head, after = self.key_of("f", RUNNING, QUEUED)
+        done = self.read("cancel", head, expect=house.FAILED)
+        self.assertEqual(done["running"], 1)
+        self.assertEqual(self.row(head)[0], RUNNING)
+        self.assertEqual(self.read("cancel", "--key", "f", "--state", "running", "--yes",
+                                   expect=house.FAILED)["running"], 1)
+        self.assertEqual(self.read("cancel", head, "--force")["done"], 1)
+        self.assertEqual((self.row(head), self.row(after)[0]), (None, WAITING))
+
+    def test_a_parked_one_is_not_cancelled(self):
+        head, after = self.key_of("p", PARKED, QUEUED)
+        self.assertEqual(self.read("cancel", head, expect=house.FAILED)["unfit"], 1)
+        self.assertEqual((self.row(head)[0], self.row(after)[0]), (PARKED, QUEUED))
+
+    def test_a_blocked_key_is_unparked(self):
+        head, after = self.key_of("u", BLOCKED, QUEUED)
+        self.assertEqual(self.read("unpark", "u")["done"], 1)
+        self.assertEqual((self.row(head), self.row(after)[0]), ((WAITING, 0, 1), QUEUED))
+        self.assertIn("no such task", self.retry("unpark", "u").stdout)
+        self.assertEqual(self.read("unpark", "--id", head)["was_so"], 1)
+
+    def test_a_parked_key_drains_when_it_is_unparked(self):
+        head, second, third = self.key_of("d", PARKED, QUEUED, QUEUED)
+        other = self.key_of("other", PARKED)[0]
+        self.assertEqual(self.read("unpark", "d")["done"], 1)
+        self.assertEqual((self.row(head), self.row(second)[0], self.row(third)[0]),
+                         (None, WAITING, QUEUED))
+        self.assertEqual(self.read("unpark", "d")["matched"], 0)
+        self.assertEqual(self.row(third)[0], QUEUED)
+        self.assertEqual(self.row(other)[0], PARKED)
+
+    def test_a_blocked_head_is_skipped(self):
+        head, after = self.key_of("s", BLOCKED, QUEUED)
+        self.assertEqual(self.read("unpark", "s", "--skip")["done"], 1)
+        self.assertEqual((self.outcome(head)[0], self.row(after)[0]), ("cancelled", WAITING))
+        self.assertEqual(self.read("unpark", "s", "--skip")["matched"], 0)
+
+    def test_a_key_is_one_of_its_group(self):
+        mine = self.key_of("k", BLOCKED, task_group="a")[0]
+        theirs = self.key_of("k", BLOCKED, task_group="b")[0]
+        self.retry("unpark", "k", "--group", "a")
+        self.assertEqual((self.row(mine)[0], self.row(theirs)[0]), (WAITING, BLOCKED))
+
+    def test_an_ended_one_is_requeued_once(self):
+        task = self.task(biz_no="B-7", options='{"a": 1}', ordering_key="q", attempts=6)
+        self.end(task)
+        done = self.read("requeue", task)
+        new = done["tasks"][0]["task"]
+        self.assertEqual((done["done"], self.row(new)), (1, (WAITING, 0, 1)))
+        rows = self.stack.sql("SELECT parent_id, biz_no, options, ordering_key, params FROM "
+                              "retry_task WHERE id = %s", [new])
+        self.assertEqual(rows[0], (task, "B-7", '{"a": 1}', "q", b'{"n": 1}'))
+        again = self.read("requeue", task)
+        self.assertEqual((again["was_so"], again["tasks"][0]["task"]), (1, new))
+        self.assertIn(f"as {new}", self.retry("requeue", task).stdout)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
+        self.assertEqual(self.read("requeue", "--all", "--yes")["matched"], 0)
+        self.assertEqual(self.read("requeue", 10 ** 12, expect=house.FAILED)["unknown"], 1)
+
+    def test_what_is_active_again_is_not_requeued_beside_it(self):
+        task = self.task(idempotency_key="one")
+        self.end(task)
+        active = self.task(idempotency_key="one")
+        done = self.read("requeue", task)
+        self.assertEqual((done["active"], done["tasks"][0]["task"]), (1, active))
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
+        self.retry("cancel", active)
+        self.assertEqual(self.read("requeue", task)["done"], 1)
+
+    def test_many_are_asked_for_and_told(self):
+        tasks = [self.task(scene="bulk", next_at="2099-01-01") for _ in range(250)]
+        other = self.task(next_at="2099-01-01")
+        done = self.retry("run-now", "--scene", "bulk", expect=house.USAGE, stdin=b"y\n")
+        self.assertIn("250 tasks match", done.stderr)
+        self.assertEqual(self.row(tasks[0])[2], 0)
+        self.assertEqual(self.read("run-now", "--scene", "bulk", "--limit", 10, "--yes")["done"],
+                         10)
+        self.assertEqual(self.read("run-now", "--scene", "bulk", "--yes")["done"], 250)
+        self.assertEqual((self.row(tasks[-1])[2], self.row(other)[2]), (1, 0))
+        self.assertIn("251 cancelled", self.retry("cancel", "--all", "--yes").stdout)
+        self.assertIn("no such task", self.retry("cancel", "--all", "--yes").stdout)
+        self.assertEqual(self.read("requeue", "--scene", "bulk", "--yes")["done"], 250)
+        words = " ".join([house.BINARY, "retry", "cancel", "--all", "--config",
+                          str(self.stack.ini)])
+        for answer, left, code in ((b"n\n", 250, 1), (b"y\n", 0, 0)):
+            asked = subprocess.run(["script", "-qec", words, "/dev/null"], input=answer,
+                                   capture_output=True, timeout=60, check=False)
+            self.assertIn(b"250 tasks match", asked.stdout)
+            self.assertEqual(asked.returncode, code, asked.stdout)
+            self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), left)
+
+    def test_an_action_waits_for_a_claim_and_sees_what_it_did(self):
+        head, after = self.key_of("w", WAITING, QUEUED)
+        claim = house.connect(self.stack.name)
+        self.addCleanup(claim.close)
+        claim.begin()
+        with claim.cursor() as cursor:
+            cursor.execute("SELECT id FROM retry_task WHERE id = %s FOR UPDATE", [head])
+            cursor.execute("UPDATE retry_task SET state = 1, epoch = epoch + 1 WHERE id = %s",
+                           [head])
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(
+            self.retry("cancel", head, "--json", expect=None)))
+        thread.start()
+        house.wait_for("the cancel to wait", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+        claim.commit()
+        thread.join(30)
+        self.assertEqual(json.loads(answers[0].stdout)["running"], 1)
+        self.assertEqual((self.row(head)[0], self.row(after)[0]), (RUNNING, QUEUED))
+
+    def test_an_action_passes_by_what_is_held_elsewhere(self):
+        held, free = self.task(), self.task()
+        claim = house.connect(self.stack.name)
+        self.addCleanup(claim.close)
+        claim.begin()
+        with claim.cursor() as cursor:
+            cursor.execute("SELECT id FROM retry_task WHERE id = %s FOR UPDATE", [held])
+        self.assertEqual(self.read("cancel", free)["done"], 1)
+        self.assertEqual(self.ids("list"), [held])
+
+
+class Scenes(RetryCase):
+    """Policies, and scenes that are paused."""
+
+    def scene(self, name="mail"):
+        return self.read("scene", "show", name)
+
+    def test_a_scene_is_paused_and_goes_on(self):
+        self.assertEqual(self.scene()["version"], 0)
+        for _ in range(2):
+            self.retry("pause", "mail")
+            self.assertEqual((self.scene()["paused"], self.scene()["version"]), (True, 1))
+        self.assertIn("scene default/mail is paused", self.retry("list").stdout)
+        for _ in range(2):
+            self.retry("resume", "mail")
+            self.assertEqual((self.scene()["paused"], self.scene()["version"]), (False, 2))
+        self.retry("resume", "never")
+        self.assertEqual(len(self.read("scene", "list")["scenes"]), 1)
+
+    def test_a_policy_is_checked_and_written(self):
+        policy = '{"wait": "fixed 30s", "attempts": 5}'
+        for _ in range(2):
+            self.retry("scene", "set", "mail", "--policy", policy)
+            self.assertEqual((self.scene()["policy"], self.scene()["version"]), (policy, 1))
+        self.retry("scene", "set", "mail", "--options", "@-", stdin=b'{"url": "http://x/"}')
+        self.assertEqual((self.scene()["policy"], self.scene()["options"], self.scene()["version"]),
+                         (policy, '{"url": "http://x/"}', 2))
+        for words, said in ((["--policy", '{"wait": "soon"}'], "wait"),
+                            (["--policy", '{"attemps": 1}'], "attemps"),
+                            (["--policy", "[]"], "JSON object"), (["--policy", "{"], "line 1"),
+                            (["--options", "[1]"], "JSON object"),
+                            (["--options", "@/no/such/file"], "No such file")):
+            with self.subTest(words=words):
+                done = self.retry("scene", "set", "mail", *words, expect=None)
+                self.assertIn(done.returncode, (house.USAGE, house.FAILED))
+                self.assertIn(said, done.stderr)
+                self.assertEqual(self.scene()["version"], 2)
+        self.retry("scene", "set", "mail", "--policy", "", "--options", "")
+        self.assertEqual((self.scene()["policy"], self.scene()["options"]), (None, None))
+
+    def test_rubbish_that_somebody_wrote_is_told(self):
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES "
+                       "('default', 'mail', '{\"wait\": 7}')")
+        self.assertIn("wait", self.scene()["fault"])
+        for words in (["list"], ["scene", "list"], ["scene", "show", "mail"],
+                      ["show", self.task()]):
+            self.assertIn('policy field "wait"', self.retry(*words).stdout, words)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/utf8.h"
+#include "outbox/retry/task_text.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <string.h>
+
+#define NOW_MS INT64_C(1795280759000)
+
+static struct buf out;
+
+static struct retry_view view_make(void)
+{
+    return (struct retry_view){
+        .id = 17,
+        .group = "default",
+        .scene = "mail",
+        .handler = "http",
+        .params_type = "application/json",
+        .next_ms = NOW_MS + 90000,
+        .reason_class = "",
+        .reason = "",
+        .owner = "",
+        .made_ms = NOW_MS - 60000,
+        .changed_ms = NOW_MS - 1000,
+    };
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    out = (struct buf){0};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    buf_done(&out);
+    return 0;
+}
+
+static void assert_shows(const char *words)
+{
+    if (!strstr(buf_text(&out), words))
+        fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
+}
+
+static void a_line_says_when_it_is_due(void **state)
+{
+    struct retry_view view = view_make();
+
+    (void)state;
+    task_list_row(&out, &view, NOW_MS);
+    assert_shows("default/mail");
+    assert_shows("in 1 min");
+    view.next_ms = NOW_MS;
+    task_list_row(&out, &view, NOW_MS);
+    assert_shows("  due  ");
+    view.outcome = "cancelled";
+    view.ended_ms = NOW_MS - 5000;
+    task_list_row(&out, &view, NOW_MS);
+    assert_shows("cancelled");
+    assert_shows("5.0 s ago");
+}
+
+static void nothing_in_a_task_steers_the_terminal(void **state)
+{
+    struct retry_view view = view_make();
+
+    (void)state;
+    view.ordering_key = "\x1b[2J\xc2\x9b\xff\n\xe2\x82\xac";
+    view.biz_no = "\x7f";
+    view.reason_class = "ours";
+    view.reason = "a\x07 b\nc";
+    view.options = "{\"\x1b\": 1}";
+    view.params = "\x1b]0;x\x07";
+    view.params_len = 6;
+    view.has_params = true;
+    task_list_head(&out, false);
+    task_list_row(&out, &view, NOW_MS);
+    task_show_text(&out, &view, NOW_MS);
+    assert_false(out.failed);
+    assert_true(utf8_prints(out.data, out.len));
+    assert_shows("\xe2\x82\xac");
+    assert_shows("1b 5d 30");
+    assert_shows("a? b c");
+}
+
+static void long_keys_are_cut_between_characters(void **state)
+{
+    struct retry_view view = view_make();
+    char key[3 * 100 + 1] = "";
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        strcat(key, "\xe2\x82\xac");
+    view.ordering_key = key;
+    task_list_row(&out, &view, NOW_MS);
+    assert_true(utf8_prints(out.data, out.len));
+    assert_shows("\xe2\x82\xac..  ");
+    assert_true(out.len < 200);
+}
+
+static void a_task_is_one_json_object(void **state)
+{
+    struct retry_view view = view_make();
+    json_t *object;
+
+    (void)state;
+    view.params = "\xff\x00";
+    view.params_len = 2;
+    view.has_params = true;
+    view.state = TASK_BLOCKED;
+    view.biz_no = "\"\n";
+    task_json(&out, &view, true);
+    object = json_loads(buf_text(&out), 0, NULL);
+    assert_non_null(object);
+    assert_int_equal(json_integer_value(json_object_get(object, "id")), 17);
+    assert_string_equal(json_string_value(json_object_get(object, "state")), "blocked");
+    assert_string_equal(json_string_value(json_object_get(object, "biz_no")), "\"\n");
+    assert_true(json_is_null(json_object_get(object, "params")));
+    assert_string_equal(json_string_value(json_object_get(object, "params_base64")), "/wA=");
+    assert_int_equal(json_integer_value(json_object_get(object, "params_bytes")), 2);
+    assert_true(json_is_null(json_object_get(object, "outcome")));
+    assert_true(json_is_null(json_object_get(object, "parent_id")));
+    json_decref(object);
+}
+
+static void an_attempt_is_a_line_or_an_object(void **state)
+{
+    struct retry_attempt_view attempt = {.at_ms = NOW_MS - 3000,
+                                         .took_ms = 12,
+                                         .owner = "host-1",
+                                         .outcome = "failed",
+                                         .reason_class = "transient",
+                                         .reason = "no\troute"};
+
+    (void)state;
+    task_attempt_text(&out, &attempt, true, NOW_MS);
+    assert_shows("3.0 s    ago  12 ms     failed");
+    assert_shows("transient: no route");
+    buf_reset(&out);
+    task_attempt_json(&out, &attempt);
+    assert_shows("\"took_ms\": 12");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_line_says_when_it_is_due, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_in_a_task_steers_the_terminal, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_keys_are_cut_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_task_is_one_json_object, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_attempt_is_a_line_or_an_object, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
