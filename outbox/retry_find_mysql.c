@@ -38,28 +38,34 @@ static void text_put(struct finding *finding, const char *column, const char *te
 {
     if (!text)
         return;
-    buf_print(&finding->sql, " AND t.%s = ", column);
+    buf_text_put(&finding->sql, " AND t.");
+    db_put_name(&finding->sql, column);
+    buf_text_put(&finding->sql, " = ");
     db_put_text(finding->db, &finding->sql, text, strlen(text));
 }
 
 static void time_put(struct finding *finding, const char *comparison, int64_t ms)
 {
+    buf_text_put(&finding->sql, " AND t.");
+    db_put_name(&finding->sql, finding->ended ? "ended_at" : "created_at");
+    buf_text_put(&finding->sql, comparison);
     buf_print(&finding->sql,
-              " AND t.%s %s TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
+              "TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
               ", '1970-01-01'))",
-              finding->ended ? "ended_at" : "created_at", comparison, ms % 1000 * 1000, ms / 1000);
+              ms % 1000 * 1000, ms / 1000);
 }
 
 static void states_put(struct finding *finding, unsigned states)
 {
-    const char *before = "";
+    char before = '(';
 
-    buf_text_put(&finding->sql, "t.state IN (");
+    buf_text_put(&finding->sql, "t.state IN ");
     for (unsigned i = 0; i < TASK_STATES; i++) {
         if ((states & 1U << i) == 0)
             continue;
-        buf_print(&finding->sql, "%s%u", before, i);
-        before = ",";
+        buf_char(&finding->sql, before);
+        buf_u64(&finding->sql, i);
+        before = ',';
     }
     buf_char(&finding->sql, ')');
 }
@@ -96,9 +102,9 @@ static void filter_put(struct finding *finding, int64_t after)
         states_put(finding, filter->states);
     }
     if (filter->since_ms > 0)
-        time_put(finding, ">=", filter->since_ms);
+        time_put(finding, " >= ", filter->since_ms);
     if (filter->until_ms != INT64_MAX)
-        time_put(finding, "<", filter->until_ms);
+        time_put(finding, " < ", filter->until_ms);
 }
 
 static void select_put(struct finding *finding)
@@ -117,7 +123,9 @@ static void select_put(struct finding *finding)
                                      : "NULL, 0, 0");
     if (finding->whole)
         buf_text_put(sql, ", t.options, t.params, t.step_result");
-    buf_print(sql, " FROM %s t", table_of(finding));
+    buf_text_put(sql, " FROM ");
+    db_put_name(sql, table_of(finding));
+    buf_text_put(sql, " t");
 }
 
 static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
@@ -162,13 +170,14 @@ static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
     return finding->on_view(finding->ctx, &view, err);
 }
 
-/* The rows behind `after` that fit, as the index named (or PRIMARY) finds them. */
+/* The rows behind `after` that fit, as the index finds them. */
 static enum rc rows_read(struct finding *finding, const char *index, int64_t after, int64_t id_max,
                          size_t rows_max, struct err *err)
 {
     select_put(finding);
-    if (index)
-        buf_print(&finding->sql, " FORCE INDEX (%s)", index);
+    buf_text_put(&finding->sql, " FORCE INDEX (");
+    db_put_name(&finding->sql, index);
+    buf_char(&finding->sql, ')');
     filter_put(finding, after);
     if (id_max > 0)
         buf_print(&finding->sql, " AND t.id <= %" PRId64, id_max);
@@ -200,8 +209,10 @@ static enum rc window_ask(struct finding *finding, int64_t after, int64_t *id_ma
     enum rc rc;
 
     buf_reset(&finding->sql);
-    buf_print(&finding->sql, "SELECT id FROM %s WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1",
-              table_of(finding), after, WINDOW_ROWS - 1);
+    buf_text_put(&finding->sql, "SELECT id FROM ");
+    db_put_name(&finding->sql, table_of(finding));
+    buf_print(&finding->sql, " WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1", after,
+              WINDOW_ROWS - 1);
     rc = db_number(finding->db, buf_text(&finding->sql), id_max, &found, err);
     *last = !found;
     if (!found)
@@ -355,10 +366,12 @@ static void pending_put(struct db *db, struct buf *sql, const char *handler, con
             buf_text_put(&class, parts[i]);
             buf_char(&class, '\0');
         }
+        if (sql->len > 0 && sql->data[sql->len - 1] == ')')
+            buf_text_put(sql, " UNION ALL ");
         buf_print(sql,
-                  "%s(SELECT 1 FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = "
-                  "%d AND class > ",
-                  sql->len > 0 && sql->data[sql->len - 1] == ')' ? " UNION ALL " : "", state);
+                  "(SELECT 1 FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = %d AND "
+                  "class > ",
+                  state);
         db_put_bytes(db, sql, class.data, class.len);
         buf_text_put(sql, " AND class < ");
         buf_char(&class, 'z');
