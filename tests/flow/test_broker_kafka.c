@@ -174,7 +174,9 @@ static const struct answer {
     {RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, true, false},
     {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, false},
     {RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, true, false},
-    {RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, true, false},
+    /* The broker hangs up. Whether it had the row, librdkafka does not always know, and then it
+     * would rather end than leave a gap. */
+    {RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, false, false},
     {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, false},
     {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND, true, false},
     {RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, true, false},
