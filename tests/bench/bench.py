@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the bench on real servers: bench.py [--json FILE] [--runs N] [--scale PERCENT] [CASE...]
 
-A case is a function of cases.py whose name begins with case_. Environment as for the e2e tests."""
+A case is a function of cases.py, peers.py or retry.py whose name begins with case_. Environment as
+for the e2e tests, and TALLYBOX_BENCH, the folder of the bench's programs."""
 import argparse
 import pathlib
 import sys
@@ -13,9 +14,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 import cases  # noqa: E402
 import house  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 
-NAMES = [name[len("case_"):] for name in vars(cases) if name.startswith("case_")]
+CASES = {name[len("case_"):]: case for module in (cases, peers)
+         for name, case in vars(module).items() if name.startswith("case_")}
+# What has to be fetched first and takes long is measured when it is asked for.
+STANDARD = [name for name in CASES if name != "peers"]
 
 
 def parse(arguments):
@@ -25,9 +30,9 @@ def parse(arguments):
     parser.add_argument("--scale", type=float, default=100)
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.cases if name not in NAMES]
+    unknown = [name for name in options.cases if name not in CASES]
     if unknown:
-        parser.error(f"there is no case {unknown[0]}: it is one of {', '.join(NAMES)}")
+        parser.error(f"there is no case {unknown[0]}: it is one of {', '.join(CASES)}")
     if options.runs < 1 or not 0 < options.scale <= 100:
         parser.error("--runs has to be 1 or more, --scale a percentage of 0 to 100")
     return options
@@ -38,11 +43,11 @@ def main():
     lines = report.Report(options.json)
     bench = cases.Bench(lines, options.runs, options.scale / 100)
     failed = []
-    for name in options.cases or NAMES:
+    for name in options.cases or STANDARD:
         began = time.monotonic()
         print(f"==> {name} ({house.DATABASE})", file=sys.stderr, flush=True)
         try:
-            getattr(cases, f"case_{name}")(bench)
+            CASES[name](bench)
         except Exception as reason:  # pylint: disable=broad-except
             # One case that cannot be measured does not take the others along.
             failed.append(name)

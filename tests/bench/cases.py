@@ -247,7 +247,7 @@ def case_latency(bench):
                     if see == "log":
                         roles.append(stack.role("consume"))
                     runs.append(program("latency", see=see, rate=rate,
-                                        seconds=max(3, int(10 * bench.scale)),
+                                        seconds=max(1, int(10 * bench.scale)),
                                         writers=16 if rate > 1000 else 8,
                                         bootstrap=house.kafka().bootstrap, topic=stack.topic,
                                         **on_database(stack)))
@@ -259,7 +259,7 @@ def case_latency(bench):
 
 def case_idle(bench):
     """What each role costs while nothing happens."""
-    seconds = max(5, int(30 * bench.scale))
+    seconds = max(1, int(30 * bench.scale))
     for name in ("relay", "consume", "serve", "rollup"):
         with bench.stack("idle") as stack:
             wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
@@ -275,11 +275,11 @@ def case_idle(bench):
 
 # --- consume ---
 
-def fill_votes(bench, kind, repeat=0):
+def fill_votes(bench, kind, repeat=0, rows=None):
     topic = f"votes-{kind}-{repeat}-{time.monotonic_ns()}"
     wire.create_topic(house.kafka().bootstrap, topic, 12)
     program("votes_produce", bootstrap=house.kafka().bootstrap, topic=topic,
-            rows=bench.rows(1000000), kind=kind, repeat=repeat)
+            rows=rows or bench.rows(1000000), kind=kind, repeat=repeat)
     return topic
 
 
@@ -328,7 +328,7 @@ def wrk(role, connections, votes, contents, seconds):
 
 
 def serve_run(bench, connections, votes, contents):
-    seconds = max(3, int(10 * bench.scale))
+    seconds = max(1, int(10 * bench.scale))
     with bench.stack("serve") as stack:
         role = stack.role("serve")
         cpu, began = cpu_seconds(role), time.monotonic()
@@ -397,7 +397,7 @@ def fill_remarks(stack, contents):
 def case_pipeline(bench):
     """From HTTP to vote_document, all roles in one process: what is accepted and applied in the
     same time."""
-    seconds = max(5, int(20 * bench.scale))
+    seconds = max(1, int(20 * bench.scale))
     runs = []
     for _ in range(bench.runs):
         with bench.stack("pipeline", {"relay.topic_partitions": 8}) as stack:

@@ -16,6 +16,9 @@ COLUMNS = (
     ("p999_ms", "p99.9 ms", "{:.2f}"),
     ("idle_cpu_pct", "idle CPU %", "{:.2f}"),
     ("spread", "spread", "{:.2f}"),
+    ("rows_ratio", "of peer's rows/s", "{:.2f}"),
+    ("cpu_ratio", "of its CPU/row", "{:.3f}"),
+    ("peer_rss_mib", "its RSS MiB", "{:.0f}"),
 )
 
 
@@ -63,7 +66,7 @@ class Report:
         keys = [column for column in COLUMNS if any(column[0] in line for line in self.lines)]
         rows = [["case", "db", *(heading for _, heading, _ in keys)]]
         for line in self.lines:
-            rows.append([line["case"], line.get("db", ""),
+            rows.append([" ".join([line["case"], *line.get("mode", "").split()]), line.get("db", ""),
                          *(form.format(line[key]) if key in line else "" for key, _, form in keys)])
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join("  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
@@ -72,5 +75,6 @@ class Report:
 
 
 def text_of(line):
-    parts = [f"{heading} {form.format(line[key])}" for key, heading, form in COLUMNS if key in line]
+    parts = [line["mode"]] if "mode" in line else []
+    parts += [f"{heading} {form.format(line[key])}" for key, heading, form in COLUMNS if key in line]
     return f"  {line['case']} ({line.get('db', '-')}): {', '.join(parts)}"

@@ -2,16 +2,37 @@
 /* Fills a topic with vote events, as fast as it goes: what the consumer's case reads.
  *
  *     votes_produce --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf]
- *                   [--repeat 0]    every so many-th record is sent twice */
+ *                   [--repeat 0]    every so many-th record is sent twice
+ *                   [--form vote]   connect: the row of vote_document that an event becomes, behind
+ *                                   its schema, as sinks of Kafka Connect want it */
+#include "common/base64.h"
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"
 
+#include <inttypes.h>
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <string.h>
 
 /* 2026-11-01, and on by a millisecond each. */
 #define BEGINS_MS INT64_C(1793491200000)
+
+#define DAY_MS INT64_C(86400000)
+
+static const struct field {
+    const char *type;
+    const char *name;
+    const char *logical; /* "": none */
+} fields[] = {
+    {"int64", "gmt_create", "org.apache.kafka.connect.data.Timestamp"},
+    {"int64", "voter_id", ""},
+    {"int64", "content_id", ""},
+    {"int16", "voting", ""},
+    {"int64", "votes", ""},
+    {"int32", "create_date", "org.apache.kafka.connect.data.Date"},
+    {"bytes", "event_id", ""},
+    {"int64", "content_seq", ""},
+};
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
 {
@@ -38,6 +59,32 @@ static void value_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, const struct 
         bench_fail("produce: %s", rd_kafka_err2str(code));
 }
 
+static void connect_schema(struct buf *out)
+{
+    buf_text_put(out, "{\"schema\":{\"type\":\"struct\",\"optional\":false,\"fields\":[");
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        buf_print(out, "%s{\"type\":\"%s\",\"optional\":false,\"field\":\"%s\"", i ? "," : "",
+                  fields[i].type, fields[i].name);
+        if (fields[i].logical[0])
+            buf_print(out, ",\"name\":\"%s\",\"version\":1", fields[i].logical);
+        buf_char(out, '}');
+    }
+    buf_text_put(out, "]},\"payload\":");
+}
+
+/* Its totals are none: a sink does not count. */
+static void connect_encode(const struct vote_event *event, struct buf *out)
+{
+    connect_schema(out);
+    buf_print(out,
+              "{\"gmt_create\":%" PRId64 ",\"voter_id\":%" PRId64 ",\"content_id\":%" PRId64
+              ",\"voting\":%d,\"votes\":1,\"create_date\":%" PRId64 ",\"event_id\":\"",
+              event->occurred_ms, event->voter_id, event->content_id, event->voting,
+              event->occurred_ms / DAY_MS);
+    base64_put(out, event->event_id.bytes, sizeof(event->event_id.bytes));
+    buf_print(out, "\",\"content_seq\":%" PRId64 "}}", event->voter_id);
+}
+
 static void event_make(struct vote_event *event, long long row, long long content, uint64_t *state)
 {
     uint64_t dice[2] = {bench_dice(state), bench_dice(state)};
@@ -53,6 +100,7 @@ static void event_make(struct vote_event *event, long long row, long long conten
 int main(int argc, char **argv)
 {
     long long rows = bench_number(argc, argv, "rows", 1000000);
+    bool connect = strcmp(bench_text(argc, argv, "form", "vote"), "connect") == 0;
     long long repeat = bench_number(argc, argv, "repeat", 0);
     struct bench_contents *contents = bench_contents_open(
         bench_text(argc, argv, "kind", "uniform"), bench_number(argc, argv, "contents", 20000));
@@ -77,7 +125,7 @@ int main(int argc, char **argv)
 
         event_make(&event, row, bench_content(contents, bench_dice(&state)), &state);
         buf_reset(&value);
-        vote_event_encode(&event, &value);
+        (connect ? connect_encode : vote_event_encode)(&event, &value);
         value_send(kafka, topic, &value, event.content_id);
         if (repeat > 0 && row % repeat == 0)
             value_send(kafka, topic, &value, event.content_id);

@@ -4,6 +4,8 @@
 
 # shellcheck source=tests/support/test.sh
 . "$ROOT/tests/support/test.sh"
+# shellcheck source=tests/support/part_debezium.sh
+. "$ROOT/tests/support/part_debezium.sh"
 
 bench_help() {
     cat <<'END'
@@ -21,6 +23,8 @@ of ours that does only the work that cannot be avoided (tests/bench). Medians ar
   serve           votes over HTTP: 1 to 256 connections, arrays, one hot content
   rollup          1 M remarks of which 1, 10 and 100 % changed
   pipeline        from HTTP to vote_document, all roles in one process
+  peers           Debezium's outbox router and JDBC sink beside our relay and consumer; only when
+                  it is named, because it is fetched first
 
   --db D       mariadb (default) or mysql
   --runs N     measurements of each case (default 3)
@@ -46,6 +50,7 @@ bench_prepare() {
 
 bench_main() {
     local -a words=()
+    local debezium=''
     BENCH_DB=mariadb
     while (($#)); do
         if [[ $1 == --db ]]; then
@@ -58,8 +63,11 @@ bench_main() {
         shift
     done
     bench_prepare
+    if [[ " ${words[*]} " == *" peers "* ]]; then
+        debezium=$(debezium_home) || fail "no Debezium: see above"
+    fi
     mkdir -p build/bench
-    TALLYBOX_DB=$BENCH_DB TALLYBOX_BIN=$BENCH_PROGRAM TALLYBOX_WORK=$ROOT/build/bench \
+    TALLYBOX_DEBEZIUM=$debezium TALLYBOX_DB=$BENCH_DB TALLYBOX_BIN=$BENCH_PROGRAM TALLYBOX_WORK=$ROOT/build/bench \
         TALLYBOX_BENCH=$ROOT/build/dev/tests TALLYBOX_SERVER=$ROOT/tests/support/server \
         /usr/bin/python3 tests/bench/bench.py "${words[@]}" || BENCH_CODE=$?
     tests/support/server sweep build/bench

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT
+"""The case `peers`: Debezium on the same servers and rows. Its MySQL or MariaDB connector with the
+outbox router against our relay, its JDBC sink against our consumer; cold (from the start of the
+process) and warm (in a process that has done it all once), with its defaults and with the settings
+of TUNED. Ours is measured from the start of its process each time."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import cases
+import house
+import report
+import wire
+
+ROWS = 500000
+PARTITIONS = 8
+VOTE_PARTITIONS = 12
+HEAP = "-Xmx1g"
+
+# How the connector speaks to each database.
+SOURCES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
+           "mysql": "io.debezium.connector.mysql.MySqlConnector"}
+URLS = {"mariadb": ("jdbc:mariadb", "?useBulkStmts=true"),
+        "mysql": ("jdbc:mysql", "?rewriteBatchedStatements=true")}
+
+# What a person would try: larger batches all the way, less waiting, compressed records.
+TUNED_WORKER = {"producer.linger.ms": 5, "producer.batch.size": 262144,
+                "producer.compression.type": "lz4", "consumer.max.poll.records": 5000,
+                "consumer.fetch.min.bytes": 100000, "offset.flush.interval.ms": 10000}
+TUNED_SOURCE = {"max.batch.size": 8192, "max.queue.size": 32768, "poll.interval.ms": 10}
+TUNED_SINK = {"batch.size": 5000}
+
+
+def properties(path, values):
+    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+
+class Connect:
+    """A stand-alone Kafka Connect with one connector, as a process of its own."""
+
+    def __init__(self, stack, connector, tuned):
+        self.folder = stack.folder / f"connect-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.connector = {"name": "peer", "tasks.max": 1, **connector}
+        self.port = house.free_port()
+        self.log = self.folder / "log"
+        worker = {
+            "bootstrap.servers": house.kafka().bootstrap,
+            "listeners": f"http://127.0.0.1:{self.port}",
+            "offset.storage.file.filename": self.folder / "offsets",
+            "offset.flush.interval.ms": 1000, "plugin.discovery": "service_load",
+            "plugin.path": self.folder / "plugins",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            **(TUNED_WORKER if tuned else {})}
+        (self.folder / "plugins").mkdir()
+        properties(self.folder / "worker.properties", worker)
+        properties(self.folder / "connector.properties", self.connector)
+        properties(self.folder / "log4j2.properties", {
+            "status": "error", "appender.out.type": "Console", "appender.out.name": "out",
+            "appender.out.layout.type": "PatternLayout",
+            "appender.out.layout.pattern": "%d %p %m (%c)%n", "rootLogger.level": "warn",
+            "rootLogger.appenderRef.out.ref": "out"})
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "java", HEAP,
+                 f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+                 "-cp", f"{os.environ['TALLYBOX_DEBEZIUM']}/libs/*",
+                 "org.apache.kafka.connect.cli.ConnectStandalone",
+                 str(self.folder / "worker.properties"),
+                 str(self.folder / "connector.properties")],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def peak_rss_mib(self):
+        return house.Role.peak_rss_mib(self)
+
+    def call(self, method, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status >= 400:
+                raise RuntimeError(f"Connect: {method} {path}: {answer.status} {body[:300]}")
+            return json.loads(body) if body else None
+        finally:
+            connection.close()
+
+    def state(self):
+        """Of the connector's one task; a failed one ends the case with its reason."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"Connect ended with {self.process.returncode}\n"
+                               f"{house.tail(self.log)}")
+        try:
+            tasks = self.call("GET", "/connectors/peer/status")["tasks"]
+        except (OSError, RuntimeError, http.client.HTTPException):
+            return "STARTING"
+        if tasks and tasks[0]["state"] == "FAILED":
+            raise RuntimeError(f"Debezium's task failed: {tasks[0].get('trace', '')[:2000]}")
+        return tasks[0]["state"] if tasks else "STARTING"
+
+    def wait(self, what, probe, seconds=900):
+        """As house.wait_for(), but a task that has failed is not waited for."""
+        looked = time.monotonic()
+
+        def look():
+            nonlocal looked
+            if time.monotonic() - looked > 3:
+                looked = time.monotonic()
+                self.state()
+            return probe()
+        try:
+            return house.wait_for(what, look, seconds, 0.05)
+        except AssertionError as reason:
+            raise RuntimeError(f"{reason}\n{house.tail(self.log)}") from None
+
+    def wait_state(self, state):
+        self.wait(f"the connector to be {state}", lambda: self.state() == state, 120)
+
+    def pause(self):
+        self.call("PUT", "/connectors/peer/pause")
+        self.wait_state("PAUSED")
+
+    def resume(self):
+        self.call("PUT", "/connectors/peer/resume")
+
+    def stop(self):
+        """In peace, so that it knows next time where it was."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextlib.contextmanager
+def connect(stack, connector, tuned):
+    peer = Connect(stack, connector, tuned)
+    try:
+        yield peer
+    finally:
+        peer.stop()
+        shutil.rmtree(peer.folder, ignore_errors=True)
+
+
+def line_of(case, mode, ours, theirs):
+    """Medians; the ratios are ours to the peer's."""
+    of_ours, of_theirs = (
+        {key: report.median(runs, key) for key in ("rows_per_s", "cpu_us_per_row", "rss_mib")}
+        for runs in (ours, theirs))
+    return {"case": case, "db": house.DATABASE, "peer": "debezium", "mode": mode,
+            "rows_per_s": round(of_ours["rows_per_s"], 1),
+            "peer_rows_per_s": round(of_theirs["rows_per_s"], 1),
+            "rows_ratio": round(of_ours["rows_per_s"] / of_theirs["rows_per_s"], 3),
+            "cpu_us_per_row": round(of_ours["cpu_us_per_row"], 3),
+            "peer_cpu_us_per_row": round(of_theirs["cpu_us_per_row"], 3),
+            "cpu_ratio": round(of_ours["cpu_us_per_row"] / of_theirs["cpu_us_per_row"], 4),
+            "rss_mib": round(of_ours["rss_mib"], 1),
+            "peer_rss_mib": round(of_theirs["rss_mib"], 1),
+            "spread": round(report.spread(ours), 3),
+            "peer_spread": round(report.spread(theirs), 3)}
+
+
+# --- the outbox ---
+
+def source_of(stack, topic, tuned):
+    server = house.database()
+    return {
+        "connector.class": SOURCES[house.DATABASE],
+        "database.hostname": server.host, "database.port": server.port, "database.user": "root",
+        "database.password": "", "database.server.id": 5400, "database.ssl.mode": "disable",
+        "database.include.list": stack.name, "table.include.list": f"{stack.name}.outbox",
+        "topic.prefix": "peer", "snapshot.mode": "no_data", "include.schema.changes": "false",
+        "tombstones.on.delete": "false",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": stack.folder / f"history-{topic}",
+        "transforms": "outbox",
+        "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+        "transforms.outbox.table.field.event.key": "aggregateid",
+        "transforms.outbox.table.op.invalid.behavior": "warn",
+        "transforms.outbox.route.topic.replacement": topic,
+        **(TUNED_SOURCE if tuned else {})}
+
+
+def end_of(topic):
+    """How many records were ever written to the topic."""
+    words = ["kcat", "-b", house.kafka().bootstrap, "-Q"]
+    for partition in range(PARTITIONS):
+        words += ["-t", f"{topic}:{partition}:-1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    return sum(int(text.rsplit(" ", 1)[1]) for text in done.stdout.split("\n") if " offset " in text)
+
+
+def fill_until_seen(stack, peer, topic):
+    """Rows one by one until the connector streams: what comes after its first start is its work,
+    and it does not say when that is. How many of them it has published, and how many there are."""
+    peer.wait_state("RUNNING")
+    for count in range(1, 240):
+        cases.fill_outbox(stack, 1)
+        time.sleep(0.5)
+        peer.state()
+        if end_of(topic):
+            break
+    else:
+        raise RuntimeError(f"Debezium published nothing\n{house.tail(peer.log)}")
+    first = wire.read_topic(house.kafka().bootstrap, topic)[0].headers["id"]
+    seen = stack.number("SELECT COUNT(*) FROM outbox a JOIN outbox b ON a.seq >= b.seq "
+                        "WHERE b.id = %s", [first])
+    peer.wait("the first rows", lambda: end_of(topic) >= seen)
+    return seen, count
+
+
+def source_runs(bench, tuned):
+    """{mode: run} of the connector, and the run of our relay on the same rows."""
+    rows = bench.rows(ROWS)
+    with bench.stack("peers") as stack:
+        topic = f"peer.{stack.name}.order"
+        wire.create_topic(house.kafka().bootstrap, topic, PARTITIONS)
+        cases.order_topic(stack)
+        theirs = {}
+        with connect(stack, source_of(stack, topic, tuned), tuned) as peer:
+            seen, waiting = fill_until_seen(stack, peer.start(), topic)
+            peer.stop()
+            cases.fill_outbox(stack, rows)
+            began = time.monotonic()
+            peer.start()
+            peer.wait("the rows", lambda: end_of(topic) >= seen + rows)
+            theirs["cold"] = cases.measured(peer, rows, began)
+            peer.pause()
+            cases.fill_outbox(stack, rows)
+            cpu, began = cases.cpu_seconds(peer), time.monotonic()
+            peer.resume()
+            peer.wait("the rows", lambda: end_of(topic) >= seen + 2 * rows)
+            theirs["warm"] = cases.measured(peer, rows, began, cpu)
+        return cases.drain(stack, waiting + 2 * rows), theirs
+
+
+# --- the votes ---
+
+def sink_of(stack, topic, tuned):
+    server = house.database()
+    scheme, options = URLS[house.DATABASE]
+    return {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": topic,
+        "connection.url": f"{scheme}://{server.host}:{server.port}/{stack.name}"
+                          f"{options if tuned else ''}",
+        "connection.username": "root", "connection.password": "",
+        "insert.mode": "insert", "primary.key.mode": "none", "schema.evolution": "none",
+        "collection.name.format": "peer_document",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "true",
+        **(TUNED_SINK if tuned else {})}
+
+
+def wait_inserted(stack, peer, rows):
+    # Counting a million rows again and again would be measured too.
+    peer.wait("the rows", lambda: (stack.number("SELECT MAX(id) FROM peer_document") or 0) >= rows)
+    peer.wait("all rows", lambda: stack.number("SELECT COUNT(*) FROM peer_document") >= rows)
+
+
+def fill_peer_votes(topic, rows):
+    cases.program("votes_produce", bootstrap=house.kafka().bootstrap, topic=topic, rows=rows,
+                  kind="zipf", form="connect")
+
+
+def sink_runs(bench, votes, tuned):
+    """{mode: run} of the sink into a table like ours, and the run of our consumer."""
+    rows = bench.rows(ROWS)
+    with bench.stack("peers") as stack:
+        topic = f"peer-{stack.name}"
+        wire.create_topic(house.kafka().bootstrap, topic, VOTE_PARTITIONS)
+        stack.sql("CREATE TABLE peer_document LIKE vote_document")
+        fill_peer_votes(topic, rows)
+        theirs = {}
+        with connect(stack, sink_of(stack, topic, tuned), tuned) as peer:
+            began = time.monotonic()
+            wait_inserted(stack, peer.start(), rows)
+            theirs["cold"] = cases.measured(peer, rows, began)
+            peer.pause()
+            stack.sql("TRUNCATE TABLE peer_document")
+            fill_peer_votes(topic, rows)
+            cpu, began = cases.cpu_seconds(peer), time.monotonic()
+            peer.resume()
+            wait_inserted(stack, peer, rows)
+            theirs["warm"] = cases.measured(peer, rows, began, cpu)
+    return cases.consume_run(bench, votes, rows), theirs
+
+
+def case_peers(bench):
+    if not os.environ.get("TALLYBOX_DEBEZIUM"):
+        raise RuntimeError("Debezium was not fetched: start this with ./dev bench peers")
+    votes = cases.fill_votes(bench, "zipf", rows=bench.rows(ROWS))
+    for tuned in (False, True):
+        for case, measure in (("peers_relay", source_runs),
+                              ("peers_consume", lambda bench, tuned: sink_runs(bench, votes,
+                                                                               tuned))):
+            runs = [measure(bench, tuned) for _ in range(bench.runs)]
+            for mode in ("cold", "warm"):
+                bench.lines.add(line_of(case, f"{'tuned' if tuned else 'default'} {mode}",
+                                        [ours for ours, _ in runs],
+                                        [theirs[mode] for _, theirs in runs]))
