@@ -75,6 +75,13 @@ e2e_mysql() {
     programs+=("mysql=$ROOT/build/mysql/tallybox-run")
 }
 
+# The programs of the bench, which is tried, too.
+e2e_bench() {
+    packages_need bench
+    build_preset dev
+    quietly cmake --build build/dev --target bench || fail "the bench does not build (see above)"
+}
+
 # e2e_all TIER: the tests in tests/TIER.
 e2e_all() {
     local -a programs=()
@@ -87,6 +94,7 @@ e2e_all() {
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
     ((${#programs[@]})) || return 0
+    [[ $E2E_TIER != e2e ]] || e2e_bench
     step "running $E2E_TIER tests with ${programs[*]%%=*}"
     e2e_run "${programs[@]}"
 }
