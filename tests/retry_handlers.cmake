@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-tallybox_test(test_retry_kafka_options unit unit/test_retry_kafka_options.c LINKS
-              retry_handler_core)
+foreach(name IN ITEMS exec_options kafka_options)
+  tallybox_test(test_retry_${name} unit unit/test_retry_${name}.c LINKS retry_handler_core)
+endforeach()
+tallybox_test(test_retry_exec flow flow/test_retry_exec.c LINKS retry_handler_core)
 tallybox_test(test_retry_kafka flow flow/test_retry_kafka.c LINKS retry_handlers mock_sockets
               dep::rdkafka)

@@ -2,6 +2,9 @@
 # retry_handler_core: what tasks of each handler say, and what is decided on the way.
 house_library(
   retry_handler_core
+  child.c
+  exec_handler.c
+  exec_options.c
   kafka_options.c
   outcome.c
   task_options.c

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* The retry lane's handler `exec` on real programs. */
+#include "common/os.h"
+#include "outbox/retry/exec_handler.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_MS 60000
+#define PROGRAMS "/bin/sh,/usr/bin/env,/bin/ls,/bin/cat,/nowhere"
+#define STRAY_FD 77
+
+struct fixture {
+    struct settings settings;
+    struct stop stop;
+    void *handler;
+    struct buf result;
+    struct retry_outcome outcome;
+    struct retry_job job;
+};
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+    struct err err = {0};
+    struct retry_handler_env env;
+
+    memset(&fixture, 0, sizeof(fixture));
+    signal(SIGPIPE, SIG_IGN);
+    /* What a bad parent of ours may have done. */
+    signal(SIGCHLD, SIG_IGN);
+    snprintf(fixture.settings.retry.exec_programs, sizeof(fixture.settings.retry.exec_programs),
+             "%s", PROGRAMS);
+    assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);
+    env = (struct retry_handler_env){
+        .settings = &fixture.settings, .stop = &fixture.stop, .instance = "test", .workers = 1};
+    assert_int_equal(exec_handler.open(&fixture.handler, &env, &err), RC_OK);
+    buf_init(&fixture.result, RETRY_RESULT_BYTES_MAX);
+    fixture.job = (struct retry_job){.id = 42,
+                                     .group = "default",
+                                     .scene = "mail",
+                                     .idempotency_key = "key 1",
+                                     .params_type = "application/json",
+                                     .attempt = 3,
+                                     .until_ms = os_now_ms() + LONG_MS};
+    *state = &fixture;
+    return 0;
+}
+
+/* Whatever happened: nobody is left. */
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    exec_handler.close(fixture->handler);
+    buf_done(&fixture->result);
+    stop_done(&fixture->stop);
+    return 0;
+}
+
+static const struct retry_outcome *run(struct fixture *fixture, const char *options)
+{
+    buf_reset(&fixture->result);
+    fixture->outcome =
+        (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
+    fixture->job.options = options;
+    exec_handler.run(fixture->handler, 0, &fixture->job, &fixture->outcome);
+    return &fixture->outcome;
+}
+
+/* The script must hold no quotes of JSON. */
+static const struct retry_outcome *run_script(struct fixture *fixture, const char *script)
+{
+    char options[1024];
+
+    snprintf(options, sizeof(options), "{\"program\": \"/bin/sh\", \"args\": [\"-c\", \"%s\"]}",
+             script);
+    return run(fixture, options);
+}
+
+static void assert_done(const struct retry_outcome *outcome)
+{
+    if (outcome->end != ATTEMPT_DONE)
+        fail_msg("%s", outcome->err.text);
+}
+
+static void the_parameters_are_on_stdin_and_stdout_is_the_result(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->job.params = "{\"n\": 1}";
+    fixture->job.params_len = 8;
+    assert_done(run(fixture, "{\"program\": \"/bin/cat\"}"));
+    assert_string_equal(buf_text(&fixture->result), "{\"n\": 1}");
+    fixture->job.params = NULL;
+    fixture->job.params_len = 0;
+    assert_done(run(fixture, "{\"program\": \"/bin/cat\", \"args\": [\"-\", \"/dev/null\"]}"));
+    assert_int_equal(fixture->result.len, 0);
+}
+
+static void its_environment_is_the_task_and_nothing_else(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->job.biz_no = "B-1";
+    assert_done(run(fixture, "{\"program\": \"/usr/bin/env\"}"));
+    assert_string_equal(buf_text(&fixture->result), "TALLYBOX_TASK=42\n"
+                                                    "TALLYBOX_ATTEMPT=3\n"
+                                                    "TALLYBOX_STEP=0\n"
+                                                    "TALLYBOX_NO_RETRY=1\n"
+                                                    "TALLYBOX_GROUP=default\n"
+                                                    "TALLYBOX_SCENE=mail\n"
+                                                    "TALLYBOX_IDEMPOTENCY_KEY=key 1\n"
+                                                    "TALLYBOX_BIZ_NO=B-1\n"
+                                                    "TALLYBOX_PARAMS_TYPE=application/json\n");
+}
+
+static void nothing_of_ours_is_open_in_it(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(dup2(STDERR_FILENO, STRAY_FD), STRAY_FD);
+    assert_done(run(fixture, "{\"program\": \"/bin/ls\", \"args\": [\"/proc/self/fd\"]}"));
+    /* ls itself looks into the folder. */
+    assert_string_equal(buf_text(&fixture->result), "0\n1\n2\n3\n");
+    close(STRAY_FD);
+}
+
+/* A signal that we ignore or block is not so in it. */
+static void signals_are_as_usual_in_it(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome = run_script(fixture, "kill -PIPE $$; exit 3");
+
+    assert_int_equal(outcome->source, FAULT_SIGNAL);
+    assert_int_equal(outcome->code, SIGPIPE);
+}
+
+static void codes_and_signals_are_told(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome =
+        run_script(fixture, "echo first >&2; echo >&2; printf 'it is full' >&2; exit 75");
+
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->source, FAULT_EXIT);
+    assert_int_equal(outcome->code, 75);
+    assert_string_equal(outcome->err.text, "/bin/sh exited with 75: it is full");
+    outcome = run_script(fixture, "kill -KILL $$");
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->source, FAULT_SIGNAL);
+    assert_int_equal(outcome->code, SIGKILL);
+    outcome = run_script(fixture, "exit 99");
+    assert_int_equal(outcome->end, ATTEMPT_SNOOZED);
+    assert_int_equal(outcome->delay_ms, EXEC_SNOOZE_MS);
+    outcome = run_script(fixture, "echo no such customer >&2; exit 100");
+    assert_int_equal(outcome->end, ATTEMPT_REJECTED);
+    assert_non_null(strstr(outcome->err.text, "no such customer"));
+}
+
+static void what_may_not_or_cannot_be_run_is_ours_to_mend(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome = run(fixture, "{\"program\": \"/bin/rm\"}");
+
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->fault, FAULT_OURS);
+    assert_non_null(strstr(outcome->err.text, "\"/bin/rm\" is not in retry.exec_programs"));
+    outcome = run(fixture, "{\"program\": \"/nowhere\"}");
+    assert_int_equal(outcome->fault, FAULT_OURS);
+    assert_non_null(strstr(outcome->err.text, "No such file"));
+    outcome = run(fixture, "{\"program\": \"bin/sh\"}");
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->fault, FAULT_REFUSED);
+}
+
+static void a_program_that_ignores_sigterm_is_killed_in_time(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t until_ms = os_now_ms() + 1500;
+    const struct retry_outcome *outcome;
+
+    fixture->job.until_ms = until_ms;
+    outcome = run_script(fixture, "trap '' TERM; while :; do sleep 60; done");
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->source, FAULT_SIGNAL);
+    assert_int_equal(outcome->code, SIGKILL);
+    assert_true(os_now_ms() < until_ms + LONG_MS / 4);
+}
+
+static void the_tasks_own_time_counts_too(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome =
+        run(fixture, "{\"program\": \"/bin/sh\", \"args\": [\"-c\", \"sleep 60\"],"
+                     " \"timeout\": \"200ms\"}");
+
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->source, FAULT_SIGNAL);
+    assert_non_null(strstr(outcome->err.text, "did not come to an end in its time"));
+}
+
+static void a_program_that_uses_the_grace_is_done(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->job.until_ms = os_now_ms() + 4000;
+    assert_done(run_script(fixture, "trap 'exit 0' TERM; sleep 60 & wait"));
+}
+
+static void a_flood_is_read_to_its_end_and_bounded(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome;
+
+    assert_done(run_script(fixture, "head -c 3000000 /dev/zero"));
+    assert_true(fixture->result.failed);
+    outcome = run_script(fixture, "head -c 3000000 /dev/zero | tr '\\\\000' x >&2;"
+                                  " echo >&2; echo the end >&2; exit 1");
+    assert_int_equal(outcome->code, 1);
+    assert_non_null(strstr(outcome->err.text, ": the end"));
+    fixture->job.until_ms = os_now_ms() + 1000;
+    outcome = run_script(fixture, "yes & yes >&2");
+    assert_int_equal(outcome->end, ATTEMPT_FAILED);
+    assert_int_equal(outcome->source, FAULT_SIGNAL);
+}
+
+static void a_program_need_not_read(void **state)
+{
+    struct fixture *fixture = *state;
+    char *much = calloc(1, 1 << 20);
+
+    assert_non_null(much);
+    fixture->job.params = much;
+    fixture->job.params_len = 1 << 20;
+    assert_done(run_script(fixture, "exec <&-; sleep 0.2; echo done"));
+    assert_string_equal(buf_text(&fixture->result), "done\n");
+    assert_done(run_script(fixture, "exit 0"));
+    /* And one that reads and writes at once does not stop half-way. */
+    assert_done(run(fixture, "{\"program\": \"/bin/cat\"}"));
+    assert_int_equal(fixture->result.len, 1 << 20);
+    free(much);
+}
+
+/* Gone, or a zombie of somebody else's. */
+static bool is_gone(long pid)
+{
+    char path[64];
+    char line[256] = "";
+    FILE *file;
+    const char *mark;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    file = fopen(path, "re");
+    if (!file)
+        return true;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    mark = strrchr(line, ')');
+    return !mark || mark[2] == 'Z' || mark[2] == 'X';
+}
+
+static void what_it_left_in_the_background_is_ended(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stop never = {0};
+    struct err err = {0};
+    long pid;
+
+    assert_done(run_script(fixture, "sleep 1000 & echo $!"));
+    pid = strtol(buf_text(&fixture->result), NULL, 10);
+    assert_true(pid > 1);
+    assert_int_equal(stop_init(&never, &err), RC_OK);
+    for (int i = 0; i < 1000 && !is_gone(pid); i++)
+        stop_wait(&never, 10);
+    assert_true(is_gone(pid));
+    stop_done(&never);
+}
+
+static void *stop_main(void *arg)
+{
+    struct fixture *fixture = arg;
+
+    stop_wait(&fixture->stop, 200);
+    stop_request(&fixture->stop);
+    return NULL;
+}
+
+static void a_stop_ends_it_and_costs_no_attempt(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t began_ms = os_now_ms();
+    const struct retry_outcome *outcome;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, stop_main, fixture), 0);
+    outcome = run_script(fixture, "trap '' TERM; while :; do sleep 60; done");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_true(os_now_ms() - began_ms < LONG_MS / 2);
+    outcome = run_script(fixture, "exit 0");
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+}
+
+#define THREADS 4
+#define ROUNDS 20
+
+static void *crowd_main(void *arg)
+{
+    struct fixture *fixture = arg;
+    struct retry_job job = fixture->job;
+    struct buf result = {0};
+
+    job.options = "{\"program\": \"/bin/cat\"}";
+    job.params = "abc";
+    job.params_len = 3;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
+
+        buf_reset(&result);
+        exec_handler.run(fixture->handler, 0, &job, &outcome);
+        if (outcome.end != ATTEMPT_DONE || strcmp(buf_text(&result), "abc") != 0)
+            fixture->outcome.end = ATTEMPT_FAILED;
+    }
+    buf_done(&result);
+    return NULL;
+}
+
+/* A pipe of one that another one inherits would never be at its end. */
+static void programs_of_several_threads_do_not_hold_each_other(void **state)
+{
+    struct fixture *fixture = *state;
+    pthread_t threads[THREADS];
+
+    fixture->outcome.end = ATTEMPT_DONE;
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_main, fixture), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(fixture->outcome.end, ATTEMPT_DONE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_parameters_are_on_stdin_and_stdout_is_the_result),
+        TEST(its_environment_is_the_task_and_nothing_else),
+        TEST(nothing_of_ours_is_open_in_it),
+        TEST(signals_are_as_usual_in_it),
+        TEST(codes_and_signals_are_told),
+        TEST(what_may_not_or_cannot_be_run_is_ours_to_mend),
+        TEST(a_program_that_ignores_sigterm_is_killed_in_time),
+        TEST(the_tasks_own_time_counts_too),
+        TEST(a_program_that_uses_the_grace_is_done),
+        TEST(a_flood_is_read_to_its_end_and_bounded),
+        TEST(a_program_need_not_read),
+        TEST(what_it_left_in_the_background_is_ended),
+        TEST(a_stop_ends_it_and_costs_no_attempt),
+        TEST(programs_of_several_threads_do_not_hold_each_other),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
