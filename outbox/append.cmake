@@ -2,15 +2,17 @@
 # outbox_lanes: which lane a key belongs to; for engines, too.
 house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/outbox_lane.c LINKS common_core)
 
-# outbox_append: the public way to append events, for our own producer and for C applications.
+# outbox_append: the public way to append events and tasks, for our own rooms and for C applications.
 house_library(
   outbox_append
   ${CMAKE_CURRENT_LIST_DIR}/header_row.c
+  ${CMAKE_CURRENT_LIST_DIR}/new_task_mysql.c
+  ${CMAKE_CURRENT_LIST_DIR}/new_task_row.c
   ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c
   LINKS
   outbox_lanes
   common)
-target_link_libraries(outbox_append PRIVATE dep::jansson)
+target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
 # retry_states: the words for the states of tasks; retry_find: tasks as people and programs see them.
 house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry_state.c LINKS common_core)

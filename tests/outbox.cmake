@@ -9,3 +9,4 @@ foreach(name IN ITEMS relay relay_lease relay_trouble)
 endforeach()
 
 tallybox_test(test_leases flow flow/test_leases.c LINKS outbox_core)
+tallybox_test(test_new_task_row unit unit/test_new_task_row.c LINKS outbox_append)

@@ -5,6 +5,7 @@
  * "rc", "error" and what the call gave. */
 #include "common/db.h"
 #include "common/settings.h"
+#include "outbox/retry.h"
 #include "outbox/retry/retry_mysql.h"
 
 #include <jansson.h>
@@ -16,6 +17,7 @@
 
 struct asked {
     struct retry_store store;
+    struct db *db;
     const json_t *request;
     json_t *answer;
 };
@@ -205,6 +207,53 @@ static enum rc do_rescue(struct asked *asked, struct err *err)
     return rc;
 }
 
+static void read_task(const json_t *one, struct retry_new_task *task)
+{
+    const json_t *params = json_object_get(one, "params");
+
+    *task = (struct retry_new_task){
+        .group = text_of(one, "group"),
+        .scene = text_of(one, "scene"),
+        .handler = text_of(one, "handler"),
+        .ordering_key = text_of(one, "key"),
+        .idempotency_key = text_of(one, "idempotency"),
+        .biz_no = text_of(one, "bizNo"),
+        .options = text_of(one, "options"),
+        .params = json_string_value(params),
+        .params_len = json_string_length(params),
+        .params_type = text_of(one, "type"),
+        .delay_ms = number_of(one, "delay"),
+        .parent_id = number_of(one, "parent"),
+    };
+}
+
+/* In a transaction of its own, on a connection that the store does not know. */
+static enum rc do_append(struct asked *asked, struct err *err)
+{
+    const json_t *list = json_object_get(asked->request, "tasks");
+    size_t count = json_array_size(list);
+    struct retry_new_task *tasks = calloc(count + 1, sizeof(*tasks));
+    struct retry_ticket *tickets = calloc(count + 1, sizeof(*tickets));
+    json_t *given = list_of(asked, "tickets");
+    enum rc rc;
+
+    for (size_t i = 0; i < count; i++)
+        read_task(json_array_get(list, i), &tasks[i]);
+    rc = db_begin(asked->db, err);
+    if (rc == RC_OK)
+        rc = retry_append(asked->db, tasks, count, tickets, err);
+    if (rc == RC_OK)
+        rc = db_commit(asked->db, err);
+    else
+        db_rollback(asked->db);
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(given, json_pack("{s:I, s:b}", "id", (json_int_t)tickets[i].id,
+                                               "existed", (int)tickets[i].existed));
+    free(tickets);
+    free(tasks);
+    return rc;
+}
+
 static enum rc answer(struct asked *asked, struct err *err)
 {
     static const struct {
@@ -212,7 +261,7 @@ static enum rc answer(struct asked *asked, struct err *err)
         enum rc (*run)(struct asked *asked, struct err *err);
     } calls[] = {
         {"look", do_look}, {"scenes", do_scenes}, {"claim", do_claim},   {"finish", do_finish},
-        {"beat", do_beat}, {"rescue", do_rescue}, {"depths", do_depths},
+        {"beat", do_beat}, {"rescue", do_rescue}, {"depths", do_depths}, {"append", do_append},
     };
     const char *name = text_of(asked->request, "do");
 
@@ -223,12 +272,12 @@ static enum rc answer(struct asked *asked, struct err *err)
     return err_fail(err, RC_FATAL, 0, "no such call");
 }
 
-static void serve(struct retry_mysql *store)
+static void serve(struct retry_mysql *store, struct db *db)
 {
     json_t *request;
 
-    while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
-        struct asked asked = {retry_mysql_seam(store), request, json_object()};
+    while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL)) != NULL) {
+        struct asked asked = {retry_mysql_seam(store), db, request, json_object()};
         struct err err = {0};
         enum rc rc = answer(&asked, &err);
 
@@ -247,6 +296,7 @@ int main(int argc, char **argv)
     static struct settings settings;
     json_t *options = argc == 2 ? json_loads(argv[1], 0, NULL) : NULL;
     struct retry_mysql store;
+    struct db *db = NULL;
     struct err err;
 
     if (!options)
@@ -260,11 +310,13 @@ int main(int argc, char **argv)
     settings.mysql.connect_timeout_ms = 5000;
     settings.mysql.query_timeout_ms = 30000;
     if (retry_mysql_open(&store, &settings, text_of(options, "owner"),
-                         flag_of(options, "compareAndSet"), &err) != RC_OK) {
+                         flag_of(options, "compareAndSet"), &err) != RC_OK ||
+        db_open(&db, &settings.mysql, &err) != RC_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    serve(&store);
+    serve(&store, db);
+    db_close(db);
     retry_mysql_close(&store);
     json_decref(options);
     return 0;
