@@ -230,8 +230,12 @@ static void look(struct poller *poller, int64_t now_ms)
     struct err err = {0};
     enum rc rc;
 
+    if (poller->more_due && poller->looked_ms + LOOK_MS_MIN < poller->look_at_ms)
+        poller->look_at_ms = poller->looked_ms + LOOK_MS_MIN;
+    poller->more_due = false;
     if (now_ms < poller->look_at_ms || now_ms < poller->at_ms[POOL_LOOK])
         return;
+    poller->looked_ms = now_ms;
     poller->class_count = 0;
     poller->class_at = 0;
     poller->round_full = false;

@@ -66,7 +66,9 @@ struct poller {
 
     bool scenes_read;
     bool round_full;
+    int64_t looked_ms;
     int64_t look_at_ms;
+    bool more_due;             /* a write-back made another task due */
     int64_t at_ms[POOL_CALLS]; /* not before, after trouble or by its own time */
     struct backoff backoffs[POOL_CALLS];
     struct said said;

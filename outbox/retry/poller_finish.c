@@ -61,6 +61,24 @@ static void remove_first(struct poller *poller, size_t count)
     memmove(poller->judged, poller->judged + count, poller->judged_count * sizeof(struct slot *));
 }
 
+/* Its next step, or the next one of its key, need not wait for the next look. */
+static bool makes_due(const struct task_result *result)
+{
+    switch (result->end) {
+    case TASK_END_STEP:
+        return true;
+    case TASK_END_DONE:
+    case TASK_END_SKIP:
+        return result->ordered;
+    case TASK_END_AGAIN:
+    case TASK_END_BACK:
+    case TASK_END_BLOCK:
+    case TASK_END_PARK:
+        return false;
+    }
+    return false;
+}
+
 /* What was written once without an answer is gone the second time: that is no loss. */
 static void written(struct poller *poller, size_t count, int64_t now_ms)
 {
@@ -70,6 +88,7 @@ static void written(struct poller *poller, size_t count, int64_t now_ms)
         struct slot *slot = poller->judged[i];
 
         lost += poller->lost[i] && !slot->unsure;
+        poller->more_due |= makes_due(&slot->verdict);
         poller_slot_free(poller, slot);
     }
     remove_first(poller, count);

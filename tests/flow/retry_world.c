@@ -370,6 +370,8 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     snprintf(task->seen_options, sizeof(task->seen_options), "%s", job->options);
     snprintf(task->seen_result, sizeof(task->seen_result), "%.*s", (int)job->step_result_len,
              job->step_result ? (const char *)job->step_result : "");
+    if (task->meanwhile)
+        task->meanwhile(task);
     if (task->runs > task->fail_runs) {
         task->done++;
         outcome->more_steps = job->step < task->steps;

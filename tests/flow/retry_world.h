@@ -62,7 +62,8 @@ struct task {
     enum attempt_end end;
     enum fault_class fault;
     int64_t delay_ms;
-    int64_t steps; /* more of them */
+    int64_t steps;                        /* more of them */
+    void (*meanwhile)(struct task *task); /* called while it runs */
     char seen_options[192];
     char seen_result[64];
     int64_t seen_attempt;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry lane's engine decides, on a fake store. */
+/* What becomes of a task in the retry lane, on a fake store: attempts, waits, ends, callbacks,
+ * steps, options. */
 #include "tests/flow/retry_world.h"
 
 #include "common/log.h"
+#include "outbox/retry/retry_metrics.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -13,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SOON "{\"wait\": \"fixed 300ms\", \"attempts\": 3"
+
 static int set_up(void **state)
 {
     (void)state;
@@ -20,11 +24,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static struct task *failing(const char *scene, const char *key, size_t fail_runs)
 {
-    (void)state;
-    world_reset(1);
-    return 0;
+    struct task *task = world_task(scene, key);
+
+    task->fail_runs = fail_runs;
+    return task;
 }
 
 static void a_task_that_works_is_run_once_and_deleted(void **state)
@@ -41,12 +46,338 @@ static void a_task_that_works_is_run_once_and_deleted(void **state)
     assert_true(poller_left(&world.hosts[0].poller));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static void a_done_task_may_be_kept_in_the_history(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", "{\"keep_done\": true}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_string_equal(task->outcome, "done");
+}
+
+static void a_failed_task_is_tried_again_when_its_rule_says(void **state)
+{
+    struct task *task = failing("mail", NULL, 2);
+    int64_t from_ms = world.now_ms;
+
+    (void)state;
+    host_start(0);
+    world_run(500);
+    assert_int_equal(task->runs, 1);
+    assert_int_equal(task->attempts, 1);
+    assert_string_equal(task->reason, "it does not work");
+    assert_string_equal(task->reason_class, "transient");
+    assert_in_range(task->next_ms - from_ms, 60000, 60500);
+    world.now_ms = task->next_ms - 50;
+    world_run(40);
+    assert_int_equal(task->runs, 1);
+    world_run(500);
+    assert_int_equal(task->runs, 2);
+    assert_int_equal(task->seen_attempt, 2);
+    world.now_ms += 300000;
+    assert_true(world_drain(1000));
+    assert_int_equal(task->runs, 3);
+}
+
+static void out_of_attempts_a_task_without_a_key_goes_into_the_history(void **state)
+{
+    struct task *task = failing("mail", NULL, 100);
+
+    (void)state;
+    world_scene("mail", SOON "}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(3000));
+    assert_string_equal(task->outcome, "exhausted");
+    assert_int_equal(task->runs, 3);
+    assert_int_equal(task->attempts, 3);
+    assert_string_equal(task->reason, "attempts: it does not work");
+}
+
+static void exhaustion_may_block_a_key_and_nobody_else(void **state)
+{
+    struct task *first = failing("mail", "a", 100);
+    struct task *second = world_task("mail", "a");
+    struct task *other = world_task("mail", "b");
+
+    (void)state;
+    world_scene("mail", SOON "}", NULL, false);
+    host_start(0);
+    world_run(3000);
+    assert_int_equal(first->state, TASK_BLOCKED);
+    assert_int_equal(first->runs, 3);
+    assert_int_equal(second->runs, 0);
+    assert_int_equal(other->runs, 1);
+}
+
+static void exhaustion_may_park_a_key(void **state)
+{
+    struct task *first = failing("mail", "a", 100);
+    struct task *second = world_task("mail", "a");
+
+    (void)state;
+    world_scene("mail", SOON ", \"exhausted\": \"park\"}", NULL, false);
+    host_start(0);
+    world_run(3000);
+    assert_int_equal(first->state, TASK_PARKED);
+    assert_string_equal(first->outcome, "exhausted");
+    assert_int_equal(second->runs, 0);
+}
+
+static void exhaustion_may_be_skipped(void **state)
+{
+    struct task *first = failing("mail", "a", 100);
+    struct task *second = world_task("mail", "a");
+
+    (void)state;
+    world_scene("mail", SOON ", \"exhausted\": \"skip\"}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(3000));
+    assert_string_equal(first->outcome, "exhausted");
+    assert_int_equal(second->runs, 1);
+}
+
+static void tasks_of_a_key_run_in_order_also_across_hosts(void **state)
+{
+    struct task *tasks[30];
+
+    (void)state;
+    world_scene("mail", "{\"wait\": \"fixed 30ms\", \"attempts\": 9}", NULL, false);
+    for (size_t i = 0; i < 30; i++)
+        tasks[i] = failing("mail", i % 2 ? "a" : "b", i % 3);
+    for (size_t i = 0; i < WORLD_HOSTS; i++)
+        host_start(i);
+    while (world_count(-1) < 30) {
+        world_run(1);
+        /* Who has ended has no predecessor that has not. */
+        for (size_t i = 2; i < 30; i++)
+            assert_true(tasks[i]->runs == 0 || tasks[i - 2]->state == -1);
+        assert_true(world.now_ms < 1100000);
+    }
+}
+
+static void a_refusal_stops_at_once_unless_the_scene_says_otherwise(void **state)
+{
+    struct task *task = failing("mail", NULL, 1);
+    struct task *again = failing("other", NULL, 1);
+
+    (void)state;
+    task->fault = FAULT_REFUSED;
+    again->fault = FAULT_REFUSED;
+    world_scene("other", SOON ", \"stop\": []}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(2000));
+    assert_string_equal(task->outcome, "exhausted");
+    assert_string_equal(task->reason, "refused: it does not work");
+    assert_string_equal(task->reason_class, "refused");
+    assert_string_equal(again->outcome, "deleted");
+}
+
+static void any_failure_may_go_straight_to_the_history(void **state)
+{
+    struct task *task = failing("mail", NULL, 1);
+
+    (void)state;
+    world_scene("mail", "{\"stop\": [\"transient\", \"refused\", \"ours\"]}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_string_equal(task->outcome, "exhausted");
+    assert_int_equal(task->runs, 1);
+}
+
+static void a_snooze_costs_no_attempt(void **state)
+{
+    struct task *task = failing("mail", NULL, 9);
+
+    (void)state;
+    task->end = ATTEMPT_SNOOZED;
+    task->delay_ms = 150;
+    world_scene("mail", SOON "}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(5000));
+    assert_int_equal(task->runs, 10);
+    assert_int_equal(task->attempts, 0);
+    assert_string_equal(task->outcome, "deleted");
+}
+
+static void a_handler_may_say_when_and_that_it_is_over(void **state)
+{
+    struct task *later = failing("mail", NULL, 1);
+    struct task *never = failing("mail", NULL, 9);
+
+    (void)state;
+    later->delay_ms = 700;
+    never->end = ATTEMPT_REJECTED;
+    host_start(0);
+    world_run(600);
+    assert_int_equal(later->runs, 1);
+    assert_string_equal(never->outcome, "exhausted");
+    assert_string_equal(never->reason, "rejected: it does not work");
+    assert_true(world_drain(500));
+}
+
+static void a_cut_attempt_costs_nothing_and_is_made_again(void **state)
+{
+    struct task *task = failing("mail", NULL, 5);
+
+    (void)state;
+    task->end = ATTEMPT_CUT;
+    world_scene("mail", SOON "}", NULL, false);
+    host_start(0);
+    assert_true(world_drain(3000));
+    assert_int_equal(task->runs, 6);
+    assert_int_equal(task->attempts, 0);
+}
+
+static void the_relays_refused_rows_block_and_are_tried_on(void **state)
+{
+    struct task *task = failing("publish", "topic/a", 100);
+
+    (void)state;
+    task->fault = FAULT_REFUSED;
+    task->delay_ms = 10;
+    host_start(0);
+    world_run(3000);
+    assert_int_equal(task->state, TASK_BLOCKED);
+    assert_int_equal(task->runs, 6);
+}
+
+static void callbacks_are_made_when_it_is_over(void **state)
+{
+    struct task *done = world_task("mail", NULL);
+    struct task *over = failing("mail", NULL, 9);
+
+    (void)state;
+    over->end = ATTEMPT_REJECTED;
+    world_scene("mail",
+                "{\"on_done\": {\"scene\": \"told\", \"handler\": \"http\"}, "
+                "\"on_exhausted\": {\"scene\": \"sorry\", \"handler\": \"exec\"}}",
+                NULL, false);
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_string_equal(done->callback,
+                        "told http {\"taskId\":1,\"group\":\"default\",\"scene\":\"mail\","
+                        "\"bizNo\":null,\"outcome\":\"done\",\"attempts\":0,\"reasonClass\":\"\","
+                        "\"reason\":\"\"}");
+    assert_string_equal(over->callback,
+                        "sorry exec {\"taskId\":2,\"group\":\"default\",\"scene\":\"mail\","
+                        "\"bizNo\":null,\"outcome\":\"exhausted\",\"attempts\":1,"
+                        "\"reasonClass\":\"refused\",\"reason\":\"rejected: it does not work\"}");
+}
+
+static void fail_once_in_step_two(struct task *task)
+{
+    if (task->step == 2 && task->fail_runs == 0)
+        task->fail_runs = task->runs;
+}
+
+static void steps_go_on_where_they_failed_with_the_result_before(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    task->steps = 3;
+    task->meanwhile = fail_once_in_step_two;
+    world_scene("mail", SOON "}", NULL, false);
+    host_start(0);
+    world_run(200);
+    assert_int_equal(task->step, 2);
+    assert_int_equal(task->attempts, 1);
+    assert_true(world_drain(2000));
+    assert_int_equal(task->runs, 5);
+    assert_int_equal(task->step, 3);
+    assert_string_equal(task->seen_result, "step 2");
+    assert_int_equal(task->attempts, 0);
+}
+
+static void options_are_the_scenes_with_the_tasks_on_top(void **state)
+{
+    struct task *plain = world_task("mail", NULL);
+    struct task *own = world_task("mail", NULL);
+    struct task *alone = world_task("else", NULL);
+
+    (void)state;
+    snprintf(own->options, sizeof(own->options), "{\"b\": 3, \"c\": 4}");
+    snprintf(alone->options, sizeof(alone->options), "{\"d\": 5}");
+    world_scene("mail", NULL, "{\"a\": 1, \"b\": 2}", false);
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_string_equal(plain->seen_options, "{\"a\": 1, \"b\": 2}");
+    assert_string_equal(own->seen_options, "{\"a\":1,\"b\":3,\"c\":4}");
+    assert_string_equal(alone->seen_options, "{\"d\": 5}");
+}
+
+static void options_that_are_rubbish_are_refused_and_not_run(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    snprintf(task->options, sizeof(task->options), "{\"a\": ");
+    world_scene("mail", NULL, "{\"a\": 1}", false);
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_int_equal(task->runs, 0);
+    assert_string_equal(task->outcome, "exhausted");
+    assert_true(strstr(task->reason, "options are a JSON object") != NULL);
+}
+
+static void a_deadline_ends_it_whatever_its_attempts(void **state)
+{
+    struct task *task = failing("mail", NULL, 100);
+
+    (void)state;
+    world_scene("mail", "{\"wait\": \"fixed 300ms\", \"attempts\": 0, \"deadline\": \"2s\"}", NULL,
+                false);
+    host_start(0);
+    assert_true(world_drain(4000));
+    assert_in_range(task->runs, 5, 8);
+    assert_string_equal(task->reason, "deadline: it does not work");
+}
+
+static void attempts_are_counted_by_scene_and_outcome(void **state)
+{
+    struct retry_scene_metrics *metrics = retry_metrics_of("default", "counted");
+    struct task *task = failing("counted", NULL, 2);
+    struct task *over = failing("counted", NULL, 100);
+
+    (void)state;
+    task->end = ATTEMPT_SNOOZED;
+    over->end = ATTEMPT_REJECTED;
+    host_start(0);
+    assert_true(world_drain(2000));
+    assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_DONE]), 1);
+    assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_SNOOZED]), 2);
+    assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_REJECTED]), 1);
+    assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_FAILED]), 0);
+    assert_int_equal(metric_value(&metrics->exhausted), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_task_that_works_is_run_once_and_deleted),
+        TEST(a_done_task_may_be_kept_in_the_history),
+        TEST(a_failed_task_is_tried_again_when_its_rule_says),
+        TEST(out_of_attempts_a_task_without_a_key_goes_into_the_history),
+        TEST(exhaustion_may_block_a_key_and_nobody_else),
+        TEST(exhaustion_may_park_a_key),
+        TEST(exhaustion_may_be_skipped),
+        TEST(tasks_of_a_key_run_in_order_also_across_hosts),
+        TEST(a_refusal_stops_at_once_unless_the_scene_says_otherwise),
+        TEST(any_failure_may_go_straight_to_the_history),
+        TEST(a_snooze_costs_no_attempt),
+        TEST(a_handler_may_say_when_and_that_it_is_over),
+        TEST(a_cut_attempt_costs_nothing_and_is_made_again),
+        TEST(the_relays_refused_rows_block_and_are_tried_on),
+        TEST(callbacks_are_made_when_it_is_over),
+        TEST(steps_go_on_where_they_failed_with_the_result_before),
+        TEST(options_are_the_scenes_with_the_tasks_on_top),
+        TEST(options_that_are_rubbish_are_refused_and_not_run),
+        TEST(a_deadline_ends_it_whatever_its_attempts),
+        TEST(attempts_are_counted_by_scene_and_outcome),
     };
 
     log_init(LOG_ERROR);
