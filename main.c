@@ -12,8 +12,12 @@
 #include "consumer/rollup_command.h"
 #include "consumer/status_command.h"
 #include "consumer/verify_command.h"
+#include "consumer/vote_handler.h"
 #include "outbox/relay_command.h"
+#include "outbox/retry/kafka_handler.h"
 #include "outbox/retry/retry_action_command.h"
+#include "outbox/retry/retry_command.h"
+#include "outbox/retry/retry_metrics.h"
 #include "producer/serve_command.h"
 #include "producer/vote_command.h"
 #include "schema/migrate_command.h"
@@ -23,15 +27,21 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* What the retry lane can do with a task; a new one is one more line. */
+static const struct retry_handler *const handlers[] = {&kafka_handler, &vote_handler};
+
+const struct retry_handlers retry_handlers_all = {handlers, COUNT(handlers), NULL};
+
 static int run_command(int argc, char **argv)
 {
-    static const struct role *const roles[] = {&serve_role, &relay_role, &consume_role,
-                                               &rollup_role, &housekeep_role};
+    static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
+                                               &consume_role, &rollup_role, &housekeep_role};
 
-    return role_main("run",
-                     "Runs serve, relay, consume, rollup and housekeep in one process, for a small "
-                     "installation.",
-                     roles, COUNT(roles), schema_gate, argc, argv);
+    return role_main(
+        "run",
+        "Runs serve, relay, retry, consume, rollup and housekeep in one process, for a "
+        "small installation.",
+        roles, COUNT(roles), schema_gate, argc, argv);
 }
 
 static int one_role(const struct role *role, int argc, char **argv)
@@ -47,6 +57,12 @@ static int serve_command(int argc, char **argv)
 static int relay_command(int argc, char **argv)
 {
     return one_role(&relay_role, argc, argv);
+}
+
+static int retry_command(int argc, char **argv)
+{
+    return retry_action_asked(argc, argv) ? retry_action_command(argc, argv)
+                                          : one_role(&retry_role, argc, argv);
 }
 
 static int consume_gated_command(int argc, char **argv)
@@ -67,8 +83,9 @@ static int housekeep_gated_command(int argc, char **argv)
 static int all_metrics_command(int argc, char **argv)
 {
     static const metrics_registrar registrars[] = {
-        serve_metrics_register,  relay_metrics_register,     consume_metrics_register,
-        rollup_metrics_register, housekeep_metrics_register, admin_metrics_register};
+        serve_metrics_register,   relay_metrics_register,  retry_metrics_register,
+        consume_metrics_register, rollup_metrics_register, housekeep_metrics_register,
+        admin_metrics_register};
 
     return metrics_command(registrars, COUNT(registrars), argc, argv);
 }
@@ -82,16 +99,16 @@ static int version_command(int argc, char **argv)
 
 /* help has no function: it needs this table itself. */
 static const struct command commands[] = {
-    {"run", "serve, relay, consume, rollup and housekeep in one process", run_command},
+    {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command},
     {"serve", "the HTTP API for votes", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
+    {"retry", "tries again what could not be done at once, shows it, decides on it", retry_command},
     {"consume", "applies the events of Kafka to the vote log", consume_gated_command},
     {"rollup", "brings remark.votes up to date", rollup_gated_command},
     {"housekeep", "makes and drops partitions, deletes old rows", housekeep_gated_command},
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"migrate", "makes and checks the tables", migrate_command},
     {"verify", "proves on the data that no vote was lost or doubled", verify_command},
-    {"retry", "shows and decides on tasks that are tried again", retry_action_command},
     {"dead", "shows, replays and drops records that could not be applied", dead_command},
     {"status", "shows how far every stage is", status_command},
     {"config", "shows every setting and where it came from", config_command},

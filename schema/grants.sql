@@ -21,6 +21,22 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
+-- retry: `tallybox retry`; those on sink tables are for the handler vote alone.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_retry'@'%';
+GRANT SELECT ON sink_side.schema_history TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_retry'@'%';
+GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_retry'@'%';
+GRANT SELECT ON sink_side.log_begin TO 'tallybox_retry'@'%';
+GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_retry'@'%';
+
 -- consume: `tallybox consume`.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_consume'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_consume'@'%';
@@ -95,7 +111,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retr
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
 
--- run: `tallybox run`: all that serve, relay, consume, rollup and housekeep may.
+-- run: `tallybox run`: all that serve, relay, retry, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';
@@ -105,6 +121,12 @@ GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
+GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
+GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_run'@'%';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry lane's first and last step: finds classes of tasks that are due, decides which of them to
- * claim and how many, hands what it got to the workers, and writes back what became of it.
+ * claim and how many, hands what it got to the runners, and writes back what became of it.
  *
  * All that filters is decided by class before a claim: the scene is paused, its rate is spent, its
  * destination's breaker is open, nobody here has the handler, the shard is another process'. Classes
@@ -15,8 +15,8 @@
 #include "common/said.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
+#include "outbox/retry/runner.h"
 #include "outbox/retry/scenes.h"
-#include "outbox/retry/worker.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ struct poller {
     struct pool *pool;
     struct retry_store store;
     struct scenes scenes;
-    struct worker inline_worker; /* with no threads */
+    struct runner inline_runner; /* with no threads */
     uint64_t dice;
 
     struct poller_class *classes;
@@ -82,8 +82,8 @@ void poller_done(struct poller *poller);
 /* A loop_step. */
 int64_t poller_step(void *poller, int64_t now_ms);
 
-/* For a clean stop: poller_leave() once; the steps then claim nothing more, give back what no worker
- * has begun and write what the workers are through with, until poller_left(). */
+/* For a clean stop: poller_leave() once; the steps then claim nothing more, give back what no runner
+ * has begun and write what the runners are through with, until poller_left(). */
 void poller_leave(struct poller *poller);
 bool poller_left(const struct poller *poller);
 

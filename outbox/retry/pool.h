@@ -4,7 +4,7 @@
  *     poller --queue--> worker --done--> poller
  *
  * The poller fills a slot at the claim and empties it when its result is written; between queue and
- * done it is a worker's. What the keeper touches meanwhile (which task, until when we may believe to
+ * done it is a runner's. What the keeper touches meanwhile (which task, until when we may believe to
  * have it) is under the lock. With no workers the poller plays one. */
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H

@@ -9,7 +9,7 @@ import pymysql
 # What each command logs in as: the account that `tallybox migrate grants` names for it. Commands
 # that are not here need no database or are given an account by their test.
 ROLES_OF = {
-    "migrate": ["migrate"], "serve": ["serve"], "vote": ["serve"], "relay": ["relay"],
+    "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "dead": ["dead"], "run": ["run"],
     "retry ACTION": ["retry_admin"],

@@ -451,7 +451,7 @@ void host_start(size_t number)
         rc = keeper_init(&host->keeper, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
     for (size_t i = 0; i < WORLD_WORKERS_MAX; i++) {
-        host->workers[i] = (struct worker){&host->pool, i};
+        host->workers[i] = (struct runner){&host->pool, i};
         host->worker_due_ms[i] = 0;
     }
     host->poller_due_ms = 0;
@@ -534,7 +534,7 @@ static void step(struct host *host)
     if (which < 2 || host->slow || world.now_ms < host->worker_due_ms[which - 2])
         return;
     host->worker_due_ms[which - 2] = INT64_MAX;
-    if (worker_step(&host->workers[which - 2], world.now_ms) == 0)
+    if (runner_step(&host->workers[which - 2], world.now_ms) == 0)
         host->worker_due_ms[which - 2] = 0;
 }
 

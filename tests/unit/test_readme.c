@@ -9,6 +9,7 @@
 #include "consumer/housekeep_command.h"
 #include "consumer/rollup_command.h"
 #include "outbox/relay_command.h"
+#include "outbox/retry/retry_metrics.h"
 #include "producer/serve_command.h"
 #include "schema/grants.h"
 
@@ -69,6 +70,7 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     /* In the order of main.c. */
     serve_metrics_register();
     relay_metrics_register();
+    retry_metrics_register();
     consume_metrics_register();
     rollup_metrics_register();
     housekeep_metrics_register();

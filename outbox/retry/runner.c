@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/worker.h"
+#include "outbox/retry/runner.h"
 
 #include <string.h>
 
@@ -27,11 +27,11 @@ static void result_too_long(struct slot *slot)
             RETRY_RESULT_BYTES_MAX);
 }
 
-static void run(struct worker *worker, struct slot *slot, int64_t now_ms)
+static void run(struct runner *runner, struct slot *slot, int64_t now_ms)
 {
-    int64_t from_ms = pool_now(worker->pool, now_ms);
+    int64_t from_ms = pool_now(runner->pool, now_ms);
 
-    slot->job.until_ms = pool_valid_until(worker->pool, slot);
+    slot->job.until_ms = pool_valid_until(runner->pool, slot);
     if (from_ms >= slot->job.until_ms) {
         cut(slot, "its lease ran out before it was begun");
         return;
@@ -41,25 +41,25 @@ static void run(struct worker *worker, struct slot *slot, int64_t now_ms)
         return;
     }
     slot->tried = true;
-    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
-    slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
+    slot->handler->run(slot->opened, runner->number, &slot->job, &slot->outcome);
+    slot->took_ms = pool_now(runner->pool, now_ms) - from_ms;
     if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
         result_too_long(slot);
 }
 
-bool worker_run_one(struct worker *worker, int64_t now_ms)
+bool runner_run_one(struct runner *runner, int64_t now_ms)
 {
-    struct slot *slot = pool_take(worker->pool, worker->number);
+    struct slot *slot = pool_take(runner->pool, runner->number);
 
     if (!slot)
         return false;
     outcome_reset(slot);
-    run(worker, slot, now_ms);
-    pool_give(worker->pool, slot);
+    run(runner, slot, now_ms);
+    pool_give(runner->pool, slot);
     return true;
 }
 
-int64_t worker_step(void *arg, int64_t now_ms)
+int64_t runner_step(void *arg, int64_t now_ms)
 {
-    return worker_run_one(arg, now_ms) ? 0 : 10 * POOL_WAIT_MS;
+    return runner_run_one(arg, now_ms) ? 0 : 10 * POOL_WAIT_MS;
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/handler_list.h"
+
+#include "common/buf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *next_name(const char *at, size_t *len)
+{
+    at += strspn(at, ", ");
+    *len = strcspn(at, ", ");
+    return at;
+}
+
+/* An empty list names all. */
+static bool names(const char *list, const char *name)
+{
+    const char *at = list;
+    size_t len;
+
+    if (!list[strspn(list, ", ")])
+        return true;
+    for (at = next_name(at, &len); len > 0; at = next_name(at + len, &len))
+        if (len == strlen(name) && memcmp(at, name, len) == 0)
+            return true;
+    return false;
+}
+
+static enum rc names_check(const char *list, const struct retry_handlers *table, struct err *err)
+{
+    const char *at = list;
+    struct buf known = {0};
+    size_t len;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < table->count; i++)
+        buf_print(&known, "%s%s", i > 0 ? ", " : "", table->list[i]->name);
+    for (at = next_name(at, &len); len > 0 && rc == RC_OK; at = next_name(at + len, &len)) {
+        size_t i = 0;
+
+        while (i < table->count &&
+               (strlen(table->list[i]->name) != len || memcmp(table->list[i]->name, at, len) != 0))
+            i++;
+        if (i == table->count)
+            rc = err_fail(err, RC_FATAL, 0, "retry.handlers: there is no handler \"%.*s\"; %s are",
+                          (int)len, at, buf_text(&known));
+    }
+    buf_done(&known);
+    return rc;
+}
+
+enum rc handler_list_open(struct handler_list *list, const struct retry_handlers *table,
+                          const struct retry_handler_env *env, struct err *err)
+{
+    struct retry_handler_env own = *env;
+    enum rc rc = names_check(env->settings->retry.handlers, table, err);
+
+    memset(list, 0, sizeof(*list));
+    if (rc != RC_OK)
+        return rc;
+    list->all.list = table->list;
+    list->all.opened = calloc(table->count + 1, sizeof(void *));
+    if (!list->all.opened)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    own.all = &list->all;
+    for (size_t i = 0; i < table->count && rc == RC_OK; i++) {
+        const struct retry_handler *handler = table->list[i];
+
+        list->all.count = i + 1;
+        if (!names(env->settings->retry.handlers, handler->name))
+            continue;
+        rc = handler->open(&list->all.opened[i], &own, err);
+        assert(rc != RC_OK || list->all.opened[i]);
+        if (rc != RC_OK)
+            err_wrap(err, "handler %s", handler->name);
+    }
+    return rc;
+}
+
+void handler_list_close(struct handler_list *list)
+{
+    for (size_t i = list->all.count; i-- > 0;)
+        if (list->all.opened[i])
+            list->all.list[i]->close(list->all.opened[i]);
+    free(list->all.opened);
+    memset(list, 0, sizeof(*list));
+}

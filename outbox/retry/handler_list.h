@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The handlers that a process runs: those of the program's table that retry.handlers names, opened.
+ * The main thread. */
+#ifndef OUTBOX_RETRY_HANDLER_LIST_H
+#define OUTBOX_RETRY_HANDLER_LIST_H
+
+#include "common/err.h"
+#include "outbox/retry_handler.h"
+
+struct handler_list {
+    struct retry_handlers all;
+};
+
+/* env->all may be NULL: each handler gets this list. RC_FATAL: retry.handlers names one that there
+ * is not, or err says what a handler lacks. After a failure it may be closed, too. */
+enum rc handler_list_open(struct handler_list *list, const struct retry_handlers *table,
+                          const struct retry_handler_env *env, struct err *err);
+void handler_list_close(struct handler_list *list);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/retry_command.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/os.h"
+#include "outbox/lease_mysql.h"
+#include "outbox/leases.h"
+#include "outbox/retry/handler_list.h"
+#include "outbox/retry/keeper.h"
+#include "outbox/retry/poller.h"
+#include "outbox/retry/pool.h"
+#include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/retry_mysql.h"
+#include "outbox/retry/runner.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUP_SHARED "retry:shards"
+#define GROUP_FIXED "retry:fixed"
+
+/* A clean stop finishes within this part of admin.stop_timeout_ms. */
+#define STOP_PART_NUMERATOR 3
+#define STOP_PART_DENOMINATOR 4
+#define STOP_PAUSE_MS 2
+
+enum { LOOP_POLLER, LOOP_KEEPER, LOOP_LEASES, LOOPS };
+
+struct retry {
+    const struct role_env *env;
+    struct handler_list handlers;
+    struct pool pool;
+    struct poller poller;
+    struct keeper keeper;
+    struct leases leases;
+    struct runner *workers;
+    struct retry_mysql poll_store;
+    struct retry_mysql beat_store;
+    struct lease_mysql lease_store;
+    const char *shard_names[TASK_SHARDS];
+    struct loop loops[LOOPS];
+    struct loop *worker_loops;
+};
+
+static void wake_poller(void *ctx)
+{
+    struct retry *retry = ctx;
+
+    loop_wake(&retry->loops[LOOP_POLLER]);
+}
+
+static void wake_worker(void *ctx, size_t worker)
+{
+    struct retry *retry = ctx;
+
+    loop_wake(&retry->worker_loops[worker]);
+}
+
+static int64_t time_ms(void *ctx)
+{
+    (void)ctx;
+    return os_now_ms();
+}
+
+static enum rc engines_open(struct retry *retry, struct err *err)
+{
+    const struct role_env *env = retry->env;
+    bool compare_and_set = strcmp(env->settings->retry.claim, "compare_and_set") == 0;
+    struct retry_store store;
+    enum rc rc =
+        retry_mysql_open(&retry->poll_store, env->settings, env->instance, compare_and_set, err);
+
+    if (rc == RC_OK)
+        rc = retry_mysql_open(&retry->beat_store, env->settings, env->instance, compare_and_set,
+                              err);
+    if (rc != RC_OK)
+        return rc;
+    store = retry_mysql_seam(&retry->poll_store);
+    rc = poller_init(&retry->poller, &retry->pool, &store, os_random_u64(), err);
+    if (rc != RC_OK)
+        return rc;
+    store = retry_mysql_seam(&retry->beat_store);
+    return keeper_init(&retry->keeper, &retry->pool, &store, os_random_u64(), err);
+}
+
+static enum rc leases_open(struct retry *retry, struct err *err)
+{
+    const struct role_env *env = retry->env;
+    bool shares = pool_shares(&retry->pool);
+    const struct lease_claim claim = {
+        .owner = env->instance,
+        .role = "retry",
+        .group = shares ? GROUP_SHARED : GROUP_FIXED,
+        .weight = env->settings->retry.weight,
+        .lanes = retry->shard_names,
+        .lane_count = shares ? TASK_SHARDS : 0,
+    };
+    struct lease_store store;
+    enum rc rc = lease_mysql_open(&retry->lease_store, &claim, env->settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    store = lease_mysql_seam(&retry->lease_store);
+    leases_init(&retry->leases, "shard", env->instance, &store, env->settings->retry.lease_ms,
+                os_random_u64());
+    for (size_t i = 0; i < TASK_SHARDS; i++) {
+        struct leased *shard = &retry->pool.shards[i];
+
+        retry->shard_names[i] = shard->name;
+        shard->wake = wake_poller;
+        shard->ctx = retry;
+        if (shares)
+            leases_add(&retry->leases, shard);
+    }
+    return RC_OK;
+}
+
+static enum rc loops_open(struct retry *retry, struct err *err)
+{
+    struct stop *stop = retry->env->stop;
+    size_t count = retry->pool.workers;
+    enum rc rc =
+        loop_init(&retry->loops[LOOP_POLLER], "retry-poll", poller_step, &retry->poller, stop, err);
+
+    if (rc == RC_OK)
+        rc = loop_init(&retry->loops[LOOP_KEEPER], "retry-beat", keeper_step, &retry->keeper, stop,
+                       err);
+    if (rc == RC_OK)
+        rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", leases_step, &retry->leases, stop,
+                       err);
+    retry->workers = calloc(count + 1, sizeof(*retry->workers));
+    retry->worker_loops = calloc(count + 1, sizeof(*retry->worker_loops));
+    if (!retry->workers || !retry->worker_loops)
+        return err_fail(err, RC_FATAL, 0, "out of memory for %zu workers", count);
+    for (size_t i = 0; i < count; i++)
+        retry->worker_loops[i].bell.fd = -1;
+    for (size_t i = 0; i < count && rc == RC_OK; i++) {
+        retry->workers[i] = (struct runner){&retry->pool, i};
+        rc = loop_init(&retry->worker_loops[i], "retry-work", runner_step, &retry->workers[i], stop,
+                       err);
+    }
+    return rc;
+}
+
+static void retry_close(void *role)
+{
+    struct retry *retry = role;
+
+    if (!retry)
+        return;
+    for (size_t i = 0; retry->worker_loops && i < retry->pool.workers; i++)
+        loop_done(&retry->worker_loops[i]);
+    for (size_t i = 0; i < LOOPS; i++)
+        loop_done(&retry->loops[i]);
+    free(retry->worker_loops);
+    free(retry->workers);
+    lease_mysql_close(&retry->lease_store);
+    leases_done(&retry->leases);
+    keeper_done(&retry->keeper);
+    poller_done(&retry->poller);
+    retry_mysql_close(&retry->beat_store);
+    retry_mysql_close(&retry->poll_store);
+    pool_done(&retry->pool);
+    handler_list_close(&retry->handlers);
+    free(retry);
+}
+
+static enum rc parts_open(struct retry *retry, struct err *err)
+{
+    const struct role_env *env = retry->env;
+    const struct retry_handler_env handler_env = {
+        .settings = env->settings,
+        .stop = env->stop,
+        .instance = env->instance,
+        .workers = env->settings->retry.threads > 0 ? (size_t)env->settings->retry.threads : 1,
+    };
+    enum rc rc = handler_list_open(&retry->handlers, &retry_handlers_all, &handler_env, err);
+
+    if (rc == RC_OK)
+        rc = pool_init(&retry->pool, env->settings, &retry->handlers.all, err);
+    if (rc != RC_OK)
+        return rc;
+    retry->pool.wake_poller = wake_poller;
+    retry->pool.wake_worker = wake_worker;
+    retry->pool.wake_ctx = retry;
+    retry->pool.time_ms = time_ms;
+    rc = engines_open(retry, err);
+    if (rc == RC_OK)
+        rc = leases_open(retry, err);
+    if (rc == RC_OK)
+        rc = loops_open(retry, err);
+    return rc;
+}
+
+static enum rc retry_open(void **role, const struct role_env *env, struct err *err)
+{
+    struct retry *retry = calloc(1, sizeof(*retry));
+    enum rc rc;
+
+    if (!retry)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    retry->env = env;
+    for (size_t i = 0; i < LOOPS; i++)
+        retry->loops[i].bell.fd = -1;
+    retry_metrics_register();
+    rc = parts_open(retry, err);
+    if (rc == RC_OK)
+        *role = retry;
+    else
+        retry_close(retry);
+    return rc;
+}
+
+static void workers_join(struct retry *retry)
+{
+    for (size_t i = 0; i < retry->pool.workers; i++)
+        loop_join(&retry->worker_loops[i]);
+}
+
+static void loops_join(struct retry *retry)
+{
+    for (size_t i = 0; i < LOOPS; i++)
+        loop_join(&retry->loops[i]);
+}
+
+static enum rc retry_start(void *role, struct err *err)
+{
+    struct retry *retry = role;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < LOOPS && rc == RC_OK; i++)
+        rc = loop_start(&retry->loops[i], err);
+    for (size_t i = 0; i < retry->pool.workers && rc == RC_OK; i++)
+        rc = loop_start(&retry->worker_loops[i], err);
+    if (rc != RC_OK) {
+        stop_request(retry->env->stop);
+        loops_join(retry);
+        workers_join(retry);
+    }
+    return rc;
+}
+
+static void retry_health(void *role, struct health *health)
+{
+    static const char *const names[POOL_CALLS] = {
+        [POOL_SCENES] = "scenes",     [POOL_LOOK] = "looking", [POOL_CLAIM] = "claiming",
+        [POOL_FINISH] = "write-back", [POOL_BEAT] = "leases",  [POOL_RESCUE] = "rescue",
+        [POOL_DEPTHS] = "counting"};
+    struct retry *retry = role;
+    int64_t age_ms = atomic_load(&retry->pool.oldest_age);
+    int64_t stale_ms = retry->env->settings->admin.stale_ms;
+    char text[sizeof(retry->leases.trouble.text)];
+
+    if (note_read(&retry->leases.trouble, text, sizeof(text)))
+        health_bad(health, "shards", "%s", text);
+    else
+        health_good(health, "shards");
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        if (note_read(&retry->pool.notes[i], text, sizeof(text)))
+            health_bad(health, names[i], "%s", text);
+    if (age_ms > stale_ms)
+        health_bad(health, "age",
+                   "the oldest task that could run is due for %" PRId64 " ms, admin.stale_ms is "
+                   "%" PRId64,
+                   age_ms, stale_ms);
+    else
+        health_good(health, "age");
+}
+
+/* One thread plays poller and keeper, while workers end what they are at: what has not begun goes
+ * back, what is done is written. */
+static void finish(struct retry *retry, int64_t until_ms)
+{
+    int64_t now_ms = os_now_ms();
+    struct stop pause;
+
+    if (stop_init(&pause, NULL) != RC_OK)
+        return;
+    poller_leave(&retry->poller);
+    while (now_ms < until_ms && !poller_left(&retry->poller)) {
+        poller_step(&retry->poller, now_ms);
+        keeper_step(&retry->keeper, now_ms);
+        if (!poller_left(&retry->poller))
+            stop_wait(&pause, STOP_PAUSE_MS);
+        now_ms = os_now_ms();
+    }
+    stop_done(&pause);
+    if (!poller_left(&retry->poller))
+        log_event(LOG_WARN, "stopped_early",
+                  "tasks=%zu text=\"they are tried again when their leases have run out\"",
+                  retry->pool.slot_count - retry->poller.free_count);
+}
+
+static void retry_join(void *role)
+{
+    struct retry *retry = role;
+    int64_t until_ms = os_now_ms() + retry->env->settings->admin.stop_timeout_ms /
+                                         STOP_PART_DENOMINATOR * STOP_PART_NUMERATOR;
+
+    loops_join(retry);
+    finish(retry, until_ms);
+    leases_release(&retry->leases);
+    workers_join(retry);
+}
+
+const struct role retry_role = {
+    .name = "retry",
+    .about =
+        "Tries again what could not be done at once: runs the tasks of retry_task by the rules "
+        "of their scenes. Several of them share the work.",
+    .open = retry_open,
+    .start = retry_start,
+    .health = retry_health,
+    .join = retry_join,
+    .close = retry_close,
+    .sections = "mysql,sink,kafka,retry",
+};
