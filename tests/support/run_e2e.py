@@ -91,9 +91,10 @@ class Suite:
         self.rounds = [list(programs)] if tier == "e2e" else [[db] for db in programs]
         self.stopping = False
         count = int(os.environ.get("TALLYBOX_TEST_WORKERS") or (2 if tier == "e2e" else 1))
+        # For one class or two, a second set of servers does not pay.
+        count = min(count, (len(classes) + 2) // 3)
         self.workers = [Worker(tier, name, db, program, number)
-                        for db, program in programs.items()
-                        for number in range(1, 1 + min(count, self.left[db].qsize()))]
+                        for db, program in programs.items() for number in range(1, 1 + count)]
 
     def one(self, worker, key):
         began = time.monotonic()
