@@ -12,6 +12,12 @@ if(TALLYBOX_TESTS)
   bench_program(ceiling_apply bench/bench_db.c)
   bench_program(ceiling_commit bench/bench_db.c)
   bench_program(ceiling_produce)
+  bench_program(ceiling_retry bench/bench_db.c)
   bench_program(latency bench/bench_db.c)
   bench_program(votes_produce)
+
+  # The role alone; its handler is the program's own.
+  add_executable(bench_retry_noop EXCLUDE_FROM_ALL bench/retry_noop.c)
+  target_link_libraries(bench_retry_noop PRIVATE house common schema outbox retry)
+  add_dependencies(bench bench_retry_noop)
 endif()

@@ -16,8 +16,9 @@ import cases  # noqa: E402
 import house  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
+import retry  # noqa: E402
 
-CASES = {name[len("case_"):]: case for module in (cases, peers)
+CASES = {name[len("case_"):]: case for module in (cases, retry, peers)
          for name, case in vars(module).items() if name.startswith("case_")}
 # What has to be fetched first and takes long is measured when it is asked for.
 STANDARD = [name for name in CASES if name != "peers"]

@@ -238,12 +238,13 @@ class Role:
         self.process = None
         self.killed = False
         self.env = {}  # beside the usual one
+        self.program = BINARY
 
     def command(self):
         sets = {"admin.listen": f"127.0.0.1:{self.admin_port}", **self.sets}
         if self.api_port:
             sets.setdefault("api.listen", f"127.0.0.1:{self.api_port}")
-        words = [BINARY, self.name, "--config", str(self.stack.ini), *self.arguments]
+        words = [self.program, self.name, "--config", str(self.stack.ini), *self.arguments]
         for key, value in sets.items():
             words += ["--set", f"{key}={value}"]
         return words
@@ -449,11 +450,12 @@ class Stack:
                                  f"{done.stderr[-3000:]}")
         return done
 
-    def role(self, name, sets=None, arguments=(), ready=True, env=None):
+    def role(self, name, sets=None, arguments=(), ready=True, env=None, program=BINARY):
         """Starts a role; who calls sees to its end."""
         account = self.accounts.sets([name, *arguments], sets or {})
         role = Role(self, name, {**account, **(sets or {})}, arguments)
         role.env = env or {}
+        role.program = program
         self.roles.append(role.start())
         return role.wait_ready() if ready else role.wait_up()
 

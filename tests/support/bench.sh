@@ -23,6 +23,7 @@ of ours that does only the work that cannot be avoided (tests/bench). Medians ar
   serve           votes over HTTP: 1 to 256 connections, arrays, one hot content
   rollup          1 M remarks of which 1, 10 and 100 % changed
   pipeline        from HTTP to vote_document, all roles in one process
+  retry           tasks of the retry lane that do nothing: 1, 2 and 4 processes, 10 k and 2 M waiting
   peers           Debezium's outbox router and JDBC sink beside our relay and consumer; only when
                   it is named, because it is fetched first
 

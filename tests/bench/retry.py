@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The case `retry`: tasks that are claimed, run (by a handler that does nothing) and deleted, with 1,
+2 and 4 processes, while few or many others wait for their time in the same classes. The ceiling: as
+many connections that send the same statements in a bare loop."""
+
+import concurrent.futures
+import time
+
+import cases
+import house
+import report
+
+ROWS = 50000
+BACKLOGS = (("10k", 10000), ("2m", 2000000))
+SHARDS = 16  # TASK_SHARDS
+
+
+def fill_tasks(stack, kind, rows):
+    """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
+    cases.fill_outbox(stack, 0)
+    for first in range(0, rows, 100000):
+        stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
+                  f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "
+                  f"'{kind}', CONCAT('{{\"orderId\":', n, ',\"text\":\"', MD5(n), MD5(n * 3), "
+                  "'\"}'), UTC_TIMESTAMP(3) + INTERVAL 1 DAY FROM numbers WHERE n < "
+                  f"{min(100000, rows - first)}")
+
+
+def fill_due(stack, rows):
+    """As many that can become due all at once."""
+    fill_tasks(stack, "due", rows)
+    return lambda: stack.sql("UPDATE retry_task SET next_at = UTC_TIMESTAMP(3) "
+                             "WHERE biz_no = 'due'")
+
+
+def left(stack):
+    return stack.number("SELECT COUNT(*) FROM retry_task WHERE biz_no = 'due'")
+
+
+def attempts(roles):
+    return sum(role.metric("tallybox_retry_attempts_total") for role in roles)
+
+
+def lane_run(stack, rows, processes):
+    make_due = fill_due(stack, rows)
+    roles = [stack.role("retry", program=cases.PROGRAMS / "bench_retry_noop")
+             for _ in range(processes)]
+    house.wait_for("the shards to be shared", lambda: all(
+        role.metric("tallybox_retry_shards_held") == SHARDS // processes for role in roles), 120)
+    make_due()
+    cpu, began = sum(map(cases.cpu_seconds, roles)), time.monotonic()
+    house.wait_for("all tasks to be run", lambda: attempts(roles) >= rows, 900, 0.02)
+    house.wait_for("all tasks to be gone", lambda: left(stack) == 0, 60, 0.02)
+    seconds = time.monotonic() - began
+    cpu = sum(map(cases.cpu_seconds, roles)) - cpu
+    run = {"rows_per_s": rows / seconds, "cpu_us_per_row": cpu * 1e6 / rows,
+           "rss_mib": max(role.peak_rss_mib() for role in roles)}
+    for role in roles:
+        role.end()
+    return run
+
+
+def loop_run(stack, rows, processes):
+    fill_due(stack, rows)()
+    share = SHARDS // processes
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        loops = list(pool.map(lambda number: cases.program(
+            "ceiling_retry", first=number * share, shards=share, **cases.on_database(stack)),
+            range(processes)))
+    if sum(one["rows"] for one in loops) != rows:
+        raise RuntimeError(f"the bare loops found {loops} of {rows} tasks")
+    return {"rows_per_s": rows / max(one["seconds"] for one in loops)}
+
+
+def case_retry(bench):
+    rows = bench.rows(ROWS)
+    for name, backlog in BACKLOGS:
+        with bench.stack("retry") as stack:
+            fill_tasks(stack, "later", bench.rows(backlog))
+            for processes in (1, 2, 4):
+                runs, loops = [], []
+                for _ in range(bench.runs):
+                    runs.append(lane_run(stack, rows, processes))
+                    loops.append(loop_run(stack, rows, processes))
+                bench.lines.add(report.of_rows(f"retry_{processes}_{name}", house.DATABASE, runs,
+                                               loops))

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* `tallybox retry` with one handler, noop, which does nothing: what the lane itself costs.
+ *
+ *     retry_noop retry [--config FILE] [--set NAME=VALUE]...      as the role of the program */
+#include "common/role.h"
+#include "outbox/retry/retry_command.h"
+#include "outbox/retry_handler.h"
+#include "schema/migrate_command.h"
+
+static enum rc noop_open(void **handler, const struct retry_handler_env *env, struct err *err)
+{
+    static int opened;
+
+    (void)env;
+    (void)err;
+    *handler = &opened;
+    return RC_OK;
+}
+
+static void noop_run(void *handler, size_t worker, const struct retry_job *job,
+                     struct retry_outcome *outcome)
+{
+    (void)handler;
+    (void)worker;
+    (void)job;
+    outcome->end = ATTEMPT_DONE;
+}
+
+static void noop_close(void *handler)
+{
+    (void)handler;
+}
+
+static const struct retry_handler noop = {
+    .name = "noop",
+    .about = "Does nothing.",
+    .open = noop_open,
+    .run = noop_run,
+    .close = noop_close,
+};
+
+static const struct retry_handler *const handlers[] = {&noop};
+
+const struct retry_handlers retry_handlers_all = {handlers, 1, NULL};
+
+int main(int argc, char **argv)
+{
+    const struct role *const roles[] = {&retry_role};
+
+    return role_main(retry_role.name, retry_role.about, roles, 1, schema_gate, argc - 1, argv + 1);
+}
