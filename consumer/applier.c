@@ -86,6 +86,15 @@ static enum rc do_claim(struct applier *applier, struct job *job, struct err *er
     return rc;
 }
 
+static void say_kept(struct applier *applier, const struct apply_result *result)
+{
+    size_t kept = result->dead[judge_class_index(REASON_REFUSED)] +
+                  result->dead[judge_class_index(REASON_BEHIND)];
+
+    if (kept > 0 && applier->config.on_kept)
+        applier->config.on_kept(applier->config.kept_ctx);
+}
+
 static enum job_end end_of(enum apply_end end)
 {
     switch (end) {
@@ -114,6 +123,7 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
     metric_add(&consume_aside, (int64_t)result.aside);
     for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result.dead[i]);
+    say_kept(applier, &result);
     job->end = end_of(result.end);
     job->clear = result.clear;
     return RC_OK;

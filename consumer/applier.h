@@ -28,6 +28,8 @@ struct applier_config {
     int64_t (*clock_us)(void);
     void (*wake_fetch)(void *ctx); /* there is something in done */
     void *wake_ctx;
+    void (*on_kept)(void *ctx); /* something is held since a COMMIT; NULL: nobody asks */
+    void *kept_ctx;
 };
 
 struct applier {

@@ -6,9 +6,11 @@
 #include "common/os.h"
 #include "consumer/applier.h"
 #include "consumer/fetch.h"
+#include "consumer/held_mysql.h"
 #include "consumer/restart_command.h"
 #include "consumer/sink_mysql.h"
 #include "consumer/stream_kafka.h"
+#include "consumer/submitter.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,6 +45,10 @@ struct consume {
     struct loop loop;
     bool fetch_ready;
     bool loop_ready;
+    struct held_mysql *held;
+    struct submitter submitter;
+    struct loop submit_loop;
+    bool submit_ready;
 };
 
 static void loop_wake_any(void *loop)
@@ -72,6 +78,14 @@ static int64_t applier_loop_step(void *ctx, int64_t now_ms)
     return wait_ms;
 }
 
+static void wake_submitter(void *ctx)
+{
+    struct consume *consume = ctx;
+
+    submitter_note(&consume->submitter);
+    loop_wake(&consume->submit_loop);
+}
+
 static size_t batches_max(const struct consume *consume)
 {
     return consume->count * PART_SENT_MAX + BATCHES_EXTRA;
@@ -91,6 +105,8 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .clock_us = os_now_us,
         .wake_fetch = loop_wake_any,
         .wake_ctx = &consume->loop,
+        .on_kept = wake_submitter,
+        .kept_ctx = consume,
     };
     enum rc rc;
 
@@ -137,9 +153,32 @@ static void consume_close(void *role)
     stream_kafka_close(consume->stream);
     if (consume->loop_ready)
         loop_done(&consume->loop);
+    if (consume->submit_ready) {
+        submitter_done(&consume->submitter);
+        loop_done(&consume->submit_loop);
+    }
+    held_mysql_close(consume->held);
     free(consume->appliers);
     free(consume->links);
     free(consume);
+}
+
+static enum rc open_submitter(struct consume *consume, struct err *err)
+{
+    const struct settings *settings = consume->settings;
+    enum rc rc = held_mysql_open(&consume->held, settings, err);
+
+    if (rc == RC_OK)
+        rc = submitter_init(&consume->submitter, held_mysql_store(consume->held),
+                            settings->consumer.group, os_random_u64, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = loop_init(&consume->submit_loop, "submit", submitter_step, &consume->submitter,
+                   consume->stop, err);
+    consume->submit_ready = rc == RC_OK;
+    if (rc != RC_OK)
+        submitter_done(&consume->submitter);
+    return rc;
 }
 
 static enum rc open_parts(struct consume *consume, struct err *err)
@@ -149,6 +188,8 @@ static enum rc open_parts(struct consume *consume, struct err *err)
     if (rc == RC_OK)
         rc = loop_init(&consume->loop, "fetch", fetch_loop_step, consume, consume->stop, err);
     consume->loop_ready = rc == RC_OK;
+    if (rc == RC_OK)
+        rc = open_submitter(consume, err);
     for (size_t i = 0; rc == RC_OK && i < consume->count; i++)
         rc = open_applier(consume, i, err);
     return rc;
@@ -187,6 +228,7 @@ static void threads_join(struct consume *consume)
     for (size_t i = 0; i < consume->count; i++)
         loop_join(&consume->appliers[i].loop);
     loop_join(&consume->loop);
+    loop_join(&consume->submit_loop);
 }
 
 static enum rc open_fetch(struct consume *consume, struct err *err)
@@ -220,6 +262,8 @@ static enum rc consume_start(void *role, struct err *err)
 
     for (size_t i = 0; rc == RC_OK && i < consume->count; i++)
         rc = loop_start(&consume->appliers[i].loop, err);
+    if (rc == RC_OK)
+        rc = loop_start(&consume->submit_loop, err);
     if (rc == RC_OK)
         rc = loop_start(&consume->loop, err);
     if (rc != RC_OK) {
@@ -283,7 +327,7 @@ const struct role consume_role = {
     .health = consume_health,
     .join = consume_join,
     .close = consume_close,
-    .sections = "sink,kafka,consumer",
+    .sections = "mysql,sink,kafka,consumer",
 };
 
 int consume_command(role_gate gate, int argc, char **argv)

@@ -46,12 +46,21 @@ struct metric consume_stopped = {
     .kind = METRIC_GAUGE,
     .help = "Partitions held here that wait for a person; the log and /readyz say why."};
 
+struct metric consume_held = {
+    .name = "tallybox_consumer_held_contents",
+    .kind = METRIC_GAUGE,
+    .help = "Contents of the group whose votes wait because the database refused one, at the last "
+            "look."};
+struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
+                               .kind = METRIC_COUNTER,
+                               .help = "Tasks given to the retry lane for contents that are held."};
+
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied,       &consume_aside,   &consume_duplicates,
-        &consume_batch_seconds, &consume_lag,     &consume_oldest_age,
-        &consume_partitions,    &consume_stopped, &consume_went_back,
+        &consume_applied, &consume_aside, &consume_duplicates, &consume_batch_seconds,
+        &consume_held,    &consume_lag,   &consume_oldest_age, &consume_partitions,
+        &consume_stopped, &consume_tasks, &consume_went_back,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

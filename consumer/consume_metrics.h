@@ -16,6 +16,8 @@ extern struct metric consume_lag;
 extern struct metric consume_oldest_age;
 extern struct metric consume_partitions;
 extern struct metric consume_stopped;
+extern struct metric consume_held;
+extern struct metric consume_tasks;
 
 /* Registers these and the roll-up's; a second call does nothing. */
 void consume_metrics_register(void);

@@ -7,6 +7,7 @@
 #include "common/stop.h"
 #include "common/when.h"
 #include "consumer/dead.h"
+#include "consumer/dead_lane_command.h"
 #include "consumer/status.h"
 
 #include <errno.h>
@@ -337,6 +338,10 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
     if (code < 0) {
         /* Those that die from now on were not asked for. */
         request->filter.id_max = id_max;
+        if (request->words.lane) {
+            work_done(&work);
+            return dead_lane(mysql, request, settings);
+        }
         if (work.matched > 0 || !dead_request_is_bulk(request))
             rc = work_do(&work, &err);
         code = work_end(&work, rc, &err);

@@ -34,6 +34,7 @@ struct dead_words {
     bool payload;
     bool decided;
     bool ignore_key;
+    bool lane;
 };
 
 struct dead_request {

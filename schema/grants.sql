@@ -46,6 +46,7 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_consume'@'%';
 GRANT SELECT ON sink_side.log_begin TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_consume'@'%';
 
 -- rollup: `tallybox rollup`. It sees and changes nothing of a remark but its votes.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
@@ -97,13 +98,14 @@ GRANT SELECT ON sink_side.housekeep_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_verify'@'%';
 
--- dead: `tallybox dead`; for list and show SELECT on the last two is enough.
+-- dead: `tallybox dead`; for list and show SELECT on dead_record and dead_history is enough.
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_dead'@'%';
 GRANT SELECT ON sink_side.log_begin TO 'tallybox_dead'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_dead'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_dead'@'%';
 
 -- retry_admin: `tallybox retry ACTION`; for list, show and history SELECT is enough.
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry_admin'@'%';
@@ -133,6 +135,7 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.log_begin TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_run'@'%';
 GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_run'@'%';

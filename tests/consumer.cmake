@@ -14,6 +14,7 @@ tallybox_test(test_housekeep flow flow/test_housekeep.c flow/housekeep_model.c L
 tallybox_test(test_apply flow flow/test_apply.c flow/consume_sink.c LINKS consumer_core)
 tallybox_test(test_vote_task flow flow/test_vote_task.c flow/consume_sink.c
               flow/dead_model.c LINKS consumer_core)
+tallybox_test(test_submitter flow flow/test_submitter.c LINKS consumer_core)
 tallybox_test(test_held flow flow/test_held.c flow/consume_rig.c flow/consume_sink.c
               flow/consume_stream.c LINKS consumer_core)
 tallybox_test(test_dead flow flow/test_dead.c flow/dead_model.c flow/consume_sink.c

@@ -2,6 +2,7 @@
 """Votes that the database refuses for a cause that passes: their contents wait in order, everything
 else goes on, and once the cause is gone nothing is lost, doubled or out of order."""
 
+import json
 import pathlib
 import sys
 
@@ -25,6 +26,60 @@ class Held(test_housekeep.HousekeepCase):
         return [row[0] for row in self.stack.sql(
             "SELECT voter_id FROM vote_document WHERE content_id = %s ORDER BY content_seq",
             [content])]
+
+    def tasks(self):
+        return self.stack.sql("SELECT task_group, scene, handler, ordering_key, biz_no, options, "
+                              "state FROM retry_task ORDER BY id")
+
+    def wait_tasks(self, count):
+        return house.wait_for(f"{count} tasks", lambda: len(self.tasks()) == count and self.tasks())
+
+    def partition_of(self, content):
+        return self.stack.number("SELECT partition_id FROM dead_record WHERE record_key = %s "
+                                 "LIMIT 1", [str(content)])
+
+    def test_what_is_held_gets_one_task_for_each_key_whatever_stands_in_the_way(self):
+        later = self.months.first(2)
+        # A right that is missing on the writers' side delays tasks, and no vote.
+        self.stack.tallybox("dead", "list")
+        self.way()
+        account = "tallybox_consume"
+        self.stack.sql(f"REVOKE INSERT ON retry_task FROM '{account}'@'%'")
+        self.vote_on(later, (1, 7, 1), (1, 8, 1), (2, 7, 1))
+        self.vote_on(self.months.first(0), (1, 9, 1), (3, 8, 1))
+        self.wait_logged()
+        self.assertEqual(self.log_of(9), [1])
+        self.assertEqual(len(self.held()), 4)
+        self.assertEqual(len(self.tasks()), 0)
+        self.stack.sql(f"GRANT INSERT ON retry_task TO '{account}'@'%'")
+        tasks = {task[4]: task for task in self.wait_tasks(2)}
+        for content in (7, 8):
+            partition = self.partition_of(content)
+            group, scene, handler, order, _, options, state = tasks[str(content)]
+            self.assertEqual((group, scene, handler, state), (self.stack.group, "dead", "vote", 0))
+            self.assertEqual(order, f"{self.stack.topic}/{partition}/{content}")
+            self.assertEqual(json.loads(options), {"dead": {
+                "group": self.stack.group, "topic": self.stack.topic, "partition": partition,
+                "key": str(content)}})
+        # A consumer that finds the same ones makes no second task.
+        self.stack.role("consume")
+        self.vote_on(later, (4, 7, 1), (4, 10, 1))
+        self.assertEqual(len(self.wait_tasks(3)), 3)
+
+    def test_dead_records_are_handed_to_the_lane_once(self):
+        self.way()
+        self.vote_on(self.months.first(2), (1, 7, 1), (2, 7, 1), (1, 8, 1))
+        self.wait_logged()
+        self.wait_tasks(2)
+        ids = [row[0] for row in self.stack.sql("SELECT id FROM dead_record ORDER BY id")]
+        for made in (2, 0):
+            done = self.stack.tallybox("dead", "replay", "--lane", "--all", "--yes", "--json")
+            self.assertEqual(json.loads(done.stdout), {"records": 3, "tasks": 2, "made": made})
+        self.assertEqual(len(self.tasks()), 4)
+        named = [json.loads(task[5])["dead"]["ids"] for task in self.tasks()[2:]]
+        self.assertEqual(sorted(sum(named, [])), ids)
+        self.stack.tallybox("dead", "replay", "--lane", "--ignore-key", "--all", "--yes",
+                            expect=house.USAGE)
 
     def test_a_vote_without_a_partition_waits_with_its_content_alone(self):
         today, later = self.months.first(0), self.months.first(2)

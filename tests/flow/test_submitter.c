@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/submitter.h"
+
+#include "common/log.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX 2000
+#define TASKS_MAX 500
+
+static struct {
+    struct submitter submitter;
+    struct held_store store;
+    struct held_key rows[ROWS_MAX];
+    size_t row_count;
+    char tasks[TASKS_MAX][512]; /* the options of those that are active */
+    char orders[TASKS_MAX][HELD_TASK_ORDER_SIZE];
+    size_t task_count;
+    int submits;
+    int calls;
+    int fail_at;
+    bool lost; /* the failing one takes effect */
+    bool away;
+    int64_t now_ms;
+} rig;
+
+static enum rc called(struct err *err)
+{
+    if (++rig.calls == rig.fail_at || rig.away)
+        return err_fail(err, RC_RETRY, 0, "call %d fails", rig.calls);
+    return RC_OK;
+}
+
+static enum rc model_read_keys(void *ctx, int64_t after, size_t rows_max,
+                               void (*on_key)(void *key_ctx, const struct held_key *key),
+                               void *key_ctx, struct err *err)
+{
+    enum rc rc = called(err);
+
+    (void)ctx;
+    for (size_t i = 0; rc == RC_OK && i < rig.row_count && rows_max > 0; i++) {
+        if (rig.rows[i].id <= after)
+            continue;
+        on_key(key_ctx, &rig.rows[i]);
+        rows_max--;
+    }
+    return rc;
+}
+
+static void task_take(const struct retry_new_task *task, size_t *made)
+{
+    assert_string_equal(task->scene, "dead");
+    assert_string_equal(task->handler, "vote");
+    assert_string_equal(task->group, "readers");
+    assert_null(task->idempotency_key);
+    for (size_t i = 0; i < rig.task_count; i++)
+        if (strcmp(rig.tasks[i], task->options) == 0)
+            return;
+    assert_true(rig.task_count < TASKS_MAX);
+    snprintf(rig.orders[rig.task_count], sizeof(rig.orders[0]), "%s", task->ordering_key);
+    snprintf(rig.tasks[rig.task_count++], sizeof(rig.tasks[0]), "%s", task->options);
+    ++*made;
+}
+
+static enum rc model_submit(void *ctx, const struct retry_new_task *tasks, size_t count,
+                            size_t *made, struct err *err)
+{
+    bool lost = rig.calls + 1 == rig.fail_at && rig.lost;
+    enum rc rc = called(err);
+
+    (void)ctx;
+    assert_in_range(count, 1, HELD_SUBMIT_MAX);
+    rig.submits++;
+    *made = 0;
+    for (size_t i = 0; (rc == RC_OK || lost) && i < count; i++)
+        task_take(&tasks[i], made);
+    return rc;
+}
+
+static uint64_t no_dice(void)
+{
+    return 0;
+}
+
+static void rig_open(void)
+{
+    memset(&rig, 0, sizeof(rig));
+    rig.store = (struct held_store){.read_keys = model_read_keys, .submit = model_submit};
+    assert_int_equal(submitter_init(&rig.submitter, &rig.store, "readers", no_dice, NULL), RC_OK);
+    rig.now_ms = 100000;
+}
+
+static void put(int partition, int key)
+{
+    struct held_key *row = &rig.rows[rig.row_count++];
+
+    *row = (struct held_key){.id = (int64_t)rig.row_count, .partition = partition};
+    snprintf(row->topic, sizeof(row->topic), "votes");
+    snprintf(row->key, sizeof(row->key), "%d", key);
+}
+
+/* Steps until it would wait for longer than max_ms; time moves as it asks. */
+static void run(int64_t max_ms)
+{
+    for (int i = 0; i < 10000; i++) {
+        int64_t wait_ms = submitter_step(&rig.submitter, rig.now_ms);
+
+        if (wait_ms > max_ms)
+            return;
+        rig.now_ms += wait_ms;
+    }
+    fail();
+}
+
+static void every_key_that_is_held_gets_one_task(void **state)
+{
+    (void)state;
+    rig_open();
+    for (int i = 0; i < 1700; i++)
+        put(i % 3, i % 231);
+    run(5000);
+    assert_int_equal(rig.task_count, 231);
+    assert_string_equal(rig.orders[1], "votes/1/1");
+    assert_string_equal(rig.tasks[1],
+                        "{\"dead\":{\"group\":\"readers\",\"topic\":\"votes\",\"partition\":1,"
+                        "\"key\":\"1\"}}");
+    /* A minute later the same ones still have one. */
+    rig.now_ms += SUBMITTER_LOOK_MS;
+    run(5000);
+    assert_int_equal(rig.task_count, 231);
+    submitter_done(&rig.submitter);
+}
+
+static void what_is_kept_is_looked_for_soon_but_not_all_the_time(void **state)
+{
+    int submits;
+
+    (void)state;
+    rig_open();
+    run(5000);
+    put(0, 1);
+    submitter_note(&rig.submitter);
+    assert_in_range(submitter_step(&rig.submitter, rig.now_ms), 1, SUBMITTER_GAP_MS);
+    rig.now_ms += SUBMITTER_GAP_MS;
+    run(0);
+    assert_int_equal(rig.task_count, 1);
+    submits = rig.submits;
+    for (int i = 0; i < 100; i++) {
+        submitter_note(&rig.submitter);
+        submitter_step(&rig.submitter, rig.now_ms++);
+    }
+    assert_int_equal(rig.submits, submits);
+    submitter_done(&rig.submitter);
+}
+
+static void trouble_only_delays_tasks_and_no_call_that_fails_loses_one(void **state)
+{
+    (void)state;
+    for (int call = 1; call <= 12; call++) {
+        for (int lost = 0; lost <= 1; lost++) {
+            rig_open();
+            for (int i = 0; i < 1200; i++)
+                put(0, 1 + i % 230);
+            rig.fail_at = call;
+            rig.lost = lost;
+            run(10000);
+            assert_int_equal(rig.task_count, 230);
+            submitter_done(&rig.submitter);
+        }
+    }
+    rig_open();
+    put(0, 1);
+    rig.away = true;
+    for (int i = 0; i < 50; i++) {
+        int64_t wait_ms = submitter_step(&rig.submitter, rig.now_ms);
+
+        submitter_note(&rig.submitter);
+        assert_in_range(wait_ms, 0, 60000);
+        rig.now_ms += wait_ms;
+    }
+    assert_in_range(rig.calls, 10, 50);
+    rig.away = false;
+    run(40000);
+    assert_int_equal(rig.task_count, 1);
+    submitter_done(&rig.submitter);
+}
+
+static void names_that_do_not_fit_are_made_to(void **state)
+{
+    static const char *const groups[] = {
+        "my group", "my_group",
+        "a-name-that-is-longer-than-the-sixty-four-characters-that-fit-in-1",
+        "a-name-that-is-longer-than-the-sixty-four-characters-that-fit-in-2"};
+    const struct held_place odd = {"t", 0, "\xff\x01", 2};
+    const struct held_place none = {"t", 0, NULL, 0};
+    struct held_task tasks[4] = {0};
+    struct retry_new_task view;
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct vote_options options = {.has_dead = true, .ids = {7}, .id_count = 1};
+
+        snprintf(options.group, sizeof(options.group), "%s", groups[i]);
+        assert_int_equal(held_task_make(&tasks[i], &options, i == 0 ? &odd : &none, NULL), RC_OK);
+        assert_in_range(strlen(tasks[i].group), 1, RETRY_NAME_BYTES_MAX);
+        assert_null(strchr(tasks[i].group, ' '));
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(tasks[i].group, tasks[j].group);
+    }
+    view = held_task_view(&tasks[0]);
+    assert_non_null(strstr(view.ordering_key, "t/0/#"));
+    assert_null(view.biz_no);
+    view = held_task_view(&tasks[1]);
+    assert_null(view.ordering_key);
+    for (size_t i = 0; i < 4; i++)
+        held_task_done(&tasks[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_that_is_held_gets_one_task),
+        cmocka_unit_test(what_is_kept_is_looked_for_soon_but_not_all_the_time),
+        cmocka_unit_test(trouble_only_delays_tasks_and_no_call_that_fails_loses_one),
+        cmocka_unit_test(names_that_do_not_fit_are_made_to),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
