@@ -140,9 +140,11 @@ static enum rc follow(struct retry_mysql *store, struct walk *walk, struct place
             break;
         place = walk->found[count];
         walk->found_count = count;
-        if (was_known(walk, &place) || was_found(walk, &place))
+        if (was_found(walk, &place))
             break;
         walk->found[walk->found_count++] = place;
+        if (was_known(walk, &place))
+            break;
     }
     return rc;
 }

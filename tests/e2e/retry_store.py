@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 
+import accounts
 import house
 
 BESIDE = "tallybox-retry-store"
@@ -22,7 +23,9 @@ class Store:
         if place.name == "tallybox-run":
             environment["TALLYBOX_BESIDE"] = BESIDE
             program = place
+        account = stack.accounts.sets(["retry"], {})
         options = {"host": house.database().host, "port": port or house.database().port,
+                   "user": account["mysql.user"], "password": accounts.PASSWORD,
                    "database": stack.name, "owner": owner, "compareAndSet": compare_and_set}
         self.process = subprocess.Popen([str(program), json.dumps(options)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -35,6 +35,8 @@ FORBIDDEN = {
                   "SELECT params FROM retry_task_history"],
     "rollup": ["SELECT content FROM remark", "UPDATE remark SET content = ''",
                "UPDATE vote_tally SET votes = 0", "SELECT * FROM vote_document"],
+    "retry": ["DELETE FROM retry_task_history", "UPDATE retry_scene SET paused = 1",
+              "SELECT * FROM outbox", "SELECT * FROM vote_state"],
     "status": ["SELECT payload FROM outbox", "SELECT payload FROM dead_record",
                "SELECT content FROM remark", "UPDATE relay_lease SET owner = ''",
                "SELECT * FROM vote_state"],

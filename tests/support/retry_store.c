@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tallybox-retry-store: the retry lane's store as a process of its own, for the tests that want it
- * without the engine. The argument is a JSON object: host, port, database, owner, compareAndSet. Each
- * line of standard input is a JSON object whose "do" says what to call; each answer is a line with
- * "rc", "error" and what the call gave. */
+ * without the engine. The argument is a JSON object: host, port, user, password, database, owner,
+ * compareAndSet. Each line of standard input is a JSON object whose "do" says what to call; each
+ * answer is a line with "rc", "error" and what the call gave. */
 #include "common/db.h"
 #include "common/settings.h"
 #include "outbox/retry.h"
@@ -304,7 +304,9 @@ int main(int argc, char **argv)
     snprintf(settings.mysql.host, sizeof(settings.mysql.host), "%s", text_of(options, "host"));
     snprintf(settings.mysql.database, sizeof(settings.mysql.database), "%s",
              text_of(options, "database"));
-    snprintf(settings.mysql.user, sizeof(settings.mysql.user), "root");
+    snprintf(settings.mysql.user, sizeof(settings.mysql.user), "%s", text_of(options, "user"));
+    snprintf(settings.mysql.password, sizeof(settings.mysql.password), "%s",
+             text_of(options, "password"));
     snprintf(settings.mysql.tls, sizeof(settings.mysql.tls), "auto");
     settings.mysql.port = number_of(options, "port");
     settings.mysql.connect_timeout_ms = 5000;
