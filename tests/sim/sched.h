@@ -5,6 +5,7 @@
 #ifndef TESTS_SIM_SCHED_H
 #define TESTS_SIM_SCHED_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 
 struct fiber {
     ucontext_t context;
+    jmp_buf here; /* where it goes on, once it was entered */
     char *stack;
     void (*main)(void *arg);
     void *arg;
@@ -24,6 +26,7 @@ struct fiber {
     bool rung;  /* a bell rang while it worked */
     bool aside; /* what it waits for is not in its process */
     bool ended;
+    bool entered;
 };
 
 struct sched {
@@ -32,6 +35,7 @@ struct sched {
     size_t count;
     struct fiber *current; /* NULL: nobody runs */
     ucontext_t home;
+    jmp_buf home_here;
     uint64_t *dice;
     int64_t now_ms;
     uint64_t switches;
