@@ -12,6 +12,7 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/leases.c
     sim/promises.c
     sim/relay.c
+    sim/retries.c
     sim/roles.c
     sim/rollup_store.c
     sim/rollups.c
@@ -20,10 +21,16 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/sink.c
     sim/story.c
     sim/tables.c
+    sim/task_operator.c
+    sim/task_promises.c
+    sim/task_store.c
+    sim/task_submit.c
+    sim/task_work.c
+    sim/tasks.c
     sim/votes.c
     sim/world.c
     sim/writers.c)
-  target_link_libraries(sim PRIVATE house PUBLIC outbox_core consumer_core producer_core)
+  target_link_libraries(sim PRIVATE house PUBLIC retry_core outbox_core consumer_core producer_core)
 
   add_executable(tallybox-sim sim/main.c)
   target_link_libraries(tallybox-sim PRIVATE house sim)

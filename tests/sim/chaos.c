@@ -3,6 +3,7 @@
 
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
+#include "tests/sim/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,8 +53,43 @@ static void settings_make(struct world *world)
     settings->relay.send_timeout_ms = 800;
     settings->relay.stopped_keys_max = world_between(world, 2, 20);
     settings->relay.lease_ms = 2400;
+    settings->retry.threads = world_between(world, 0, 3);
+    settings->retry.batch_rows_max = world_between(world, 1, 20);
+    settings->retry.in_flight_max = world_between(world, 1, 30);
+    settings->retry.poll_ms = world_between(world, 10, 100);
+    snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "%s",
+             world_chance(world, 500) ? "delay" : "rate");
+    settings->retry.poll_jitter_percent = 10;
+    settings->retry.sweep_ms = world_between(world, 100, 600);
+    snprintf(settings->retry.shards, sizeof(settings->retry.shards), "0-15");
+    settings->retry.lease_ms = 2400;
     settings->rollup.interval_ms = world_between(world, 300, 1500);
     settings->rollup.overlap_ms = 2000;
+}
+
+/* A third of the worlds has a retry lane of its own; half of these little else. */
+static void plan_tasks(struct world *world)
+{
+    struct plan *plan = &world->plan;
+
+    if (!world_chance(world, 400))
+        return;
+    plan->retries = (size_t)world_between(world, 1, SIM_RETRIES_MAX);
+    plan->submitters = (size_t)world_between(world, 1, SIM_SUBMITTERS_MAX);
+    plan->operators = 1;
+    plan->task_fails = rate(world, 600);
+    plan->task_poison = rate(world, 150);
+    plan->task_slow = rate(world, 300);
+    plan->task_deaf = rate(world, 500);
+    plan->task_unlocked = rate(world, 500);
+    plan->task_keys = world_between(world, 1, SIM_TASK_KEYS);
+    plan->submit_ms = world_between(world, 5, world_chance(world, 500) ? 40 : 250);
+    plan->operator_ms = world_between(world, 4, world_chance(world, 500) ? 30 : 500);
+    plan->tasks_left = world_chance(world, 300);
+    if (world_chance(world, 300))
+        return;
+    plan->relays = plan->consumers = plan->rollups = plan->voters = plan->lanes = 1;
+    plan->writers = 0;
 }
 
 void chaos_plan(struct world *world)
@@ -91,6 +127,7 @@ void chaos_plan(struct world *world)
         .grows = world_chance(world, 100),
         .eager = world_chance(world, 500),
     };
+    plan_tasks(world);
 }
 
 static void tend(void *arg)
@@ -102,6 +139,7 @@ static void tend(void *arg)
         db_tend(world->sink_db);
         group_tend(world->group);
         broker_tend(world->broker);
+        tasks_tend(world);
         for (size_t i = 0; i < world->proc_count; i++) {
             struct proc *proc = &world->procs[i];
 

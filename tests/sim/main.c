@@ -31,6 +31,14 @@ static const struct {
     {"rollup-unfenced", FAULT_ROLLUP_UNFENCED},
     {"progress-unlocked", FAULT_PROGRESS_UNLOCKED},
     {"no-unique-key", FAULT_NO_UNIQUE_KEY},
+    {"task-finish-unfenced", FAULT_TASK_FINISH_UNFENCED},
+    {"task-no-wake", FAULT_TASK_NO_WAKE},
+    {"task-queue-unlocked", FAULT_TASK_QUEUE_UNLOCKED},
+    {"task-blockers-ignored", FAULT_TASK_BLOCKERS_IGNORED},
+    {"task-claim-unlocked", FAULT_TASK_CLAIM_UNLOCKED},
+    {"task-rescue-counts", FAULT_TASK_RESCUE_COUNTS},
+    {"task-head-unlocked", FAULT_TASK_HEAD_UNLOCKED},
+    {"task-busy-twice", FAULT_TASK_BUSY_TWICE},
 };
 
 struct options {

@@ -4,6 +4,7 @@
 #include "tests/sim/broker.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
+#include "tests/sim/task_promises.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,8 @@ bool promises_rest(const struct world *world, struct waiting *waiting)
                             (long long)content, (long long)world->sink->remarks[content].votes_seq,
                             (long long)world->sink->totals[content].old_seq) < 0;
     }
-    return true;
+    waiting->key = STORY_ALL;
+    return task_promises_rest(world, waiting);
 }
 
 static const char *kind_name(const struct event *event)
@@ -200,4 +202,5 @@ void promises_check(struct world *world)
         check_log(world, content);
         check_totals(world, content);
     }
+    task_promises_check(world);
 }

@@ -18,6 +18,9 @@ static const struct kind kinds[] = {
     {rollup_bytes, rollup_add, SIM_ROLLUPS_MAX, false},
     {voter_bytes, voter_add, SIM_VOTERS_MAX, true},
     {writer_bytes, writer_add, SIM_WRITERS_MAX, true},
+    {retry_bytes, retry_add, SIM_RETRIES_MAX, false},
+    {submitter_bytes, submitter_add, SIM_SUBMITTERS_MAX, true},
+    {operator_bytes, operator_add, SIM_OPERATORS_MAX, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -48,8 +51,9 @@ void roles_close(struct roles *roles)
 void roles_add(struct roles *roles, struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const size_t counts[KINDS] = {plan->relays, plan->consumers, plan->rollups, plan->voters,
-                                  plan->writers};
+    const size_t counts[KINDS] = {plan->relays,     plan->consumers, plan->rollups,
+                                  plan->voters,     plan->writers,   plan->retries,
+                                  plan->submitters, plan->operators};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

@@ -22,12 +22,18 @@ void relay_add(void *memory, struct world *world, size_t number);
 void consumer_add(void *memory, struct world *world, size_t number);
 void rollup_add(void *memory, struct world *world, size_t number);
 void voter_add(void *memory, struct world *world, size_t number);
+void retry_add(void *memory, struct world *world, size_t number);
+void submitter_add(void *memory, struct world *world, size_t number);
+void operator_add(void *memory, struct world *world, size_t number);
 void writer_add(void *memory, struct world *world, size_t number);
 
 size_t relay_bytes(void);
 size_t consumer_bytes(void);
 size_t rollup_bytes(void);
 size_t voter_bytes(void);
+size_t retry_bytes(void);
+size_t submitter_bytes(void);
+size_t operator_bytes(void);
 size_t writer_bytes(void);
 
 /* Lets go of what the votes of a run were kept in. */

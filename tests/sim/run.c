@@ -9,6 +9,7 @@
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"
+#include "tests/sim/tasks.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct run {
     struct broker_model broker;
     struct group_model group;
     struct sink_tables sink;
+    struct task_tables tasks;
     struct roles *roles;
 };
 
@@ -44,6 +46,7 @@ struct run *run_open(void)
     run->world.broker = &run->broker;
     run->world.group = &run->group;
     run->world.sink = &run->sink;
+    run->world.tasks = &run->tasks;
     return run;
 }
 
@@ -54,6 +57,7 @@ void run_close(struct run *run)
     tables_done(&run->tables);
     broker_done(&run->broker);
     sink_done(&run->sink);
+    tasks_done(&run->tasks);
     db_done(&run->main_db);
     db_done(&run->sink_db);
     roles_close(run->roles);
@@ -83,6 +87,7 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
     broker_begin_world(&run->broker, world);
     group_begin_world(&run->group, world);
     sink_begin_world(&run->sink, world);
+    tasks_begin_world(&run->tasks, world);
     votes_begin_world(world);
     roles_add(run->roles, world);
     chaos_start(world);

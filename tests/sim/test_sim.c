@@ -85,6 +85,17 @@ static void a_log_that_takes_an_event_twice_is_seen(void **state)
     assert_memory_equal(result.failure, "twice: ", strlen("twice: "));
 }
 
+static void a_key_that_nobody_wakes_is_seen(void **state)
+{
+    struct run_result result = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS && !result.failed; seed++)
+        run_seed(run, seed, FAULT_TASK_NO_WAKE, &result);
+    assert_true(result.failed);
+    assert_memory_equal(result.failure, "stuck: ", strlen("stuck: "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +103,7 @@ int main(void)
         cmocka_unit_test(a_seed_is_always_the_same_story),
         cmocka_unit_test(what_is_told_is_the_same_story),
         cmocka_unit_test(a_log_that_takes_an_event_twice_is_seen),
+        cmocka_unit_test(a_key_that_nobody_wakes_is_seen),
     };
 
     log_init(LOG_ERROR + 1);

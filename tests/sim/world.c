@@ -123,6 +123,7 @@ void proc_start(struct proc *proc, const char *kind, size_t number)
 
     /* An operator may give a name that stays, or each life has its own. */
     proc->lives++;
+    proc->began_ms = world_now(world);
     snprintf(proc->name, sizeof(proc->name), "%s-%c%d", kind, (char)('a' + number),
              world->seed % 2 == 0 ? 0 : proc->lives % 100);
     proc->alive = true;

@@ -19,8 +19,12 @@
 #define SIM_ROLLUPS_MAX 2
 #define SIM_VOTERS_MAX 2
 #define SIM_WRITERS_MAX 5
-#define SIM_PROCS_MAX \
-    (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + 1)
+#define SIM_RETRIES_MAX 3
+#define SIM_SUBMITTERS_MAX 3
+#define SIM_OPERATORS_MAX 1
+#define SIM_PROCS_MAX                                                                          \
+    (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
+     SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -41,6 +45,7 @@ struct proc {
     struct world *world;
     char name[16]; /* of this life */
     int lives;
+    int64_t began_ms; /* this life */
     bool alive;
     bool stopping; /* SIGTERM came */
     bool ends;     /* it has nothing to do once nobody writes */
@@ -85,6 +90,9 @@ struct plan {
     size_t rollups;
     size_t voters;
     size_t writers;
+    size_t retries;
+    size_t submitters;
+    size_t operators;
     int32_t partitions;
     int64_t chaos_ms;       /* how long things go wrong */
     int64_t chaos_every_ms; /* a mishap on average so often; 0: never */
@@ -104,9 +112,18 @@ struct plan {
     unsigned broker_fails;
     unsigned holes;
     unsigned seeks_lost;
-    bool writers_known; /* the relays may see open transactions */
-    bool grows;         /* topics get more partitions: keys move, and their order with them */
-    bool eager;         /* the group takes all partitions away before it gives any */
+    unsigned task_fails;    /* runs of a task that fail */
+    unsigned task_poison;   /* tasks that never can be done */
+    unsigned task_slow;     /* runs that take long, some of them longer than a lease */
+    unsigned task_deaf;     /* runs that do not look at the time they have */
+    unsigned task_unlocked; /* submits that lock nothing for their order */
+    int64_t submit_ms;      /* tasks are made on average twice as often */
+    int64_t operator_ms;    /* and a person acts */
+    int64_t task_keys;      /* so many ordering keys */
+    bool tasks_left;        /* nobody cares for blocked and parked ones in the end */
+    bool writers_known;     /* the relays may see open transactions */
+    bool grows;             /* topics get more partitions: keys move, and their order with them */
+    bool eager;             /* the group takes all partitions away before it gives any */
 };
 
 /* Ways in which the models themselves may be wrong, to see that it is seen. */
@@ -116,6 +133,14 @@ enum model_fault {
     FAULT_ROLLUP_UNFENCED,
     FAULT_PROGRESS_UNLOCKED,
     FAULT_NO_UNIQUE_KEY,
+    FAULT_TASK_FINISH_UNFENCED,
+    FAULT_TASK_NO_WAKE,
+    FAULT_TASK_QUEUE_UNLOCKED,
+    FAULT_TASK_BLOCKERS_IGNORED,
+    FAULT_TASK_CLAIM_UNLOCKED,
+    FAULT_TASK_RESCUE_COUNTS,
+    FAULT_TASK_HEAD_UNLOCKED,
+    FAULT_TASK_BUSY_TWICE,
 };
 
 struct db;
@@ -123,6 +148,7 @@ struct tables;
 struct broker_model;
 struct group_model;
 struct sink_tables;
+struct task_tables;
 
 struct world {
     uint64_t seed;
@@ -148,6 +174,7 @@ struct world {
     struct broker_model *broker;
     struct group_model *group;
     struct sink_tables *sink;
+    struct task_tables *tasks;
 
     bool failed;
     struct story_focus focus; /* what the failure is about */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+#include "outbox/retry/keeper.h"
+#include "outbox/retry/poller.h"
+#include "outbox/retry/runner.h"
+#include "tests/sim/roles.h"
+#include "tests/sim/task_work.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define STOP_MS 800
+#define WORKERS_MAX 3
+
+struct retry_process;
+
+struct work_thread {
+    struct retry_process *retry;
+    struct runner runner;
+    struct fiber *fiber;
+};
+
+struct retry_process {
+    struct proc *proc;
+    size_t number;
+    struct task_edge poller_edge;
+    struct task_edge keeper_edge;
+    void *opened[TASK_HANDLERS];
+    struct retry_handlers handlers;
+    struct pool pool;
+    struct poller poller;
+    struct keeper keeper;
+    struct work_thread workers[WORKERS_MAX];
+    struct fiber *poller_fiber;
+};
+
+static void wake_poller(void *ctx)
+{
+    struct retry_process *retry = ctx;
+
+    if (retry->poller_fiber)
+        sched_wake(&retry->proc->world->sched, retry->poller_fiber);
+}
+
+static void wake_worker(void *ctx, size_t worker)
+{
+    struct retry_process *retry = ctx;
+
+    if (retry->workers[worker].fiber)
+        sched_wake(&retry->proc->world->sched, retry->workers[worker].fiber);
+}
+
+static int64_t time_ms(void *ctx)
+{
+    const struct retry_process *retry = ctx;
+
+    return proc_clock(retry->proc);
+}
+
+/* A loop of common/loop.h; it goes on while the process stops, until that ends. */
+static void loop(struct proc *proc, loop_step step, void *engine)
+{
+    for (;;) {
+        int64_t wait_ms = step(engine, proc_clock(proc));
+
+        assert(wait_ms >= 0);
+        sched_idle(&proc->world->sched, wait_ms + (world_chance(proc->world, 30) ? 5 : 0));
+    }
+}
+
+static void poller_thread(void *arg)
+{
+    struct retry_process *retry = arg;
+
+    loop(retry->proc, poller_step, &retry->poller);
+}
+
+static void keeper_thread(void *arg)
+{
+    struct retry_process *retry = arg;
+
+    loop(retry->proc, keeper_step, &retry->keeper);
+}
+
+static void worker_thread(void *arg)
+{
+    struct work_thread *thread = arg;
+
+    struct proc *proc = thread->retry->proc;
+
+    /* What has not begun when the process stops is the poller's to give back. */
+    while (!proc->stopping)
+        sched_idle(&proc->world->sched, runner_step(&thread->runner, proc_clock(proc)));
+}
+
+static void main_thread(void *arg)
+{
+    struct retry_process *retry = arg;
+    struct world *world = retry->proc->world;
+    int64_t until_ms;
+
+    while (!retry->proc->stopping)
+        sched_pause(&world->sched, 20);
+    poller_leave(&retry->poller);
+    wake_poller(retry);
+    until_ms = world_now(world) + STOP_MS;
+    while (world_now(world) < until_ms && !poller_left(&retry->poller))
+        sched_pause(&world->sched, 2);
+    proc_exit(retry->proc);
+}
+
+static void threads_start(struct retry_process *retry)
+{
+    struct proc *proc = retry->proc;
+
+    for (size_t i = 0; i < retry->pool.workers; i++) {
+        struct work_thread *thread = &retry->workers[i];
+
+        *thread = (struct work_thread){.retry = retry, .runner = {&retry->pool, i}};
+        thread->fiber = proc_thread(proc, worker_thread, thread);
+    }
+    retry->poller_fiber = proc_thread(proc, poller_thread, retry);
+    proc_thread(proc, keeper_thread, retry);
+    proc_thread(proc, main_thread, retry);
+}
+
+static void start(struct proc *proc)
+{
+    struct retry_process *retry = proc->role;
+    enum rc rc;
+
+    proc_start(proc, "retry", retry->number);
+    task_edge_init(&retry->poller_edge, proc);
+    task_edge_init(&retry->keeper_edge, proc);
+    for (size_t i = 0; i < TASK_HANDLERS; i++)
+        retry->opened[i] = proc;
+    retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened};
+    memset(retry->workers, 0, sizeof(retry->workers));
+    rc = pool_init(&retry->pool, &proc->world->settings, &retry->handlers, NULL);
+    assert(rc == RC_OK);
+    assert(retry->pool.workers <= WORKERS_MAX);
+    retry->pool.wake_poller = wake_poller;
+    retry->pool.wake_worker = wake_worker;
+    retry->pool.wake_ctx = retry->pool.time_ctx = retry;
+    retry->pool.time_ms = time_ms;
+    rc = poller_init(&retry->poller, &retry->pool, &retry->poller_edge.seam, world_dice(), NULL);
+    assert(rc == RC_OK);
+    rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.seam, world_dice(), NULL);
+    assert(rc == RC_OK);
+    threads_start(retry);
+}
+
+static void end(struct proc *proc)
+{
+    struct retry_process *retry = proc->role;
+
+    link_close(&retry->poller_edge.link);
+    link_close(&retry->keeper_edge.link);
+    keeper_done(&retry->keeper);
+    poller_done(&retry->poller);
+    pool_done(&retry->pool);
+    retry->poller_fiber = NULL;
+    memset(retry->workers, 0, sizeof(retry->workers));
+}
+
+size_t retry_bytes(void)
+{
+    return sizeof(struct retry_process);
+}
+
+void retry_add(void *memory, struct world *world, size_t number)
+{
+    struct retry_process *retry = memory;
+
+    retry->number = number;
+    retry->proc = proc_add(world, retry, start, end);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/task_promises.h"
+
+#include "tests/sim/tasks.h"
+
+#include <stdio.h>
+
+/* It may stay as it is for ever. */
+static bool rests(const struct world *world, const struct sim_task *task)
+{
+    struct order_ahead ahead;
+
+    switch (task->old.state) {
+    case TASK_WAITING:
+        return task->scene == SCENE_STRANGE;
+    case TASK_BLOCKED:
+    case TASK_PARKED:
+        return world->plan.tasks_left;
+    case TASK_QUEUED:
+        tasks_ahead(world->tasks, NULL, task->key, &ahead);
+        return ahead.busy.id > 0 && ahead.busy.state != TASK_RUNNING;
+    case TASK_RUNNING:
+        break;
+    }
+    return false;
+}
+
+bool task_promises_rest(const struct world *world, struct waiting *waiting)
+{
+    const struct task_tables *tables = world->tasks;
+
+    if (world->plan.retries == 0)
+        return true;
+    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+        const struct sim_task *task = &tables->tasks[id];
+
+        if (task->row.owner)
+            return snprintf(waiting->text, sizeof(waiting->text), "task %lld is locked",
+                            (long long)id) < 0;
+        if (!task->old.found || rests(world, task))
+            continue;
+        return snprintf(waiting->text, sizeof(waiting->text),
+                        "task %lld of key %lld has state %d, epoch %lld, %lld attempts",
+                        (long long)id, (long long)task->key, (int)task->old.state,
+                        (long long)task->old.epoch, (long long)task->old.attempts) < 0;
+    }
+    return true;
+}
+
+/* Of a task that has ended; what is parked has ended, too. */
+static void check_callback(struct world *world, const struct sim_task *task)
+{
+    const struct task_tables *tables = world->tasks;
+    const struct sim_scene_row *scene = &tables->scenes[task->scene];
+    const struct policy_callback *wanted =
+        task->old.ended == TASK_DONE ? &scene->policy.on_done : &scene->policy.on_exhausted;
+    int64_t count = 0;
+
+    if (task->old.ended != TASK_DONE && task->old.ended != TASK_EXHAUSTED)
+        return;
+    for (int64_t id = task->id + 1; id < tables->id_next; id++)
+        count += tables->tasks[id].parent == task->id && tables->tasks[id].old.writes > 0 &&
+                 tables->tasks[id].parent_ended == task->old.ended;
+    if ((count > 0) != (wanted->scene[0] != '\0') && task->scene != SCENE_BROKEN)
+        world_fail(world, STORY_ALL, "callback: task %lld has %lld of them", (long long)task->id,
+                   (long long)count);
+}
+
+void task_promises_check(struct world *world)
+{
+    const struct task_tables *tables = world->tasks;
+
+    for (int64_t id = 1; id < tables->id_next && !world->failed; id++)
+        if (tables->tasks[id].old.writes > 0)
+            check_callback(world, &tables->tasks[id]);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The promises of the retry lane, held against what its tables have come to: nothing is stuck, and
+ * what has ended had its effect, or has its reason, its attempts and its callback. */
+#ifndef TESTS_SIM_TASK_PROMISES_H
+#define TESTS_SIM_TASK_PROMISES_H
+
+#include "tests/sim/promises.h"
+
+bool task_promises_rest(const struct world *world, struct waiting *waiting);
+void task_promises_check(struct world *world);
+
+#endif

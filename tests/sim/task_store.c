@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine's seam on the model of its tables, statement by statement as the edge does it. */
+#include "tests/sim/tasks.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS_MAX 64
+
+static struct world *world_of(const struct task_edge *edge)
+{
+    return edge->link.db->world;
+}
+
+static void class_make(const struct world *world, const struct sim_task *task,
+                       struct task_class *class)
+{
+    memset(class, 0, sizeof(*class));
+    snprintf(class->handler, sizeof(class->handler), "%s", task_scene_handler(task->scene));
+    snprintf(class->group, sizeof(class->group), "%s", RETRY_GROUP_STANDARD);
+    snprintf(class->scene, sizeof(class->scene), "%s", world->tasks->scenes[task->scene].name);
+    class->shard = task->shard;
+}
+
+static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    const struct world *world = world_of(edge);
+    struct task_tables *tables = world->tasks;
+    int64_t next_ms[SIM_SCENES][TASK_SHARDS];
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    for (int scene = 0; scene < SIM_SCENES; scene++)
+        for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
+            next_ms[scene][shard] = INT64_MAX;
+    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+        const struct sim_task *task = &tables->tasks[id];
+
+        if (task->old.found && task->old.state == TASK_WAITING &&
+            task->old.next_ms < next_ms[task->scene][task->shard])
+            next_ms[task->scene][task->shard] = task->old.next_ms;
+    }
+    for (int scene = 0; scene < SIM_SCENES; scene++) {
+        for (unsigned shard = 0; shard < TASK_SHARDS; shard++) {
+            struct task_class class;
+
+            if (next_ms[scene][shard] == INT64_MAX)
+                continue;
+            class_make(world, &(struct sim_task){.scene = scene, .shard = shard}, &class);
+            on_class(on_class_ctx, &class, next_ms[scene][shard] - db_clock(edge->link.db));
+        }
+    }
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    const struct world *world = world_of(edge);
+    enum rc rc = link_call(&edge->link, err);
+
+    for (int i = 0; rc == RC_OK && i < SIM_SCENES; i++) {
+        const struct sim_scene_row *scene = &world->tasks->scenes[i];
+
+        if (scene->found)
+            on_scene(on_scene_ctx, &(struct scene_row){
+                                       .group = RETRY_GROUP_STANDARD,
+                                       .scene = scene->name,
+                                       .policy = scene->json,
+                                       .paused = scene->paused,
+                                       .version = scene->version,
+                                   });
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+/* A claim on its way. */
+struct claim {
+    struct task_edge *edge;
+    struct sim_task *tasks[ROWS_MAX];
+    struct order_candidate candidates[ROWS_MAX];
+    size_t count;
+    struct order_ahead ahead[SIM_TASK_KEYS + 1];
+    int64_t lease_ms;
+};
+
+static bool is_candidate(const struct claim *claim, const struct sim_task *task,
+                         const struct task_class *class)
+{
+    const struct world *world = world_of(claim->edge);
+
+    if (world->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner)
+        return false;
+    return task->old.found && task->old.state == TASK_WAITING && task->shard == class->shard &&
+           task->old.next_ms <= db_clock(claim->edge->link.db) &&
+           strcmp(world->tasks->scenes[task->scene].name, class->scene) == 0 &&
+           strcmp(task_scene_handler(task->scene), class->handler) == 0;
+}
+
+/* In the order of next_at and id; behind the last place it is forgotten. */
+static void candidate_put(struct claim *claim, struct sim_task *task, size_t rows_max)
+{
+    size_t at = 0;
+
+    while (at < claim->count && claim->tasks[at]->old.next_ms <= task->old.next_ms)
+        at++;
+    if (at == rows_max)
+        return;
+    if (claim->count < rows_max)
+        claim->count++;
+    memmove(&claim->tasks[at + 1], &claim->tasks[at],
+            (claim->count - 1 - at) * sizeof(struct sim_task *));
+    claim->tasks[at] = task;
+}
+
+/* SELECT ... ORDER BY next_at, id LIMIT rows_max FOR UPDATE SKIP LOCKED */
+static enum rc claim_candidates(struct claim *claim, const struct task_class *class,
+                                size_t rows_max, struct err *err)
+{
+    struct link *link = &claim->edge->link;
+    struct task_tables *tables = tasks_of(link);
+    enum rc rc = link_call(link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (rows_max > ROWS_MAX)
+        rows_max = ROWS_MAX;
+    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+        struct sim_task *task = &tables->tasks[id];
+
+        if (is_candidate(claim, task, class))
+            candidate_put(claim, task, rows_max);
+    }
+    for (size_t i = 0; rc == RC_OK && i < claim->count; i++)
+        if (!claim->tasks[i]->row.owner)
+            rc = link_lock(link, &claim->tasks[i]->row, err);
+    return rc == RC_OK ? link_answer(link, err) : rc;
+}
+
+static enum rc row_hold(struct link *link, struct order_row *row, struct err *err)
+{
+    struct task_tables *tables = tasks_of(link);
+    struct sim_task *task = &tables->tasks[row->id];
+    enum rc rc = RC_OK;
+
+    if (row->id == 0 || (task->row.owner && task->row.owner != link->session))
+        return RC_OK;
+    rc = link_lock(link, &task->row, err);
+    row->held = rc == RC_OK && task->now.found && task->now.state == row->state;
+    return rc;
+}
+
+/* What is ahead in each key, without a lock; and then with one, where it is to be had. */
+static enum rc claim_ahead(struct claim *claim, struct err *err)
+{
+    struct link *link = &claim->edge->link;
+    bool keys[SIM_TASK_KEYS + 1] = {false};
+    enum rc rc = link_call(link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < claim->count; i++)
+        keys[claim->tasks[i]->key] = true;
+    for (int64_t key = 1; rc == RC_OK && key <= SIM_TASK_KEYS; key++)
+        if (keys[key])
+            tasks_ahead(tasks_of(link), link, key, &claim->ahead[key]);
+    if (rc == RC_OK)
+        rc = link_answer(link, err);
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    for (int64_t key = 1; rc == RC_OK && key <= SIM_TASK_KEYS; key++) {
+        struct order_ahead *ahead = &claim->ahead[key];
+
+        if (!keys[key])
+            continue;
+        if (world_of(claim->edge)->fault == FAULT_TASK_QUEUE_UNLOCKED) {
+            ahead->busy.held = ahead->waiting.held = ahead->queued.held = true;
+            continue;
+        }
+        rc = row_hold(link, &ahead->busy, err);
+        if (rc == RC_OK)
+            rc = row_hold(link, &ahead->waiting, err);
+        if (rc == RC_OK)
+            rc = row_hold(link, &ahead->queued, err);
+    }
+    return rc == RC_OK ? link_answer(link, err) : rc;
+}
+
+static void claim_judge(struct claim *claim, size_t rows_max)
+{
+    for (size_t i = 0; i < claim->count; i++) {
+        const struct sim_task *task = claim->tasks[i];
+
+        claim->candidates[i].id = task->id;
+        claim->candidates[i].key = task->key > 0 ? (size_t)task->key : ORDER_NO_KEY;
+    }
+    order_judge(claim->candidates, claim->count, claim->ahead, rows_max);
+    if (world_of(claim->edge)->fault == FAULT_TASK_BLOCKERS_IGNORED)
+        for (size_t i = 0; i < claim->count; i++)
+            claim->candidates[i].verdict = ORDER_RUN;
+}
+
+static bool is_busy(const struct task_version *version)
+{
+    return version->found && (version->state == TASK_RUNNING || version->state == TASK_BLOCKED ||
+                              version->state == TASK_PARKED);
+}
+
+/* The unique key of what runs, is blocked or parked: waits for transactions that may be first. */
+static enum rc busy_check(struct link *link, const struct sim_task *task, struct err *err)
+{
+    struct task_tables *tables = tasks_of(link);
+
+    if (task->key == 0 || link->db->world->fault == FAULT_TASK_BUSY_TWICE ||
+        link->db->world->fault == FAULT_TASK_BLOCKERS_IGNORED)
+        return RC_OK;
+    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+        struct sim_task *other = &tables->tasks[id];
+        enum rc rc = RC_OK;
+
+        if (other == task || other->key != task->key ||
+            (!is_busy(&other->now) && !is_busy(&other->old)))
+            continue;
+        if (other->row.owner != link->session)
+            rc = link_lock(link, &other->row, err);
+        if (rc == RC_OK && is_busy(&other->now)) {
+            link_rollback(link);
+            rc = err_fail(err, RC_RETRY, 1062, "the key is busy");
+        }
+        if (rc != RC_OK)
+            return rc;
+    }
+    return RC_OK;
+}
+
+static enum rc claim_write(struct claim *claim, struct err *err)
+{
+    struct link *link = &claim->edge->link;
+    struct world *world = world_of(claim->edge);
+    enum rc rc = link_call(link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < claim->count; i++) {
+        struct sim_task *task = claim->tasks[i];
+
+        if (claim->candidates[i].verdict == ORDER_LEAVE)
+            continue;
+        if (world->fault == FAULT_TASK_CLAIM_UNLOCKED)
+            rc = link_lock(link, &task->row, err);
+        if (rc == RC_OK && claim->candidates[i].verdict == ORDER_RUN)
+            rc = busy_check(link, task, err);
+        if (rc != RC_OK)
+            break;
+        task->now.state = claim->candidates[i].verdict == ORDER_RUN ? TASK_RUNNING : TASK_QUEUED;
+        if (task->now.state == TASK_RUNNING) {
+            task->now.epoch++;
+            task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
+            task->now.believed_ms = world_now(world) + claim->lease_ms;
+        }
+        task_write(link, task);
+    }
+    return rc == RC_OK ? link_answer(link, err) : rc;
+}
+
+static void task_show(const struct claim *claim, const struct sim_task *task, retry_on_task on_task,
+                      void *on_task_ctx)
+{
+    char key[32];
+    char idempotency[48];
+    char hash[65];
+
+    task_key_text(task, key);
+    task_idempotency_text(task, idempotency);
+    snprintf(hash, sizeof(hash), "%064lld", (long long)task->id);
+    on_task(on_task_ctx, &(struct task_row){
+                             .id = task->id,
+                             .epoch = task->now.epoch,
+                             .ordering_key = task->key > 0 ? key : NULL,
+                             .idempotency_key = idempotency,
+                             .task_hash = hash,
+                             .options = NULL,
+                             .params = "{}",
+                             .params_len = 2,
+                             .params_type = "application/json",
+                             .attempts = task->now.attempts,
+                             .made_ms = task->made_ms,
+                             .now_ms = db_clock(claim->edge->link.db),
+                             .step = task->now.step,
+                             .step_result = task->now.step > 0 ? "{}" : NULL,
+                             .step_result_len = task->now.step > 0 ? 2 : 0,
+                         });
+}
+
+static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
+                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                           struct err *err)
+{
+    struct task_edge *edge = ctx;
+    struct claim claim = {.edge = edge, .lease_ms = lease_ms};
+    enum rc rc = link_begin(&edge->link, err);
+
+    *full = false;
+    if (rc == RC_OK)
+        rc = claim_candidates(&claim, class, rows_max, err);
+    if (rc == RC_OK && claim.count > 0)
+        rc = claim_ahead(&claim, err);
+    if (rc == RC_OK && claim.count > 0) {
+        claim_judge(&claim, rows_max);
+        rc = claim_write(&claim, err);
+    }
+    if (rc == RC_OK)
+        rc = link_commit(&edge->link, err);
+    if (rc != RC_OK) {
+        link_rollback(&edge->link);
+        return rc;
+    }
+    *full = claim.count == rows_max || claim.count == ROWS_MAX;
+    for (size_t i = 0; i < claim.count; i++)
+        if (claim.candidates[i].verdict == ORDER_RUN)
+            task_show(&claim, claim.tasks[i], on_task, on_task_ctx);
+    return RC_OK;
+}
+
+static struct sim_task *task_at(struct link *link, int64_t id)
+{
+    struct task_tables *tables = tasks_of(link);
+
+    assert(id > 0 && id < tables->id_next);
+    return &tables->tasks[id];
+}
+
+static bool is_over(enum task_end end)
+{
+    return end == TASK_END_BLOCK || end == TASK_END_PARK || end == TASK_END_SKIP;
+}
+
+/* What the scene says of a task that is exhausted; without a key there is nothing to stop. */
+static enum task_end end_wanted(const struct world *world, const struct sim_task *task)
+{
+    static const enum task_end ends[] = {[POLICY_BLOCK] = TASK_END_BLOCK,
+                                         [POLICY_PARK] = TASK_END_PARK,
+                                         [POLICY_SKIP] = TASK_END_SKIP};
+    const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
+
+    return task->key > 0 ? ends[scene->policy.exhausted] : TASK_END_SKIP;
+}
+
+/* The engine counts and decides as judge.h and the policy say. */
+static void check_result(struct world *world, const struct sim_task *task,
+                         const struct task_result *result)
+{
+    bool counts = result->outcome && (strcmp(result->outcome, "failed") == 0 ||
+                                      strcmp(result->outcome, "rejected") == 0);
+
+    if (result->end != TASK_END_DONE && result->end != TASK_END_STEP &&
+        result->attempts != task->now.attempts + counts)
+        world_fail(world, STORY_ALL, "attempts: task %lld had %lld, and has %lld after '%s'",
+                   (long long)task->id, (long long)task->now.attempts, (long long)result->attempts,
+                   result->outcome ? result->outcome : "nothing");
+    if (is_over(result->end) && result->end != end_wanted(world, task))
+        world_fail(world, STORY_ALL, "policy: task %lld is exhausted and ends as %d instead of %d",
+                   (long long)task->id, (int)result->end, (int)end_wanted(world, task));
+    if (result->ordered != (task->key > 0))
+        world_fail(world, STORY_ALL, "task %lld has a key, and its result says otherwise",
+                   (long long)task->id);
+}
+
+static void finish_write(struct link *link, struct sim_task *task, const struct task_result *result)
+{
+    struct task_version *now = &task->now;
+    bool counts = result->outcome && (strcmp(result->outcome, "failed") == 0 ||
+                                      strcmp(result->outcome, "rejected") == 0);
+
+    check_result(link->db->world, task, result);
+    now->failed_rows += counts;
+    now->snoozed_rows += result->outcome && strcmp(result->outcome, "snoozed") == 0;
+    now->attempts += counts;
+    switch (result->end) {
+    case TASK_END_DONE:
+        task_end(link, task, TASK_DONE, result->keep);
+        return;
+    case TASK_END_STEP:
+        /* Each step has all its attempts. */
+        now->step++;
+        now->attempts = now->failed_rows = 0;
+        break;
+    case TASK_END_AGAIN:
+    case TASK_END_BACK:
+        break;
+    case TASK_END_BLOCK:
+        now->state = TASK_BLOCKED;
+        task_write(link, task);
+        return;
+    case TASK_END_PARK:
+        now->state = TASK_PARKED;
+        now->kept = true;
+        task_write(link, task);
+        return;
+    case TASK_END_SKIP:
+        task_end(link, task, TASK_EXHAUSTED, true);
+        return;
+    }
+    now->state = TASK_WAITING;
+    now->next_ms = db_clock(link->db) + (result->end == TASK_END_AGAIN ? result->delay_ms : 0);
+    task_write(link, task);
+}
+
+static enum rc finish_one(struct link *link, struct sim_task *task,
+                          const struct task_result *result, bool *lost, struct err *err)
+{
+    const struct world *world = link->db->world;
+    enum rc rc = link_lock(link, &task->row, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *lost = !task->now.found || task->now.state != TASK_RUNNING ||
+            (task->now.epoch != result->epoch && world->fault != FAULT_TASK_FINISH_UNFENCED);
+    if (*lost)
+        return RC_OK;
+    finish_write(link, task, result);
+    if (result->callback_scene)
+        rc = task_call_back(link, task, is_over(result->end) ? TASK_EXHAUSTED : TASK_DONE, err);
+    return rc;
+}
+
+/* Rows are locked in the order of their ids. */
+static void sort_by_id(const struct task_result *results, size_t count, size_t *order)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+
+        for (; at > 0 && results[order[at - 1]].id > results[i].id; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static enum rc store_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+                            struct err *err)
+{
+    struct task_edge *edge = ctx;
+    struct link *link = &edge->link;
+    size_t order[RETRY_RESULTS_MAX];
+    enum rc rc = link_begin(link, err);
+
+    assert(count <= RETRY_RESULTS_MAX);
+    sort_by_id(results, count, order);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        size_t at = order[i];
+
+        lost[at] = false;
+        rc = link_call(link, err);
+        if (rc == RC_OK)
+            rc = finish_one(link, task_at(link, results[at].id), &results[at], &lost[at], err);
+        if (rc == RC_OK)
+            rc = link_answer(link, err);
+    }
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        if (!lost[i] && results[i].end != TASK_END_PARK && results[i].end != TASK_END_BLOCK)
+            rc = task_wake(link, task_at(link, results[i].id)->key, err);
+    if (rc == RC_OK)
+        rc = link_commit(link, err);
+    if (rc != RC_OK)
+        link_rollback(link);
+    return rc;
+}
+
+static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                          int64_t lease_ms, bool *lost, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    struct link *link = &edge->link;
+    enum rc rc = link_begin(link, err);
+
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sim_task *task = task_at(link, ids[i]);
+
+        rc = link_lock(link, &task->row, err);
+        if (rc != RC_OK)
+            break;
+        lost[i] =
+            !task->now.found || task->now.state != TASK_RUNNING || task->now.epoch != epochs[i];
+        if (lost[i])
+            continue;
+        task->now.lease_until_ms = db_clock(link->db) + lease_ms;
+        task->now.believed_ms = world_now(world_of(edge)) + lease_ms;
+        task_write(link, task);
+    }
+    if (rc == RC_OK)
+        rc = link_answer(link, err);
+    if (rc == RC_OK)
+        rc = link_commit(link, err);
+    if (rc != RC_OK)
+        link_rollback(link);
+    return rc;
+}
+
+static void rescue_one(struct link *link, struct sim_task *task)
+{
+    task->now.state = TASK_WAITING;
+    task->now.next_ms = db_clock(link->db);
+    task->now.attempts += link->db->world->fault == FAULT_TASK_RESCUE_COUNTS;
+    task_write(link, task);
+    world_tell(link->db->world, link->proc->name, STORY_ALL, "rescues task %lld, epoch %lld",
+               task->id, task->now.epoch, 0);
+}
+
+static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    struct link *link = &edge->link;
+    struct task_tables *tables = tasks_of(link);
+    bool keys[SIM_TASK_KEYS + 1] = {false};
+    enum rc rc = link_begin(link, err);
+
+    *count = 0;
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    for (int64_t id = tables->first_live; rc == RC_OK && id < tables->id_next; id++) {
+        struct sim_task *task = &tables->tasks[id];
+
+        if (*count == rows_max || task->row.owner || !task->old.found ||
+            task->old.state != TASK_RUNNING || task->old.lease_until_ms >= db_clock(link->db))
+            continue;
+        rc = link_lock(link, &task->row, err);
+        if (rc != RC_OK)
+            break;
+        rescue_one(link, task);
+        keys[task->key] = true;
+        ++*count;
+    }
+    if (rc == RC_OK)
+        rc = link_answer(link, err);
+    for (int64_t key = 1; rc == RC_OK && key <= SIM_TASK_KEYS; key++)
+        if (keys[key])
+            rc = task_wake(link, key, err);
+    if (rc == RC_OK)
+        rc = link_commit(link, err);
+    if (rc != RC_OK)
+        link_rollback(link);
+    return rc;
+}
+
+static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    (void)on_depth;
+    (void)on_depth_ctx;
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+void task_edge_init(struct task_edge *edge, struct proc *proc)
+{
+    link_init(&edge->link, proc, proc->world->main_db);
+    edge->seam = (struct retry_store){
+        .ctx = edge,
+        .look = store_look,
+        .scenes = store_scenes,
+        .claim = store_claim,
+        .finish = store_finish,
+        .beat = store_beat,
+        .rescue = store_rescue,
+        .depths = store_depths,
+    };
+}

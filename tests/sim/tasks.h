@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of the retry lane: tasks, their history and attempts, and the scenes; with the steps
+ * of which its edge's transactions are made, so that those of several processes meet in any order.
+ * What must never be in the tables is seen when a transaction ends. */
+#ifndef TESTS_SIM_TASKS_H
+#define TESTS_SIM_TASKS_H
+
+#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy.h"
+#include "outbox/retry/retry_seam.h"
+#include "tests/sim/db.h"
+
+#define SIM_TASKS_MAX 2048
+#define SIM_TASK_KEYS 6 /* 1..SIM_TASK_KEYS; 0 is no key */
+#define SIM_SCENES 7
+
+/* What scenes there are. */
+enum sim_scene {
+    SCENE_FIRST, /* three of any policy */
+    SCENE_THIRD = 2,
+    SCENE_CALLBACK, /* of callbacks */
+    SCENE_BROKEN,   /* has a policy that nobody can read, until somebody mends it */
+    SCENE_STRANGE,  /* of a handler that no process has */
+    SCENE_BARE,     /* without a row in retry_scene */
+};
+
+enum task_ended { TASK_LIVE, TASK_DONE, TASK_EXHAUSTED, TASK_CANCELLED };
+
+/* One row as a transaction sees it. */
+struct task_version {
+    int64_t writes;
+    bool found; /* in retry_task */
+    enum task_state state;
+    int64_t attempts;
+    int64_t next_ms;
+    int64_t epoch;
+    int64_t lease_until_ms; /* by the database's clock */
+    int64_t believed_ms;    /* true time up to which its holder may believe in it */
+    int64_t step;
+    enum task_ended ended;
+    bool kept;           /* in retry_task_history */
+    int64_t failed_rows; /* of retry_attempt that count, and that do not */
+    int64_t snoozed_rows;
+};
+
+struct sim_task {
+    struct row row; /* first */
+    struct task_version now;
+    struct task_version old;
+    int64_t id;
+    int scene;
+    int64_t key;
+    size_t number; /* of its idempotency key */
+    int64_t parent;
+    enum task_ended parent_ended;
+    int64_t made_ms;
+    unsigned shard;
+    bool in_order; /* its key was locked when it was made: ids are the order of the commits */
+
+    /* What the outside knows of it. */
+    bool met; /* it was run, and its fate is known */
+    bool poison;
+    int64_t fails_left;
+    int64_t failures; /* runs that told of one */
+    int64_t effects;
+};
+
+struct sim_scene_row {
+    char name[TASK_NAME_SIZE];
+    char json[400];
+    bool found;
+    bool paused;
+    int64_t paused_ms; /* since when */
+    int64_t version;
+    struct policy policy; /* of json, as the promises see it */
+    bool parsed;
+};
+
+/* Runs of a scene in one life of a process. */
+struct sim_rate {
+    int life;
+    int64_t began_ms;
+    int64_t runs;
+};
+
+struct task_tables {
+    struct sim_task tasks[SIM_TASKS_MAX]; /* by id, from 1 */
+    int64_t id_next;
+    size_t numbers; /* of idempotency keys */
+    struct sim_scene_row scenes[SIM_SCENES];
+    struct row keys[SIM_TASK_KEYS + 1];     /* what submitters lock for their order */
+    int64_t last_effect[SIM_TASK_KEYS + 1]; /* id of the newest task whose effect came first */
+    struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
+    int64_t first_live; /* no smaller id is in retry_task any more */
+};
+
+/* One thread's connection. */
+struct task_edge {
+    struct link link;
+    struct retry_store seam;
+};
+
+void task_scene_mend(struct world *world);
+
+void tasks_begin_world(struct task_tables *tables, struct world *world);
+/* Looks now and then for what nobody would wake any more. */
+void tasks_tend(struct world *world);
+void tasks_done(struct task_tables *tables);
+void task_edge_init(struct task_edge *edge, struct proc *proc);
+
+struct task_tables *tasks_of(const struct link *link);
+const char *task_scene_handler(int scene);
+void task_key_text(const struct sim_task *task, char text[32]);
+void task_idempotency_text(const struct sim_task *task, char text[48]);
+/* What is ahead in a key, as the transaction of link sees it, or, without one, is committed. */
+void tasks_ahead(const struct task_tables *tables, const struct link *link, int64_t key,
+                 struct order_ahead *ahead);
+
+/* Inside a transaction. */
+
+/* Makes a task; NULL: another one with this idempotency key is active. RC_RETRY as link_lock(). */
+struct task_new {
+    int scene;
+    int64_t key;
+    size_t number;
+    int64_t delay_ms;
+    int64_t parent;
+    enum task_ended parent_ended;
+    bool in_order;
+};
+enum rc task_insert(struct link *link, const struct task_new *new_task, struct sim_task **task,
+                    struct err *err);
+/* The transaction changes a row that it has locked. */
+void task_write(struct link *link, struct sim_task *task);
+/* A task of the key has ended, or stands in its way no more: wakes the next one. The transaction
+ * has the former locked. */
+enum rc task_wake(struct link *link, int64_t key, struct err *err);
+/* Ends it: out of retry_task, into the history with keep. */
+void task_end(struct link *link, struct sim_task *task, enum task_ended ended, bool keep);
+/* The callback that its scene's policy asks for. */
+enum rc task_call_back(struct link *link, const struct sim_task *task, enum task_ended ended,
+                       struct err *err);
+
+#endif
