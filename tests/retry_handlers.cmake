@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS exec_options kafka_options)
+foreach(name IN ITEMS exec_options kafka_options steps)
   tallybox_test(test_retry_${name} unit unit/test_retry_${name}.c LINKS retry_handler_core)
 endforeach()
 tallybox_test(test_retry_exec flow flow/test_retry_exec.c LINKS retry_handler_core)

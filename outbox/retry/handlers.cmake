@@ -7,6 +7,8 @@ house_library(
   exec_options.c
   kafka_options.c
   outcome.c
+  steps_handler.c
+  steps_options.c
   task_options.c
   LINKS
   retry_core)

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The handler `steps`: hands each step of a task to another handler, one an attempt, and goes on
+ * after a failure with the step that failed. A step's idempotency key is the task's, "/" and its
+ * number. */
+#ifndef OUTBOX_RETRY_STEPS_HANDLER_H
+#define OUTBOX_RETRY_STEPS_HANDLER_H
+
+#include "outbox/retry_handler.h"
+
+extern const struct retry_handler steps_handler;
+
+#endif
