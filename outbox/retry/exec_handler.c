@@ -180,7 +180,7 @@ static void exec_run(void *handler, size_t worker, const struct retry_job *job,
     exec_options_done(&options);
 }
 
-const struct retry_handler exec_handler = {
+const struct retry_handler retry_exec_handler = {
     .name = "exec",
     .about = "Runs a program of retry.exec_programs with the parameters on its stdin.",
     .open = exec_open,

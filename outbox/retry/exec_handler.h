@@ -13,6 +13,6 @@
 #define EXEC_REJECT 100 /* never again */
 #define EXEC_SNOOZE_MS 60000
 
-extern const struct retry_handler exec_handler;
+extern const struct retry_handler retry_exec_handler;
 
 #endif

@@ -117,7 +117,7 @@ static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
     kafka_options_done(&options);
 }
 
-const struct retry_handler kafka_handler = {
+const struct retry_handler retry_kafka_handler = {
     .name = "kafka",
     .about = "Publishes the parameters to a Kafka topic and waits for the broker's word.",
     .open = kafka_open,

@@ -6,6 +6,6 @@
 
 #include "outbox/retry_handler.h"
 
-extern const struct retry_handler kafka_handler;
+extern const struct retry_handler retry_kafka_handler;
 
 #endif

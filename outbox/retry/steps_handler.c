@@ -43,7 +43,7 @@ static size_t find(const struct retry_handlers *all, const char *name)
 
 static bool is_itself(const struct step *step)
 {
-    return strcmp(step->handler, steps_handler.name) == 0;
+    return strcmp(step->handler, retry_steps_handler.name) == 0;
 }
 
 static enum rc step_check(const struct retry_handlers *all, const struct retry_job *job,
@@ -156,7 +156,7 @@ static void steps_run(void *handler, size_t worker, const struct retry_job *job,
     free(options);
 }
 
-const struct retry_handler steps_handler = {
+const struct retry_handler retry_steps_handler = {
     .name = "steps",
     .about = "Runs other handlers one after the other, and goes on with the one that failed.",
     .open = steps_open,

@@ -7,6 +7,6 @@
 
 #include "outbox/retry_handler.h"
 
-extern const struct retry_handler steps_handler;
+extern const struct retry_handler retry_steps_handler;
 
 #endif

@@ -47,7 +47,7 @@ static int setup(void **state)
     assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);
     env = (struct retry_handler_env){
         .settings = &fixture.settings, .stop = &fixture.stop, .instance = "test", .workers = 1};
-    assert_int_equal(exec_handler.open(&fixture.handler, &env, &err), RC_OK);
+    assert_int_equal(retry_exec_handler.open(&fixture.handler, &env, &err), RC_OK);
     buf_init(&fixture.result, RETRY_RESULT_BYTES_MAX);
     fixture.job = (struct retry_job){.id = 42,
                                      .group = "default",
@@ -67,7 +67,7 @@ static int teardown(void **state)
 
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
-    exec_handler.close(fixture->handler);
+    retry_exec_handler.close(fixture->handler);
     buf_done(&fixture->result);
     stop_done(&fixture->stop);
     return 0;
@@ -79,7 +79,7 @@ static const struct retry_outcome *run(struct fixture *fixture, const char *opti
     fixture->outcome =
         (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
     fixture->job.options = options;
-    exec_handler.run(fixture->handler, 0, &fixture->job, &fixture->outcome);
+    retry_exec_handler.run(fixture->handler, 0, &fixture->job, &fixture->outcome);
     return &fixture->outcome;
 }
 
@@ -334,7 +334,7 @@ static void *crowd_main(void *arg)
         struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
 
         buf_reset(&result);
-        exec_handler.run(fixture->handler, 0, &job, &outcome);
+        retry_exec_handler.run(fixture->handler, 0, &job, &outcome);
         if (outcome.end != ATTEMPT_DONE || strcmp(buf_text(&result), "abc") != 0)
             fixture->outcome.end = ATTEMPT_FAILED;
     }

@@ -58,7 +58,7 @@ static int setup(void **state)
     assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);
     fixture.env = (struct retry_handler_env){
         .settings = settings, .stop = &fixture.stop, .instance = "test", .workers = WORKERS};
-    assert_int_equal(kafka_handler.open(&fixture.handler, &fixture.env, &err), RC_OK);
+    assert_int_equal(retry_kafka_handler.open(&fixture.handler, &fixture.env, &err), RC_OK);
     *state = &fixture;
     return 0;
 }
@@ -67,7 +67,7 @@ static int teardown(void **state)
 {
     struct fixture *fixture = *state;
 
-    kafka_handler.close(fixture->handler);
+    retry_kafka_handler.close(fixture->handler);
     stop_done(&fixture->stop);
     rd_kafka_mock_cluster_destroy(fixture->cluster);
     rd_kafka_destroy(fixture->host);
@@ -96,7 +96,7 @@ static struct retry_outcome run_as(struct fixture *fixture, size_t worker,
     struct buf result = {0};
     struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
 
-    kafka_handler.run(fixture->handler, worker, job, &outcome);
+    retry_kafka_handler.run(fixture->handler, worker, job, &outcome);
     assert_int_equal(result.len, 0);
     buf_done(&result);
     return outcome;
@@ -259,10 +259,10 @@ static void options_that_make_no_record_are_refused(void **state)
     assert_int_equal(outcome.end, ATTEMPT_FAILED);
     assert_int_equal(outcome.source, FAULT_PLAIN);
     assert_int_equal(outcome.fault, FAULT_REFUSED);
-    assert_int_equal(kafka_handler.check(NULL, &job, &err), RC_REJECT);
+    assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_REJECT);
     assert_string_equal(err.text, outcome.err.text);
     job = job_of("{\"topic\": \"orders\"}", NULL);
-    assert_int_equal(kafka_handler.check(NULL, &job, &err), RC_OK);
+    assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_OK);
 }
 
 /* What had no answer within the lease is not sent when the broker is there again: its key may have

@@ -42,7 +42,8 @@ static const struct retry_handler echo_handler = {
     .name = "echo", .check = echo_check, .run = echo_run};
 static const struct retry_handler absent_handler = {.name = "absent", .run = echo_run};
 
-static const struct retry_handler *const list[] = {&steps_handler, &echo_handler, &absent_handler};
+static const struct retry_handler *const list[] = {&retry_steps_handler, &echo_handler,
+                                                   &absent_handler};
 
 struct fixture {
     struct echo echo;
@@ -62,7 +63,7 @@ static int setup(void **state)
     memset(&fixture, 0, sizeof(fixture));
     fixture.all = (struct retry_handlers){.list = list, .count = 3, .opened = fixture.opened};
     env = (struct retry_handler_env){.all = &fixture.all};
-    assert_int_equal(steps_handler.open(&fixture.opened[0], &env, &err), RC_OK);
+    assert_int_equal(retry_steps_handler.open(&fixture.opened[0], &env, &err), RC_OK);
     fixture.opened[1] = &fixture.echo;
     fixture.job = (struct retry_job){.idempotency_key = "k",
                                      .params = "mine",
@@ -77,7 +78,7 @@ static int teardown(void **state)
 {
     struct fixture *fixture = *state;
 
-    steps_handler.close(fixture->opened[0]);
+    retry_steps_handler.close(fixture->opened[0]);
     buf_done(&fixture->result);
     return 0;
 }
@@ -89,7 +90,7 @@ static const struct retry_outcome *run(struct fixture *fixture, const char *opti
         (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
     fixture->job.options = options;
     fixture->job.step = step;
-    steps_handler.run(fixture->opened[0], 3, &fixture->job, &fixture->outcome);
+    retry_steps_handler.run(fixture->opened[0], 3, &fixture->job, &fixture->outcome);
     return &fixture->outcome;
 }
 
@@ -176,10 +177,10 @@ static void a_check_looks_into_every_step(void **state)
     struct err err = {0};
 
     fixture->job.options = two;
-    assert_int_equal(steps_handler.check(&fixture->all, &fixture->job, &err), RC_OK);
+    assert_int_equal(retry_steps_handler.check(&fixture->all, &fixture->job, &err), RC_OK);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         fixture->job.options = wrong[i].text;
-        assert_int_equal(steps_handler.check(&fixture->all, &fixture->job, &err), RC_REJECT);
+        assert_int_equal(retry_steps_handler.check(&fixture->all, &fixture->job, &err), RC_REJECT);
         if (!strstr(err.text, wrong[i].words))
             fail_msg("%s: %s", wrong[i].text, err.text);
     }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* A server on the loopback that answers HTTP as badly as the path of the request says, on a thread
+ * of its own, one connection at a time. */
+#ifndef TESTS_FLOW_RAW_PEER_H
+#define TESTS_FLOW_RAW_PEER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define RAW_REQUEST_SIZE 8192
+
+struct raw_peer {
+    int fd;
+    int port;
+    pthread_t thread;
+    atomic_bool over;
+    atomic_int requests;
+    atomic_int connections;
+    char request[RAW_REQUEST_SIZE]; /* the last one; whoever got its answer may read it */
+};
+
+/*  /ok        200 "done"                 /status/N   N, and nothing else
+ *  /later     503, Retry-After: 7        /never      422, tallybox-no-retry
+ *  /redirect  302 to /ok                 /huge       200 and 3 MiB
+ *  /heads     headers without end        /half       a part of the body, then closed
+ *  /silent    nothing                    /stall      the headers, and no body
+ *  /rubbish   no HTTP                    */
+void raw_peer_open(struct raw_peer *peer);
+void raw_peer_close(struct raw_peer *peer);
+
+#endif

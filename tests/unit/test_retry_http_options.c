@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/http_options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct http_options read_options(const char *text)
+{
+    struct http_options options;
+    struct err err = {0};
+
+    if (http_options_read(&options, text, &err) != RC_OK)
+        fail_msg("%s: %s", text, err.text);
+    return options;
+}
+
+static void a_url_alone_is_enough(void **state)
+{
+    struct http_options options = read_options("{\"url\": \"https://A.example/x?y=1\"}");
+
+    (void)state;
+    assert_string_equal(options.method, "POST");
+    assert_int_equal(options.url_count, 1);
+    assert_string_equal(options.urls[0].text, "https://A.example/x?y=1");
+    assert_string_equal(options.urls[0].origin, "https://a.example:443");
+    assert_int_equal(options.urls[0].port, 443);
+    assert_int_equal(options.timeout_ms, HTTP_TIMEOUT_MS_STANDARD);
+    assert_true(http_is_ok(&options, 200));
+    assert_true(http_is_ok(&options, 299));
+    assert_false(http_is_ok(&options, 300));
+    assert_false(http_is_ok(&options, 0));
+    http_options_done(&options);
+}
+
+static void everything_can_be_said(void **state)
+{
+    struct http_options options =
+        read_options("{\"method\": \"PUT\", \"urls\": [\"http://[::1]:8080\", \"http://b:1?q\"],"
+                     " \"headers\": {\"Authorization\": \"Bearer x\", \"X-Empty\": \"\"},"
+                     " \"timeout\": \"500ms\", \"ok\": \"200-204,409\"}");
+
+    (void)state;
+    assert_string_equal(options.method, "PUT");
+    assert_string_equal(options.urls[0].origin, "http://[::1]:8080");
+    assert_string_equal(options.urls[1].origin, "http://b:1");
+    assert_string_equal(http_own_header(&options, "authorization"), "Bearer x");
+    assert_string_equal(http_own_header(&options, "x-empty"), "");
+    assert_null(http_own_header(&options, "content-type"));
+    assert_int_equal(options.timeout_ms, 500);
+    assert_true(http_is_ok(&options, 409));
+    assert_false(http_is_ok(&options, 205));
+    http_options_done(&options);
+}
+
+static const struct {
+    const char *text;
+    const char *words;
+} wrong[] = {
+    {"{}", "\"url\" is missing"},
+    {"{\"url\": \"http://a\", \"urls\": [\"http://b\"]}", "not both"},
+    {"{\"urls\": []}", "1..16"},
+    {"{\"urls\": \"http://a\"}", "1..16"},
+    {"{\"url\": \"ftp://a\"}", "\"url\""},
+    {"{\"url\": \"file:///etc/passwd\"}", "\"url\""},
+    {"{\"url\": \"http://\"}", "\"url\""},
+    {"{\"url\": \"http:///x\"}", "\"url\""},
+    {"{\"url\": \"http://user:pass@a/\"}", "without user"},
+    {"{\"url\": \"http://a@b/\"}", "without user"},
+    {"{\"url\": \"http://a\\\\@b/\"}", "\"url\""},
+    {"{\"url\": \"http://a#@b/\"}", "\"url\""},
+    {"{\"url\": \"http://a/#x\"}", "\"url\""},
+    {"{\"url\": \"http://a/ b\"}", "\"url\""},
+    {"{\"url\": \"http://a/\\r\\nX: y\"}", "\"url\""},
+    {"{\"url\": \"http://\\u00e4/\"}", "\"url\""},
+    {"{\"url\": \"http://a%2eb/\"}", "\"url\""},
+    {"{\"url\": \"http://.a/\"}", "\"url\""},
+    {"{\"url\": \"http://a./\"}", "\"url\""},
+    {"{\"url\": \"http://a:0/\"}", "\"url\""},
+    {"{\"url\": \"http://a:65536/\"}", "\"url\""},
+    {"{\"url\": \"http://a:/\"}", "\"url\""},
+    {"{\"url\": \"http://[::1/\"}", "\"url\""},
+    {"{\"url\": \"http://a\", \"method\": \"TRACE\"}", "\"method\""},
+    {"{\"url\": \"http://a\", \"method\": \"post\"}", "\"method\""},
+    {"{\"url\": \"http://a\", \"headers\": [\"x\"]}", "\"headers\""},
+    {"{\"url\": \"http://a\", \"headers\": {\"a b\": \"x\"}}", "no name of a header"},
+    {"{\"url\": \"http://a\", \"headers\": {\"\": \"x\"}}", "no name of a header"},
+    {"{\"url\": \"http://a\", \"headers\": {\"x\": \"secret\\r\\nHost: b\"}}", "of one line"},
+    {"{\"url\": \"http://a\", \"headers\": {\"x\": \"a\\u0000b\"}}", "of one line"},
+    {"{\"url\": \"http://a\", \"headers\": {\"x\": 1}}", "of one line"},
+    {"{\"url\": \"http://a\", \"headers\": {\"host\": \"b\"}}", "made by the handler"},
+    {"{\"url\": \"http://a\", \"headers\": {\"Tallybox-Attempt\": \"1\"}}", "made by the handler"},
+    {"{\"url\": \"http://a\", \"headers\": {\"Content-Length\": \"1\"}}", "made by the handler"},
+    {"{\"url\": \"http://a\", \"timeout\": \"soon\"}", "\"timeout\""},
+    {"{\"url\": \"http://a\", \"ok\": \"\"}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": \"200,\"}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": \"299-200\"}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": \"99\"}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": \"200-999\"}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": 200}", "\"ok\""},
+};
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct http_options options;
+        struct err err = {0};
+
+        if (http_options_read(&options, wrong[i].text, &err) != RC_REJECT)
+            fail_msg("%s is taken", wrong[i].text);
+        if (!strstr(err.text, wrong[i].words))
+            fail_msg("%s: %s", wrong[i].text, err.text);
+        assert_null(strstr(err.text, "pass"));
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+static const struct {
+    const char *list;
+    const char *url;
+    bool allowed;
+} hosts[] = {
+    {"", "http://a", false},
+    {"a", "http://a/x", true},
+    {"a", "https://A/x", true},
+    {"A", "http://a/x", true},
+    {"a", "http://a:8080/x", false},
+    {"a:8080", "http://a:8080/x", true},
+    {"a:8080", "http://a/x", false},
+    {"a:80", "http://a/x", true},
+    {"a:80", "https://a/x", false},
+    {"b,a", "http://a", true},
+    {"a", "http://ab", false},
+    {"ab", "http://a", false},
+    {"a", "http://b.a", false},
+    {"*.a.example", "http://x.a.example", true},
+    {"*.a.example", "http://y.x.a.example", true},
+    {"*.a.example", "http://a.example", false},
+    {"*.a.example", "http://xa.example", false},
+    {"*.a.example", "http://x.a.example.b", false},
+    {"*.a.example:8443", "https://x.a.example:8443", true},
+    {"*.a.example:8443", "https://x.a.example", false},
+    {"[::1]", "http://[::1]/", true},
+    {"[::1]:81", "http://[::1]:81/", true},
+    {"[::1]:81", "http://[::1]/", false},
+    {"127.0.0.1", "http://2130706433/", false},
+};
+
+static void only_listed_hosts_are_allowed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        char text[128];
+        struct http_options options;
+
+        snprintf(text, sizeof(text), "{\"url\": \"%s\"}", hosts[i].url);
+        options = read_options(text);
+        if (http_is_allowed(hosts[i].list, &options.urls[0]) != hosts[i].allowed)
+            fail_msg("%s in \"%s\"", hosts[i].url, hosts[i].list);
+        http_options_done(&options);
+    }
+}
+
+static void a_key_of_any_bytes_goes_into_a_header(void **state)
+{
+    struct buf buf = {0};
+
+    (void)state;
+    http_put_value(&buf, "order 7\r\nX: 1%\xc3\xa4");
+    assert_string_equal(buf_text(&buf), "order%207%0D%0AX:%201%25%C3%A4");
+    buf_done(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_url_alone_is_enough),
+        cmocka_unit_test(everything_can_be_said),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(only_listed_hosts_are_allowed),
+        cmocka_unit_test(a_key_of_any_bytes_goes_into_a_header),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
