@@ -14,10 +14,13 @@
 #include "consumer/verify_command.h"
 #include "consumer/vote_handler.h"
 #include "outbox/relay_command.h"
+#include "outbox/retry/exec_handler.h"
+#include "outbox/retry/http_handler.h"
 #include "outbox/retry/kafka_handler.h"
 #include "outbox/retry/retry_action_command.h"
 #include "outbox/retry/retry_command.h"
 #include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/steps_handler.h"
 #include "producer/serve_command.h"
 #include "producer/vote_command.h"
 #include "schema/migrate_command.h"
@@ -28,7 +31,9 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What the retry lane can do with a task; a new one is one more line. */
-static const struct retry_handler *const handlers[] = {&kafka_handler, &vote_handler};
+static const struct retry_handler *const handlers[] = {&retry_kafka_handler, &retry_http_handler,
+                                                       &retry_exec_handler, &retry_steps_handler,
+                                                       &vote_handler};
 
 const struct retry_handlers retry_handlers_all = {handlers, COUNT(handlers), NULL};
 
