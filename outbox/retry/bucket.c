@@ -48,8 +48,8 @@ int64_t bucket_count(struct bucket *bucket, int64_t now_ms)
 
 void bucket_spend(struct bucket *bucket, int64_t count)
 {
-    if (bucket->per_s == 0)
-        return;
-    bucket->thousandths -=
-        count < bucket->thousandths / TOKEN ? count * TOKEN : bucket->thousandths;
+    int64_t whole = bucket->thousandths / TOKEN;
+
+    if (bucket->per_s > 0)
+        bucket->thousandths -= (count < whole ? count : whole) * TOKEN;
 }

@@ -215,8 +215,17 @@ static void decide(struct poller *poller, struct slot *slot, int64_t now_ms)
     }
 }
 
+/* What fails while the process stops may have failed because of it: that costs no attempt. */
+static void forgive_stop(const struct poller *poller, struct slot *slot)
+{
+    if (slot->outcome.end == ATTEMPT_FAILED && atomic_load(&poller->pool->leaving) &&
+        fault_of(slot) != FAULT_REFUSED)
+        slot->outcome.end = ATTEMPT_CUT;
+}
+
 void poller_judge(struct poller *poller, struct slot *slot, int64_t now_ms)
 {
+    forgive_stop(poller, slot);
     slot->verdict = (struct task_result){
         .id = slot->id,
         .ordered = slot->job.ordering_key != NULL,

@@ -8,6 +8,9 @@
 /* Nothing here waits for long on purpose; who meets a lock that stays comes again later. */
 #define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
 
+/* A process that freezes in a transaction keeps its locks so long, and what others wait for. */
+#define LET_GO "SET SESSION wait_timeout = 15"
+
 enum rc store_ready(struct retry_mysql *store, struct err *err)
 {
     enum rc rc = db_connect(store->db, err);
@@ -25,6 +28,11 @@ enum rc store_begin(struct retry_mysql *store, struct err *err)
 {
     enum rc rc = store_ready(store, err);
 
+    if (rc == RC_OK && store->begun != db_session(store->db)) {
+        rc = db_run(store->db, LET_GO, err);
+        if (rc == RC_OK)
+            store->begun = db_session(store->db);
+    }
     return rc == RC_OK ? db_begin(store->db, err) : rc;
 }
 

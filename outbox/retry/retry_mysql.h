@@ -21,6 +21,7 @@ struct retry_mysql {
     const char *owner;
     bool compare_and_set; /* claims without SKIP LOCKED, for servers that have none */
     uint64_t session;     /* whose lock time-out was set */
+    uint64_t begun;       /* whose end in silence was set */
     struct buf sql;
     struct buf json;
     struct claim *claim;

@@ -394,10 +394,9 @@ int64_t scene_tokens(struct scene *scene, unsigned shards, int64_t now_ms)
     scene->bucket_seen_ms = now_ms;
     scene->bucket_ms += passed / TASK_SHARDS;
     scene->bucket_rest = passed % TASK_SHARDS;
+    scene->bucket.burst = share > 1 ? share : 1;
     tokens = bucket_count(&scene->bucket, scene->bucket_ms);
-    if (share < 1)
-        share = 1;
-    return tokens < share ? tokens : share;
+    return tokens < scene->bucket.burst ? tokens : scene->bucket.burst;
 }
 
 enum rc scene_options(const struct scene *scene, const char *options, size_t len,

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""Tasks of the retry lane on real servers: three `tallybox retry` processes share them, one is killed
+in the middle of its batch, shards move, keys keep their order, and a clean stop costs nothing."""
+
+import collections
+import json
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+LEASE_S = 2
+KEYS = 10
+ORDERED = 200
+BATCH = 3000
+# What a loaded machine may add to a time-out.
+NOISE_S = 5
+
+
+class RetryCase(house.Case):
+    """Tasks whose effect is a record on a topic of this class."""
+
+    settings = {"retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.sweep_ms": 500,
+                "admin.stop_timeout_ms": 8000}
+
+    def setUp(self):
+        self.topic = f"retry-{self.stack.name}-{self._testMethodName[:40]}"
+        wire.create_topic(house.kafka().bootstrap, self.topic, 1)
+        self.stack.sql("DELETE FROM retry_task")
+        self.stack.sql("DELETE FROM retry_scene")
+
+    def scene(self, name, **policy):
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('default', %s, %s)",
+                       [name, json.dumps(policy)])
+
+    def tasks(self, scene, count, keys=0, topic=None, first=0):
+        """The contract of applications: one INSERT. The payload is the place in the whole."""
+        connection = house.connect(self.stack.name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    "INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, options, "
+                    "params) VALUES (%s, 'kafka', %s, %s, %s, %s)",
+                    [(scene, f"k{n % keys}" if keys else None, f"{self._testMethodName} {n}",
+                      json.dumps({"topic": topic or self.topic, "key": f"k{n % keys if keys else n}",
+                                  "headers": {"idempotency": f"{n}"}}), f"{n}")
+                     for n in range(first, first + count)])
+            connection.commit()
+        finally:
+            connection.close()
+
+    def left(self):
+        return self.stack.number("SELECT COUNT(*) FROM retry_task")
+
+    def wait_done(self, seconds=60):
+        house.wait_for("no task to be left", lambda: self.left() == 0, seconds)
+
+    def effects(self):
+        """Payloads of the topic, in their order."""
+        return [record.value.decode() for record in self.stack.records(self.topic)]
+
+    def shards(self, role):
+        return self.stack.number("SELECT COUNT(*) FROM relay_lease WHERE lane LIKE 'retry:%%' AND "
+                                 "owner LIKE %s AND lease_until > UTC_TIMESTAMP(3)",
+                                 [f"%-{role.pid}-%"])
+
+    def wait_shares(self, roles, seconds=LEASE_S * 3 + NOISE_S):
+        def look():
+            held = [self.shards(role) for role in roles]
+            return held if sum(held) == 16 and max(held) - min(held) <= 1 else None
+        return house.wait_for("the shards to be shared", look, seconds)
+
+
+class Killed(RetryCase):
+    """One of three dies with its hands full."""
+
+    def test_one_of_three_is_killed_in_the_middle_of_a_batch(self):
+        self.scene("batch", lease="2s")
+        self.scene("ordered", lease="2s")
+        sets = {"retry.batch_rows_max": 500, "retry.in_flight_max": 500, "retry.threads": 1}
+        roles = [self.start("retry", sets=sets) for _ in range(3)]
+        self.wait_shares(roles)
+        self.tasks("ordered", ORDERED, keys=KEYS)
+        self.tasks("batch", BATCH, first=ORDERED)
+        victim = house.wait_for("one to have its hands full", lambda: next(
+            (role for role in roles if self.in_hand(role) >= 200), None), every=0.001)
+        victim.kill()
+        stranded = self.in_hand(victim)
+        self.wait_done()
+        self.wait_shares([role for role in roles if role is not victim])
+        effects = self.effects()
+        counted = collections.Counter(effects)
+        # At least once; twice only what the killed one had in hand.
+        self.assertEqual(set(counted), {f"{n}" for n in range(ORDERED + BATCH)})
+        self.assertLessEqual(len(effects) - len(counted), 500)
+        self.assert_order([text for text in effects if int(text) < ORDERED], KEYS)
+        print(f"\nkilled with {stranded} tasks in hand, {len(effects) - len(counted)} done twice",
+              file=sys.stderr)
+
+    def in_hand(self, role):
+        return self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1 AND owner LIKE %s",
+                                 [f"%-{role.pid}-%"])
+
+    def assert_order(self, effects, keys):
+        """By key, the first effect of each task comes in the order of the tasks."""
+        seen = set()
+        last = {}
+        for text in effects:
+            number = int(text)
+            if number in seen:
+                continue
+            seen.add(number)
+            self.assertGreater(number, last.get(number % keys, -1))
+            last[number % keys] = number
+
+
+class Shared(RetryCase):
+    """Who works on what."""
+
+    def test_shards_move_to_a_newcomer_and_back_within_the_lease(self):
+        first = self.start("retry")
+        house.wait_for("all shards", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
+        second = self.start("retry")
+        self.wait_shares([first, second])
+        second.kill()
+        house.wait_for("all shards again", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
+
+    def test_weights_and_fixed_lists_are_kept(self):
+        heavy = self.start("retry", sets={"retry.weight": 3})
+        light = self.start("retry")
+        house.wait_for("12 and 4 shards", lambda: (self.shards(heavy), self.shards(light)) == (12, 4),
+                       LEASE_S * 3 + NOISE_S)
+        fixed = self.start("retry", sets={"retry.shards": "0-3,9"})
+        self.assertEqual(fixed.metric("tallybox_retry_shards_held"), 5)
+        self.assertEqual(self.shards(fixed), 0)
+
+    def test_keys_keep_their_order_over_three_processes_and_clean_stops(self):
+        self.scene("ordered", lease="5s")
+        roles = [self.start("retry") for _ in range(3)]
+        self.tasks("ordered", 600, keys=KEYS)
+        for role in roles[:2]:
+            house.wait_for("some to be done", lambda: self.left() < 600)
+            self.assertEqual(role.terminate(), 0)
+        self.wait_done()
+        effects = [int(text) for text in self.effects()]
+        # A clean stop does nothing twice and leaves nothing out.
+        self.assertEqual(sorted(effects), list(range(600)))
+        for key in range(KEYS):
+            mine = [number for number in effects if number % KEYS == key]
+            self.assertEqual(mine, sorted(mine))
+
+
+class Stopped(RetryCase):
+    """A stop costs no attempt; a freeze costs none either."""
+
+    def test_a_stop_gives_back_what_it_has_and_costs_no_attempt(self):
+        # A broker that is not there holds every attempt up.
+        role = self.start("retry", sets={"retry.threads": 1,
+                                         "kafka.bootstrap.servers": "127.0.0.1:1"})
+        self.tasks("stopped", 50)
+        house.wait_for("tasks to be claimed", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE state = 1") > 0)
+        self.assertEqual(role.terminate(), 0)
+        rows = self.stack.sql("SELECT state, attempts, COUNT(*) FROM retry_task GROUP BY 1, 2")
+        self.assertEqual(rows, [(0, 0, 50)])
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt"), 0)
+
+    def test_one_that_was_frozen_past_its_leases_does_no_harm(self):
+        self.scene("frozen", lease="1s")
+        frozen = self.start("retry", sets={"retry.threads": 1, "retry.batch_rows_max": 200})
+        house.wait_for("all shards", lambda: self.shards(frozen) == 16, LEASE_S + NOISE_S)
+        self.tasks("frozen", 200, keys=KEYS)
+        house.wait_for("tasks to be claimed", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE state = 1") > 0, every=0.001)
+        frozen.process.send_signal(signal.SIGSTOP)
+        other = self.start("retry")
+        self.wait_done()
+        frozen.process.send_signal(signal.SIGCONT)
+        house.wait_for("both to share again", lambda: self.shards(frozen) == 8 and
+                       self.shards(other) == 8, LEASE_S * 3 + NOISE_S)
+        self.assertEqual({int(text) for text in self.effects()}, set(range(200)))
+        self.assertEqual(self.left(), 0)
+
+
+class Waiting(RetryCase):
+    """What is not run, and why."""
+
+    def test_paused_invalid_and_unknown_wait_and_are_told(self):
+        role = self.start("retry")
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, paused) VALUES "
+                       "('default', 'paused', 1)")
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES "
+                       "('default', 'invalid', '{\"attemps\": 3}')")
+        house.wait_for("the rubbish to be told", lambda: "scene_invalid" in role.log_text())
+        self.tasks("paused", 1)
+        self.stack.sql("INSERT INTO retry_task (scene, handler) VALUES ('invalid', 'kafka'), "
+                       "('strange', 'fax')")
+        house.wait_for("the unknown handler to be told",
+                       lambda: "handler=fax" in role.log_text())
+        house.wait_for("the metric of it", lambda: role.metrics().get(
+            'tallybox_retry_unknown_handler_tasks{group="default",scene="strange"}') == 1, 30)
+        self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task"),
+                         [(0, 0)])
+        self.assertEqual(role.metric("tallybox_retry_invalid_scenes"), 1)
+        self.assertEqual(role.log_text().count("event=scene_invalid"), 1)
+        self.stack.sql("UPDATE retry_scene SET paused = 0 WHERE scene = 'paused'")
+        house.wait_for("the paused one to run", lambda: self.effects() == ["0"])
+
+    def test_an_attempt_that_failed_is_kept_and_tried_again(self):
+        # A name that no topic can have is refused; the scene lets it be tried on.
+        self.scene("again", wait="fixed 100ms", attempts=3, stop=[],
+                   on_exhausted={"scene": "told", "handler": "fax"})
+        self.start("retry")
+        self.tasks("again", 1, topic="no such topic!")
+        house.wait_for("its end", lambda: self.stack.sql(
+            "SELECT outcome, attempts FROM retry_task_history") == [("exhausted", 3)])
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE outcome = "
+                                           "'failed'"), 3)
+        told = json.loads(self.stack.number("SELECT params FROM retry_task WHERE scene = 'told'"))
+        self.assertEqual((told["outcome"], told["attempts"]), ("exhausted", 3))
+
+
+if __name__ == "__main__":
+    unittest.main()
