@@ -42,6 +42,7 @@ static int run_command(int argc, char **argv)
     static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
                                                &consume_role, &rollup_role, &housekeep_role};
 
+    serve_take_handlers(&retry_handlers_all);
     return role_main(
         "run",
         "Runs serve, relay, retry, consume, rollup and housekeep in one process, for a "
@@ -56,6 +57,7 @@ static int one_role(const struct role *role, int argc, char **argv)
 
 static int serve_command(int argc, char **argv)
 {
+    serve_take_handlers(&retry_handlers_all);
     return one_role(&serve_role, argc, argv);
 }
 
@@ -105,7 +107,7 @@ static int version_command(int argc, char **argv)
 /* help has no function: it needs this table itself. */
 static const struct command commands[] = {
     {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command},
-    {"serve", "the HTTP API for votes", serve_command},
+    {"serve", "the HTTP API for votes and tasks", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
     {"retry", "tries again what could not be done at once, shows it, decides on it", retry_command},
     {"consume", "applies the events of Kafka to the vote log", consume_gated_command},

@@ -8,6 +8,7 @@
 #ifndef OUTBOX_RETRY_H
 #define OUTBOX_RETRY_H
 
+#include "common/buf.h"
 #include "common/err.h"
 
 #include <stdbool.h>
@@ -152,9 +153,15 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
                                              struct err *err),
                        void *ctx, struct err *err);
 
-/* How many more tasks a scene takes by its policy's max_pending: *limit 0 means any number. Counts
- * the tasks of these handlers, no further than the limit. */
+/* What a scene says to those who submit. */
+struct retry_room {
+    int64_t limit;   /* tasks that may wait, by its policy; 0: any number */
+    int64_t pending; /* tasks of it, counted no further than the limit, where there is one */
+};
+
+/* Counts the tasks of these handlers. options: the scene's are appended, when there are some. */
 enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
-                   size_t handler_count, int64_t *limit, int64_t *pending, struct err *err);
+                   size_t handler_count, struct retry_room *room, struct buf *options,
+                   struct err *err);
 
 #endif

@@ -382,32 +382,47 @@ static void pending_put(struct db *db, struct buf *sql, const char *handler, con
     }
 }
 
-enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
-                   size_t handler_count, int64_t *limit, int64_t *pending, struct err *err)
+struct scene_reading {
+    struct retry_room *room;
+    struct buf *options;
+};
+
+static enum rc scene_row(void *ctx, const struct db_row *row, struct err *err)
 {
+    struct scene_reading *reading = ctx;
+
+    (void)err;
+    reading->room->limit = db_column_i64(row, 0);
+    if (row->columns[1])
+        buf_put(reading->options, row->columns[1], row->lengths[1]);
+    return RC_OK;
+}
+
+enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
+                   size_t handler_count, struct retry_room *room, struct buf *options,
+                   struct err *err)
+{
+    struct scene_reading reading = {room, options};
     struct buf sql = {0};
     enum rc rc;
 
-    *limit = 0;
-    *pending = 0;
+    *room = (struct retry_room){0};
     /* What is no policy is said by the engine, which pauses the scene. */
     buf_text_put(&sql, "SELECT IF(JSON_VALID(policy), CAST(COALESCE(JSON_UNQUOTE(JSON_EXTRACT("
-                       "policy, '$.max_pending')), '0') AS UNSIGNED), 0) FROM retry_scene WHERE "
-                       "task_group = ");
+                       "policy, '$.max_pending')), '0') AS UNSIGNED), 0), options FROM "
+                       "retry_scene WHERE task_group = ");
     db_put_text(db, &sql, group, strlen(group));
     buf_text_put(&sql, " AND scene = ");
     db_put_text(db, &sql, scene, strlen(scene));
-    rc = db_number(db, buf_text(&sql), limit, NULL, err);
-    if (rc == RC_OK && *limit > 0 && handler_count > 0) {
+    rc = db_query_buf(db, &sql, scene_row, &reading, err);
+    if (rc == RC_OK && room->limit > 0 && handler_count > 0) {
         buf_reset(&sql);
         buf_text_put(&sql, "SELECT COUNT(*) FROM (");
-        for (size_t i = 0; i < handler_count; i++) {
-            if (i > 0)
-                buf_text_put(&sql, " UNION ALL ");
-            pending_put(db, &sql, handlers[i], group, scene, *limit);
-        }
+        for (size_t i = 0; i < handler_count; i++)
+            pending_put(db, &sql, handlers[i], group, scene, room->limit);
         buf_text_put(&sql, ") pending");
-        rc = db_number(db, buf_text(&sql), pending, NULL, err);
+        rc = sql.failed ? err_fail(err, RC_FATAL, 0, "no memory to count tasks")
+                        : db_number(db, buf_text(&sql), &room->pending, NULL, err);
     }
     buf_done(&sql);
     return rc;

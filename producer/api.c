@@ -11,28 +11,41 @@
 #define STATUS_NO_CONTENT 204
 #define FILES_SPARE ((size_t)200) /* for databases, brokers and logs */
 
-enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT };
+enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT, ROUTE_TASKS, ROUTE_TASK };
 
-/* "/v1/contents/{id}/votes": id is what stands between, whatever it is. */
-static enum route route_of(const char *path, char *id, size_t size)
+static void id_keep(const char *start, size_t len, char *id, size_t size)
 {
-    static const char before[] = "/v1/contents/";
-    static const char behind[] = "/votes";
-    const char *start = path + sizeof(before) - 1;
-    size_t len;
-
-    if (strcmp(path, "/v1/votes") == 0)
-        return ROUTE_VOTES;
-    if (strncmp(path, before, sizeof(before) - 1) != 0)
-        return ROUTE_NONE;
-    len = strcspn(start, "/");
-    if (len == 0 || strcmp(start + len, behind) != 0)
-        return ROUTE_NONE;
     if (len >= size)
         len = 0; /* longer than any number: refused as one that is out of range */
     memcpy(id, start, len);
     id[len] = '\0';
-    return ROUTE_CONTENT;
+}
+
+/* "/v1/contents/{id}/votes" and "/v1/tasks/{id}": id is what stands there, whatever it is. */
+static enum route route_of(const char *path, char *id, size_t size)
+{
+    static const char content[] = "/v1/contents/";
+    static const char behind[] = "/votes";
+    static const char task[] = "/v1/tasks/";
+    const char *start;
+    size_t len;
+
+    if (strcmp(path, "/v1/votes") == 0)
+        return ROUTE_VOTES;
+    if (strcmp(path, "/v1/tasks") == 0)
+        return ROUTE_TASKS;
+    if (strncmp(path, task, sizeof(task) - 1) == 0) {
+        start = path + sizeof(task) - 1;
+        len = strcspn(start, "/");
+        id_keep(start, len, id, size);
+        return len > 0 && start[len] == '\0' ? ROUTE_TASK : ROUTE_NONE;
+    }
+    if (strncmp(path, content, sizeof(content) - 1) != 0)
+        return ROUTE_NONE;
+    start = path + sizeof(content) - 1;
+    len = strcspn(start, "/");
+    id_keep(start, len, id, size);
+    return len > 0 && strcmp(start + len, behind) == 0 ? ROUTE_CONTENT : ROUTE_NONE;
 }
 
 static void answer_options(struct http_request *request, const char *allow)
@@ -52,6 +65,19 @@ static void answer_other_method(struct http_request *request, const char *allow)
     api_answer_fault(request, &fault, 0);
 }
 
+static void read_route(struct api *api, struct http_request *request, enum route route,
+                       const char *id)
+{
+    if (route == ROUTE_CONTENT)
+        api_get_content(api, request, id);
+    else if (route == ROUTE_TASK)
+        api_get_task(api, request, id);
+    else if (route == ROUTE_TASKS)
+        api_get_tasks(api, request);
+    else
+        api_get_votes(api, request);
+}
+
 static void on_request(void *ctx, struct http_request *request)
 {
     struct api *api = ctx;
@@ -59,21 +85,24 @@ static void on_request(void *ctx, struct http_request *request)
     bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     char id[32];
     enum route route = route_of(http_path(request), id, sizeof(id));
-    const char *allow = route == ROUTE_VOTES ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD, OPTIONS";
+    bool posts = route == ROUTE_VOTES || route == ROUTE_TASKS;
+    const char *allow = posts ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD, OPTIONS";
     struct fault fault;
 
     if (route == ROUTE_NONE) {
         fault_set(&fault, FAULT_NOT_FOUND,
-                  "there is /v1/votes and /v1/contents/{id}/votes, nothing else");
+                  "there is /v1/votes, /v1/contents/{id}/votes, /v1/tasks and /v1/tasks/{id}, "
+                  "nothing else");
         api_answer_fault(request, &fault, 0);
     } else if (strcmp(method, "OPTIONS") == 0) {
         answer_options(request, allow);
-    } else if (route == ROUTE_CONTENT && reads) {
-        api_get_content(api, request, id);
-    } else if (route == ROUTE_VOTES && reads) {
-        api_get_votes(api, request);
-    } else if (route == ROUTE_VOTES && strcmp(method, "POST") == 0) {
-        api_post_votes(api, request);
+    } else if (reads) {
+        read_route(api, request, route, id);
+    } else if (posts && strcmp(method, "POST") == 0) {
+        if (route == ROUTE_TASKS)
+            api_post_tasks(api, request);
+        else
+            api_post_votes(api, request);
     } else {
         answer_other_method(request, allow);
     }

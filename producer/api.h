@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The HTTP API for votes.
+/* The HTTP API for votes, and for tasks of the retry lane.
  *
  *     POST /v1/votes                                one vote or an array: producer/vote_json.h
  *     GET  /v1/contents/{id}/votes[?voterId=V]      {"contentId","votes"[,"voterId","voting"]}
  *     GET  /v1/votes?voterId=V&contentIds=1,2,...   an array of the same, 1 to 200 of them, in the
  *                                                   order asked for
+ *
+ *     POST /v1/tasks                                one task or an array: producer/task_json.h
+ *     GET  /v1/tasks?bizNo=B&scene=S&group=G&state=T&limit=N&after=ID
+ *                                                   {"tasks":[...],"more":true,"after":17}
+ *     GET  /v1/tasks/{id}                           the task with its attempts
  *
  * HEAD works as GET; OPTIONS names the methods. An array is answered 200 even if all its items are
  * bad: each says so itself. A body must be application/json and say so. Every error is JSON
@@ -23,12 +28,15 @@
 #include <stddef.h>
 
 struct api;
+struct retry_handlers;
 
 struct api_config {
-    const struct settings *settings; /* [api]; borrowed until the close */
-    struct queue *votes;             /* commit_request; borrowed, as reads */
-    struct queue *reads;             /* lookup_request */
-    size_t shards;                   /* of each queue */
+    const struct settings *settings;       /* [api]; borrowed until the close */
+    struct queue *votes;                   /* commit_request; borrowed, as reads */
+    struct queue *reads;                   /* lookup_request */
+    struct queue *tasks;                   /* clerk_request */
+    const struct retry_handlers *handlers; /* that tasks may name; NULL: any */
+    size_t shards;                         /* of each queue */
 };
 
 /* Listens and serves at once. RC_FATAL: err says which address and why, or no memory. */

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define STATUS_UNAVAILABLE 503
 #define JSON_TYPE "application/json"
@@ -111,14 +112,28 @@ struct reading {
 static void on_argument(void *ctx, const char *name, const char *value)
 {
     struct reading *reading = ctx;
+    struct api_arguments *arguments = reading->arguments;
+    const struct {
+        unsigned when;
+        const char *name;
+        const char **place;
+    } known[] = {
+        {API_VOTER_ID, "voterId", &arguments->voter_id},
+        {API_CONTENT_IDS, "contentIds", &arguments->content_ids},
+        {API_OF_TASKS, "bizNo", &arguments->biz_no},
+        {API_OF_TASKS, "scene", &arguments->scene},
+        {API_OF_TASKS, "group", &arguments->group},
+        {API_OF_TASKS, "state", &arguments->state},
+        {API_OF_TASKS, "limit", &arguments->limit},
+        {API_OF_TASKS, "after", &arguments->after},
+    };
     const char **place = NULL;
 
     if (reading->bad)
         return;
-    if ((reading->allowed & API_VOTER_ID) != 0 && strcmp(name, "voterId") == 0)
-        place = &reading->arguments->voter_id;
-    if ((reading->allowed & API_CONTENT_IDS) != 0 && strcmp(name, "contentIds") == 0)
-        place = &reading->arguments->content_ids;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if ((reading->allowed & known[i].when) != 0 && strcmp(name, known[i].name) == 0)
+            place = known[i].place;
     if (place && !*place) {
         *place = value;
         return;
@@ -141,4 +156,32 @@ bool api_arguments_read(struct http_request *request, unsigned allowed,
     if (reading.bad)
         api_answer_fault(request, &reading.fault, 0);
     return !reading.bad;
+}
+
+/* "application/json", with or without parameters. One without any is refused: a page of another
+ * site could send that in a reader's name. */
+static bool type_is_json(const char *type)
+{
+    static const char json[] = "application/json";
+    size_t len = sizeof(json) - 1;
+
+    if (!type || strncasecmp(type, json, len) != 0)
+        return false;
+    type += len;
+    type += strspn(type, " \t");
+    return *type == '\0' || *type == ';';
+}
+
+bool api_body_is_json(struct http_request *request)
+{
+    struct api_arguments none;
+    struct fault fault;
+
+    if (!api_arguments_read(request, 0, &none))
+        return false;
+    if (type_is_json(http_header(request, "Content-Type")))
+        return true;
+    fault_set(&fault, FAULT_MEDIA_TYPE, "the body must be sent as Content-Type: application/json");
+    api_answer_fault(request, &fault, 0);
+    return false;
 }

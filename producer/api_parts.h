@@ -21,6 +21,13 @@ struct api {
 void api_post_votes(struct api *api, struct http_request *request);
 void api_get_votes(struct api *api, struct http_request *request);
 void api_get_content(struct api *api, struct http_request *request, const char *content_id);
+void api_post_tasks(struct api *api, struct http_request *request);
+void api_get_tasks(struct api *api, struct http_request *request);
+void api_get_task(struct api *api, struct http_request *request, const char *id);
+
+/* Is the body called application/json, and are there no query arguments? A fault was answered
+ * already when it returns false. */
+bool api_body_is_json(struct http_request *request);
 
 /* Answer with JSON, or with a fault and its status. A failed body becomes a 503. */
 void api_answer(struct http_request *request, int status, struct buf *body);
@@ -32,13 +39,20 @@ void api_answer_verdict(struct http_request *request, enum queue_verdict verdict
 void api_answer_end(struct http_request *request, enum queue_end end, const char *what);
 void api_answer_no_memory(struct http_request *request);
 
-/* The query arguments that may be there. A fault was answered already when it returns false. */
+/* The query arguments that may be there; NULL: not given. A fault was answered already when it
+ * returns false. */
 struct api_arguments {
-    const char *voter_id; /* NULL: not given */
+    const char *voter_id;
     const char *content_ids;
+    const char *biz_no;
+    const char *scene;
+    const char *group;
+    const char *state;
+    const char *limit;
+    const char *after;
 };
 
-enum { API_VOTER_ID = 1, API_CONTENT_IDS = 2 };
+enum { API_VOTER_ID = 1, API_CONTENT_IDS = 2, API_OF_TASKS = 4 };
 
 bool api_arguments_read(struct http_request *request, unsigned allowed,
                         struct api_arguments *arguments);

@@ -6,10 +6,8 @@
 #include "producer/serve_metrics.h"
 #include "producer/vote_json.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define TRACE_LEN 55 /* "00-<32 hex>-<16 hex>-<2 hex>" */
 #define TRACE_HEAD "{\"traceparent\":\""
@@ -22,20 +20,6 @@ struct posting {
     struct vote_json votes;
     char headers[sizeof(TRACE_HEAD) + TRACE_LEN + sizeof(TRACE_TAIL)]; /* of the events, or "" */
 };
-
-/* "application/json", with or without parameters. One without any is refused: a page of another
- * site could send that in a reader's name. */
-static bool type_is_json(const char *type)
-{
-    static const char json[] = "application/json";
-    size_t len = sizeof(json) - 1;
-
-    if (!type || strncasecmp(type, json, len) != 0)
-        return false;
-    type += len;
-    type += strspn(type, " \t");
-    return *type == '\0' || *type == ';';
-}
 
 /* As W3C Trace Context has it; only what is well-formed is passed on. */
 static bool trace_is_good(const char *trace)
@@ -150,19 +134,10 @@ static void body_take(struct api *api, struct posting *posting)
 
 void api_post_votes(struct api *api, struct http_request *request)
 {
-    struct api_arguments none;
     struct posting *posting;
-    struct fault fault;
 
-    if (!api_arguments_read(request, 0, &none))
+    if (!api_body_is_json(request))
         return;
-    if (!type_is_json(http_header(request, "Content-Type"))) {
-        fault_set(&fault, FAULT_MEDIA_TYPE,
-                  "the body must be sent as Content-Type: "
-                  "application/json");
-        api_answer_fault(request, &fault, 0);
-        return;
-    }
     posting = calloc(1, sizeof(*posting));
     if (!posting) {
         api_answer_no_memory(request);

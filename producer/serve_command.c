@@ -5,10 +5,12 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "producer/api.h"
+#include "producer/clerk.h"
 #include "producer/commit.h"
 #include "producer/lookup.h"
 #include "producer/lookup_mysql.h"
 #include "producer/serve_metrics.h"
+#include "producer/task_mysql.h"
 #include "producer/vote_mysql.h"
 
 #include <inttypes.h>
@@ -21,7 +23,7 @@
 /* Every worker asks the database for something at least this often, with room to spare. */
 #define SILENT_MS 5000
 
-/* One shard of both queues: a connection that commits and one that reads. */
+/* One shard of the queues: a connection that commits, one that reads and one for tasks. */
 struct lane {
     struct vote_mysql *vote_store;
     struct committer *committer;
@@ -29,6 +31,9 @@ struct lane {
     struct lookup_mysql *lookup_store;
     struct looker *looker;
     struct loop lookup_loop;
+    struct task_mysql *task_store;
+    struct clerk *clerk;
+    struct loop task_loop;
 };
 
 struct serve {
@@ -36,11 +41,20 @@ struct serve {
     struct stop stop; /* of our threads: after the process' own, once the queues are empty */
     struct queue *votes;
     struct queue *reads;
+    struct queue *tasks;
     struct lane *lanes;
     size_t lane_count;
     struct loop expire_loop;
     struct api *api;
 };
+
+/* Of the process; set before a role is opened. */
+static const struct retry_handlers *task_handlers;
+
+void serve_take_handlers(const struct retry_handlers *handlers)
+{
+    task_handlers = handlers;
+}
 
 static void wake_committer(void *ctx, size_t shard)
 {
@@ -56,13 +70,22 @@ static void wake_looker(void *ctx, size_t shard)
     loop_wake(&serve->lanes[shard].lookup_loop);
 }
 
+static void wake_clerk(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    loop_wake(&serve->lanes[shard].task_loop);
+}
+
 static int64_t expire_step(void *ctx, int64_t now_ms)
 {
     struct serve *serve = ctx;
     int64_t votes_ms = queue_expire(serve->votes, now_ms);
     int64_t reads_ms = queue_expire(serve->reads, now_ms);
+    int64_t tasks_ms = queue_expire(serve->tasks, now_ms);
+    int64_t first_ms = votes_ms < reads_ms ? votes_ms : reads_ms;
 
-    return votes_ms < reads_ms ? votes_ms : reads_ms;
+    return first_ms < tasks_ms ? first_ms : tasks_ms;
 }
 
 static enum rc queues_open(struct serve *serve, struct err *err)
@@ -81,7 +104,11 @@ static enum rc queues_open(struct serve *serve, struct err *err)
 
     config.wake = wake_looker;
     config.waiting = &serve_queue_reads;
-    return rc == RC_OK ? queue_open(&serve->reads, &config, err) : rc;
+    if (rc == RC_OK)
+        rc = queue_open(&serve->reads, &config, err);
+    config.wake = wake_clerk;
+    config.waiting = &serve_queue_tasks;
+    return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
 }
 
 static enum rc committer_make(struct serve *serve, size_t shard, struct err *err)
@@ -131,6 +158,28 @@ static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
     return loop_init(&lane->lookup_loop, "lookup", looker_step, lane->looker, &serve->stop, err);
 }
 
+static enum rc clerk_make(struct serve *serve, size_t shard, struct err *err)
+{
+    struct lane *lane = &serve->lanes[shard];
+    struct clerk_config config = {
+        .queue = serve->tasks,
+        .shard = shard,
+        .handlers = task_handlers,
+        .clock_ms = os_now_ms,
+        .dice = os_random_u64,
+        .stop = serve->env.stop,
+    };
+    enum rc rc = task_mysql_open(&lane->task_store, &serve->env.settings->mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    config.store = task_mysql_seam(lane->task_store);
+    rc = clerk_open(&lane->clerk, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&lane->task_loop, "task", clerk_step, lane->clerk, &serve->stop, err);
+}
+
 static void serve_close(void *role)
 {
     struct serve *serve = role;
@@ -138,6 +187,9 @@ static void serve_close(void *role)
     for (size_t i = 0; serve->lanes && i < serve->lane_count; i++) {
         struct lane *lane = &serve->lanes[i];
 
+        loop_done(&lane->task_loop);
+        clerk_close(lane->clerk);
+        task_mysql_close(lane->task_store);
         loop_done(&lane->lookup_loop);
         looker_close(lane->looker);
         lookup_mysql_close(lane->lookup_store);
@@ -146,6 +198,7 @@ static void serve_close(void *role)
         vote_mysql_close(lane->vote_store);
     }
     loop_done(&serve->expire_loop);
+    queue_free(serve->tasks);
     queue_free(serve->reads);
     queue_free(serve->votes);
     free(serve->lanes);
@@ -168,6 +221,8 @@ static enum rc serve_open_parts(struct serve *serve, struct err *err)
         rc = committer_make(serve, i, err);
         if (rc == RC_OK)
             rc = looker_make(serve, i, err);
+        if (rc == RC_OK)
+            rc = clerk_make(serve, i, err);
     }
     return rc;
 }
@@ -199,10 +254,13 @@ static void threads_join(struct serve *serve)
 
         loop_join(&lane->commit_loop);
         loop_join(&lane->lookup_loop);
+        loop_join(&lane->task_loop);
         committer_close(lane->committer);
         lane->committer = NULL;
         looker_close(lane->looker);
         lane->looker = NULL;
+        clerk_close(lane->clerk);
+        lane->clerk = NULL;
     }
     loop_join(&serve->expire_loop);
 }
@@ -214,6 +272,8 @@ static enum rc serve_start(void *role, struct err *err)
         .settings = serve->env.settings,
         .votes = serve->votes,
         .reads = serve->reads,
+        .tasks = serve->tasks,
+        .handlers = task_handlers,
         .shards = serve->lane_count,
     };
     enum rc rc = loop_start(&serve->expire_loop, err);
@@ -222,6 +282,8 @@ static enum rc serve_start(void *role, struct err *err)
         rc = loop_start(&serve->lanes[i].commit_loop, err);
         if (rc == RC_OK)
             rc = loop_start(&serve->lanes[i].lookup_loop, err);
+        if (rc == RC_OK)
+            rc = loop_start(&serve->lanes[i].task_loop, err);
     }
     if (rc == RC_OK)
         rc = api_open(&serve->api, &config, err);
@@ -276,11 +338,13 @@ static void serve_health(void *role, struct health *health)
     database_health(health, serve->reads, reads_ms, serve, "database for totals");
     queue_health(health, serve->votes, "vote queue");
     queue_health(health, serve->reads, "read queue");
+    queue_health(health, serve->tasks, "task queue");
 }
 
 static void queues_drain(struct serve *serve, int64_t until_ms)
 {
-    while (os_now_ms() < until_ms && !(queue_idle(serve->votes) && queue_idle(serve->reads)))
+    while (os_now_ms() < until_ms &&
+           !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->tasks)))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
 }
 
@@ -295,13 +359,17 @@ static void serve_join(void *role)
     queues_drain(serve, os_now_ms() + half_ms);
     queue_close(serve->votes);
     queue_close(serve->reads);
+    queue_close(serve->tasks);
     queue_drop(serve->votes);
     queue_drop(serve->reads);
+    queue_drop(serve->tasks);
     for (size_t i = 0; i < serve->lane_count; i++) {
         if (!queue_idle(serve->votes))
             vote_mysql_interrupt(serve->lanes[i].vote_store);
         if (!queue_idle(serve->reads))
             lookup_mysql_interrupt(serve->lanes[i].lookup_store);
+        if (!queue_idle(serve->tasks))
+            task_mysql_interrupt(serve->lanes[i].task_store);
     }
     threads_join(serve);
     api_close(serve->api);
@@ -310,7 +378,8 @@ static void serve_join(void *role)
 
 const struct role serve_role = {
     .name = "serve",
-    .about = "Serves the HTTP API for votes. Each vote is answered after the COMMIT of its "
+    .about = "Serves the HTTP API for votes and for tasks of the retry lane. Each vote is answered "
+             "after the COMMIT of its "
              "transaction; votes that wait at the same time share one.",
     .open = serve_open,
     .start = serve_start,

@@ -6,6 +6,9 @@
 #define VOTES_HELP                                                                                \
     "Votes by result; failed: refused by the database, or not done in time, then not counted or " \
     "unknown."
+#define TASKS_HELP                                                                            \
+    "Tasks submitted over HTTP by result; existed: one with its idempotency key was active; " \
+    "refused: bad, its scene full, or not done in time."
 #define ANSWERS_HELP "Answers of the HTTP API by class."
 
 struct metric serve_votes_changed = {.name = "tallybox_votes_total",
@@ -31,6 +34,21 @@ struct metric serve_queue_votes = {.name = "tallybox_commit_queue_votes",
 struct metric serve_queue_reads = {.name = "tallybox_read_queue_contents",
                                    .kind = METRIC_GAUGE,
                                    .help = "Contents whose totals wait to be read."};
+struct metric serve_tasks_made = {.name = "tallybox_tasks_submitted_total",
+                                  .kind = METRIC_COUNTER,
+                                  .help = TASKS_HELP,
+                                  .labels = "result=\"made\""};
+struct metric serve_tasks_existed = {.name = "tallybox_tasks_submitted_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = TASKS_HELP,
+                                     .labels = "result=\"existed\""};
+struct metric serve_tasks_refused = {.name = "tallybox_tasks_submitted_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = TASKS_HELP,
+                                     .labels = "result=\"refused\""};
+struct metric serve_queue_tasks = {.name = "tallybox_task_queue_tasks",
+                                   .kind = METRIC_GAUGE,
+                                   .help = "Tasks that wait to be taken in or found."};
 struct metric serve_answers_2xx = {.name = "tallybox_http_answers_total",
                                    .kind = METRIC_COUNTER,
                                    .help = ANSWERS_HELP,
@@ -47,9 +65,10 @@ struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
 void serve_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &serve_votes_changed,  &serve_votes_unchanged, &serve_votes_failed,
-        &serve_commit_seconds, &serve_queue_votes,     &serve_queue_reads,
-        &serve_answers_2xx,    &serve_answers_4xx,     &serve_answers_5xx,
+        &serve_votes_changed, &serve_votes_unchanged, &serve_votes_failed, &serve_commit_seconds,
+        &serve_queue_votes,   &serve_queue_reads,     &serve_tasks_made,   &serve_tasks_existed,
+        &serve_tasks_refused, &serve_queue_tasks,     &serve_answers_2xx,  &serve_answers_4xx,
+        &serve_answers_5xx,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -2,6 +2,7 @@
 #include "producer/vote_json.h"
 
 #include "common/id.h"
+#include "producer/json_split.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -13,95 +14,6 @@
 #define PARSE_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 #define FIELDS 3
 #define FIELD_NAMES "voterId, contentId and voting"
-
-/* The elements of an array one after the other, so that only one at a time is in memory as a tree.
- * It looks no closer than at strings, brackets and commas: each element is parsed afterwards, and
- * what is wrong inside it is found there. */
-struct splitter {
-    const char *body;
-    size_t len;
-    size_t at;
-};
-
-struct element {
-    size_t at;
-    size_t len;
-};
-
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static void blanks_skip(struct splitter *splitter)
-{
-    while (splitter->at < splitter->len && blank(splitter->body[splitter->at]))
-        splitter->at++;
-}
-
-/* Behind the closing quote, or the end. */
-static size_t string_end(const struct splitter *splitter, size_t at)
-{
-    for (at++; at < splitter->len && splitter->body[at] != '"'; at++)
-        at += splitter->body[at] == '\\';
-    return at + 1;
-}
-
-/* The next element and the ',' or ']' behind it, which is taken. 0: the body ended before. */
-static char element_next(struct splitter *splitter, struct element *element)
-{
-    size_t depth = 0;
-    size_t at = splitter->at;
-
-    while (at < splitter->len) {
-        char c = splitter->body[at];
-
-        if (depth == 0 && (c == ',' || c == ']')) {
-            *element = (struct element){splitter->at, at - splitter->at};
-            splitter->at = at + 1;
-            return c;
-        }
-        if (c == '{' || c == '[')
-            depth++;
-        else if ((c == '}' || c == ']') && depth > 0)
-            depth--;
-        at = c == '"' ? string_end(splitter, at) : at + 1;
-    }
-    return 0;
-}
-
-/* Counts the elements; the splitter stands behind the '['. */
-static enum rc elements_count(struct splitter splitter, size_t *count, struct fault *fault)
-{
-    struct element element;
-    char end = ',';
-
-    blanks_skip(&splitter);
-    for (*count = 0; end == ','; ++*count) {
-        if (*count > VOTE_JSON_ITEMS_MAX)
-            break;
-        end = element_next(&splitter, &element);
-        if (end == 0) {
-            fault_set(fault, FAULT_NOT_JSON, "the body ends inside its array");
-            return RC_REJECT;
-        }
-    }
-    if (*count == 1 && element.len == 0)
-        *count = 0;
-    if (*count == 0 || *count > VOTE_JSON_ITEMS_MAX) {
-        fault_set(fault, FAULT_OUT_OF_RANGE, "an array must hold 1 to %d votes",
-                  VOTE_JSON_ITEMS_MAX);
-        fault_at(fault, "");
-        return RC_REJECT;
-    }
-    blanks_skip(&splitter);
-    if (splitter.at < splitter.len) {
-        fault_set(fault, FAULT_NOT_JSON, "there is something behind the array, at byte %zu",
-                  splitter.at);
-        return RC_REJECT;
-    }
-    return RC_OK;
-}
 
 /* One item under inspection. */
 struct look {
@@ -242,8 +154,8 @@ static void overflow_place(const struct look *look, const char *text, size_t len
 
 /* RC_OK: the item is good, RC_REJECT: *fault is its fault; *broken: not its alone, for the whole
  * body is no JSON. */
-static enum rc element_parse(const struct look *look, const struct splitter *splitter,
-                             const struct element *element, struct vote_item *item, bool *broken)
+static enum rc element_parse(const struct look *look, const struct json_split *splitter,
+                             const struct json_piece *element, struct vote_item *item, bool *broken)
 {
     const char *text = splitter->body + element->at;
     json_error_t error;
@@ -278,17 +190,17 @@ static void slot_fail(struct vote_json *votes, struct vote_json_slot *slot,
     slot->fault_len = votes->faults.len - slot->fault_at;
 }
 
-static enum rc elements_parse(struct vote_json *votes, struct splitter *splitter,
+static enum rc elements_parse(struct vote_json *votes, struct json_split *splitter,
                               struct fault *fault)
 {
     for (size_t i = 0; i < votes->count; i++) {
         struct look look = {.votes = votes, .index = i, .fault = fault};
-        struct element element = {0, splitter->len};
+        struct json_piece element = {0, splitter->len};
         bool broken = false;
         enum rc rc;
 
         if (votes->array)
-            element_next(splitter, &element);
+            json_split_next(splitter, &element);
         rc = element_parse(&look, splitter, &element, &votes->items[votes->item_count], &broken);
         if (rc == RC_OK)
             votes->item_count++;
@@ -302,15 +214,15 @@ static enum rc elements_parse(struct vote_json *votes, struct splitter *splitter
 
 enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len, struct fault *fault)
 {
-    struct splitter splitter = {.body = body, .len = len};
+    struct json_split splitter = {.body = body, .len = len};
     enum rc rc = RC_OK;
 
     *votes = (struct vote_json){.count = 1};
-    blanks_skip(&splitter);
+    json_split_blanks(&splitter);
     votes->array = splitter.at < len && body[splitter.at] == '[';
     if (votes->array) {
         splitter.at++;
-        rc = elements_count(splitter, &votes->count, fault);
+        rc = json_split_count(splitter, VOTE_JSON_ITEMS_MAX, "votes", &votes->count, fault);
     }
     if (rc != RC_OK)
         return rc;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_progress unit unit/test_progress.c LINKS common)
-foreach(name IN ITEMS vote_csv vote_json)
+foreach(name IN ITEMS task_json vote_csv vote_json)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS producer_core)
 endforeach()
 tallybox_test(test_outbox unit unit/test_outbox.c ${PROJECT_SOURCE_DIR}/outbox/outbox_mysql.c
@@ -11,3 +11,4 @@ foreach(name IN ITEMS commit commit_trouble)
                 producer_core)
 endforeach()
 tallybox_test(test_api flow flow/test_api.c flow/fake_votes.c LINKS producer)
+tallybox_test(test_clerk flow flow/test_clerk.c LINKS producer_core)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks the handlers of the retry lane about tasks that are submitted: is there one of that name, and
+ * does it take these options and parameters? Any thread. */
+#ifndef PRODUCER_TASK_CHECK_H
+#define PRODUCER_TASK_CHECK_H
+
+#include "common/err.h"
+#include "outbox/retry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct retry_handlers;
+
+#define TASK_HANDLERS_MAX 32
+
+/* handlers NULL: nobody knows them, and any name and any options will do. */
+bool task_check_known(const struct retry_handlers *handlers, const char *name);
+
+/* The names of all of them; how many. */
+size_t task_check_names(const struct retry_handlers *handlers,
+                        const char *names[TASK_HANDLERS_MAX]);
+
+/* scene_options: of its scene, a JSON object or ""; the task's own come on top. RC_REJECT: err says
+ * what is wrong. RC_FATAL: no memory. */
+enum rc task_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
+                   const char *scene_options, struct err *err);
+
+#endif

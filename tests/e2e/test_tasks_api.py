@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT
+"""Tasks of the retry lane over HTTP: taken in once, found again, refused with a reason. No engine
+runs here."""
+
+import base64
+import concurrent.futures
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+JSON = {"Content-Type": "application/json"}
+OPTIONS = {"topic": "somewhere"}
+GOOD = {"scene": "mail", "handler": "kafka", "options": OPTIONS, "params": {"to": "a"}}
+
+
+class TasksCase(house.Case):
+    """Helpers of this file."""
+
+    roles = ("serve",)
+
+    def setUp(self):
+        for table in ("retry_task", "retry_task_history", "retry_attempt"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def post(self, body, status=None, headers=None):
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = self.serve.call("POST", "/v1/tasks", raw, JSON if headers is None else headers)
+        if status is not None:
+            self.assertEqual(answer.status, status, answer.body)
+        return answer
+
+    def give(self, status=201, **more):
+        return json.loads(self.post({**GOOD, **more}, status).body)
+
+    def get(self, path, status=200):
+        answer = self.serve.call("GET", path)
+        self.assertEqual(answer.status, status, answer.body)
+        return json.loads(answer.body)
+
+    def fault(self, answer):
+        error = json.loads(answer.body)["error"]
+        return error["code"], error.get("at")
+
+    def count(self):
+        return self.stack.number("SELECT COUNT(*) FROM retry_task")
+
+
+class Submitting(TasksCase):
+    """POST /v1/tasks."""
+
+    def test_a_task_is_taken_in_once(self):
+        first = self.give(bizNo="B-1", orderingKey="k", idempotencyKey="one", delayMs=60000)
+        self.assertFalse(first["existed"])
+        again = self.give(200, bizNo="B-1", orderingKey="k", idempotencyKey="one", delayMs=60000)
+        self.assertEqual(again, {"id": first["id"], "existed": True})
+        rows = self.stack.sql("SELECT task_group, scene, handler, ordering_key, idempotency_key, "
+                              "biz_no, options, params, params_type, state, "
+                              "next_at > UTC_TIMESTAMP(3) + INTERVAL 30 SECOND FROM retry_task")
+        self.assertEqual(rows, [("default", "mail", "kafka", "k", "one", "B-1",
+                                 json.dumps(OPTIONS), b'{"to": "a"}', "application/json", 0, 1)])
+
+    def test_the_same_task_without_a_key_is_one(self):
+        self.assertEqual(self.give()["id"], self.give(200)["id"])
+        self.give(params=1)
+        self.assertEqual(self.count(), 2)
+
+    def test_many_submits_at_once_make_one_task(self):
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(lambda _: self.post({**GOOD, "idempotencyKey": "x"}),
+                                    range(32)))
+        ids = {json.loads(answer.body)["id"] for answer in answers}
+        self.assertEqual(len(ids), 1)
+        self.assertEqual(sorted(answer.status for answer in answers), [200] * 31 + [201])
+        self.assertEqual(self.count(), 1)
+
+    def test_params_are_kept_as_they_are(self):
+        raw = b'{"scene":"mail","handler":"kafka","options":{"topic":"t"},"params": %s}'
+        for text in (b"0.1", b'"a\\u00e4"', b"null", b"[1, 2.50,\t3]", b'{"params" : {"b":1e2}}',
+                     b"12345678901234567"):
+            with self.subTest(text=text):
+                task = json.loads(self.post(raw % text, 201).body)["id"]
+                rows = self.stack.sql("SELECT params FROM retry_task WHERE id = %s", [task])
+                self.assertEqual(rows[0][0], text)
+                self.assertEqual(self.get(f"/v1/tasks/{task}")["params"], json.loads(text))
+        data = bytes(range(256))
+        one = {"scene": "mail", "handler": "kafka", "options": OPTIONS, "paramsType": "image/png",
+               "paramsBase64": base64.b64encode(data).decode()}
+        task = json.loads(self.post(one, 201).body)["id"]
+        rows = self.stack.sql("SELECT params, params_type FROM retry_task WHERE id = %s", [task])
+        self.assertEqual(rows[0], (data, "image/png"))
+        found = self.get(f"/v1/tasks/{task}")
+        self.assertEqual(base64.b64decode(found["paramsBase64"]), data)
+
+    def test_an_array_is_taken_in_and_a_bad_one_fails_alone(self):
+        answer = self.post([{**GOOD, "bizNo": "1"}, {**GOOD, "scene": "a b"}, 7,
+                            {**GOOD, "handler": "nobody"}, {**GOOD, "bizNo": "2"},
+                            {**GOOD, "bizNo": "1"}], 200)
+        items = json.loads(answer.body)
+        self.assertEqual([one.get("existed") for one in items],
+                         [False, None, None, None, False, True])
+        self.assertEqual(items[5]["id"], items[0]["id"])
+        self.assertEqual([one["error"]["at"] for one in items[1:4]],
+                         ["/1/scene", "/2", "/3/handler"])
+        self.assertEqual(self.count(), 2)
+        many = [{**GOOD, "idempotencyKey": f"m{n}"} for n in range(1000)]
+        for existed in (False, True):
+            items = json.loads(self.post(many, 200).body)
+            self.assertEqual({one["existed"] for one in items}, {existed})
+        ids = [one["id"] for one in items]
+        self.assertEqual(ids, sorted(set(ids)))
+        self.assertEqual(self.count(), 1002)
+
+    def test_what_is_wrong_is_named(self):
+        cases = [
+            (b"{", "not_json", None), (b"", "not_json", None), ([], "out_of_range", ""),
+            (b"[" * 100000, "not_json", None), ([GOOD] * 1001, "out_of_range", ""),
+            (b"[" + json.dumps(GOOD).encode() + b"}", "not_json", None),
+            (7, "wrong_type", ""), ({"handler": "kafka"}, "missing", "/scene"),
+            ({"scene": "mail"}, "missing", "/handler"),
+            ({**GOOD, "scene": 1}, "wrong_type", "/scene"),
+            ({**GOOD, "scene": ""}, "out_of_range", "/scene"),
+            ({**GOOD, "scene": "x" * 65}, "out_of_range", "/scene"),
+            ({**GOOD, "group": "\u00e4"}, "out_of_range", "/group"),
+            ({**GOOD, "handler": "sql"}, "out_of_range", "/handler"),
+            ({**GOOD, "bizNo": "\u00e4" * 65}, "out_of_range", "/bizNo"),
+            ({**GOOD, "orderingKey": "k" * 513}, "out_of_range", "/orderingKey"),
+            ({**GOOD, "idempotencyKey": []}, "wrong_type", "/idempotencyKey"),
+            ({**GOOD, "options": "x"}, "wrong_type", "/options"),
+            ({**GOOD, "options": {"a": "x" * 66000}}, "out_of_range", "/options"),
+            ({**GOOD, "delayMs": -1}, "out_of_range", "/delayMs"),
+            ({**GOOD, "delayMs": 1.5}, "wrong_type", "/delayMs"),
+            ({**GOOD, "paramsBase64": "AA=="}, "duplicate", "/paramsBase64"),
+            ({"scene": "mail", "handler": "kafka", "paramsBase64": "!"}, "out_of_range",
+             "/paramsBase64"),
+            ({**GOOD, "paramsType": "a\nb"}, "out_of_range", "/paramsType"),
+            ({**GOOD, "biz_no": "1"}, "unknown_field", "/biz_no"),
+            (b'{"scene":"a","scene":"b","handler":"kafka"}', "not_json", None),
+        ]
+        for body, code, at in cases:
+            with self.subTest(body=str(body)[:80]):
+                answer = self.post(body, 400)
+                self.assertEqual(self.fault(answer), (code, at))
+        self.assertEqual(self.fault(self.post(GOOD, 415, headers={})),
+                         ("unsupported_media_type", None))
+        self.assertEqual(self.serve.call("DELETE", "/v1/tasks").status, 405)
+        self.assertEqual(self.serve.call("POST", "/v1/tasks/1", b"{}", JSON).status, 405)
+        self.assertEqual(self.post(b" " * 1048577 + json.dumps(GOOD).encode()).status, 413)
+        self.assertEqual(self.count(), 0)
+
+    def test_what_its_handler_does_not_take_is_refused(self):
+        answer = self.post({**GOOD, "options": {"topik": "x"}}, 422)
+        self.assertEqual(self.fault(answer)[0], "refused")
+        self.assertIn("topik", answer.body.decode())
+        items = json.loads(self.post([{**GOOD, "options": {"topik": "x"}}, GOOD], 200).body)
+        self.assertEqual(items[0]["error"]["code"], "refused")
+        self.assertEqual((items[0]["error"]["at"], items[1]["existed"]), ("/0", False))
+
+    def test_the_options_of_its_scene_count_too(self):
+        self.stack.tallybox("retry", "scene", "set", "given", "--options", '{"topic": "t"}')
+        task = self.post({"scene": "given", "handler": "kafka", "params": 1}, 201)
+        self.assertFalse(json.loads(task.body)["existed"])
+        self.post({"scene": "bare", "handler": "kafka", "params": 1}, 422)
+
+    def test_a_full_scene_takes_no_more(self):
+        self.stack.tallybox("retry", "scene", "set", "tight", "--policy", '{"max_pending": 3}')
+        tasks = [{**GOOD, "scene": "tight", "idempotencyKey": f"t{n}"} for n in range(5)]
+        items = json.loads(self.post(tasks, 200).body)
+        codes = [one.get("error", {}).get("code") for one in items]
+        self.assertEqual(codes, [None] * 3 + ["too_many_requests"] * 2)
+        answer = self.post(tasks[4], 429)
+        self.assertIn("tight is full", answer.body.decode())
+        self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
+        self.give(idempotencyKey="other scene")
+        self.stack.sql("DELETE FROM retry_task WHERE scene = 'tight'")
+        # The count is believed for a second.
+        house.wait_for("room", lambda: self.post(tasks[4]).status == 201)
+
+
+class Finding(TasksCase):
+    """GET /v1/tasks and /v1/tasks/{id}."""
+
+    def ids(self, query, **more):
+        return [one["id"] for one in self.get(f"/v1/tasks?{query}", **more)["tasks"]]
+
+    def end(self, task, outcome):
+        columns = ("id, task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, "
+                   "params, params_type, state, attempts, next_at, reason_class, reason, owner, "
+                   "epoch, lease_until, parent_id, step, step_result, created_at, updated_at")
+        self.stack.sql(f"INSERT INTO retry_task_history ({columns}, outcome, ended_at) SELECT "
+                       f"{columns}, %s, UTC_TIMESTAMP(3) FROM retry_task WHERE id = %s",
+                       [outcome, task])
+        self.stack.sql("DELETE FROM retry_task WHERE id = %s", [task])
+
+    def test_tasks_are_found_by_what_they_are(self):
+        first = self.give(bizNo="B/1 \u00e4", group="shop")["id"]
+        second = self.give(bizNo="2", scene="sms")["id"]
+        third = self.give(bizNo="2")["id"]
+        self.stack.sql("UPDATE retry_task SET state = 3, attempts = 6, reason_class = 'ours', "
+                       "reason = 'no \"key\"' WHERE id = %s", [third])
+        for query, wanted in (("", [first, second, third]), ("bizNo=B/1+%C3%A4", [first]),
+                              ("bizNo=2", [second, third]), ("bizNo=2&scene=sms", [second]),
+                              ("group=shop", [first]), ("state=blocked", [third]),
+                              ("state=waiting&bizNo=2", [second]), ("state=active", [first, second,
+                                                                                    third]),
+                              ("state=ended", []), ("scene=nothing", []),
+                              ("limit=2", [first, second]), (f"after={second}", [third])):
+            with self.subTest(query=query):
+                self.assertEqual(self.ids(query), wanted)
+        page = self.get("/v1/tasks?limit=2")
+        self.assertEqual((page["more"], page["after"]), (True, second))
+        one = self.get("/v1/tasks?state=blocked")["tasks"][0]
+        self.assertEqual((one["state"], one["failures"], one["reasonClass"], one["reason"],
+                          one["nextAt"]), ("blocked", 6, "ours", 'no "key"', None))
+        self.end(second, "done")
+        self.assertEqual(self.ids("bizNo=2&state=ended"), [second])
+        self.assertEqual(self.ids("state=done"), [second])
+        self.assertEqual(self.ids("state=cancelled"), [])
+
+    def test_one_task_is_shown_with_its_attempts(self):
+        task = self.give(bizNo="9")["id"]
+        self.stack.sql("INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, "
+                       "outcome, reason_class, reason) VALUES (%s, UTC_TIMESTAMP(3), 'me', 0, 5, "
+                       "'failed', 'transient', 'away')", [task])
+        for outcome in ("waiting", "exhausted"):
+            if outcome != "waiting":
+                self.end(task, outcome)
+            one = self.get(f"/v1/tasks/{task}")
+            self.assertEqual((one["state"], one["params"], one["options"], one["parked"]),
+                             (outcome, {"to": "a"}, OPTIONS, False))
+            self.assertEqual([(each["reason"], each["tookMs"]) for each in one["attempts"]],
+                             [("away", 5)])
+        self.stack.sql("INSERT INTO retry_task (id, scene, handler, ordering_key, state) VALUES "
+                       "(%s, 'mail', 'kafka', 'k', 4)", [task])
+        one = self.get(f"/v1/tasks/{task}")
+        self.assertEqual((one["state"], one["parked"], one["params"]),
+                         ("exhausted", True, {"to": "a"}))
+        self.assertEqual(self.get(f"/v1/tasks/{10 ** 12}", 404)["error"]["code"], "not_found")
+
+    def test_bad_arguments_are_named(self):
+        for query, at in (("state=dead", "state"), ("limit=0", "limit"), ("limit=201", "limit"),
+                          ("limit=x", "limit"), ("after=-1", "after"), ("bizNo=", "bizNo"),
+                          ("scene=" + "x" * 3000, "scene")):
+            with self.subTest(query=query[:40]):
+                error = self.get(f"/v1/tasks?{query}", 400)["error"]
+                self.assertEqual((error["code"], error["at"]), ("out_of_range", at))
+        self.assertEqual(self.get("/v1/tasks?biz=1", 400)["error"]["code"], "unknown_field")
+        self.assertEqual(self.get("/v1/tasks?state=done&state=done", 400)["error"]["code"],
+                         "duplicate")
+        for path in ("x", "0", "-1", str(2 ** 64), "1e3"):
+            self.assertEqual(self.get(f"/v1/tasks/{path}", 400)["error"]["code"], "out_of_range")
+        for path in ("/v1/tasks/", "/v1/tasks/1/2", "/v1/task"):
+            self.get(path, 404)
+        self.assertEqual(self.ids("scene='%20OR%201%20--%20"), [])
+
+    def test_a_missing_right_stops_no_votes(self):
+        """The account of an installation that was not given the rights on the lane's tables."""
+        user = f"poor_{self.stack.name}"
+        self.stack.sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'poor'")
+        for table, rights in (("schema_history", "SELECT"), ("outbox", "INSERT"),
+                              ("vote_state", "SELECT, INSERT, UPDATE"),
+                              ("vote_count", "SELECT, INSERT, UPDATE")):
+            self.stack.sql(f"GRANT {rights} ON {table} TO '{user}'@'%'")
+        serve = self.start("serve", sets={"mysql.user": user},
+                           env={"TALLYBOX_MYSQL_PASSWORD": "poor"})
+        for _ in range(2):
+            answer = serve.call("POST", "/v1/tasks", json.dumps(GOOD).encode(), JSON)
+            self.assertEqual(answer.status, 503, answer.body)
+            self.assertIn("retry-after", answer.headers)
+        serve.vote((1, 1, 1))
+        # Each of the two clerks says it once.
+        self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
+        self.assertTrue(serve.ready())
+
+
+if __name__ == "__main__":
+    unittest.main()
