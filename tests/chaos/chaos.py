@@ -26,6 +26,7 @@ VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
 QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
 QUIET_DEAD_S = 30
+OPERATOR_S = 2
 MOVE_S = 60
 
 
@@ -44,6 +45,7 @@ class Chaos:
         self.boss = supervisor.Supervisor(self.world, self.watch, say)
         self.stop = threading.Event()
         self.writers = []
+        self.operator = threading.Thread(target=self.decide, name="operator", daemon=True)
         self.began = None
         (self.world.folder / "plan").write_text(plan.text(seed, self.troubles))
 
@@ -53,7 +55,13 @@ class Chaos:
         self.writers = self.world.make_writers(self.seed, self.stop, self.rate)
         for writer in self.writers:
             writer.start()
+        self.operator.start()
         self.began = time.monotonic()
+
+    def decide(self):
+        """An operator who looks at stopped keys now and then."""
+        while not self.stop.wait(OPERATOR_S):
+            self.world.decide()
 
     @property
     def votes(self):
@@ -119,7 +127,8 @@ class Chaos:
                 self.boss.faults.append(f"the writer {writer.name} hangs")
             elif writer.trouble:
                 self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
-        finish.drain(self.world.stack, self.boss.tick, say)
+        self.operator.join(150)
+        finish.drain(self.world, self.boss.tick, say)
         self.watch.end()
         self.boss.stop_roles()
 

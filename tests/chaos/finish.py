@@ -23,12 +23,14 @@ def waiting(stack):
     changes = int(stack.number("SELECT COALESCE(SUM(version), 0) FROM vote_state"))
     logged = (stack.number("SELECT COUNT(*) FROM vote_document")
               + stack.number("SELECT COUNT(*) FROM dead_record"))
+    counts["tasks"] = stack.number("SELECT COUNT(*) FROM retry_task")
     counts["votes not in the log"] = max(0, changes - logged)
     return {what: count for what, count in counts.items() if count}
 
 
-def drain(stack, tick, say, seconds=DRAIN_S):
+def drain(world, tick, say, seconds=DRAIN_S):
     """Until nothing is under way; what is left when the time is over."""
+    stack = world.stack
     began = time.monotonic()
     told = began
     while True:
@@ -47,6 +49,7 @@ def drain(stack, tick, say, seconds=DRAIN_S):
         if now - told > 5:
             told = now
             say(f"  draining: {left}")
+        world.decide()
         time.sleep(0.25)
 
 
@@ -69,11 +72,17 @@ def read_tables(stack):
         counters=dict(stack.sql("SELECT k, n FROM chaos_counter")),
         left={lane: [row[0] for row in stack.sql(f"SELECT id FROM {lane} ORDER BY seq")]
               for lane in installation.LANES},
-        dead=stack.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"))
+        dead=stack.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"),
+        tasks=stack.sql("SELECT id, ordering_key, state FROM retry_task"),
+        ended={event: ended for event, *ended in stack.sql(
+            "SELECT h.idempotency_key, h.outcome, h.attempts, (SELECT COUNT(*) FROM retry_attempt "
+            "a WHERE a.task_id = h.id AND a.outcome IN ('failed', 'rejected')) "
+            "FROM retry_task_history h")})
 
 
-def read_records(stack):
-    """Every record of both topics, a partition at a time."""
+def read_records(world):
+    """Every record of the topics, a partition at a time."""
+    stack = world.stack
     bootstrap = house.kafka().bootstrap
     for partition in range(installation.PARTITIONS):
         for record in wire.read_topic(bootstrap, stack.topic, READ_S, partition):
@@ -81,11 +90,11 @@ def read_records(stack):
             yield judge.Record(stack.topic, partition, record.offset, record.key.decode(),
                                record.headers["id"], vote["voterId"], vote["voting"],
                                vote["votes"], None)
-    steps = f"event.{stack.name}.step"
-    for partition in range(wire.partitions(bootstrap, steps)):
-        for record in wire.read_topic(bootstrap, steps, READ_S, partition):
-            yield judge.Record(steps, partition, record.offset, record.key.decode(),
-                               record.headers["id"], None, None, None, int(record.value))
+    for steps in (f"event.{stack.name}.step", world.task_topic):
+        for partition in range(wire.partitions(bootstrap, steps)):
+            for record in wire.read_topic(bootstrap, steps, READ_S, partition):
+                yield judge.Record(steps, partition, record.offset, record.key.decode(),
+                                   record.headers["id"], None, None, None, int(record.value))
 
 
 def roll_up_and_verify(stack, verdict):
@@ -107,7 +116,7 @@ def give_verdict(world):
     """The judge's word on a world that is at rest."""
     early = judge.Verdict()
     roll_up_and_verify(world.stack, early)
-    verdict = judge.judge(ledger.read(world.ledgers), read_records(world.stack),
+    verdict = judge.judge(ledger.read(world.ledgers), read_records(world),
                           read_tables(world.stack))
     for story in early.stories["totals"]:
         verdict.add("totals", story)

@@ -13,6 +13,7 @@ import sys
 
 import house
 import plan
+import wire
 import writers
 
 PROXY = pathlib.Path(__file__).resolve().parent / "proxy.py"
@@ -20,7 +21,7 @@ PARTITIONS = 6
 LANES = ("outbox", "outbox_1", "outbox_2", "orders")
 STOP_MS = 6000
 MONTHS_AHEAD, MONTHS_AHEAD_MAX = 24, 110
-HTTP_VOTERS, SQL_VOTERS, STEPPERS = 8, 2, 6
+HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS = 8, 2, 6, 3
 ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
 
 SETTINGS = {
@@ -36,6 +37,9 @@ SETTINGS = {
     "relay.send_timeout_ms": 2000,
     "relay.gap_wait_ms": 2000,
     "relay.sweep_ms": 3000,
+    "retry.poll_ms": 100,
+    "retry.sweep_ms": 500,
+    "retry.lease_ms": plan.LEASE_MS,
     "rollup.interval_ms": 2000,
     "housekeep.interval_ms": 2000,
     "housekeep.months_ahead": MONTHS_AHEAD,
@@ -127,6 +131,8 @@ class Installation:
         self.stack = house.Stack("chaos", {**SETTINGS, **plan.settings(seed)})
         for statement in writers.TABLES:
             self.stack.sql(statement)
+        self.task_topic = f"tasks-{self.stack.name}"
+        wire.create_topic(house.kafka().bootstrap, self.task_topic, PARTITIONS)
 
     def start_servers(self):
         kind = house.DATABASE
@@ -187,7 +193,14 @@ class Installation:
                  for n in range(SQL_VOTERS)]
         made += [writers.Stepper(f"stepper-{n}", seed, self.ledgers, stop, 0.1, **sql)
                  for n in range(STEPPERS)]
+        made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.1,
+                                   topic=self.task_topic, **sql) for n in range(SUBMITTERS)]
         return made
+
+    def decide(self):
+        """What an operator does with keys that are stopped: they go on without the task."""
+        for action in (("cancel", "--state", "blocked"), ("unpark", "--all", "--skip")):
+            self.stack.tallybox("retry", *action, "--yes", expect=None, seconds=60)
 
     def close(self):
         for role in self.roles.values():

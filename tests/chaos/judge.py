@@ -18,9 +18,11 @@ Row = collections.namedtuple("Row", "content seq voter voting votes event")
 # states {(voter, content): (voting, version)}, counts {content: votes},
 # tallies {content: (votes, seq)}, remarks {content: (votes, seq)},
 # transactions: ids that committed, counters {key: n}, left {lane: [event ids]},
-# dead [(topic, partition, offset, reason)]
+# dead [(topic, partition, offset, reason)], tasks [(id, ordering key, state)] that are left,
+# ended {event: (outcome, attempts, rows of retry_attempt)}
 Tables = collections.namedtuple(
-    "Tables", "rows states counts tallies remarks transactions counters left dead")
+    "Tables", "rows states counts tallies remarks transactions counters left dead tasks ended",
+    defaults=((), {}))
 
 
 class Verdict:
@@ -72,6 +74,7 @@ class Account:
         self.asked = collections.Counter()          # (voter, content, voting): unanswered
         self.votes = {}                             # event: (voter, content, voting, votes)
         self.steps = {}                             # event: (key, n)
+        self.poison = set()                         # events of tasks that cannot be done
         self.undone = set()                         # events whose transaction did not commit
         self.facts = collections.Counter()
         self.faults = []
@@ -103,7 +106,9 @@ class Account:
                                f"{'holds' if happened else 'does not hold'} it")
         if not (happened or outcome == "committed"):
             self.undone.update(event for *_, event in entry["votes"] + entry["steps"])
+            self.undone.update(entry.get("poison", ()))
             return
+        self.poison.update(entry.get("poison", ()))
         if outcome == "committed":
             self.facts["votes ok"] += len(entry["votes"])
             self.facts["steps"] += len(entry["steps"])
@@ -166,6 +171,28 @@ def _judge_steps(account, topics, tables, verdict):
         if numbers[key] != set(range(1, count + 1)):
             verdict.add("totals", f"key {key}: its counter says {count}, the ledger has "
                         f"{len(numbers[key])} steps up to {max(numbers[key], default=0)}")
+
+
+def _judge_tasks(account, tables, verdict):
+    """The retry lane is empty; what could not be done is in the history with its attempts, and
+    nothing else is."""
+    for number, key, state in tables.tasks:
+        verdict.add("totals", f"task {number} of key {key} is left, in state {state}")
+    for event in account.poison:
+        if event not in tables.ended:
+            verdict.lose(event, "a task that cannot be done was committed and is not in the "
+                         "history")
+    for event, (outcome, attempts, rows) in tables.ended.items():
+        if event not in account.poison:
+            verdict.add("totals", f"task {event} is in the history as {outcome}, "
+                        + ("and was rolled back" if event in account.undone else
+                           "and could be done"))
+        elif attempts == 0 or attempts != rows:
+            verdict.add("totals", f"task {event} is in the history with {attempts} attempts, and "
+                        f"{rows} are kept")
+    verdict.facts["tasks that could not be done"] = len(account.poison)
+    verdict.facts["tasks done"] = sum(key.startswith(("task-", "free-"))
+                                      for key, _ in account.steps.values())
 
 
 def _judge_log(account, topics, rows_of_content, verdict):
@@ -328,6 +355,7 @@ def judge(entries, records, tables):
     for rows in rows_of_content.values():
         rows.sort(key=lambda row: row.seq)
     _judge_steps(account, topics, tables, verdict)
+    _judge_tasks(account, tables, verdict)
     logged = _judge_log(account, topics, rows_of_content, verdict)
     _judge_order(account, topics, rows_of_content, verdict)
     _judge_states(account, rows_of_content, tables, logged, verdict)

@@ -5,7 +5,8 @@ writer goes on.
   {"what": "vote", "outcome": "ok", "voter", "content", "voting", "changed", "votes", "event"}
   {"what": "vote", "outcome": "unknown" or "refused", "voter", "content", "voting"}
   {"what": "transaction", "outcome": "committed" or "rolled back" or "unknown", "id",
-   "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...]}
+   "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...],
+   "poison": [event of a task that cannot be done...]}
 
 unknown: asked, and no answer seen. refused: answered, nothing was done."""
 

@@ -10,13 +10,14 @@ CONSUMERS = tuple(f"consume-{n}" for n in (1, 2, 3))
 SERVES = tuple(f"serve-{n}" for n in (1, 2))
 ROLLUPS = tuple(f"rollup-{n}" for n in (1, 2))
 HOUSEKEEPS = tuple(f"housekeep-{n}" for n in (1, 2))
-ROLES = RELAYS + CONSUMERS + SERVES + ROLLUPS + HOUSEKEEPS
+RETRIES = tuple(f"retry-{n}" for n in (1, 2, 3))
+ROLES = RELAYS + CONSUMERS + SERVES + ROLLUPS + HOUSEKEEPS + RETRIES
 SERVERS = ("database", "kafka")
 SETTINGS = "settings"  # the one target of a reload
 
 # Each role has ways of its own to the servers, so that one is cut off while others are not.
 LINKS = (tuple(f"mysql:{role}" for role in ROLES) + ("mysql:writers",)
-         + tuple(f"kafka:{role}" for role in RELAYS + CONSUMERS)
+         + tuple(f"kafka:{role}" for role in RELAYS + CONSUMERS + RETRIES)
          + tuple(f"http:{role}" for role in SERVES))
 
 # Frozen or cut off for less than a lease or session, and for longer than both.
@@ -44,7 +45,8 @@ def survivors(seed):
     """One of each kind of role that is frozen and cut off like all others, but killed only when
     all are: what its memory does in a long life can be judged."""
     dice = random.Random(f"survivors {seed}")
-    return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS, HOUSEKEEPS)}
+    return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS, HOUSEKEEPS,
+                                               RETRIES)}
 
 
 def settings(seed):
@@ -59,6 +61,9 @@ def settings(seed):
         "api.batch_votes_max": dice.choice((10, 1000)),
         "relay.read_rows_max": dice.choice((50, 5000)),
         "relay.delete_rows_max": dice.choice((100, 40000)),
+        "retry.claim": dice.choice(("skip_locked", "skip_locked", "compare_and_set")),
+        "retry.threads": dice.choice((0, 1, 4)),
+        "retry.batch_rows_max": dice.choice((2, 100)),
     }
 
 
@@ -96,11 +101,11 @@ def _reloads(dice, seconds):
 
 
 def _blackout(dice, seconds):
-    """Every relay and every consumer dies at once, in the first third of a long enough run."""
+    """Every relay, consumer and retry dies at once, in the first third of a long enough run."""
     if seconds < 45:
         return
     at = dice.uniform(FIRST_AT_S + 10, seconds / 3)
-    for role in RELAYS + CONSUMERS:
+    for role in RELAYS + CONSUMERS + RETRIES:
         yield Trouble(at, "kill", role, dice.uniform(0.5, 4))
 
 

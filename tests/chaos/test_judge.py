@@ -20,6 +20,7 @@ class World:
         self.states, self.counts = {}, {1: 0, 2: 0}
         self.transactions, self.counters = set(), {"a": 0, "b": 0}
         self.left, self.dead = {"outbox": []}, []
+        self.tasks, self.ended = [], {}
         self.seqs = {1: 0, 2: 0}
         for voter, content, voting in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 0), (3, 1, 1),
                                        (1, 1, 1), (2, 1, 0)):
@@ -27,6 +28,7 @@ class World:
         self.transaction("t1", [("a", 1), ("a", 2), ("b", 1)])
         self.transaction("t2", [("a", 3)])
         self.transaction("t3", [("b", 2)])
+        self.poison("p1", ("exhausted", 2, 2))
 
     def happen(self, voter, content, voting):
         """A vote in all places but the ledger; its event and total."""
@@ -62,6 +64,14 @@ class World:
             self.counters[key] += 1
             self.publish(key, n, event)
 
+    def poison(self, event, ended):
+        """A task that cannot be done, and what the history says of it."""
+        name = f"t-{event}"
+        self.entries.append({"what": "transaction", "outcome": "committed", "id": name,
+                             "votes": [], "steps": [], "poison": [event]})
+        self.transactions.add(name)
+        self.ended[event] = ended
+
     def publish(self, key, n, event):
         self.records.append(judge.Record(STEPS, 0, len(self.records), key, event, None, None,
                                          None, n))
@@ -77,7 +87,7 @@ class World:
                   sorted(self.rows, key=lambda row: row.seq)}
         tables = judge.Tables(self.rows, self.states, self.counts,
                               getattr(self, "tallies", newest), newest, self.transactions,
-                              self.counters, self.left, self.dead)
+                              self.counters, self.left, self.dead, self.tasks, self.ended)
         return judge.judge(self.entries, self.records, tables)
 
 
@@ -267,6 +277,26 @@ class Judge(unittest.TestCase):
 
     def test_a_row_left_in_the_outbox_is_a_wrong_total(self):
         self.world.left["outbox"].append("x")
+        self.assert_found("totals", 1)
+
+    def test_a_task_that_is_left_is_a_wrong_total(self):
+        self.world.tasks.append((7, "task-1", 2))
+        self.assert_found("totals", 1)
+
+    def test_a_task_that_vanished_without_a_word_is_lost(self):
+        del self.world.ended["p1"]
+        self.assert_found("lost", 1)
+
+    def test_a_task_in_the_history_without_its_attempts_is_a_wrong_total(self):
+        self.world.ended["p1"] = ("exhausted", 2, 1)
+        self.assert_found("totals", 1)
+
+    def test_a_task_that_never_was_tried_is_no_exhausted_one(self):
+        self.world.ended["p1"] = ("exhausted", 0, 0)
+        self.assert_found("totals", 1)
+
+    def test_a_good_task_in_the_history_is_a_wrong_total(self):
+        self.world.ended["t1-a1"] = ("exhausted", 1, 1)
         self.assert_found("totals", 1)
 
     def test_a_good_vote_in_dead_record_is_a_wrong_total(self):

@@ -51,7 +51,7 @@ class Plan(unittest.TestCase):
             for name in plan.survivors(seed):
                 for death in (t for t in troubles if t.target == name and t.kind == "kill"):
                     same = {t.target for t in troubles if t.at == death.at}
-                    self.assertEqual(same, set(plan.RELAYS + plan.CONSUMERS))
+                    self.assertEqual(same, set(plan.RELAYS + plan.CONSUMERS + plan.RETRIES))
 
     def test_some_freezes_and_stalls_outlast_lease_and_session(self):
         lengths = [t.seconds for t in plan.make(1, 600) if t.kind in ("stop", "stall")]

@@ -17,7 +17,7 @@ import house
 import ledger
 
 CONTENTS = 40
-KEYS = 30
+KEYS, TASK_KEYS = 30, 12
 VOTE_LANES = ("outbox", "outbox_1", "outbox_2")
 STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
@@ -171,7 +171,7 @@ class SqlWriter(Writer):
 
     def act(self):
         name = str(uuid.uuid4())
-        written = {"votes": [], "steps": []}
+        written = {"votes": [], "steps": [], "poison": []}
         outcome = "rolled back"
         try:
             if self.connection is None:
@@ -278,6 +278,53 @@ class Stepper(SqlWriter):
                 self.hold()
 
 
+class Submitter(SqlWriter):
+    """Tasks of the retry lane that publish numbers: the steps of keys, numbered under a lock; some
+    without a key; and some that can never be done and stop their key until somebody decides."""
+
+    def __init__(self, *args, topic, **sql):
+        super().__init__(*args, **sql)
+        self.topic = topic
+
+    def write(self, cursor, written):
+        rows = []
+        for key in sorted(self.dice.sample(range(TASK_KEYS), self.dice.choice((1, 1, 2)))):
+            name = f"task-{key}"
+            count = self.dice.choice((1, 1, 3))
+            cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
+            cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
+            last = cursor.fetchone()[0]
+            for n in range(last - count + 1, last + 1):
+                if self.dice.random() < 0.02:
+                    rows.append(self.poison(name, written))
+                rows.append(self.step(name, name, n, written))
+        if self.dice.random() < 0.4:
+            rows.append(self.step(None, f"free-{new_id()}", 1, written))
+        marks = ", ".join(["(%s, 'kafka', %s, %s, %s, %s)"] * len(rows))
+        cursor.execute("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
+                       f"options, params) VALUES {marks}",
+                       [value for row in rows for value in row])
+
+    def step(self, ordering_key, key, n, written):
+        event = new_id()
+        written["steps"].append([key, n, event])
+        options = {"topic": self.topic, "key": key, "headers": [["id", event]]}
+        return "step", ordering_key, event, json.dumps(options), str(n)
+
+    def poison(self, name, written):
+        event = new_id()
+        written["poison"].append(event)
+        return (self.dice.choice(("parked", "blocked")), name, event,
+                json.dumps({"topic": "no topic"}), "")
+
+
+TASK_SCENES = {
+    "step": {"wait": "random 50ms 2s", "attempts": 0, "stop": [], "lease": "4s"},
+    "parked": {"wait": "fixed 100ms", "attempts": 2, "stop": [], "exhausted": "park",
+               "lease": "4s"},
+    "blocked": {"exhausted": "block", "lease": "4s"},
+}
+
 TABLES = (
     "CREATE TABLE outbox_1 LIKE outbox",
     "CREATE TABLE outbox_2 LIKE outbox",
@@ -285,5 +332,10 @@ TABLES = (
     "CREATE TABLE chaos_counter (k VARCHAR(20) PRIMARY KEY, n BIGINT NOT NULL)",
     "CREATE TABLE chaos_transaction (id CHAR(36) CHARACTER SET ascii PRIMARY KEY)",
     "INSERT INTO chaos_counter VALUES " + ", ".join(f"('key-{key}', 0)" for key in range(KEYS)),
+    "INSERT INTO chaos_counter VALUES "
+    + ", ".join(f"('task-{key}', 0)" for key in range(TASK_KEYS)),
+    "INSERT INTO retry_scene (task_group, scene, policy) VALUES "
+    + ", ".join(f"('default', '{scene}', '{json.dumps(policy)}')"
+                for scene, policy in TASK_SCENES.items()),
     "INSERT INTO remark (id) VALUES " + ", ".join(f"({n})" for n in range(1, CONTENTS + 1)),
 )
