@@ -63,3 +63,14 @@ void flight_pop(struct flight *flight)
     assert(flight->head < flight->tail);
     flight->head++;
 }
+
+bool flight_has_key(const struct flight *flight, uint64_t key)
+{
+    for (uint64_t ticket = flight->head; ticket < flight->tail; ticket++) {
+        const struct flight_row *row = &flight->rows[ticket & flight->mask];
+
+        if (row->key == key && row->state != FLIGHT_ACKED)
+            return true;
+    }
+    return false;
+}

@@ -41,6 +41,9 @@ void flight_add(struct flight *flight, const struct flight_row *row);
 /* The row of a ticket, NULL when it is not in flight (any more). */
 struct flight_row *flight_find(struct flight *flight, uint64_t ticket);
 
+/* Is a row of this key in flight, and not acknowledged? */
+bool flight_has_key(const struct flight *flight, uint64_t key);
+
 /* The oldest row, NULL when there is none; flight_pop() takes it out. */
 struct flight_row *flight_first(struct flight *flight);
 void flight_pop(struct flight *flight);

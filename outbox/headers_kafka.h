@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The headers of a record: Debezium's id, CloudEvents in binary mode, where the row came from, and
- * what the row's own headers column says. Any thread. */
+/* The headers of a record (record_row.h) as librdkafka takes them. Any thread. */
 #ifndef OUTBOX_HEADERS_KAFKA_H
 #define OUTBOX_HEADERS_KAFKA_H
 

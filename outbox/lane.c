@@ -92,6 +92,7 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
     note_init(&lane->reading, "lane_cannot_read", name);
     note_init(&lane->sending, "lane_cannot_send", name);
     note_init(&lane->retiring, "lane_cannot_delete", name);
+    note_init(&lane->moving, "lane_cannot_move", name);
     note_init(&lane->stopping, "keys_stopped", name);
     note_init(&lane->full, "stopped_keys_full", name);
     lease_init(lane);
@@ -100,6 +101,8 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
         rc = batches_init(lane, err);
     if (rc == RC_OK)
         rc = blocks_init(lane, err);
+    if (rc == RC_OK)
+        rc = stopped_init(&lane->stopped, (size_t)settings->relay.stopped_keys_max, err);
     if (rc != RC_OK)
         lane_done(lane);
     return rc;
@@ -111,6 +114,7 @@ void lane_done(struct lane *lane)
         relay_batch_done(&lane->batches[i]);
     free(lane->blocks);
     lane->blocks = NULL;
+    stopped_done(&lane->stopped);
     ring_done(&lane->filled);
     ring_done(&lane->empty);
     ring_done(&lane->acked);
@@ -120,6 +124,7 @@ void lane_done(struct lane *lane)
     note_done(&lane->reading);
     note_done(&lane->sending);
     note_done(&lane->retiring);
+    note_done(&lane->moving);
     note_done(&lane->stopping);
     note_done(&lane->full);
 }
@@ -147,6 +152,12 @@ void lane_origin_lost(struct lane *lane, const struct err *why)
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
 {
     return lane_epoch(lane, lane->time_ms ? lane->time_ms(lane->time_ctx) : now_ms);
+}
+
+void lane_sweep(struct lane *lane)
+{
+    atomic_store(&lane->sweep_asked, true);
+    lane_wake(lane, LANE_READER);
 }
 
 void lane_hold(struct lane *lane)

@@ -2,7 +2,8 @@
 /* What the three steps of one lane share. Rows travel in a circle and every one comes back:
  *
  *     reader --batches--> sender --acknowledged--> retirer --deleted--> reader
- *                           `------- left in the table (dropped) -------^
+ *                           |------- left in the table (dropped) -------^
+ *                           `- refused --> retry lane, by the retirer --^
  *
  * and empty batches and blocks go the other way. Each ring has one giver and one taker; the rest is
  * atomic. Whoever finds trouble in sending asks the reader to hold (lane_hold): once it holds, the
@@ -19,6 +20,7 @@
 #include "outbox/relay_metrics.h"
 #include "outbox/relay_row.h"
 #include "outbox/seqs.h"
+#include "outbox/stopped.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,10 +61,14 @@ struct lane {
     atomic_llong hold_freed; /* by the sender: this wish is over */
     atomic_bool from_start;  /* by the sender: read the whole table again then */
     atomic_llong pass;       /* by the reader: counts its passes over the whole table */
+    atomic_bool sweep_asked; /* by anyone: the next pass is wanted now */
+
+    struct stopped stopped; /* keys whose rows go through the retry lane */
 
     struct note reading;  /* the reader's trouble */
     struct note sending;  /* the sender's */
     struct note retiring; /* the retirer's */
+    struct note moving;   /* the mover's, which is the retirer's thread */
     struct note stopping; /* the newest stopped key, while there is one; the sender's */
     struct note full;     /* too many stopped keys; the sender's */
 };
@@ -84,6 +90,9 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
  * given back when all have come home, and may be taken again then. Where nothing is in hand it is
  * nobody's business. Any thread. */
 void lane_origin_lost(struct lane *lane, const struct err *why);
+
+/* The reader begins its next pass over the table as soon as it can. Any thread. */
+void lane_sweep(struct lane *lane);
 
 /* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
  * until lane_free(). */

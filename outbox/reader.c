@@ -249,7 +249,11 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
         reader->pass_end = 0;
         reader->sweep_at_ms = now_ms + reader->lane->settings->relay.sweep_ms;
     }
-    if (reader->pass_end > 0 || now_ms < reader->sweep_at_ms)
+    if (reader->pass_end > 0)
+        return false;
+    if (atomic_exchange(&reader->lane->sweep_asked, false))
+        reader->sweep_at_ms = now_ms;
+    if (now_ms < reader->sweep_at_ms)
         return false;
     if (reader->spare_count < LANE_BATCHES)
         return true;

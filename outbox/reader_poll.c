@@ -12,12 +12,17 @@ struct poll {
     size_t seen;  /* rows this statement returned */
     int64_t last; /* the highest of them that was kept or passed over */
     bool cut;     /* one did not fit */
+    bool taken;   /* another relay had the lane */
 };
 
 static bool on_row(void *ctx, const struct relay_row *row)
 {
     struct poll *poll = ctx;
 
+    if (row->epoch != poll->reader->epoch) {
+        poll->taken = true;
+        return false;
+    }
     poll->seen++;
     if (!window_has(&poll->reader->window, row->seq)) {
         if (poll->batch->count >= poll->room || !relay_batch_add(poll->batch, row)) {
@@ -29,14 +34,20 @@ static bool on_row(void *ctx, const struct relay_row *row)
     return true;
 }
 
+/* Once another relay has had the lane, rows may be missing that are in the retry lane and in no
+ * topic: whoever is late by a clock that stood still must not send what follows them. */
 static enum rc read_ranges(struct poll *poll, const struct seq_range *ranges, size_t count,
                            size_t rows_max, struct err *err)
 {
     const struct source *source = &poll->reader->source;
+    enum rc rc;
 
     poll->seen = 0;
     poll->cut = false;
-    return source->read(source->ctx, ranges, count, rows_max, on_row, poll, err);
+    rc = source->read(source->ctx, ranges, count, rows_max, on_row, poll, err);
+    if (rc == RC_OK && poll->taken)
+        return err_fail(err, RC_RETRY, 0, "another relay has taken the lane");
+    return rc;
 }
 
 /* Follows the size of rows: a statement should not send much more than a batch holds. */

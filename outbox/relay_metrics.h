@@ -13,6 +13,7 @@ struct relay_metrics {
     struct metric published;
     struct metric deleted;
     struct metric refused;
+    struct metric moved;
     struct metric resets;
     struct metric origins_lost;
     struct metric gaps_closed;

@@ -62,12 +62,44 @@ struct source {
 /* Ranges deleted with one call. */
 #define RETIRER_RANGES_MAX 512
 
+#define ORDERING_KEY_SIZE 513
+#define MOVE_REASON_SIZE 256
+
+/* A row on its way into the retry lane. */
+struct relay_move {
+    int64_t seq;
+    uint64_t key;                         /* the relay's number for its key */
+    const char *topic;                    /* "": it has none; lives as long as the lane */
+    char ordering_key[ORDERING_KEY_SIZE]; /* see ordering_key.h */
+    char reason[MOVE_REASON_SIZE];        /* why it was refused; "": it follows one that was */
+};
+
+/* A key that may have tasks in the retry lane. */
+struct lane_key {
+    uint64_t key;
+    char ordering_key[ORDERING_KEY_SIZE];
+    bool left; /* it has */
+};
+
+/* Anything but RC_OK ends the call and is what it returns. */
+typedef enum rc (*retirer_on_key)(void *ctx, const char *ordering_key, struct err *err);
+
 struct retirer_seam {
     void *ctx;
     /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
      * he does not. Doing it twice is harmless. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
+    /* Makes these rows of the table tasks of the retry lane, in their order and all of them or none,
+     * in a transaction that commits only while owner holds the lane with this epoch. A row that is
+     * gone is passed over: doing it twice is harmless. */
+    enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                         bool *fenced, struct err *err);
+    /* Every key that has tasks of this lane there, each once, keys_max at most. */
+    enum rc (*load_keys)(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+                         struct err *err);
+    /* Which of these keys still have tasks there, whatever their state. */
+    enum rc (*keys_left)(void *ctx, struct lane_key *keys, size_t count, struct err *err);
 };
 
 /* Topics of one producer. */

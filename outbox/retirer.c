@@ -20,6 +20,7 @@ enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct re
     retirer->dice = dice;
     retirer->ranges_max = RETIRER_RANGES_MAX;
     retirer->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    mover_init(&retirer->mover, lane, seam, ~dice);
     retirer->held_max = lane->block_count;
     retirer->held = calloc(retirer->held_max, sizeof(struct seqs *));
     /* Whole blocks are deleted: the last one may go past the wanted number. */
@@ -169,11 +170,8 @@ static int64_t delete_some(struct retirer *retirer, int64_t epoch, int64_t now_m
     return 0;
 }
 
-int64_t retirer_step(void *arg, int64_t now_ms)
+static int64_t delete_step(struct retirer *retirer, int64_t epoch, int64_t now_ms)
 {
-    struct retirer *retirer = arg;
-    int64_t epoch = lane_epoch(retirer->lane, now_ms);
-
     take(retirer, now_ms);
     if (retirer->rows == 0)
         return LANE_WAIT_MS;
@@ -187,4 +185,13 @@ int64_t retirer_step(void *arg, int64_t now_ms)
         choose(retirer);
     }
     return delete_some(retirer, epoch, now_ms);
+}
+
+int64_t retirer_step(void *arg, int64_t now_ms)
+{
+    struct retirer *retirer = arg;
+    int64_t delete_ms = delete_step(retirer, lane_epoch(retirer->lane, now_ms), now_ms);
+    int64_t move_ms = mover_step(&retirer->mover, lane_epoch_now(retirer->lane, now_ms), now_ms);
+
+    return delete_ms < move_ms ? delete_ms : move_ms;
 }

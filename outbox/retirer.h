@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
- * that cover nothing else, and only while the lane's lease is held. */
+ * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
+ * refused rows into the retry lane (mover.h). */
 #ifndef OUTBOX_RETIRER_H
 #define OUTBOX_RETIRER_H
 
 #include "common/backoff.h"
 #include "common/err.h"
 #include "outbox/lane.h"
+#include "outbox/mover.h"
 #include "outbox/relay_seam.h"
 
 #include <stddef.h>
@@ -29,6 +31,7 @@ struct retirer {
     size_t ranges_max;     /* RETIRER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
     uint64_t dice;
+    struct mover mover;
 };
 
 /* RC_FATAL: no memory. lane and seam are borrowed. dice: 64 random bits. */
@@ -36,7 +39,7 @@ enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct re
                      uint64_t dice, struct err *err);
 void retirer_done(struct retirer *retirer);
 
-/* A loop_step: one statement at most. */
+/* A loop_step: one deletion and one call of the mover's at most. */
 int64_t retirer_step(void *retirer, int64_t now_ms);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retirer_mysql.h"
 
+#include "outbox/moves_mysql.h"
 #include "outbox/seq_mysql.h"
 
 #include <string.h>
@@ -121,6 +122,45 @@ static enum rc retirer_delete(void *ctx, const struct seq_range *ranges, size_t 
     return rc;
 }
 
+static enum rc retirer_move(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                            bool *fenced, struct err *err)
+{
+    struct retirer_mysql *retirer = ctx;
+    enum rc rc = set_up(retirer, err);
+
+    *fenced = false;
+    if (rc == RC_OK)
+        rc = moves_make_tasks(retirer, moves, count, epoch, fenced, err);
+    if (rc != RC_OK)
+        err_wrap(err, "moving rows of %s into the retry lane", retirer->lane);
+    return rc;
+}
+
+static enum rc retirer_load_keys(void *ctx, size_t keys_max, retirer_on_key on_key,
+                                 void *on_key_ctx, struct err *err)
+{
+    struct retirer_mysql *retirer = ctx;
+    enum rc rc = set_up(retirer, err);
+
+    if (rc == RC_OK)
+        rc = moves_load_keys(retirer, keys_max, on_key, on_key_ctx, err);
+    if (rc != RC_OK)
+        err_wrap(err, "asking which keys of %s are in the retry lane", retirer->lane);
+    return rc;
+}
+
+static enum rc retirer_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+{
+    struct retirer_mysql *retirer = ctx;
+    enum rc rc = set_up(retirer, err);
+
+    if (rc == RC_OK)
+        rc = moves_keys_left(retirer, keys, count, err);
+    if (rc != RC_OK)
+        err_wrap(err, "asking which keys of %s are in the retry lane", retirer->lane);
+    return rc;
+}
+
 enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, const char *owner,
                            struct origin_mysql *origin, const struct settings *settings,
                            struct err *err)
@@ -131,6 +171,8 @@ enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, cons
     retirer->lane = lane;
     retirer->owner = owner;
     retirer->origin = origin;
+    retirer->source = settings->relay.source;
+    retirer->lease_ms = settings->relay.lease_ms;
     rc = db_open(&retirer->db, &settings->mysql, err);
     if (rc == RC_OK)
         origin_mysql_guard(origin, retirer->db);
@@ -142,9 +184,16 @@ void retirer_mysql_close(struct retirer_mysql *retirer)
     db_close(retirer->db);
     retirer->db = NULL;
     buf_done(&retirer->sql);
+    buf_done(&retirer->options);
 }
 
 struct retirer_seam retirer_mysql_seam(struct retirer_mysql *retirer)
 {
-    return (struct retirer_seam){.ctx = retirer, .delete_ranges = retirer_delete};
+    return (struct retirer_seam){
+        .ctx = retirer,
+        .delete_ranges = retirer_delete,
+        .move_rows = retirer_move,
+        .load_keys = retirer_load_keys,
+        .keys_left = retirer_keys_left,
+    };
 }

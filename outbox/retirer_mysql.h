@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Deletes from the outbox table of one lane, through a connection of its own. The retirer's
- * thread. */
+/* Deletes from the outbox table of one lane, and moves rows of it into retry_task, through a
+ * connection of its own. Needs SELECT and DELETE on the table, SELECT and INSERT on retry_task. The
+ * retirer's thread. */
 #ifndef OUTBOX_RETIRER_MYSQL_H
 #define OUTBOX_RETIRER_MYSQL_H
 
@@ -9,7 +10,11 @@
 #include "outbox/origin_mysql.h"
 #include "outbox/relay_seam.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Rows of one call. */
+#define MOVES_ROWS_MAX 100
 
 struct retirer_mysql {
     struct db *db;
@@ -17,8 +22,15 @@ struct retirer_mysql {
     uint64_t turn; /* of the origin */
     const char *lane;
     const char *owner;
+    const char *source; /* relay.source */
+    int64_t lease_ms;
     struct buf sql;
-    uint64_t session; /* that was set up */
+    struct buf options;     /* of a task */
+    uint64_t session;       /* that was set up */
+    uint64_t moves_session; /* that was set up for moves, with what follows */
+    bool has_headers;
+    bool has_created_at;
+    bool payload_converted; /* it is text in a character set of its own */
 };
 
 /* Borrows lane, owner, origin and settings. RC_FATAL: no memory. */

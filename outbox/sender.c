@@ -2,6 +2,7 @@
 #include "outbox/sender.h"
 
 #include "outbox/hash.h"
+#include "outbox/ordering_key.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -37,8 +38,6 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
     rc = flight_init(&sender->flight, rows_max < FLIGHT_ROWS_MAX ? rows_max : FLIGHT_ROWS_MAX, err);
-    if (rc == RC_OK)
-        rc = stopped_init(&sender->stopped, (size_t)settings->relay.stopped_keys_max, err);
     if (rc != RC_OK)
         sender_done(sender);
     return rc;
@@ -47,7 +46,6 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
 void sender_done(struct sender *sender)
 {
     topics_done(&sender->topics);
-    stopped_done(&sender->stopped);
     flight_done(&sender->flight);
 }
 
@@ -83,7 +81,7 @@ static void forget_all(struct sender *sender, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
 
-    stopped_clear(&sender->stopped);
+    sender->generation = 0;
     sender->suspects.count = 0;
     topics_forget_all(&sender->topics);
     sender->pause_until_ms = 0;
@@ -91,20 +89,54 @@ static void forget_all(struct sender *sender, int64_t now_ms)
     note_clear(&lane->sending, now_ms);
     note_clear(&lane->stopping, now_ms);
     note_clear(&lane->full, now_ms);
-    metric_set(&lane->metrics->stopped_keys, 0);
 }
 
-static void begin_pass(struct sender *sender, uint64_t pass, int64_t now_ms)
+static void begin_pass(struct sender *sender, uint64_t pass)
 {
     if (pass == sender->pass)
         return;
     sender->pass = pass;
-    stopped_begin_pass(&sender->stopped, pass);
+    stopped_begin_pass(&sender->lane->stopped, pass);
     sender->suspects.count = 0;
     topics_forget_refused(&sender->topics);
-    if (sender->stopped.count == 0)
-        note_clear(&sender->lane->stopping, now_ms);
-    metric_set(&sender->lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
+}
+
+/* The keys as they were loaded under this lease, before anything was sent under it. */
+static bool know_keys(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    size_t count;
+    struct err err;
+
+    if (sender->generation != 0)
+        return true;
+    if (atomic_load(&lane->stopped.too_many)) {
+        err_set(&err,
+                "more than relay.stopped_keys_max = %zu keys of this lane have tasks in the retry "
+                "lane; nothing is sent until they are fewer",
+                lane->stopped.count_max);
+        note_set(&lane->full, now_ms, &err);
+    }
+    sender->generation = stopped_adopt(&lane->stopped, sender->epoch);
+    if (sender->generation == 0)
+        return false;
+    note_clear(&lane->full, now_ms);
+    count = atomic_load(&lane->stopped.count);
+    err_set(&err, "%zu keys have tasks in the retry lane since before this process took the lane",
+            count);
+    if (count > 0)
+        note_set(&lane->stopping, now_ms, &err);
+    return true;
+}
+
+static void show_keys(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    size_t count = sender->generation == 0 ? 0 : atomic_load(&lane->stopped.count);
+
+    metric_set(&lane->metrics->stopped_keys, (int64_t)count);
+    if (count == 0 && sender->generation != 0)
+        note_clear(&lane->stopping, now_ms);
 }
 
 static bool has_work(const struct sender *sender)
@@ -127,28 +159,76 @@ static void trouble(struct sender *sender, const struct err *err, int64_t now_ms
     sender_drain_start(sender, true, true, now_ms);
 }
 
+static void say_full(struct sender *sender, const char *why, int64_t now_ms)
+{
+    struct err err;
+
+    err_set(&err,
+            "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
+            "waits relay.sweep_ms and tries again; the last one: %s",
+            sender->lane->stopped.count_max, why);
+    note_set(&sender->lane->full, now_ms, &err);
+}
+
+/* Hands a row over, which stops its key, and tells people. name: of the key. */
+static enum stopped_given give(struct sender *sender, const struct relay_move *move,
+                               const char *name, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    struct err err;
+    bool news;
+    enum stopped_given given = stopped_give(&lane->stopped, sender->generation, move, &news);
+
+    if (given == STOPPED_FULL) {
+        say_full(sender, move->reason, now_ms);
+        sender->keys_full = true;
+        sender_drain_start(sender, true, false, now_ms);
+    }
+    if (given != STOPPED_MOVES && given != STOPPED_LEFT)
+        return given;
+    sender->handed = true;
+    if (move->reason[0])
+        metric_add(&lane->metrics->refused, 1);
+    if (news) {
+        err_set(&err, "seq %" PRId64 ", key \"%s\": %s", move->seq, name, move->reason);
+        note_set(&lane->stopping, now_ms, &err);
+    }
+    return given;
+}
+
+/* The row stays in the table. A pass that has begun since may have come by while it was under way:
+ * whatever that meets of the key is a later row. It takes back what has come home after it has said
+ * that it begins, so here the row goes home first. */
+static void leave_alone(struct sender *sender, const struct flight_row *row)
+{
+    sender_drop(sender, row->seq, false);
+    sender_flush(sender);
+    begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
+    stopped_leave(&sender->lane->stopped, row->key);
+}
+
 /* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
  * lets nothing pass a refused row. */
 static void refused_alone(struct sender *sender, int64_t now_ms)
 {
     const struct flight_row *row = flight_first(&sender->flight);
-    uint64_t key;
+    struct relay_move *move = &sender->alone_move;
 
     if (!sender_room(sender))
         return;
-    if (!sender_refuse_alone(sender, row, now_ms)) {
-        sender_drain_start(sender, true, false, now_ms);
+    snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
+    switch (give(sender, move, sender->alone_name, now_ms)) {
+    case STOPPED_MOVES:
+        break;
+    case STOPPED_LEFT:
+        leave_alone(sender, row);
+        break;
+    case STOPPED_FULL:
+    case STOPPED_VOID:
         return;
     }
-    key = row->key;
-    sender_drop(sender, row->seq, false);
+    suspects_remove(&sender->suspects, row->seq);
     flight_pop(&sender->flight);
-    /* A pass that has begun since may have come by while the row was under way. Whatever it meets of
-     * the key now is a later row. It takes back what has come home after it has said that it begins,
-     * so here the row goes home first. */
-    sender_flush(sender);
-    begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass), now_ms);
-    stopped_meet(&sender->stopped, key);
     sender->refused = 0;
     sender->alone = sender->finished = false;
     sender_reset(sender);
@@ -177,6 +257,12 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
     if (lost || atomic_load(&sender->lane->lease.leaving)) {
         if (has_work(sender))
             sender_drain_start(sender, lost, false, now_ms);
+        return;
+    }
+    if (sender->generation != 0 && epoch == sender->epoch &&
+        stopped_adopt(&sender->lane->stopped, epoch) != sender->generation) {
+        sender->anew = true;
+        sender_drain_start(sender, true, false, now_ms);
         return;
     }
     /* A refusal also fells what was sent after it: it is the cause then. */
@@ -210,18 +296,45 @@ static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
     name[len] = '\0';
 }
 
-static enum fate refuse(struct sender *sender, const struct relay_row *row, uint64_t key,
-                        const struct err *why, int64_t now_ms)
+static void move_make(struct relay_move *move, const struct relay_row *row,
+                      const struct topic *topic, uint64_t key, const char *why)
+{
+    move->seq = row->seq;
+    move->key = key;
+    move->topic = topic ? topic->name : "";
+    ordering_key_make(move->ordering_key, move->topic, row->aggregate_id);
+    snprintf(move->reason, sizeof(move->reason), "%.255s", why);
+}
+
+/* why "": the key is stopped already. */
+static enum fate hand_over(struct sender *sender, const struct relay_row *row,
+                           const struct topic *topic, uint64_t key, const char *why, int64_t now_ms)
 {
     char name[SENDER_NAME_SIZE];
 
     name_key(row, name);
-    if (!sender_stop_key(sender, key, row->seq, name, why, now_ms)) {
-        sender_drain_start(sender, true, false, now_ms);
-        return FATE_NEW_STEP;
+    move_make(&sender->move, row, topic, key, why);
+    switch (give(sender, &sender->move, name, now_ms)) {
+    case STOPPED_LEFT:
+        sender_drop(sender, row->seq, false);
+        return FATE_DONE;
+    case STOPPED_MOVES:
+        return FATE_DONE;
+    case STOPPED_FULL:
+    case STOPPED_VOID:
+        break;
     }
-    sender_drop(sender, row->seq, false);
-    return FATE_DONE;
+    return FATE_NEW_STEP;
+}
+
+/* What was sent of its key comes first: it may fail, and is sent again then. */
+static enum fate refuse(struct sender *sender, const struct relay_row *row,
+                        const struct topic *topic, uint64_t key, const struct err *why,
+                        int64_t now_ms)
+{
+    if (flight_has_key(&sender->flight, key))
+        return FATE_WAITS;
+    return hand_over(sender, row, topic, key, why->text, now_ms);
 }
 
 static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t now_ms)
@@ -258,11 +371,13 @@ static enum fate send(struct sender *sender, const struct relay_row *row, struct
         flight_add(&sender->flight, &place);
         sender->open++;
         sender->alone = alone;
-        if (alone)
+        if (alone) {
             name_key(row, sender->alone_name);
+            move_make(&sender->alone_move, row, topic, key, "");
+        }
         return FATE_DONE;
     case RC_REJECT:
-        return refuse(sender, row, key, &err, now_ms);
+        return refuse(sender, row, topic, key, &err, now_ms);
     case RC_FATAL:
         trouble(sender, &err, now_ms);
         return FATE_NEW_STEP;
@@ -276,10 +391,9 @@ static enum fate send(struct sender *sender, const struct relay_row *row, struct
     return FATE_NEW_STEP;
 }
 
-static bool must_go_alone(const struct sender *sender, const struct relay_row *row,
-                          enum stopped_say say)
+static bool must_go_alone(const struct sender *sender, const struct relay_row *row)
 {
-    return say == STOPPED_TRY || relay_row_bytes(row) >= ALONE_BYTES || sender->breaker.open ||
+    return relay_row_bytes(row) >= ALONE_BYTES || sender->breaker.open ||
            (sender->suspects.count > 0 && suspects_has(&sender->suspects, row->seq));
 }
 
@@ -288,17 +402,21 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
     struct topic *topic = NULL;
     struct err err;
     enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
-    uint64_t key =
-        hash_bytes(topic ? topic->hash : HASH_START, row->aggregate_id.data, row->aggregate_id.len);
-    enum stopped_say say;
+    uint64_t key = ordering_hash(topic ? topic->hash : HASH_START, row->aggregate_id);
     bool alone;
 
     assert(rc != RC_OK || topic);
-    key += key == 0;
-    say = stopped_ask(&sender->stopped, key, row->seq);
-    if (say == STOPPED_SKIP) {
-        sender_drop(sender, row->seq, false);
-        return FATE_DONE;
+    if (rc == RC_FATAL) {
+        trouble(sender, &err, now_ms);
+        return FATE_NEW_STEP;
+    }
+    switch (stopped_ask(&sender->lane->stopped, sender->generation, key)) {
+    case STOPPED_IS:
+        return hand_over(sender, row, topic, key, "", now_ms);
+    case STOPPED_STALE:
+        return FATE_NEW_STEP;
+    case STOPPED_NOT:
+        break;
     }
     if (rc == RC_OK && row->oversize)
         rc = err_fail(&err, RC_REJECT, 0,
@@ -307,8 +425,8 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
     if (rc == RC_OK && topic->state == TOPIC_REFUSED)
         rc = err_fail(&err, RC_REJECT, 0, "%s", topic->why);
     if (rc != RC_OK)
-        return refuse(sender, row, key, &err, now_ms);
-    alone = must_go_alone(sender, row, say);
+        return refuse(sender, row, topic, key, &err, now_ms);
+    alone = must_go_alone(sender, row);
     if (alone && flight_count(&sender->flight) > 0)
         return FATE_WAITS;
     if (topic->state == TOPIC_UNKNOWN)
@@ -326,10 +444,10 @@ static void take_batch(struct sender *sender, int64_t now_ms)
     if (batch->epoch != sender->epoch)
         forget_all(sender, now_ms);
     sender->epoch = batch->epoch;
-    begin_pass(sender, batch->pass, now_ms);
+    begin_pass(sender, batch->pass);
 }
 
-/* Stopped rows of the batch go home before it does: see the reader's take_back(). */
+/* Rows of the batch that stay in the table go home before it does: see the reader's take_back(). */
 static void give_batch(struct sender *sender)
 {
     sender_flush(sender);
@@ -341,7 +459,7 @@ static void give_batch(struct sender *sender)
 /* Asked before each row: whoever was frozen past the lease sends nothing that is still here. */
 static bool may_send(struct sender *sender, int64_t now_ms)
 {
-    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch)
+    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch || !know_keys(sender, now_ms))
         return false;
     if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
@@ -370,8 +488,8 @@ static int64_t send_rows(struct sender *sender, int64_t now_ms)
 }
 
 /* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that is
- * back before the reader has missed it goes on behind the rows of stopped keys: these are forgotten
- * only when the reader rests, too, and will begin with the first row. */
+ * back before the reader has missed it goes on where it was: what is known is forgotten only when the
+ * reader rests, too, and will begin with the first row. */
 static int64_t rest(struct sender *sender, int64_t now_ms)
 {
     if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
@@ -389,7 +507,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
     if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
         return rest(sender, now_ms);
     if (sender->epoch != 0)
-        begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass), now_ms);
+        begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
     if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
         sender->pause_until_ms = 0;
         note_clear(&sender->lane->full, now_ms);
@@ -410,8 +528,14 @@ int64_t sender_step(void *arg, int64_t now_ms)
         sender->hint = err;
     sender_collect(sender, now_ms);
     if (!sender->draining)
+        sender_bring_home(sender, false);
+    if (!sender->draining)
         judge(sender, &err, now_ms);
     wait_ms = decide(sender, now_ms);
     sender_flush(sender);
+    show_keys(sender, now_ms);
+    if (sender->handed)
+        lane_wake(sender->lane, LANE_RETIRER);
+    sender->handed = false;
     return wait_ms;
 }

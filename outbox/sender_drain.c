@@ -61,21 +61,12 @@ static bool acks_room(struct sender *sender)
     return sender->acks != NULL;
 }
 
-/* A row sent alone was accepted: it is no suspect, and its key, had it stopped, is free. */
-static void clear_name(struct sender *sender, const struct flight_row *row, int64_t now_ms)
-{
-    suspects_remove(&sender->suspects, row->seq);
-    if (stopped_free(&sender->stopped, row->key, row->seq) && sender->stopped.count == 0)
-        note_clear(&sender->lane->stopping, now_ms);
-    metric_set(&sender->lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
-}
-
 static void accept(struct sender *sender, const struct flight_row *row, int64_t now_ms)
 {
     sender->acks->list[sender->acks->count++] = row->seq;
     metric_add(&sender->lane->metrics->published, 1);
     if (sender->alone)
-        clear_name(sender, row, now_ms);
+        suspects_remove(&sender->suspects, row->seq);
     if (breaker_worked(&sender->breaker))
         note_clear(&sender->lane->sending, now_ms);
 }
@@ -97,43 +88,6 @@ void sender_collect(struct sender *sender, int64_t now_ms)
     metric_set(&sender->lane->metrics->in_flight, (int64_t)flight_count(&sender->flight));
 }
 
-static void say_full(struct sender *sender, const struct err *why, int64_t now_ms)
-{
-    struct err err;
-
-    err_set(&err,
-            "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
-            "waits relay.sweep_ms and tries again; the last one: %s",
-            sender->stopped.count_max, why->text);
-    note_set(&sender->lane->full, now_ms, &err);
-}
-
-bool sender_stop_key(struct sender *sender, uint64_t key, int64_t seq, const char *name,
-                     const struct err *why, int64_t now_ms)
-{
-    struct lane *lane = sender->lane;
-    struct err err;
-    bool news;
-
-    if (!stopped_add(&sender->stopped, key, seq, &news)) {
-        say_full(sender, why, now_ms);
-        sender->keys_full = true;
-        return false;
-    }
-    metric_add(&lane->metrics->refused, 1);
-    metric_set(&lane->metrics->stopped_keys, (int64_t)sender->stopped.count);
-    err_set(&err, "seq %" PRId64 ", key \"%s\": %s", seq, name, why->text);
-    if (news)
-        note_set(&lane->stopping, now_ms, &err);
-    return true;
-}
-
-bool sender_refuse_alone(struct sender *sender, const struct flight_row *row, int64_t now_ms)
-{
-    suspects_remove(&sender->suspects, row->seq);
-    return sender_stop_key(sender, row->key, row->seq, sender->alone_name, &sender->report, now_ms);
-}
-
 void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms)
 {
     const struct settings *settings = sender->lane->settings;
@@ -150,16 +104,6 @@ void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t
     sender->broker.purge(sender->broker.ctx);
 }
 
-/* Refused among others: which of them is bad is not known, unless it was alone. */
-static void settle_refused(struct sender *sender, const struct flight_row *row, int64_t now_ms)
-{
-    if (sender->alone)
-        sender_refuse_alone(sender, row, now_ms);
-    else
-        suspects_add(&sender->suspects, row->seq);
-    sender_drop(sender, row->seq, true);
-}
-
 /* False when there is no block to write to: it goes on at the next step. */
 static bool settle_flight(struct sender *sender, int64_t now_ms)
 {
@@ -173,14 +117,28 @@ static bool settle_flight(struct sender *sender, int64_t now_ms)
         } else {
             if (!sender_room(sender))
                 return false;
+            /* Which of them is bad is not known: each will be sent alone. */
             if (row->state == FLIGHT_REFUSED)
-                settle_refused(sender, row, now_ms);
-            else
-                sender_drop(sender, row->seq, true);
+                suspects_add(&sender->suspects, row->seq);
+            sender_drop(sender, row->seq, true);
         }
         flight_pop(&sender->flight);
     }
     return true;
+}
+
+/* Rows that are in the retry lane, or did not get there. */
+bool sender_bring_home(struct sender *sender, bool again)
+{
+    int64_t seq;
+
+    for (;;) {
+        if (!sender_room(sender))
+            return false;
+        if (!stopped_home(&sender->lane->stopped, &seq))
+            return true;
+        sender_drop(sender, seq, again);
+    }
 }
 
 static bool settle_batches(struct sender *sender)
@@ -215,7 +173,7 @@ void sender_reset(struct sender *sender)
 
 static void drain_end(struct sender *sender, int64_t now_ms)
 {
-    bool from_start = sender->keys_full;
+    bool from_start = sender->keys_full || sender->anew;
 
     if (sender->purged)
         sender_reset(sender);
@@ -223,12 +181,13 @@ static void drain_end(struct sender *sender, int64_t now_ms)
         breaker_failed(&sender->breaker, now_ms, dice_next(&sender->dice));
         note_set(&sender->lane->sending, now_ms, &sender->report);
     }
-    if (sender->keys_full) {
-        stopped_clear(&sender->stopped);
+    if (sender->keys_full)
         sender->pause_until_ms = now_ms + sender->lane->settings->relay.sweep_ms;
-    }
+    if (sender->anew)
+        sender->generation = 0;
     sender->open = sender->failed = sender->refused = 0;
-    sender->alone = sender->finished = sender->keys_full = sender->draining = false;
+    sender->alone = sender->finished = sender->draining = false;
+    sender->keys_full = sender->anew = false;
     metric_set(&sender->lane->metrics->in_flight, 0);
     lane_free(sender->lane, from_start);
 }
@@ -248,7 +207,8 @@ int64_t sender_drain_step(struct sender *sender, int64_t now_ms)
     /* What is still open after an unpurged wait must not be reported later. */
     if (sender->open > 0)
         sender->purged = true;
-    if (!settle_flight(sender, now_ms) || !settle_batches(sender)) {
+    if (!settle_flight(sender, now_ms) || !sender_bring_home(sender, true) ||
+        !settle_batches(sender)) {
         sender_flush(sender);
         return DRAIN_POLL_MS;
     }

@@ -27,6 +27,7 @@ enum column {
     COLUMN_HEADERS_BYTES,
     COLUMN_HEADERS,
     COLUMN_CREATED_AT,
+    COLUMN_EPOCH,
 };
 
 static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
@@ -89,6 +90,9 @@ static enum rc columns_make(struct source_mysql *source, struct err *err)
     else
         buf_text_put(columns, ", NULL, NULL");
     buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
+    buf_text_put(columns, ", (SELECT epoch FROM relay_lease WHERE lane = ");
+    db_put_text(source->db, columns, source->lane, strlen(source->lane));
+    buf_char(columns, ')');
     source->columns_session = db_session(source->db);
     return RC_OK;
 }
@@ -155,6 +159,7 @@ static void row_make(struct relay_row *out, const struct db_row *row, uint64_t r
 
     memset(out, 0, sizeof(*out));
     out->seq = db_column_i64(row, COLUMN_SEQ);
+    out->epoch = db_column_i64(row, COLUMN_EPOCH);
     fits = take_text(out, &out->id, row, COLUMN_ID);
     fits = take_text(out, &out->aggregate_type, row, COLUMN_AGGREGATE_TYPE) && fits;
     fits = take_text(out, &out->aggregate_id, row, COLUMN_AGGREGATE_ID) && fits;

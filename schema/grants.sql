@@ -21,6 +21,7 @@ GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
@@ -129,6 +130,7 @@ GRANT SELECT, INSERT, UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS flight gaps note relay_row seqs share stopped suspects time_row topics window)
+foreach(name IN ITEMS flight gaps note ordering_key relay_row seqs share stopped suspects time_row topics window)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS outbox_core)
 endforeach()
 
-foreach(name IN ITEMS relay relay_lease relay_trouble)
-  tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c LINKS
+foreach(name IN ITEMS relay relay_lease relay_moves relay_trouble)
+  tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c
+                flow/relay_world_tasks.c LINKS
                 outbox_core)
 endforeach()
 

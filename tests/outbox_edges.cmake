@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_broker_kafka flow flow/test_broker_kafka.c LINKS outbox mock_sockets
               dep::rdkafka)
+tallybox_test(test_move_row unit unit/test_move_row.c LINKS outbox)

@@ -13,6 +13,7 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/promises.c
     sim/relay.c
     sim/retries.c
+    sim/retry_lane.c
     sim/roles.c
     sim/rollup_store.c
     sim/rollups.c

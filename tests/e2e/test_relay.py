@@ -162,6 +162,7 @@ class Refused(house.Case):
 
     def setUp(self):
         self.stack.sql("DELETE FROM outbox")
+        self.stack.sql("DELETE FROM retry_task")
         self.kind = f"t{self.id().rsplit('.', 1)[1][-20:]}"
         self.topic = f"event.{self.stack.name}.{self.kind}"
 
@@ -177,45 +178,73 @@ class Refused(house.Case):
                 for record in self.stack.records(self.topic)]
 
     def rows(self, big):
-        """big is refused; the key's next row waits behind it, other keys' rows do not."""
+        """big is refused; the key's next row follows it, other keys' rows do not."""
         # Behind the mark come dice: what can be compressed would fit through any limit.
         return [row(self.kind, "bad", b"first"),
                 row(self.kind, "bad", (b"x" * 10 + os.urandom(big))[:big]),
                 row(self.kind, "bad", b"behind"), row(self.kind, "good", b"free")]
 
+    def tasks(self):
+        """Event ids of the lane's tasks, in their order."""
+        return [one[0] for one in self.stack.sql(
+            "SELECT idempotency_key FROM retry_task WHERE task_group = 'outbox' AND scene = "
+            "'publish' AND handler = 'kafka' ORDER BY id")]
+
     def check_stopped(self, relay, rows):
-        """bad stands still, good flows, and people can see it."""
-        self.wait_left([rows[1]["id"], rows[2]["id"]])
+        """bad goes into the retry lane, good flows, and people can see it."""
+        self.wait_left([])
         more = row(self.kind, "good", b"flows")
         self.stack.append([more])
-        self.wait_left([rows[1]["id"], rows[2]["id"]])
+        self.wait_left([])
+        self.assertEqual(self.tasks(), [rows[1]["id"], rows[2]["id"]])
         self.assertEqual(self.values(), [("bad", "first"), ("good", "free"), ("good", "flows")])
         self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 1)
         self.assertIn("bad", relay.log_text())
         house.wait_for("status to show it", lambda: "stopped" in self.stack.tallybox(
             "status").stdout.lower(), 10, 0.5)
 
-    def test_a_row_above_row_bytes_max_stops_its_key_until_the_setting_allows_it(self):
+    def check_free(self, relay):
+        """With its last task the key is back on the fast path."""
+        house.wait_for("no stopped key",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0)
+        after = row(self.kind, "bad", b"after")
+        self.stack.append([after])
+        self.wait_left([])
+        self.assertEqual(self.tasks(), [])
+        self.assertEqual(self.values()[-1], ("bad", "after"))
+
+    def drop_tasks(self):
+        """As an operator who skips them."""
+        self.stack.sql("DELETE FROM retry_task")
+
+    def test_a_row_above_row_bytes_max_goes_into_the_retry_lane(self):
         relay = self.start("relay")
         rows = self.rows(big=25000)
         self.stack.append(rows)
         self.check_stopped(relay, rows)
+        task = self.stack.sql("SELECT ordering_key, reason_class, reason, params FROM retry_task "
+                              "ORDER BY id")
+        self.assertEqual([one[0] for one in task], [f"{self.topic}/bad"] * 2)
+        self.assertEqual([one[1] for one in task], ["refused", ""])
+        self.assertIn("relay.row_bytes_max", task[0][2])
+        self.assertEqual([one[3] for one in task], [rows[1]["payload"], b"behind"])
         relay.end()
-        self.start("relay", sets={"relay.row_bytes_max": 30000})
+        relay = self.start("relay")
+        more = row(self.kind, "bad", b"follows")
+        self.stack.append([more])
         self.wait_left([])
-        self.assertEqual(self.values()[3:], [("bad", "x" * 10), ("bad", "behind")])
+        self.assertEqual(self.tasks(), [rows[1]["id"], rows[2]["id"], more["id"]])
+        self.drop_tasks()
+        self.check_free(relay)
 
-    def test_a_row_above_the_brokers_limit_stops_its_key_until_it_is_deleted(self):
+    def test_the_retry_lane_gets_a_row_above_the_brokers_limit(self):
         wire.create_topic(house.kafka().bootstrap, self.topic, 1, {"max.message.bytes": 5000})
         relay = self.start("relay")
         rows = self.rows(big=15000)
         self.stack.append(rows)
         self.check_stopped(relay, rows)
-        self.stack.sql("DELETE FROM outbox WHERE id = %s", [rows[1]["id"]])
-        self.wait_left([])
-        self.assertEqual(self.values()[3:], [("bad", "behind")])
-        house.wait_for("no stopped key",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0)
+        self.drop_tasks()
+        self.check_free(relay)
 
     def test_bad_headers_stop_their_key_only(self):
         relay = self.start("relay")
@@ -223,9 +252,22 @@ class Refused(house.Case):
         rows[1]["headers"] = "{not json"
         self.stack.append(rows)
         self.check_stopped(relay, rows)
-        self.stack.sql("UPDATE outbox SET headers = NULL WHERE id = %s", [rows[1]["id"]])
+        options = json.loads(self.stack.number("SELECT options FROM retry_task ORDER BY id"))
+        self.assertEqual(options["headers"], "{not json")
+        self.drop_tasks()
+        self.check_free(relay)
+
+    def test_two_rows_with_one_event_id_are_two_tasks(self):
+        relay = self.start("relay")
+        rows = self.rows(big=25000)
+        rows[2]["id"] = rows[1]["id"]
+        self.stack.append(rows)
         self.wait_left([])
-        self.assertEqual(self.values()[3:], [("bad", "xxxxx"), ("bad", "behind")])
+        tasks = self.tasks()
+        self.assertEqual(tasks[0], rows[1]["id"])
+        self.assertRegex(tasks[1], r"^outbox/\d+/")
+        self.drop_tasks()
+        self.check_free(relay)
 
 
 class Leases(house.Case):

@@ -30,6 +30,9 @@ static void engines_start(struct rig *rig)
     assert(rc == RC_OK);
     rig->reader.ranges_max = 3;
     rig->retirer.ranges_max = 2;
+    rig->retirer.mover.rows_max = 3;
+    rig->lane.stopped.moves_max = 8;
+    rig->lane.stopped.key_rows_max = 12;
     rig->lane.wake = wake;
     rig->lane.wake_ctx = rig;
     memset(rig->due_ms, 0, sizeof(rig->due_ms));
@@ -131,7 +134,8 @@ bool rig_drain(struct rig *rig, int64_t ms)
 {
     int64_t until_ms = rig->world.now_ms + ms;
 
-    while (world_left(&rig->world) > 0 || rig->reader.window.count > 0) {
+    while (world_left(&rig->world) > 0 || world_tasks(&rig->world) > 0 ||
+           rig->reader.window.count > 0 || atomic_load(&rig->lane.stopped.count) > 0) {
         if (rig->world.now_ms >= until_ms)
             return false;
         rig_run(rig, 20);

@@ -16,6 +16,7 @@ void world_init(struct world *world, uint64_t seed)
     world->writer_next = 100;
     world->epoch = 1;
     world->writers_known = true;
+    world->task_chance = 50;
 }
 
 uint64_t world_below(struct world *world, uint64_t limit)
@@ -153,7 +154,7 @@ void world_lose_rows(struct world *world, int64_t from)
 
 /* The broker */
 
-static void append(struct world *world, int64_t seq)
+void world_append_record(struct world *world, int64_t seq)
 {
     assert(world->log_count < WORLD_LOG_MAX);
     world->log[world->log_count++] = seq;
@@ -194,7 +195,7 @@ static void request(struct world *world, int partition)
             continue;
         }
         batch[i]->state = MESSAGE_APPENDED;
-        append(world, batch[i]->seq);
+        world_append_record(world, batch[i]->seq);
         if (world->now_ms >= world->silent_until_ms)
             report(batch[i], RC_OK);
     }
@@ -204,7 +205,7 @@ static void ghost_step(struct world *world)
 {
     if (world->ghost_count == 0 || !world_chance(world, 100))
         return;
-    append(world, world->ghosts[0].seq);
+    world_append_record(world, world->ghosts[0].seq);
     world->ghost_count--;
     memmove(world->ghosts, world->ghosts + 1, world->ghost_count * sizeof(world->ghosts[0]));
 }
@@ -225,6 +226,7 @@ static void broker_step(struct world *world)
 void world_tick(struct world *world)
 {
     world->now_ms++;
+    world_task_step(world);
     for (size_t i = 0; i < WORLD_WRITERS; i++)
         writer_step(world, &world->writers[i]);
     broker_step(world);
@@ -245,7 +247,7 @@ static void pass(struct world *world)
         world_tick(world);
 }
 
-static bool fails(struct world *world, unsigned chance, enum rc *rc, struct err *err)
+bool world_fails(struct world *world, unsigned chance, enum rc *rc, struct err *err)
 {
     pass(world);
     world->calls++;
@@ -294,7 +296,7 @@ static enum rc broker_topic_open(void *ctx, const char *topic, struct err *err)
     enum rc rc;
 
     (void)topic;
-    return fails(ctx, ((struct world *)ctx)->faults.database, &rc, err) ? RC_RETRY : RC_OK;
+    return world_fails(ctx, ((struct world *)ctx)->faults.database, &rc, err) ? RC_RETRY : RC_OK;
 }
 
 static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
@@ -306,8 +308,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     (void)topic;
     (void)topic_index;
-    assert(known->state == ROW_COMMITTED || known->state == ROW_DELETED);
-    if (fails(world, 0, &rc, err))
+    assert(known->state >= ROW_COMMITTED);
+    if (world_fails(world, 0, &rc, err))
         return rc == RC_RETRY ? RC_FATAL : rc;
     if (known->sync_bad && !world->healed)
         return err_fail(err, RC_REJECT, 0, "refused before it was sent");
@@ -383,7 +385,7 @@ static int64_t scan_from(struct world *world, int64_t from)
 {
     while (world->settled + 1 < world->seq_next &&
            (world->rows[world->settled + 1].state == ROW_NONE ||
-            world->rows[world->settled + 1].state == ROW_DELETED))
+            world->rows[world->settled + 1].state >= ROW_MOVED))
         world->settled++;
     return from > world->settled ? from : world->settled + 1;
 }
@@ -398,7 +400,7 @@ static void row_show(const struct world *world, int64_t seq, char key[16], struc
     const struct world_row *known = &world->rows[seq];
     int len = snprintf(key, 16, "key-%d", known->key);
 
-    *row = (struct relay_row){.seq = seq, .size = 10, .created_ms = 1};
+    *row = (struct relay_row){.seq = seq, .epoch = world->epoch, .size = 10, .created_ms = 1};
     row->id = (struct bytes){"id", 2};
     row->aggregate_type = (struct bytes){"step", 4};
     row->aggregate_id = (struct bytes){key, (size_t)len};
@@ -414,7 +416,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
     struct world *world = ctx;
     size_t rows = 0;
     enum rc rc;
-    bool failed = fails(world, world->faults.database, &rc, err);
+    bool failed = world_fails(world, world->faults.database, &rc, err);
 
     for (size_t i = 1; i < count; i++)
         assert(ranges[i - 1].to < ranges[i].from);
@@ -444,7 +446,7 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
     enum rc rc;
 
     *busy = *found = false;
-    if (fails(world, world->faults.database, &rc, err))
+    if (world_fails(world, world->faults.database, &rc, err))
         return rc;
     for (int64_t seq = scan_from(world, ranges[0].from);
          seq <= scan_to(world, ranges[count - 1].to); seq++) {
@@ -462,7 +464,7 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     enum rc rc;
 
     *writers = (struct source_writers){.known = world->writers_known};
-    if (fails(world, world->faults.database, &rc, err))
+    if (world_fails(world, world->faults.database, &rc, err))
         return rc;
     for (int64_t seq = scan_from(world, 1); seq < world->seq_next; seq++) {
         uint64_t id = world->rows[seq].writer;
@@ -483,7 +485,7 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
     enum rc rc;
 
     *look = (struct source_look){0};
-    if (fails(world, world->faults.database, &rc, err))
+    if (world_fails(world, world->faults.database, &rc, err))
         return rc;
     for (int64_t seq = scan_from(world, from); seq < world->seq_next; seq++) {
         if (world->rows[seq].state != ROW_COMMITTED)
@@ -511,7 +513,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 {
     struct world *world = ctx;
     enum rc rc;
-    bool failed = fails(world, world->faults.database, &rc, err);
+    bool failed = world_fails(world, world->faults.database, &rc, err);
 
     *fenced = false;
     /* Half of the failed ones were done, and only their answer was lost. */
@@ -526,7 +528,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 
         if (!in_ranges(seq, ranges, count))
             continue;
-        if (row->published == 0)
+        if (row->published == 0 || row->state == ROW_MOVED)
             world->wrong_deletes++;
         if (row->state == ROW_COMMITTED)
             row->state = ROW_DELETED;
@@ -536,7 +538,11 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 
 struct retirer_seam world_retirer(struct world *world)
 {
-    return (struct retirer_seam){world, delete_ranges};
+    return (struct retirer_seam){.ctx = world,
+                                 .delete_ranges = delete_ranges,
+                                 .move_rows = world_move_rows,
+                                 .load_keys = world_load_keys,
+                                 .keys_left = world_keys_left};
 }
 
 /* What came of it */
@@ -577,7 +583,7 @@ size_t world_lost(const struct world *world)
     for (int64_t seq = 1; seq < world->seq_next; seq++) {
         const struct world_row *row = &world->rows[seq];
 
-        lost += (row->state == ROW_COMMITTED || row->state == ROW_DELETED) && row->published == 0;
+        lost += row->state >= ROW_COMMITTED && row->published == 0;
     }
     return lost;
 }

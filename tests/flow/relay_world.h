@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A small world for the relay's engines: an outbox table with writers whose transactions overlap,
- * roll back and reserve seqs they write later, and a broker with partitions, lost answers, refused
- * records and requests that arrive late. All in virtual time, all decided by one seed. */
+ * roll back and reserve seqs they write later, a broker with partitions, lost answers, refused
+ * records and requests that arrive late, and a retry lane that publishes the first task of each key
+ * now and then. All in virtual time, all decided by one seed. */
 #ifndef TESTS_FLOW_RELAY_WORLD_H
 #define TESTS_FLOW_RELAY_WORLD_H
 
@@ -18,7 +19,7 @@
 #define WORLD_MESSAGES_MAX 256
 #define WORLD_LOG_MAX 65536
 
-enum world_row_state { ROW_NONE, ROW_RESERVED, ROW_WRITTEN, ROW_COMMITTED, ROW_DELETED };
+enum world_row_state { ROW_NONE, ROW_RESERVED, ROW_WRITTEN, ROW_COMMITTED, ROW_MOVED, ROW_DELETED };
 
 struct world_row {
     enum world_row_state state;
@@ -63,6 +64,7 @@ struct world_faults {
     unsigned roll_back;
     unsigned hold; /* a transaction stays open for long */
     unsigned bad_row;
+    unsigned move;  /* the retry lane takes nothing */
     unsigned ghost; /* requests of a producer that was thrown away still arrive */
 };
 
@@ -99,6 +101,10 @@ struct world {
     size_t fail_call; /* this call fails; 0: none */
     enum rc fail_rc;
     size_t wrong_deletes;
+
+    int64_t tasks[WORLD_ROWS_MAX + 1]; /* rows in the retry lane, in their order; 0: it has ended */
+    size_t task_count;
+    unsigned task_chance; /* of each tick that one is published; in thousandths */
 };
 
 void world_init(struct world *world, uint64_t seed);
@@ -132,9 +138,27 @@ struct retirer_seam world_retirer(struct world *world);
 /* Rows that are committed and not deleted. */
 size_t world_left(const struct world *world);
 
+/* Tasks of the retry lane; those of one key. world_run_task() publishes the key's first one. */
+size_t world_tasks(const struct world *world);
+size_t world_key_tasks(const struct world *world, int key);
+void world_run_task(struct world *world, int key);
+
 /* What is wrong with the log: rows whose first record came before that of a predecessor in their
  * key; committed rows without a record. */
 size_t world_overtaken(const struct world *world);
 size_t world_lost(const struct world *world);
+
+/* Of the world's own files.
+ *
+ * world_fails(): a call is made; does it fail, and how? world_append_record(): the broker has one
+ * more. The others are of relay_world_tasks.c. */
+bool world_fails(struct world *world, unsigned chance, enum rc *rc, struct err *err);
+void world_append_record(struct world *world, int64_t seq);
+void world_task_step(struct world *world);
+enum rc world_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                        bool *fenced, struct err *err);
+enum rc world_load_keys(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+                        struct err *err);
+enum rc world_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err);
 
 #endif

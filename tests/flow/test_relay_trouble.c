@@ -36,11 +36,6 @@ static void assert_all_is_well(void)
     assert_int_equal(rig.reader.window.count, 0);
 }
 
-static size_t published(int64_t seq)
-{
-    return rig.world.rows[seq].published;
-}
-
 static void append_some(int count)
 {
     for (int i = 0; i < count; i++)
@@ -96,112 +91,6 @@ static void each_call_may_fail_in_turn(void **state)
     }
 }
 
-static void a_refused_row_stops_its_key_and_nothing_else(void **state)
-{
-    int64_t bad;
-    int64_t behind;
-
-    (void)state;
-    append_some(60);
-    bad = world_append(&rig.world, 4);
-    rig.world.rows[bad].sync_bad = true;
-    append_some(60);
-    behind = world_append(&rig.world, 4);
-    rig_run(&rig, 3000);
-    assert_int_equal(published(bad), 0);
-    assert_int_equal(published(behind), 0);
-    /* The refused row, five of its key after it, and the last. */
-    assert_int_equal(world_left(&rig.world), 7);
-    assert_int_equal(rig.sender.stopped.count, 1);
-    assert_true(rig.lane.stopping.on);
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 60000));
-    assert_int_equal(rig.sender.stopped.count, 0);
-    assert_false(rig.lane.stopping.on);
-    assert_all_is_well();
-}
-
-static void good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed(void **state)
-{
-    int64_t bad;
-
-    (void)state;
-    append_some(60);
-    bad = world_append(&rig.world, 4);
-    rig.world.rows[bad].bad = true;
-    append_some(60);
-    rig_run(&rig, 3000);
-    assert_int_equal(published(bad), 0);
-    assert_int_equal(world_left(&rig.world), 6);
-    assert_int_equal(rig.sender.stopped.count, 1);
-    for (int64_t seq = 1; seq < rig.world.seq_next; seq++) {
-        assert_true(published(seq) <= 1);
-        assert_true(rig.world.rows[seq].refused <= 1 || seq == bad);
-    }
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 60000));
-    assert_all_is_well();
-}
-
-static void several_refused_keys_stop_and_the_rest_goes_on(void **state)
-{
-    (void)state;
-    append_some(36);
-    for (int key = 0; key < 4; key++)
-        rig.world.rows[world_append(&rig.world, key)].bad = true;
-    append_some(36);
-    rig_run(&rig, 5000);
-    assert_int_equal(rig.sender.stopped.count, 4);
-    assert_int_equal(world_left(&rig.world), 4 + 4 * 3);
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 60000));
-    assert_all_is_well();
-}
-
-static void a_refused_row_that_is_deleted_sets_its_key_free(void **state)
-{
-    int64_t bad;
-
-    (void)state;
-    bad = world_append(&rig.world, 4);
-    rig.world.rows[bad].bad = true;
-    append_some(60);
-    rig_run(&rig, 2000);
-    assert_int_equal(rig.sender.stopped.count, 1);
-    rig.world.rows[bad].state = ROW_NONE;
-    assert_true(rig_drain(&rig, 3000));
-    assert_int_equal(rig.sender.stopped.count, 0);
-}
-
-static void a_stopped_key_with_no_rows_left_is_forgotten(void **state)
-{
-    int64_t bad;
-
-    (void)state;
-    bad = world_append(&rig.world, 4);
-    rig.world.rows[bad].oversize = true;
-    rig_run(&rig, 300);
-    assert_int_equal(rig.sender.stopped.count, 1);
-    rig.world.rows[bad].state = ROW_NONE;
-    rig_run(&rig, 3000);
-    assert_int_equal(rig.sender.stopped.count, 0);
-    assert_false(rig.lane.stopping.on);
-}
-
-static void too_many_stopped_keys_pause_the_lane_and_say_so(void **state)
-{
-    (void)state;
-    for (int key = 0; key < 6; key++)
-        rig.world.rows[world_append(&rig.world, key)].oversize = true;
-    append_some(60);
-    rig_run(&rig, 500);
-    assert_true(rig.lane.full.on);
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 10000));
-    assert_false(rig.lane.full.on);
-    assert_all_is_well();
-}
-
 static void a_silent_broker_gets_the_rows_again(void **state)
 {
     (void)state;
@@ -242,58 +131,6 @@ static void a_missing_table_is_said_and_comes_back(void **state)
     rig.world.faults.database = 0;
     assert_true(rig_drain(&rig, 10000));
     assert_false(rig.lane.reading.on);
-    assert_all_is_well();
-}
-
-/* The pass meets the row while it is under way, and passes it over; the sender hears of the refusal
- * before it hears of the pass. */
-static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void **state)
-{
-    int64_t refused = world_append(&rig.world, 1);
-    uint64_t pass;
-    int64_t next;
-
-    (void)state;
-    rig.world.rows[refused].bad = true;
-    while (rig.world.rows[refused].refused == 0)
-        rig_run(&rig, 1);
-    rig.world.down_until_ms = rig.world.now_ms + 50;
-    rig_run(&rig, 50);
-    assert_true(rig.sender.alone);
-    pass = rig.reader.pass;
-    rig.reader.sweep_at_ms = rig.world.now_ms;
-    reader_step(&rig.reader, rig.world.now_ms);
-    assert_int_equal(rig.reader.pass, pass + 1);
-    while (rig.world.rows[refused].refused == 1)
-        world_tick(&rig.world);
-    while (rig.sender.stopped.count == 0)
-        sender_step(&rig.sender, rig.world.now_ms);
-    next = world_append(&rig.world, 1);
-    rig_run(&rig, 200);
-    assert_int_equal(published(next), 0);
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 30000));
-    assert_all_is_well();
-}
-
-/* The reader goes on where it was: behind the rows of the stopped key. */
-static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(void **state)
-{
-    int64_t refused = world_append(&rig.world, 1);
-    int64_t next;
-
-    (void)state;
-    rig.world.rows[refused].sync_bad = true;
-    rig_run(&rig, 100);
-    assert_int_equal(rig.sender.stopped.count, 1);
-    atomic_store(&rig.lane.lease.valid_until_ms, 0);
-    sender_step(&rig.sender, rig.world.now_ms);
-    atomic_store(&rig.lane.lease.valid_until_ms, INT64_MAX);
-    next = world_append(&rig.world, 1);
-    rig_run(&rig, 100);
-    assert_int_equal(published(next), 0);
-    rig.world.healed = true;
-    assert_true(rig_drain(&rig, 30000));
     assert_all_is_well();
 }
 
@@ -455,26 +292,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_call_may_fail_in_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_refused_row_stops_its_key_and_nothing_else, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_refused_keys_stop_and_the_rest_goes_on, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_refused_row_that_is_deleted_sets_its_key_free, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_stopped_key_with_no_rows_left_is_forgotten, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(too_many_stopped_keys_pause_the_lane_and_say_so, set_up,
-                                        tear_down),
         cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broker_that_is_away_is_asked_with_one_row_at_a_time,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_sweep,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(gaps_stay_open_while_their_writers_are_open, set_up,

@@ -118,6 +118,7 @@ void chaos_plan(struct world *world)
         .reserve_slowly = rate(world, 200),
         .bad_rows = rate(world, 20),
         .poison = rate(world, 100),
+        .tasks_skipped = rate(world, 100),
         .ghosts = rate(world, 1000),
         .ack_lost = rate(world, 200),
         .broker_fails = rate(world, 60),

@@ -94,6 +94,15 @@ void db_crash(struct db *db, int64_t away_ms)
         db->restarted(world);
 }
 
+static bool is_idle(const struct session *session, int64_t now_ms)
+{
+    int64_t max_ms = session->link->idle_ms_max;
+
+    if (max_ms == 0)
+        max_ms = session->db->idle_ms_max;
+    return max_ms > 0 && now_ms - session->busy_ms > max_ms;
+}
+
 void db_tend(struct db *db)
 {
     int64_t now_ms = world_now(db->world);
@@ -105,8 +114,7 @@ void db_tend(struct db *db)
             continue;
         if (!session->link && now_ms >= session->end_ms)
             session_end(session, session->ends_with_commit);
-        else if (session->link && db->idle_ms_max > 0 && !session->waits_for &&
-                 now_ms - session->busy_ms > db->idle_ms_max)
+        else if (session->link && !session->waits_for && is_idle(session, now_ms))
             session_end(session, false);
     }
 }

@@ -17,6 +17,20 @@ static struct lane_lease *lease_at(struct lease_edge *edge, const char *lane)
     return NULL;
 }
 
+/* A statement that changes the row waits for who has it locked. */
+static enum rc lease_wait(struct lease_edge *edge, const struct lane_lease *lease, struct err *err)
+{
+    struct world *world = edge->link.db->world;
+    int64_t until_ms = world_now(world) + edge->link.db->lock_wait_ms;
+
+    while (lease->row.owner) {
+        if (world_now(world) >= until_ms)
+            return err_fail(err, RC_RETRY, DB_LOCK_WAIT_CODE, "lock wait time-out");
+        sched_pause(&world->sched, 3);
+    }
+    return RC_OK;
+}
+
 static void instance_seen(struct tables *tables, const char *name, int64_t now_ms)
 {
     size_t at = 0;
@@ -47,6 +61,9 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
         struct lane_lease *lease = &world->tables->leases[i];
 
         if (strcmp(lease->owner, edge->link.proc->name) != 0)
+            continue;
+        rc = lease_wait(edge, lease, err);
+        if (rc != RC_OK || strcmp(lease->owner, edge->link.proc->name) != 0)
             continue;
         lease->until_ms = db_clock(edge->link.db) + lease_ms;
         lease->beaten_ms = world_now(world);
@@ -108,6 +125,8 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
     enum rc rc = link_call(&edge->link, err);
 
     *taken = false;
+    if (rc == RC_OK)
+        rc = lease_wait(edge, lease, err);
     if (rc != RC_OK)
         return rc;
     if (lease->owner[0] == '\0' || lease->until_ms < db_clock(edge->link.db)) {
@@ -159,6 +178,8 @@ static enum rc store_release(void *ctx, const char *lane, int64_t epoch, struct 
     struct lane_lease *lease = lease_at(edge, lane);
     enum rc rc = link_call(&edge->link, err);
 
+    if (rc == RC_OK)
+        rc = lease_wait(edge, lease, err);
     if (rc != RC_OK)
         return rc;
     if (is_mine(edge, lease, epoch)) {

@@ -28,6 +28,9 @@ static const struct {
     enum model_fault fault;
 } faults[] = {
     {"delete-unfenced", FAULT_DELETE_UNFENCED},
+    {"move-unfenced", FAULT_MOVE_UNFENCED},
+    {"move-without-task", FAULT_MOVE_WITHOUT_TASK},
+    {"read-unfenced", FAULT_READ_UNFENCED},
     {"rollup-unfenced", FAULT_ROLLUP_UNFENCED},
     {"progress-unlocked", FAULT_PROGRESS_UNLOCKED},
     {"no-unique-key", FAULT_NO_UNIQUE_KEY},

@@ -176,6 +176,8 @@ static void strand_start(struct relay_process *relay, size_t number)
     link_init(&strand->read_edge.link, relay->proc, world->main_db);
     link_init(&strand->delete_edge.link, relay->proc, world->main_db);
     strand->origin = (struct lane_origin){.lane = &strand->lane};
+    /* Who freezes in a transaction lets go of its locks. */
+    strand->delete_edge.link.idle_ms_max = world->settings.relay.lease_ms / 3;
     strand->read_edge.origin = strand->delete_edge.origin = &strand->origin;
     strand->read_edge.lane = strand->delete_edge.lane = number;
     producer_init(&strand->producer, relay->proc, number);
@@ -199,6 +201,9 @@ static void strand_start(struct relay_process *relay, size_t number)
     /* Small, so that long lists are met. */
     strand->reader.ranges_max = 3;
     strand->retirer.ranges_max = 2;
+    strand->retirer.mover.rows_max = 3;
+    strand->lane.stopped.moves_max = 6;
+    strand->lane.stopped.key_rows_max = 10;
     for (size_t step = 0; step < LANE_STEPS; step++)
         strand->busy[step] = true;
     strand->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, strand);
@@ -248,6 +253,23 @@ static void end(struct proc *proc)
     }
     link_close(&relay->lease_edge.link);
     leases_done(&relay->leases);
+}
+
+size_t relays_stopped_keys(const struct world *world)
+{
+    size_t keys = 0;
+
+    for (size_t i = 0; i < world->proc_count; i++) {
+        const struct proc *proc = &world->procs[i];
+        struct relay_process *relay = proc->role;
+
+        if (proc->start != start || !proc->alive)
+            continue;
+        for (size_t lane = 0; lane < relay->count; lane++)
+            if (lane_epoch(&relay->strands[lane].lane, proc_clock(proc)) != 0)
+                keys += atomic_load(&relay->strands[lane].lane.stopped.count);
+    }
+    return keys;
 }
 
 size_t relay_bytes(void)

@@ -21,6 +21,7 @@ static const struct kind kinds[] = {
     {retry_bytes, retry_add, SIM_RETRIES_MAX, false},
     {submitter_bytes, submitter_add, SIM_SUBMITTERS_MAX, true},
     {operator_bytes, operator_add, SIM_OPERATORS_MAX, false},
+    {publisher_bytes, publisher_add, SIM_PUBLISHERS_MAX, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -53,7 +54,7 @@ void roles_add(struct roles *roles, struct world *world)
     const struct plan *plan = &world->plan;
     const size_t counts[KINDS] = {plan->relays,     plan->consumers, plan->rollups,
                                   plan->voters,     plan->writers,   plan->retries,
-                                  plan->submitters, plan->operators};
+                                  plan->submitters, plan->operators, SIM_PUBLISHERS_MAX};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

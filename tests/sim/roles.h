@@ -21,6 +21,7 @@ void roles_add(struct roles *roles, struct world *world);
 void relay_add(void *memory, struct world *world, size_t number);
 void consumer_add(void *memory, struct world *world, size_t number);
 void rollup_add(void *memory, struct world *world, size_t number);
+void publisher_add(void *memory, struct world *world, size_t number);
 void voter_add(void *memory, struct world *world, size_t number);
 void retry_add(void *memory, struct world *world, size_t number);
 void submitter_add(void *memory, struct world *world, size_t number);
@@ -30,11 +31,15 @@ void writer_add(void *memory, struct world *world, size_t number);
 size_t relay_bytes(void);
 size_t consumer_bytes(void);
 size_t rollup_bytes(void);
+size_t publisher_bytes(void);
 size_t voter_bytes(void);
 size_t retry_bytes(void);
 size_t submitter_bytes(void);
 size_t operator_bytes(void);
 size_t writer_bytes(void);
+
+/* Keys that the holders of lanes have stopped. */
+size_t relays_stopped_keys(const struct world *world);
 
 /* Lets go of what the votes of a run were kept in. */
 void votes_begin_world(struct world *world);

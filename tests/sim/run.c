@@ -6,6 +6,7 @@
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/promises.h"
+#include "tests/sim/retry_lane.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"
@@ -25,6 +26,7 @@ struct run {
     struct db main_db;
     struct db sink_db;
     struct tables tables;
+    struct retry_tables retry;
     struct broker_model broker;
     struct group_model group;
     struct sink_tables sink;
@@ -43,6 +45,7 @@ struct run *run_open(void)
     run->world.main_db = &run->main_db;
     run->world.sink_db = &run->sink_db;
     run->world.tables = &run->tables;
+    run->world.retry = &run->retry;
     run->world.broker = &run->broker;
     run->world.group = &run->group;
     run->world.sink = &run->sink;
@@ -55,6 +58,7 @@ void run_close(struct run *run)
     sched_done(&run->world.sched);
     story_done(&run->world.story);
     tables_done(&run->tables);
+    retry_done(&run->retry);
     broker_done(&run->broker);
     sink_done(&run->sink);
     tasks_done(&run->tasks);
@@ -84,6 +88,7 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
     db_begin_world(&run->sink_db, world, "sink-db");
     run->sink_db.idle_ms_max = world->settings.rollup.overlap_ms / 2;
     tables_begin_world(&run->tables, world);
+    retry_begin_world(&run->retry, world);
     broker_begin_world(&run->broker, world);
     group_begin_world(&run->group, world);
     sink_begin_world(&run->sink, world);

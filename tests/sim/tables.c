@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/tables.h"
 
+#include "tests/sim/retry_lane.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,14 +145,17 @@ static int64_t scan_to(const struct outbox_table *table, int64_t to)
     return to < table->seq_next ? to : table->seq_next - 1;
 }
 
-static void row_show(const struct world *world, const struct outbox_row *row, char key[24],
-                     struct relay_row *out)
+static void row_show(const struct world *world, const struct lane_edge *edge,
+                     const struct outbox_row *row, char key[24], struct relay_row *out)
 {
     const struct event *event = &world->events[row->event];
     const char *type = event->kind == EVENT_STEP ? "step" : "vote";
     int len = snprintf(key, 24, "%lld", (long long)event->key);
 
     *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
+    out->epoch = world->fault == FAULT_READ_UNFENCED
+                     ? (int64_t)atomic_load(&edge->origin->lane->lease.epoch)
+                     : world->tables->leases[row->lane].epoch;
     out->id = (struct bytes){event->id, strlen(event->id)};
     out->aggregate_type = (struct bytes){type, 4};
     out->aggregate_id = (struct bytes){key, (size_t)len};
@@ -210,7 +215,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
             continue;
         if (breaks && rows == 2)
             break;
-        row_show(world, &table->rows[seq], key, &row);
+        row_show(world, edge, &table->rows[seq], key, &row);
         rows++;
         if (!on_row(on_row_ctx, &row))
             break;
@@ -300,7 +305,7 @@ static void delete_row(struct lane_edge *edge, struct outbox_row *row)
     struct world *world = edge->link.db->world;
     const struct event *event = &world->events[row->event];
 
-    if (event->published == 0)
+    if (event->published == 0 && !event->skipped)
         world_fail(world, event->key,
                    "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
                    "record of it was in the topic",
@@ -353,13 +358,99 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     if (rc != RC_OK || *fenced)
         return rc;
     for (int64_t seq = ranges[0].from; seq <= scan_to(table, ranges[count - 1].to); seq++) {
+        if (table->rows[seq].row.owner && in_ranges(seq, ranges, count))
+            return err_fail(err, RC_RETRY, DB_LOCK_WAIT_CODE, "lock wait time-out");
+    }
+    for (int64_t seq = ranges[0].from; seq <= scan_to(table, ranges[count - 1].to); seq++) {
         if (table->rows[seq].state == OUTBOX_COMMITTED && in_ranges(seq, ranges, count))
             delete_row(edge, &table->rows[seq]);
     }
     return link_answer(&edge->link, err);
 }
 
+static void row_moved(struct world *world, struct row *base, bool commit)
+{
+    struct outbox_row *row = (struct outbox_row *)base;
+
+    if (!commit || row->state != OUTBOX_COMMITTED)
+        return;
+    row->state = OUTBOX_DELETED;
+    world->tables->lanes[row->lane].left--;
+}
+
+static enum rc move_row(struct lane_edge *edge, const struct relay_move *move, struct err *err)
+{
+    struct link *link = &edge->link;
+    struct world *world = link->db->world;
+    struct outbox_row *row = tables_row(world, edge->lane, move->seq);
+    enum rc rc = link_lock(link, &row->row, err);
+
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    if (rc != RC_OK || row->state != OUTBOX_COMMITTED)
+        return rc;
+    if (world->fault != FAULT_MOVE_WITHOUT_TASK)
+        retry_insert(link, row, move->ordering_key);
+    link_wrote(link, &row->row, row_moved);
+    world_tell(world, link->proc->name, world->events[row->event].key,
+               "moves event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
+               (int64_t)edge->lane);
+    return link_answer(link, err);
+}
+
+/* One transaction. The lease's row is locked last, and until the COMMIT is done. */
+static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                         bool *fenced, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    enum rc rc = link_begin(&edge->link, err);
+
+    *fenced = false;
+    if (rc == RC_OK)
+        rc = edge_call(edge, err);
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        rc = move_row(edge, &moves[i], err);
+    if (rc == RC_OK)
+        rc = link_call(&edge->link, err);
+    if (rc == RC_OK && world->fault != FAULT_MOVE_UNFENCED) {
+        rc = link_lock(&edge->link, &world->tables->leases[edge->lane].row, err);
+        *fenced = rc == RC_OK && !is_held(edge, epoch);
+    }
+    if (rc == RC_OK)
+        rc = link_answer(&edge->link, err);
+    if (rc == RC_OK && !*fenced)
+        return link_commit(&edge->link, err);
+    link_rollback(&edge->link);
+    return rc;
+}
+
+static enum rc load_keys(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+                         struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    enum rc rc = edge_call(edge, err);
+
+    return rc == RC_OK ? retry_load_keys(edge, keys_max, on_key, on_key_ctx, err) : rc;
+}
+
+static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    enum rc rc = edge_call(edge, err);
+
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        keys[i].left = retry_has_key(edge->link.db->world, edge->lane, keys[i].ordering_key);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
 struct retirer_seam tables_retirer(struct lane_edge *edge)
 {
-    return (struct retirer_seam){.ctx = edge, .delete_ranges = delete_ranges};
+    return (struct retirer_seam){
+        .ctx = edge,
+        .delete_ranges = delete_ranges,
+        .move_rows = move_rows,
+        .load_keys = load_keys,
+        .keys_left = keys_left,
+    };
 }

@@ -44,6 +44,7 @@ struct lane_lease {
     int64_t beaten_ms; /* true time of the last beat or take */
     int64_t fenced_ms; /* true time since when no older epoch may work */
     bool made;
+    struct row row; /* whoever moves rows has it locked at the COMMIT */
 };
 
 struct lease_instance {

@@ -22,9 +22,10 @@
 #define SIM_RETRIES_MAX 3
 #define SIM_SUBMITTERS_MAX 3
 #define SIM_OPERATORS_MAX 1
+#define SIM_PUBLISHERS_MAX 1
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
-     SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX)
+     SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -79,6 +80,7 @@ struct event {
     char value[200];
     char id[40];       /* as text */
     int64_t published; /* records of it */
+    bool skipped;      /* by an operator, in the retry lane: it may be in no topic */
     int64_t logged;    /* rows of vote_document or dead_record */
 };
 
@@ -107,6 +109,7 @@ struct plan {
     unsigned reserve_slowly;
     unsigned bad_rows;
     unsigned poison;
+    unsigned tasks_skipped;
     unsigned ghosts;
     unsigned ack_lost;
     unsigned broker_fails;
@@ -130,6 +133,9 @@ struct plan {
 enum model_fault {
     FAULT_NONE,
     FAULT_DELETE_UNFENCED,
+    FAULT_MOVE_UNFENCED,
+    FAULT_MOVE_WITHOUT_TASK,
+    FAULT_READ_UNFENCED,
     FAULT_ROLLUP_UNFENCED,
     FAULT_PROGRESS_UNLOCKED,
     FAULT_NO_UNIQUE_KEY,
@@ -145,6 +151,7 @@ enum model_fault {
 
 struct db;
 struct tables;
+struct retry_tables;
 struct broker_model;
 struct group_model;
 struct sink_tables;
@@ -171,6 +178,7 @@ struct world {
     struct db *main_db;
     struct db *sink_db;
     struct tables *tables;
+    struct retry_tables *retry;
     struct broker_model *broker;
     struct group_model *group;
     struct sink_tables *sink;

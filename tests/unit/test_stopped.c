@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/hash.h"
+#include "outbox/ordering_key.h"
 #include "outbox/stopped.h"
 
 /* cmocka wants these three before it. */
@@ -8,18 +8,23 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
 
-enum { KEY = 7, OTHER = 8 };
+#define EPOCH 5
 
 static struct stopped stopped;
+static uint64_t generation;
 
 static int set_up(void **state)
 {
     (void)state;
-    if (stopped_init(&stopped, 3, NULL) != RC_OK)
+    if (stopped_init(&stopped, 3, NULL) != RC_OK || !stopped_load_begin(&stopped))
         return -1;
+    stopped_load_end(&stopped, EPOCH);
     stopped_begin_pass(&stopped, 1);
-    return 0;
+    generation = stopped_adopt(&stopped, EPOCH);
+    return generation == 0 ? -1 : 0;
 }
 
 static int tear_down(void **state)
@@ -29,156 +34,241 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bool add(uint64_t key, int64_t seq)
+static uint64_t key_of(int number)
 {
+    char text[16];
+
+    snprintf(text, sizeof(text), "t/%d", number);
+    return ordering_key_hash(text);
+}
+
+static enum stopped_given give(int number, int64_t seq)
+{
+    struct relay_move move = {.seq = seq, .key = key_of(number), .topic = "t"};
     bool news;
 
-    return stopped_add(&stopped, key, seq, &news);
+    snprintf(move.ordering_key, sizeof(move.ordering_key), "t/%d", number);
+    return stopped_give(&stopped, generation, &move, &news);
 }
 
-static void later_rows_of_the_key_wait_and_other_keys_do_not(void **state)
+static enum stopped_say ask(int number)
 {
-    (void)state;
-    assert_true(add(KEY, 100));
-    assert_int_equal(stopped_ask(&stopped, KEY, 101), STOPPED_SKIP);
-    assert_int_equal(stopped_ask(&stopped, KEY, 100), STOPPED_SKIP);
-    assert_int_equal(stopped_ask(&stopped, OTHER, 101), STOPPED_NOT);
+    return stopped_ask(&stopped, generation, key_of(number));
 }
 
-static void older_rows_of_the_key_do_not_wait_behind_it(void **state)
+/* The mover takes what there is. */
+static void move_all(void)
 {
-    (void)state;
-    assert_true(add(KEY, 100));
-    assert_int_equal(stopped_ask(&stopped, KEY, 99), STOPPED_NOT);
-    assert_false(stopped_free(&stopped, KEY, 99));
-    assert_int_equal(stopped.count, 1);
+    size_t count;
+
+    stopped_moves(&stopped, 100, &count);
+    stopped_moved(&stopped, count);
 }
 
-static void the_refused_row_is_tried_in_the_next_pass_until_the_outcome_is_known(void **state)
+static size_t question(struct lane_key keys[4], uint64_t *asked)
+{
+    size_t cursor = 0;
+
+    return stopped_question(&stopped, &cursor, keys, 4, asked);
+}
+
+static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
+{
+    const struct relay_move *moves;
+    size_t count;
+
+    (void)state;
+    assert_int_equal(ask(7), STOPPED_NOT);
+    assert_int_equal(give(7, 100), STOPPED_MOVES);
+    assert_int_equal(ask(7), STOPPED_IS);
+    assert_int_equal(ask(8), STOPPED_NOT);
+    assert_int_equal(give(7, 101), STOPPED_MOVES);
+    moves = stopped_moves(&stopped, 100, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(moves[0].seq, 100);
+    assert_int_equal(moves[1].seq, 101);
+}
+
+static void rows_go_home_once_they_are_in_the_retry_lane(void **state)
+{
+    int64_t seq;
+
+    (void)state;
+    give(7, 100);
+    give(7, 101);
+    assert_false(stopped_home(&stopped, &seq));
+    stopped_moved(&stopped, 1);
+    assert_true(stopped_home(&stopped, &seq));
+    assert_int_equal(seq, 100);
+    assert_false(stopped_home(&stopped, &seq));
+}
+
+static void a_key_without_tasks_is_free(void **state)
+{
+    struct lane_key keys[4];
+    uint64_t asked;
+
+    (void)state;
+    give(7, 100);
+    assert_int_equal(question(keys, &asked), 0);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    assert_string_equal(keys[0].ordering_key, "t/7");
+    assert_false(stopped_answer(&stopped, keys[0].key, asked));
+    assert_int_equal(ask(7), STOPPED_NOT);
+    assert_int_equal(atomic_load(&stopped.count), 0);
+}
+
+static void an_answer_older_than_the_last_row_frees_nothing(void **state)
+{
+    struct lane_key keys[4];
+    uint64_t asked;
+
+    (void)state;
+    give(7, 100);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    give(7, 101);
+    stopped_answer(&stopped, keys[0].key, asked);
+    assert_int_equal(ask(7), STOPPED_IS);
+    move_all();
+    stopped_answer(&stopped, keys[0].key, asked);
+    assert_int_equal(ask(7), STOPPED_IS);
+    assert_int_equal(question(keys, &asked), 1);
+    stopped_answer(&stopped, keys[0].key, asked);
+    assert_int_equal(ask(7), STOPPED_NOT);
+}
+
+static void a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it(void **state)
 {
     (void)state;
-    assert_true(add(KEY, 100));
+    stopped.moves_max = 1;
+    give(7, 100);
+    assert_int_equal(give(7, 101), STOPPED_LEFT);
+    stopped.moves_max = 8;
+    assert_int_equal(give(7, 102), STOPPED_LEFT);
+    assert_int_equal(give(8, 103), STOPPED_MOVES);
     stopped_begin_pass(&stopped, 2);
-    assert_int_equal(stopped_ask(&stopped, KEY, 100), STOPPED_TRY);
-    assert_int_equal(stopped_ask(&stopped, KEY, 100), STOPPED_TRY);
-    assert_true(stopped_free(&stopped, KEY, 100));
-    assert_int_equal(stopped_ask(&stopped, KEY, 101), STOPPED_NOT);
+    assert_int_equal(give(7, 101), STOPPED_MOVES);
 }
 
-static void tries_that_fail_come_at_growing_distances(void **state)
+static void a_key_that_left_rows_is_free_with_the_next_pass(void **state)
 {
-    uint64_t tried[8];
-    size_t count = 0;
+    struct lane_key keys[4];
+    uint64_t asked;
 
     (void)state;
-    assert_true(add(KEY, 100));
-    for (uint64_t pass = 2; pass < 64; pass++) {
-        stopped_begin_pass(&stopped, pass);
-        if (stopped_ask(&stopped, KEY, 100) == STOPPED_TRY) {
-            tried[count++] = pass;
-            assert_true(add(KEY, 100));
-        }
-        assert_int_equal(stopped_ask(&stopped, KEY, 101), STOPPED_SKIP);
-    }
-    assert_int_equal(count, 6);
-    assert_int_equal(tried[0], 2);
-    assert_int_equal(tried[1], 4);
-    assert_int_equal(tried[2], 8);
-    assert_int_equal(tried[3], 16);
-    assert_int_equal(tried[4], 32);
-    assert_int_equal(tried[5], 48);
-}
-
-static void a_later_row_is_tried_when_the_pass_did_not_meet_the_refused_one(void **state)
-{
-    (void)state;
-    assert_true(add(KEY, 100));
+    stopped.key_rows_max = 1;
+    give(7, 100);
+    assert_int_equal(give(7, 101), STOPPED_LEFT);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    assert_true(stopped_answer(&stopped, keys[0].key, asked));
+    assert_int_equal(ask(7), STOPPED_IS);
+    assert_int_equal(give(7, 102), STOPPED_LEFT);
+    assert_int_equal(question(keys, &asked), 0);
     stopped_begin_pass(&stopped, 2);
-    assert_int_equal(stopped_ask(&stopped, KEY, 101), STOPPED_TRY);
-    assert_true(stopped_free(&stopped, KEY, 101));
-    assert_int_equal(stopped.count, 0);
+    assert_int_equal(ask(7), STOPPED_NOT);
 }
 
-static void a_key_none_of_whose_rows_a_pass_met_is_forgotten(void **state)
+static void a_row_given_back_unsent_keeps_its_key_in_the_table(void **state)
 {
     (void)state;
-    assert_true(add(KEY, 100));
+    give(7, 100);
     stopped_begin_pass(&stopped, 2);
-    assert_int_equal(stopped.count, 1);
-    stopped_begin_pass(&stopped, 3);
-    assert_int_equal(stopped.count, 0);
+    stopped_leave(&stopped, key_of(7));
+    assert_int_equal(give(7, 101), STOPPED_LEFT);
 }
 
-static void no_more_keys_than_allowed_are_stopped(void **state)
+static void there_is_no_room_for_more_keys_than_were_asked_for(void **state)
 {
     (void)state;
-    assert_true(add(1, 10));
-    assert_true(add(2, 11));
-    assert_true(add(3, 12));
-    assert_false(add(4, 13));
-    assert_true(add(2, 11));
-    assert_int_equal(stopped_ask(&stopped, 4, 13), STOPPED_NOT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(give(i, i + 1), STOPPED_MOVES);
+    assert_int_equal(give(3, 4), STOPPED_FULL);
+    assert_int_equal(ask(3), STOPPED_NOT);
+    assert_int_equal(give(2, 5), STOPPED_MOVES);
 }
 
-static void only_a_new_key_or_row_is_news(void **state)
+static void with_the_lease_all_of_it_is_void(void **state)
 {
-    bool news;
+    int64_t seq;
 
     (void)state;
-    assert_true(stopped_add(&stopped, KEY, 100, &news));
-    assert_true(news);
-    assert_true(stopped_add(&stopped, KEY, 100, &news));
-    assert_false(news);
-    assert_true(stopped_add(&stopped, KEY, 101, &news));
-    assert_true(news);
+    give(7, 100);
+    stopped_void(&stopped);
+    stopped_void(&stopped);
+    assert_int_equal(ask(7), STOPPED_STALE);
+    assert_int_equal(ask(8), STOPPED_STALE);
+    assert_int_equal(give(7, 101), STOPPED_VOID);
+    assert_int_equal(stopped_adopt(&stopped, EPOCH), 0);
+    assert_false(stopped_load_begin(&stopped));
+    assert_true(stopped_home(&stopped, &seq));
+    assert_int_equal(seq, 100);
+    assert_true(stopped_load_begin(&stopped));
+    assert_int_equal(atomic_load(&stopped.count), 0);
+    /* Nobody knows yet: also where the list is empty. */
+    assert_int_equal(ask(7), STOPPED_STALE);
+    assert_true(stopped_put(&stopped, "t/8"));
+    stopped_load_end(&stopped, EPOCH + 1);
+    assert_int_equal(ask(8), STOPPED_STALE);
+    generation = stopped_adopt(&stopped, EPOCH + 1);
+    assert_int_equal(ask(7), STOPPED_NOT);
+    assert_int_equal(ask(8), STOPPED_IS);
 }
 
-/* Keys that collide, many adds and removals: every key is found or not as it should be. */
-static void keys_that_share_slots_do_not_hide_each_other(void **state)
+static void too_many_keys_cannot_be_loaded(void **state)
+{
+    (void)state;
+    assert_true(stopped_put(&stopped, "t/1"));
+    assert_true(stopped_put(&stopped, "t/2"));
+    assert_true(stopped_put(&stopped, "t/2"));
+    assert_true(stopped_put(&stopped, "t/3"));
+    assert_false(stopped_put(&stopped, "t/4"));
+}
+
+/* Keys come and go in all places of the table. */
+static void keys_are_found_whatever_goes_in_between(void **state)
 {
     struct stopped many;
-    bool inside[64] = {false};
-    uint64_t dice = 11;
+    uint64_t asked = 0;
 
     (void)state;
-    assert_int_equal(stopped_init(&many, 64, NULL), RC_OK);
-    stopped_begin_pass(&many, 1);
-    for (int i = 0; i < 100000; i++) {
-        size_t n = (size_t)(dice_next(&dice) % 64);
-        uint64_t key = 126 + (n % 4) + 128 * (n / 4);
-        bool news;
+    assert_int_equal(stopped_init(&many, 500, NULL), RC_OK);
+    assert_true(stopped_load_begin(&many));
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 500; i++) {
+            char text[16];
 
-        if (inside[n])
-            assert_true(stopped_free(&many, key, 5));
-        else
-            assert_true(stopped_add(&many, key, 5, &news));
-        inside[n] = !inside[n];
-        for (size_t other = 0; other < 64; other++)
-            assert_int_equal(stopped_ask(&many, 126 + (other % 4) + 128 * (other / 4), 6),
-                             inside[other] ? STOPPED_SKIP : STOPPED_NOT);
+            snprintf(text, sizeof(text), "t/%d", i);
+            assert_true(stopped_put(&many, text));
+        }
+        for (int i = round % 3; i < 500; i += 3)
+            stopped_answer(&many, key_of(i), asked);
     }
+    stopped_load_end(&many, 1);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(stopped_ask(&many, stopped_adopt(&many, 1), key_of(i)),
+                         i % 3 == 0 ? STOPPED_NOT : STOPPED_IS);
     stopped_done(&many);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(later_rows_of_the_key_wait_and_other_keys_do_not, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(older_rows_of_the_key_do_not_wait_behind_it, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            the_refused_row_is_tried_in_the_next_pass_until_the_outcome_is_known, set_up,
-            tear_down),
-        cmocka_unit_test_setup_teardown(tries_that_fail_come_at_growing_distances, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_later_row_is_tried_when_the_pass_did_not_meet_the_refused_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_none_of_whose_rows_a_pass_met_is_forgotten, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(no_more_keys_than_allowed_are_stopped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_a_new_key_or_row_is_news, set_up, tear_down),
-        cmocka_unit_test(keys_that_share_slots_do_not_hide_each_other),
+        TEST(later_rows_of_the_key_follow_it_and_other_keys_do_not),
+        TEST(rows_go_home_once_they_are_in_the_retry_lane),
+        TEST(a_key_without_tasks_is_free),
+        TEST(an_answer_older_than_the_last_row_frees_nothing),
+        TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),
+        TEST(a_key_that_left_rows_is_free_with_the_next_pass),
+        TEST(a_row_given_back_unsent_keeps_its_key_in_the_table),
+        TEST(there_is_no_room_for_more_keys_than_were_asked_for),
+        TEST(with_the_lease_all_of_it_is_void),
+        TEST(too_many_keys_cannot_be_loaded),
+        TEST(keys_are_found_whatever_goes_in_between),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

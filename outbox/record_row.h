@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The headers of the record that an outbox row becomes: Debezium's id, CloudEvents in binary mode,
+ * where the row came from, and what the row's own headers column says. Whoever sends the record, the
+ * relay or the retry lane, takes them from here. Pure; any thread. */
+#ifndef OUTBOX_RECORD_ROW_H
+#define OUTBOX_RECORD_ROW_H
+
+#include "common/err.h"
+#include "outbox/relay_row.h"
+
+/* value.data is never NULL. */
+typedef void (*record_on_header)(void *ctx, const char *name, struct bytes value);
+
+/* In their order; borrowed for the call. RC_REJECT: the headers column is not a JSON object of texts,
+ * or names a header that is the relay's own; some were given before that was seen. */
+enum rc record_headers(const struct relay_row *row, const char *lane, const char *source,
+                       record_on_header on_header, void *ctx, struct err *err);
+
+#endif

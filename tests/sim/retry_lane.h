@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The retry lane as the relays see it: refused rows that they have moved into it, and a process, the
+ * publisher, that publishes the first task of each key sooner or later, or an operator who skips it.
+ * The lane's own engine has its own tables, in tasks.h. */
+#ifndef TESTS_SIM_RETRY_LANE_H
+#define TESTS_SIM_RETRY_LANE_H
+
+#include "outbox/relay_seam.h"
+#include "tests/sim/db.h"
+#include "tests/sim/tables.h"
+
+#define LANE_TASKS_MAX 8192
+
+enum lane_task_state { LANE_TASK_NONE, LANE_TASK_WRITTEN, LANE_TASK_WAITING, LANE_TASK_ENDED };
+
+struct lane_task {
+    struct row row; /* first */
+    enum lane_task_state state;
+    size_t lane;
+    size_t event;
+    bool refused; /* the broker may refuse it again */
+    char ordering_key[64];
+};
+
+struct retry_tables {
+    struct lane_task *tasks; /* in the order of their ids */
+    size_t count;
+};
+
+void retry_begin_world(struct retry_tables *retry, struct world *world);
+void retry_done(struct retry_tables *retry);
+
+/* Tasks that have not ended. */
+size_t retry_left(const struct world *world);
+
+/* For the edge of a relay. Inside the transaction of link: makes the locked row a task. */
+void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key);
+bool retry_has_key(const struct world *world, size_t lane, const char *ordering_key);
+
+enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, retirer_on_key on_key,
+                        void *on_key_ctx, struct err *err);
+
+#endif
