@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* What tasks of the retry lane tell their handlers to do; anybody who may insert one writes it.
+ *
+ *     k, h, e or s for the handler | the options */
+#include "outbox/retry/exec_options.h"
+#include "outbox/retry/http_options.h"
+#include "outbox/retry/kafka_options.h"
+#include "outbox/retry/steps_options.h"
+#include "outbox/topic_row.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HOSTS "a.example,*.b.example:8080,[::1]"
+#define PROGRAMS "/bin/true,/opt/x"
+
+/* Read to its last byte, so that a sanitizer sees one that is not there. */
+static void must_be_there(struct bytes bytes)
+{
+    volatile unsigned char sum = 0;
+
+    for (size_t i = 0; i < bytes.len; i++)
+        sum ^= (unsigned char)bytes.data[i];
+    (void)sum;
+}
+
+static enum rc kafka(const char *text, struct err *err)
+{
+    struct kafka_options options;
+    enum rc rc = kafka_options_read(&options, text, err);
+
+    if (rc != RC_OK)
+        return rc;
+    fuzz_must(topic_name_is(options.topic), "a topic has a topic's name");
+    fuzz_must(options.partition >= -1 && options.timestamp_ms >= 0, "numbers are in their bounds");
+    fuzz_must(options.header_count <= KAFKA_HEADERS_MAX, "headers are bounded");
+    must_be_there(options.key);
+    for (size_t i = 0; i < options.header_count; i++) {
+        fuzz_must(options.headers[i].name[0] != '\0', "a header has a name");
+        must_be_there(options.headers[i].value);
+    }
+    kafka_options_done(&options);
+    return RC_OK;
+}
+
+/* libcurl reads other spellings of an address as the address; a list has to have the spelling. */
+static bool is_number(const struct http_url *url)
+{
+    return isdigit((unsigned char)*url->host) || *url->host == '[';
+}
+
+/* Who decides which host may be called and who calls it must see the same one. */
+static void check_url(const struct http_url *url)
+{
+    CURLU *parsed = curl_url();
+    char *host = NULL;
+    char *port = NULL;
+    char *user = NULL;
+
+    if (parsed && curl_url_set(parsed, CURLUPART_URL, url->text, CURLU_PATH_AS_IS) == CURLUE_OK) {
+        fuzz_must(curl_url_get(parsed, CURLUPART_HOST, &host, 0) == CURLUE_OK, "it has a host");
+        fuzz_must(curl_url_get(parsed, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK,
+                  "it has a port");
+        fuzz_must(curl_url_get(parsed, CURLUPART_USER, &user, 0) == CURLUE_NO_USER,
+                  "it has no user");
+        fuzz_must(strtol(port, NULL, 10) == url->port, "libcurl goes to the same port");
+        fuzz_must(is_number(url) || (strlen(host) == url->host_len &&
+                                     strncasecmp(host, url->host, url->host_len) == 0),
+                  "libcurl goes to the same host");
+    }
+    if (http_is_allowed(HOSTS, url) && host && !is_number(url))
+        fuzz_must(
+            strcasecmp(host, "a.example") == 0 ||
+                (strlen(host) > 10 && strcasecmp(host + strlen(host) - 10, ".b.example") == 0),
+            "only what is listed is allowed");
+    curl_free(host);
+    curl_free(port);
+    curl_free(user);
+    curl_url_cleanup(parsed);
+}
+
+static enum rc http(const char *text, struct err *err)
+{
+    struct http_options options;
+    enum rc rc = http_options_read(&options, text, err);
+
+    if (rc != RC_OK)
+        return rc;
+    fuzz_must(options.url_count >= 1 && options.url_count <= HTTP_URLS_MAX, "URLs are bounded");
+    fuzz_must(options.timeout_ms > 0, "a time is above zero");
+    for (size_t i = 0; i < options.url_count; i++)
+        check_url(&options.urls[i]);
+    for (size_t i = 0; i < options.header_count; i++)
+        fuzz_must(http_is_header_value(options.headers[i].name) &&
+                      http_is_header_value(options.headers[i].value),
+                  "a header is one line");
+    fuzz_must(!http_is_ok(&options, 99) && !http_is_ok(&options, 600), "statuses are statuses");
+    http_options_done(&options);
+    return RC_OK;
+}
+
+static enum rc exec(const char *text, struct err *err)
+{
+    struct exec_options options;
+    enum rc rc = exec_options_read(&options, text, err);
+    size_t count = 0;
+
+    if (rc != RC_OK)
+        return rc;
+    while (options.args[count])
+        count++;
+    fuzz_must(options.args[0][0] == '/' && count <= EXEC_ARGS_MAX + 1, "arguments are bounded");
+    if (exec_is_allowed(PROGRAMS, options.args[0]))
+        fuzz_must(strcmp(options.args[0], "/bin/true") == 0 ||
+                      strcmp(options.args[0], "/opt/x") == 0,
+                  "only what is listed is allowed");
+    exec_options_done(&options);
+    return RC_OK;
+}
+
+static enum rc steps(const char *text, struct err *err)
+{
+    static struct steps_options options;
+    enum rc rc = steps_options_read(&options, text, err);
+
+    if (rc != RC_OK)
+        return rc;
+    fuzz_must(options.count >= 1 && options.count <= STEPS_MAX, "steps are bounded");
+    fuzz_must(!options.steps[0].of_result, "nothing gives the first step a result");
+    for (size_t i = 0; i < options.count; i++) {
+        json_t *object = json_loads(options.steps[i].options, JSON_ALLOW_NUL, NULL);
+
+        fuzz_must(json_is_object(object), "a step's options can be read again");
+        fuzz_must(options.steps[i].handler[0] != '\0', "a step has a handler");
+        json_decref(object);
+    }
+    steps_options_done(&options);
+    return RC_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    uint8_t handler = fuzz_byte(&input);
+    char *text = fuzz_text(&input, '\0');
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    if (handler == 'k')
+        rc = kafka(text, &err);
+    else if (handler == 'h')
+        rc = http(text, &err);
+    else if (handler == 'e')
+        rc = exec(text, &err);
+    else if (handler == 's')
+        rc = steps(text, &err);
+    fuzz_must(rc == RC_OK || rc == RC_REJECT, "options are good or bad");
+    if (rc != RC_OK)
+        fuzz_must_be_sentence(err.text);
+    free(text);
+    return 0;
+}
