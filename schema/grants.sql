@@ -39,6 +39,7 @@ GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_retry'@'%';
 GRANT SELECT ON sink_side.log_begin TO 'tallybox_retry'@'%';
+GRANT SELECT, UPDATE ON sink_side.consumer_progress TO 'tallybox_retry'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_retry'@'%';
 
@@ -138,6 +139,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
+GRANT SELECT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_run'@'%';

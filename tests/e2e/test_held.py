@@ -4,14 +4,17 @@ else goes on, and once the cause is gone nothing is lost, doubled or out of orde
 
 import json
 import pathlib
+import random
+import re
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 import test_housekeep  # noqa: E402
 
 
-class Held(test_housekeep.HousekeepCase):
+class HeldCase(test_housekeep.HousekeepCase):
     """A log without a partition for the months to come."""
 
     def setUp(self):
@@ -37,6 +40,10 @@ class Held(test_housekeep.HousekeepCase):
     def partition_of(self, content):
         return self.stack.number("SELECT partition_id FROM dead_record WHERE record_key = %s "
                                  "LIMIT 1", [str(content)])
+
+
+class Held(HeldCase):
+    """Without the retry lane at work."""
 
     def test_what_is_held_gets_one_task_for_each_key_whatever_stands_in_the_way(self):
         later = self.months.first(2)
@@ -111,4 +118,111 @@ class Held(test_housekeep.HousekeepCase):
         self.wait_logged()
         self.assertEqual(len(self.held()), 0)
         self.assertEqual(self.log_of(7), [1, 2, 3, 4, 5, 6])
+        self.stack.verify()
+
+
+class LaneCase(HeldCase):
+    """With `tallybox retry` at work."""
+
+    def setUp(self):
+        super().setUp()
+        policy = {"wait": "fixed 300ms", "attempts": 0, "lease": "2s"}
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES (%s, 'dead', "
+                       "%s)", [self.stack.group, json.dumps(policy)])
+
+    def retry(self):
+        return self.stack.role("retry", sets={"retry.lease_ms": 2000, "retry.sweep_ms": 500})
+
+    def wait_drained(self, votes):
+        """Until nothing is held, every vote is in the log and no task is left."""
+        house.wait_for("the votes to be in the log", lambda: votes == self.stack.number(
+            "SELECT COUNT(*) FROM vote_document") and not self.held(), seconds=120)
+        house.wait_for("the tasks to be done", lambda: not self.tasks())
+
+
+class Lane(LaneCase):
+    """In one database."""
+
+    def test_the_lane_replays_in_order_once_the_cause_is_gone(self):
+        today, later = self.months.first(0), self.months.first(2)
+        self.way()
+        self.retry()
+        self.vote_on(later, (1, 7, 1))
+        self.vote_on(today, (2, 7, 1), (1, 8, 1))
+        task = self.wait_tasks(1)
+        house.wait_for("two attempts", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_attempt WHERE outcome = 'failed' AND reason_class = "
+            "'transient' AND reason LIKE '%partition%'") > 1)
+        self.assertEqual(self.log_of(8), [1])
+        self.assertEqual(self.log_of(7), [])
+        self.assertEqual(task[0][4], "7")
+        self.once(months_ahead=3)
+        self.wait_drained(3)
+        self.assertEqual(self.log_of(7), [1, 2])
+        self.vote_on(later, (3, 7, 1), (4, 7, 1))
+        self.wait_logged()
+        self.assertEqual(self.log_of(7), [1, 2, 3, 4])
+        self.assertEqual(self.stack.number(
+            "SELECT COUNT(*) FROM dead_history WHERE decision = 'applied' AND decided_by LIKE "
+            "'retry@%'"), 2)
+        self.stack.verify()
+
+
+class TwoDatabases(LaneCase):
+    """With the sink in a database of its own: no transaction spans both."""
+
+    tables = re.compile(r"\b(vote_document|vote_tally|dead_record|dead_history|consumer_progress)\b")
+
+    def setUp(self):
+        self.sink = f"two_databases_{next(house.run().numbers)}"
+        self.settings = {**self.settings, "sink.database": self.sink}
+        super().setUp()
+        self.addCleanup(self.stack.sql, f"DROP DATABASE IF EXISTS `{self.sink}`", database=None)
+
+    def recut(self, *arguments, **options):
+        """From here on every look goes where its table is."""
+        plain = type(self.stack).sql
+
+        def sql(statement, arguments=(), **more):
+            if self.tables.search(statement):
+                more.setdefault("database", self.sink)
+            return plain(self.stack, statement, arguments, **more)
+
+        self.stack.sql = sql
+        super().recut(*arguments, **options)
+
+    def test_killed_at_any_moment_busy_keys_lose_double_and_overtake_nothing(self):
+        days = [self.months.first(0), self.months.first(2)]
+        self.way()
+        dice = random.Random(4711)
+        ends = threading.Event()
+        votes = []
+
+        def write():
+            while not ends.is_set():
+                batch = [(len(votes) + i + 1, 7 + i % 2, 1) for i in range(4)]
+                self.vote_on(days[dice.random() < 0.3], *batch)
+                votes.extend(batch)
+                ends.wait(0.02)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            roles = [role for role in self.stack.roles if role.name == "consume"]
+            roles += [self.retry() for _ in range(2)]
+            for round_ in range(7):
+                ends.wait(1)
+                role = roles[round_ % 3]
+                role.kill()
+                role.start()
+                if round_ == 2:
+                    house.wait_for("votes to be held", self.held)
+                    self.once(months_ahead=3)
+        finally:
+            ends.set()
+            writer.join()
+        self.wait_drained(len(votes))
+        for content in (7, 8):
+            self.assertEqual(self.log_of(content),
+                             [voter for voter, one, _ in votes if one == content])
         self.stack.verify()
