@@ -55,6 +55,8 @@ struct fetch {
     size_t job_count;
     struct job *pool; /* those not in use */
     int64_t probe_ms;
+    int64_t heard_ms;    /* when the broker last showed that it is there */
+    unsigned unanswered; /* questions to it, since then */
     int64_t tick_ms;
     struct trouble broker;
     struct trouble partitions; /* the first of those that are stopped */

@@ -18,6 +18,8 @@ void fetch_broker_good(struct fetch *fetch, int64_t now_ms)
 {
     int64_t after_ms;
 
+    fetch->heard_ms = now_ms;
+    fetch->unanswered = 0;
     if (trouble_clear(&fetch->broker, now_ms, &after_ms))
         log_event(LOG_INFO, "consumer_broker_back", "role=consume after_ms=%" PRId64, after_ms);
 }

@@ -8,6 +8,7 @@
 
 #define RECOVERED_MS 5000 /* running for so long, a partition is well again */
 #define PROBE_MS 2000
+#define QUIET_MS 5000 /* a broker that was not heard of for so long is asked */
 
 /* The broker has records and does not hand them out. At the end of a topic with transactions that
  * is so, but a fetcher that hangs looks the same: seek, now and then. */
@@ -91,17 +92,19 @@ void fetch_count_up(struct fetch *fetch, int64_t now_ms)
         trouble_clear(&fetch->partitions, now_ms, &after_ms);
 }
 
-/* Nobody tells when a broker is back: it must be asked. */
+/* Nobody tells when a broker is back: it must be asked. Nor is it always told that it went: one that
+ * is believed well is missed when two questions in a row get no answer. */
 void fetch_watch_broker(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
+    bool is_away = trouble_read(&fetch->broker, NULL);
     struct err err = {0};
 
-    if (now_ms < fetch->probe_ms || !trouble_read(&fetch->broker, NULL))
+    if (now_ms < fetch->probe_ms || (!is_away && now_ms - fetch->heard_ms < QUIET_MS))
         return;
     if (stream->probe(stream->ctx, &err) == RC_OK)
         fetch_broker_good(fetch, now_ms);
-    else
+    else if (is_away || ++fetch->unanswered > 1)
         fetch_broker_bad(fetch, now_ms, &err);
     fetch->probe_ms = now_ms + PROBE_MS;
 }
