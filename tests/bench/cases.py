@@ -84,7 +84,7 @@ PAYLOAD_PARTS = 5  # of 32 characters: about 200 bytes with the rest
 
 def fill_outbox(stack, rows, table="outbox"):
     """Committed rows of about 200 bytes, 100,000 keys, in transactions of 100,000."""
-    text = ", ".join(f"MD5(n * {part + 3})" for part in range(PAYLOAD_PARTS))
+    text = ", ".join(f"LEFT(SHA2(n * {part + 3}, 256), 32)" for part in range(PAYLOAD_PARTS))
     stack.sql("CREATE TABLE IF NOT EXISTS numbers (n INT PRIMARY KEY)")
     if stack.number("SELECT COUNT(*) FROM numbers") == 0:
         stack.sql("INSERT INTO numbers VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
@@ -158,9 +158,8 @@ def commit_and_drain(stack, role, rows):
     try:
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
-                           "SELECT UUID(), 'order', n, 'OrderPlaced', CONCAT(MD5(n), MD5(n + 1), "
-                           "MD5(n + 2), MD5(n + 3), MD5(n + 4), MD5(n + 5)) FROM numbers "
-                           "WHERE n < %s", [rows])
+                           "SELECT UUID(), 'order', n, 'OrderPlaced', CONCAT(SHA2(n, 256), "
+                           "SHA2(n + 1, 256), SHA2(n + 2, 256)) FROM numbers WHERE n < %s", [rows])
         connection.commit()
         began = time.monotonic()
         wait_metric(role, "tallybox_relay_deleted_total", deleted + rows)

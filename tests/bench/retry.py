@@ -21,7 +21,7 @@ def fill_tasks(stack, kind, rows):
     for first in range(0, rows, 100000):
         stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
                   f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "
-                  f"'{kind}', CONCAT('{{\"orderId\":', n, ',\"text\":\"', MD5(n), MD5(n * 3), "
+                  f"'{kind}', CONCAT('{{\"orderId\":', n, ',\"text\":\"', SHA2(n, 256), "
                   "'\"}'), UTC_TIMESTAMP(3) + INTERVAL 1 DAY FROM numbers WHERE n < "
                   f"{min(100000, rows - first)}")
 

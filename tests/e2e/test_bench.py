@@ -27,7 +27,6 @@ SCALE = 0.001
 class Bench(unittest.TestCase):
     """On the servers of this process."""
 
-    once = True
     seconds = 120
 
     def measure(self, name):

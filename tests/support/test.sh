@@ -20,7 +20,9 @@ Builds and runs the tests; without a tier unit, flow and e2e.
 
 NAME narrows: to C test programs whose name matches it, and to e2e and chaos tests whose name contains it.
 --preset asan or tsan runs unit and flow under sanitizers (no e2e, no chaos).
-TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only.
+TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only. e2e runs both side by side,
+and TALLYBOX_TEST_WORKERS (2) classes of tests at a time on each, with servers of their own (about
+1 GB of memory).
 
 A real part that cannot be had is skipped, loudly; with CI=true it is a failure. The last line is
 "N passed, N failed". Exit code 1 when anything failed or nothing ran. What a failed e2e run left
