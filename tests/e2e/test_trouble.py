@@ -4,11 +4,9 @@ is away, and what each role makes of it. No vote is lost or counted twice, nothi
 and nothing is said again and again."""
 
 import atexit
-import collections
 import http.client
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -18,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import logs  # noqa: E402
 import mysql_edge  # noqa: E402
 import wire  # noqa: E402
 
@@ -67,13 +66,6 @@ STATEMENTS = {
     "begin": r"^START TRANSACTION",
     "commit": r"^COMMIT",
 }
-
-EVENT = re.compile(r"level=(\w+) event=(\w+)(.*)")
-
-
-def event_lines(role):
-    """(level, event, rest) of every line of a role's log."""
-    return EVENT.findall(role.log_text())
 
 
 class EdgeCase(house.Case):
@@ -147,22 +139,6 @@ class Errors(EdgeCase):
         self.stack.tallybox("verify")
 
 
-def repeated(role):
-    """Lines of a log that say the same more than once, whatever their numbers."""
-    lines = collections.Counter()
-    for level, event, rest in event_lines(role):
-        if level in ("warn", "error"):
-            lines[event, re.sub(r"\d+", "#", rest)] += 1
-    return {line: count for line, count in lines.items() if count > 1}
-
-
-def spells(role, event):
-    """How often trouble of this name began, and how often it ended."""
-    lines = [rest for _, name, rest in event_lines(role) if name == event]
-    over = [rest for rest in lines if "state=over" in rest]
-    return len(lines) - len(over), len(over)
-
-
 class Silence(EdgeCase):
     """While something is away each role says so once, is not ready, and shows what waits growing
     older; when it is back, each says so once."""
@@ -180,7 +156,7 @@ class Silence(EdgeCase):
                        lambda: event in role.log_text()[since:], 30)
 
     def events_since(self, role, since):
-        return [name for _, name, _ in EVENT.findall(role.log_text()[since:])]
+        return [name for _, name, _ in logs.EVENT.findall(role.log_text()[since:])]
 
     def grows(self, role, metric):
         """The metric grows with the time, by a second at least."""
@@ -213,7 +189,7 @@ class Silence(EdgeCase):
         for role in self.all():
             events = self.events_since(role, marks[role])
             self.assertEqual(events.count("not_ready"), events.count("ready_again"), role.name)
-            self.assertEqual(repeated(role), {}, role.name)
+            self.assertEqual(logs.repeated(role), {}, role.name)
         for begin, end, role in (("database_away", "database_there", self.serve),
                                  ("consumer_database_trouble", "consumer_database_back",
                                   self.consume),
@@ -222,7 +198,7 @@ class Silence(EdgeCase):
             self.assertGreater(events.count(begin), 0, role.name)
             self.assertEqual(events.count(begin), events.count(end), role.name)
             self.assertRegex(role.log_text(), f"event={end} .*after_ms=[0-9]")
-        begun, over = spells(self.relay, "lane_cannot_read")
+        begun, over = logs.spells(self.relay, "lane_cannot_read")
         self.assertGreater(begun, 0)
         self.assertGreater(over, 0)
 
@@ -243,7 +219,7 @@ class Silence(EdgeCase):
         for role in (self.relay, self.consume):
             role.wait_ready(60)
             self.wait_said(role, "event=ready_again", marks[role])
-            self.assertEqual(repeated(role), {}, role.name)
+            self.assertEqual(logs.repeated(role), {}, role.name)
         self.stack.wait_drained()
         self.wait_said(self.consume, "consumer_broker_back", marks[self.consume])
         self.wait_said(self.relay, "lane_cannot_send lane=outbox state=over", marks[self.relay])
