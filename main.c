@@ -66,17 +66,8 @@ static int relay_command(int argc, char **argv)
     return one_role(&relay_role, argc, argv);
 }
 
-static int print_handlers(void)
-{
-    for (size_t i = 0; i < COUNT(handlers); i++)
-        printf("%-8s%s\n", handlers[i]->name, handlers[i]->about);
-    return EXIT_DONE;
-}
-
 static int retry_command(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "handlers") == 0)
-        return print_handlers();
     return retry_action_asked(argc, argv) ? retry_action_command(argc, argv)
                                           : one_role(&retry_role, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include "outbox/retry/retry_list_command.h"
 #include "outbox/retry/retry_request.h"
 #include "outbox/retry/retry_scene_command.h"
+#include "outbox/retry/retry_tables.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,9 @@ static int act(struct db *db, struct retry_request *request, const char *by)
     case RETRY_SCENE_LIST:
     case RETRY_SCENE_SHOW:
     case RETRY_SCENE_SET:
+    case RETRY_SCENE_FIELDS:
+    case RETRY_SCENE_WAITS:
+    case RETRY_HANDLERS:
         break;
     }
     return retry_scene(db, request);
@@ -79,6 +83,22 @@ static int act_with(const struct options *options, struct retry_request *request
     return code;
 }
 
+/* What is asked of the program alone; -1: more than that. */
+static int print_table(const struct retry_request *request)
+{
+    struct buf out = {0};
+
+    if (request->action == RETRY_SCENE_FIELDS)
+        retry_tables_fields(&out);
+    else if (request->action == RETRY_SCENE_WAITS)
+        retry_tables_waits(&out);
+    else if (request->action == RETRY_HANDLERS)
+        retry_tables_handlers(&out, &retry_handlers_all);
+    else
+        return -1;
+    return options_print(&out);
+}
+
 static const char about[] =
     "Looks after the tasks of the retry lane. Without IDs, the actions that change something say "
     "how many tasks match and ask; --yes answers, and without a terminal it must be said. Whatever "
@@ -99,7 +119,9 @@ static const char actions_and_examples[] =
     "  scene list          every scene that has a row\n"
     "  scene show SCENE    its policy and options\n"
     "  scene set SCENE     writes them, once they are checked\n"
-    "  handlers            what can be done with a task, one line each\n\n"
+    "  scene fields        what a policy may say, as a table\n"
+    "  scene waits         the waits that have a name\n"
+    "  handlers            what a task may name as its handler\n\n"
     "Examples:\n"
     "  tallybox retry list --state blocked,parked\n"
     "  tallybox retry unpark order/4711\n"
@@ -163,5 +185,6 @@ int retry_action_command(int argc, char **argv)
         fprintf(stderr, "tallybox retry: %s\nTry `tallybox retry list --help`.\n", err.text);
         return EXIT_USAGE;
     }
-    return act_with(&options, &request);
+    code = print_table(&request);
+    return code >= 0 ? code : act_with(&options, &request);
 }

@@ -334,6 +334,9 @@ static unsigned states_of(const struct retry_request *request)
     case RETRY_SCENE_LIST:
     case RETRY_SCENE_SHOW:
     case RETRY_SCENE_SET:
+    case RETRY_SCENE_FIELDS:
+    case RETRY_SCENE_WAITS:
+    case RETRY_HANDLERS:
         break;
     }
     return 0;

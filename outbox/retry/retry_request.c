@@ -18,6 +18,8 @@
 #define ON_HISTORY (BIT(RETRY_HISTORY) | BIT(RETRY_REQUEUE))
 #define ON_SCENES \
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
+#define ALONE \
+    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
 #define WITH_JSON (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_SHOW))
 
 static const char *const names[RETRY_ACTIONS] = {
@@ -33,6 +35,9 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_SCENE_LIST] = "scene list",
     [RETRY_SCENE_SHOW] = "scene show",
     [RETRY_SCENE_SET] = "scene set",
+    [RETRY_SCENE_FIELDS] = "scene fields",
+    [RETRY_SCENE_WAITS] = "scene waits",
+    [RETRY_HANDLERS] = "handlers",
 };
 
 /* "scene" and the word behind it are one action; taken is how many words it has. */
@@ -127,8 +132,8 @@ static enum rc rest_read(struct retry_request *request, const char *const *argum
                             RETRY_NAME_BYTES_MAX);
         return RC_OK;
     }
-    if (request->action == RETRY_SCENE_LIST && count > 0)
-        return err_fail(err, RC_FATAL, 0, "scene list takes no SCENE; scene show does");
+    if ((ALONE & BIT(request->action)) != 0 && count > 0)
+        return err_fail(err, RC_FATAL, 0, "%s stands alone", name);
     if (request->action != RETRY_UNPARK)
         return ids_read(request, arguments, count, err);
     if (count > 1)

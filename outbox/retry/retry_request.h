@@ -29,9 +29,12 @@ enum retry_action {
     RETRY_SCENE_LIST,
     RETRY_SCENE_SHOW,
     RETRY_SCENE_SET,
+    RETRY_SCENE_FIELDS, /* these three need no database */
+    RETRY_SCENE_WAITS,
+    RETRY_HANDLERS,
 };
 
-#define RETRY_ACTIONS (RETRY_SCENE_SET + 1)
+#define RETRY_ACTIONS (RETRY_HANDLERS + 1)
 
 /* The command line's words; NULL, false, 0 or RETRY_LIMIT_ANY where they were not said. */
 struct retry_words {

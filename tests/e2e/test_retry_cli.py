@@ -9,6 +9,8 @@ import sys
 import threading
 import unittest
 
+import pymysql
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
@@ -180,6 +182,29 @@ class Looking(RetryCase):
         self.assertIn("did you mean list", self.retry("lits", expect=house.USAGE).stderr)
         self.retry("list", expect=house.UNAVAILABLE,
                    sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
+
+
+class Documented(RetryCase):
+    """What RETRY.md says can be done as it stands there."""
+
+    def test_the_insert_of_the_page_makes_a_task(self):
+        page = (house.ROOT / "RETRY.md").read_text()
+        insert = page.split("```sql", 1)[1].split("```", 1)[0]
+        insert = insert[insert.index("INSERT"):insert.index("COMMIT")].strip().rstrip(";")
+        self.stack.sql(insert)
+        self.assertEqual(len(self.ids("list", "--biz-no", "815", "--key", "customer/4711")), 1)
+        with self.assertRaises(pymysql.err.IntegrityError) as caught:
+            self.stack.sql(insert)
+        self.assertEqual(caught.exception.args[0], 1062)
+        again = f"{insert} ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)"
+        self.stack.sql(again)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
+
+    def test_the_tables_of_words_need_no_database(self):
+        for words, said in ((("scene", "fields"), "max_pending"), (("scene", "waits"), "rocketmq"),
+                            (("handlers",), "kafka")):
+            done = self.retry(*words, sets={"mysql.port": 1})
+            self.assertIn(f"`{said}`", done.stdout)
 
 
 class Deciding(RetryCase):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The README's generated tables stay equal to what the program says of itself.
+/* The generated tables of README.md and RETRY.md stay equal to what the program says of itself.
  * `./dev format` writes them anew. */
 #include "common/admin.h"
 #include "common/buf.h"
@@ -10,6 +10,7 @@
 #include "consumer/rollup_command.h"
 #include "outbox/relay_command.h"
 #include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/retry_tables.h"
 #include "producer/serve_command.h"
 #include "schema/grants.h"
 
@@ -23,9 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_readme(struct buf *readme)
+static void read_page(const char *path, struct buf *readme)
 {
-    FILE *file = fopen("README.md", "r");
+    FILE *file = fopen(path, "r");
     char chunk[4096];
     size_t n;
 
@@ -35,13 +36,13 @@ static void read_readme(struct buf *readme)
     fclose(file);
 }
 
-static void assert_block_is(const char *begin, const char *end, struct buf *table)
+static void assert_block_of(const char *path, const char *begin, const char *end, struct buf *table)
 {
     struct buf readme = {0};
     const char *from;
     const char *to;
 
-    read_readme(&readme);
+    read_page(path, &readme);
     from = strstr(buf_text(&readme), begin);
     assert_non_null(from);
     from = strchr(from, '\n') + 1;
@@ -51,6 +52,11 @@ static void assert_block_is(const char *begin, const char *end, struct buf *tabl
     assert_memory_equal(from, table->data, table->len);
     buf_done(&readme);
     buf_done(table);
+}
+
+static void assert_block_is(const char *begin, const char *end, struct buf *table)
+{
+    assert_block_of("README.md", begin, end, table);
 }
 
 static void settings_table_is_the_one_of_the_program(void **state)
@@ -96,12 +102,25 @@ static void grants_are_those_the_program_prints(void **state)
     assert_block_is("<!-- grants:", "<!-- /grants", &block);
 }
 
+static void tables_of_the_retry_lane_are_those_of_the_program(void **state)
+{
+    struct buf table = {0};
+
+    (void)state;
+    retry_tables_fields(&table);
+    assert_block_of("RETRY.md", "<!-- fields:", "<!-- /fields", &table);
+    table = (struct buf){0};
+    retry_tables_waits(&table);
+    assert_block_of("RETRY.md", "<!-- waits:", "<!-- /waits", &table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_table_is_the_one_of_the_program),
         cmocka_unit_test(metrics_table_is_the_one_of_the_program),
         cmocka_unit_test(grants_are_those_the_program_prints),
+        cmocka_unit_test(tables_of_the_retry_lane_are_those_of_the_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/retry_tables.h"
+
+#include "outbox/retry/policy.h"
+#include "outbox/retry/wait.h"
+
+/* A '|' would end the cell. */
+static void cell_put(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            buf_char(out, '\\');
+        buf_char(out, *text);
+    }
+}
+
+static void row_put(struct buf *out, const char *name, const char *value, const char *about)
+{
+    buf_print(out, "| `%s` | ", name);
+    if (value[0]) {
+        buf_char(out, '`');
+        cell_put(out, value);
+        buf_text_put(out, "` | ");
+    }
+    cell_put(out, about);
+    buf_text_put(out, " |\n");
+}
+
+void retry_tables_fields(struct buf *out)
+{
+    buf_text_put(out, "| field | default | what |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < policy_fields_count; i++)
+        row_put(out, policy_fields[i].name, policy_fields[i].standard, policy_fields[i].about);
+}
+
+void retry_tables_waits(struct buf *out)
+{
+    buf_text_put(out, "| preset | waits | what |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < wait_presets_count; i++)
+        row_put(out, wait_presets[i].name, wait_presets[i].list, wait_presets[i].about);
+}
+
+void retry_tables_handlers(struct buf *out, const struct retry_handlers *handlers)
+{
+    buf_text_put(out, "| handler | what |\n| --- | --- |\n");
+    for (size_t i = 0; i < handlers->count; i++)
+        row_put(out, handlers->list[i]->name, "", handlers->list[i]->about);
+}
