@@ -15,8 +15,16 @@ import wire  # noqa: E402
 
 LEASE_S = 2
 KEYS = 10
-ORDERED = 200
-BATCH = 3000
+ORDERED = 100
+BATCH = 500
+
+# Takes a while, and tells of its beginning and end with one write() each.
+PROGRAM = """#!/bin/sh
+read number
+echo "begin $number" >> {file}
+sleep 0.02
+echo "end $number" >> {file}
+"""
 # What a loaded machine may add to a time-out.
 NOISE_S = 5
 
@@ -81,41 +89,67 @@ class Killed(RetryCase):
     def test_one_of_three_is_killed_in_the_middle_of_a_batch(self):
         self.scene("batch", lease="2s")
         self.scene("ordered", lease="2s")
-        sets = {"retry.batch_rows_max": 500, "retry.in_flight_max": 500, "retry.threads": 1}
+        sets = {"retry.batch_rows_max": 500, "retry.in_flight_max": 500, "retry.threads": 2,
+                "retry.exec_programs": self.program()}
         roles = [self.start("retry", sets=sets) for _ in range(3)]
         self.wait_shares(roles)
-        self.tasks("ordered", ORDERED, keys=KEYS)
-        self.tasks("batch", BATCH, first=ORDERED)
+        self.insert("ordered", range(ORDERED), keys=KEYS)
+        self.insert("batch", range(ORDERED, ORDERED + BATCH))
         victim = house.wait_for("one to have its hands full", lambda: next(
-            (role for role in roles if self.in_hand(role) >= 200), None), every=0.001)
+            (role for role in roles if self.in_hand(role) >= 50), None))
         victim.kill()
         stranded = self.in_hand(victim)
-        self.wait_done()
+        self.wait_done(120)
         self.wait_shares([role for role in roles if role is not victim])
-        effects = self.effects()
-        counted = collections.Counter(effects)
+        ended = [number for word, number in self.told() if word == "end"]
         # At least once; twice only what the killed one had in hand.
-        self.assertEqual(set(counted), {f"{n}" for n in range(ORDERED + BATCH)})
-        self.assertLessEqual(len(effects) - len(counted), 500)
-        self.assert_order([text for text in effects if int(text) < ORDERED], KEYS)
-        print(f"\nkilled with {stranded} tasks in hand, {len(effects) - len(counted)} done twice",
+        self.assertEqual(set(ended), set(range(ORDERED + BATCH)))
+        self.assertLessEqual(len(ended) - len(set(ended)), stranded)
+        self.assert_order()
+        print(f"\nkilled with {stranded} tasks in hand, {len(ended) - len(set(ended))} done twice",
               file=sys.stderr)
+
+    def program(self):
+        """Its file is what the effects are counted from."""
+        path = self.stack.folder / "effect"
+        path.write_text(PROGRAM.format(file=self.stack.folder / "effects"))
+        path.chmod(0o755)
+        return str(path)
+
+    def insert(self, scene, numbers, keys=0):
+        options = json.dumps({"program": str(self.stack.folder / "effect")})
+        connection = house.connect(self.stack.name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    "INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, options, "
+                    "params) VALUES (%s, 'exec', %s, %s, %s, %s)",
+                    [(scene, f"k{n % keys}" if keys else None, f"{n}", options, f"{n}\n")
+                     for n in numbers])
+            connection.commit()
+        finally:
+            connection.close()
+
+    def told(self):
+        lines = (self.stack.folder / "effects").read_text().splitlines()
+        return [(word, int(number)) for word, number in map(str.split, lines)]
 
     def in_hand(self, role):
         return self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1 AND owner LIKE %s",
                                  [f"%-{role.pid}-%"])
 
-    def assert_order(self, effects, keys):
-        """By key, the first effect of each task comes in the order of the tasks."""
-        seen = set()
-        last = {}
-        for text in effects:
-            number = int(text)
-            if number in seen:
+    def assert_order(self):
+        """Tasks of a key are begun in their order, and one when the one before has ended."""
+        begun, ended = collections.defaultdict(int), set()
+        for word, number in self.told():
+            if number >= ORDERED:
                 continue
-            seen.add(number)
-            self.assertGreater(number, last.get(number % keys, -1))
-            last[number % keys] = number
+            if word == "end":
+                ended.add(number)
+                continue
+            self.assertTrue(number < KEYS or number - KEYS in ended, number)
+            self.assertGreaterEqual(number, begun[number % KEYS])
+            begun[number % KEYS] = number
 
 
 class Shared(RetryCase):
@@ -135,7 +169,7 @@ class Shared(RetryCase):
         house.wait_for("12 and 4 shards", lambda: (self.shards(heavy), self.shards(light)) == (12, 4),
                        LEASE_S * 3 + NOISE_S)
         fixed = self.start("retry", sets={"retry.shards": "0-3,9"})
-        self.assertEqual(fixed.metric("tallybox_retry_shards_held"), 5)
+        house.wait_for("five shards", lambda: fixed.metric("tallybox_retry_shards_held") == 5)
         self.assertEqual(self.shards(fixed), 0)
 
     def test_keys_keep_their_order_over_three_processes_and_clean_stops(self):
