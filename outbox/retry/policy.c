@@ -287,7 +287,8 @@ const struct policy_field policy_fields[] = {
      "What an exhausted task means for its key: block (it waits for a person), park (the later "
      "ones are parked) or skip (they go on)."},
     {"keep_done", "false", "Keep what is done in the history."},
-    {"rate", "\"\"", "Attempts per second in each process, as \"10/s burst 20\"; empty: no limit."},
+    {"rate", "\"\"",
+     "Attempts per second of all processes together, as \"10/s burst 20\"; empty: no limit."},
     {"max_pending", "0", "Tasks that may wait; past it our API refuses more; 0: no limit."},
     {"lease", "\"30s\"", "How long a process that fell silent keeps its tasks."},
     {"on_done", "null", "Task to make when one is done: {\"scene\": ..., \"handler\": ...}."},

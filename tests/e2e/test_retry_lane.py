@@ -16,7 +16,7 @@ import wire  # noqa: E402
 LEASE_S = 2
 KEYS = 10
 ORDERED = 100
-BATCH = 500
+BATCH = 1500
 
 # Takes a while, and tells of its beginning and end with one write() each.
 PROGRAM = """#!/bin/sh
@@ -93,10 +93,14 @@ class Killed(RetryCase):
                 "retry.exec_programs": self.program()}
         roles = [self.start("retry", sets=sets) for _ in range(3)]
         self.wait_shares(roles)
+        # All are there before the first of them may begin.
+        self.stack.sql("UPDATE retry_scene SET paused = 1")
+        self.wait_paused(roles)
         self.insert("ordered", range(ORDERED), keys=KEYS)
         self.insert("batch", range(ORDERED, ORDERED + BATCH))
+        self.stack.sql("UPDATE retry_scene SET paused = 0")
         victim = house.wait_for("one to have its hands full", lambda: next(
-            (role for role in roles if self.in_hand(role) >= 50), None))
+            (role for role in roles if self.in_hand(role) >= 250), None))
         victim.kill()
         stranded = self.in_hand(victim)
         self.wait_done(120)
@@ -108,6 +112,11 @@ class Killed(RetryCase):
         self.assert_order()
         print(f"\nkilled with {stranded} tasks in hand, {len(ended) - len(set(ended))} done twice",
               file=sys.stderr)
+
+    def wait_paused(self, roles):
+        for role in roles:
+            house.wait_for("its scenes to be paused",
+                           lambda one=role: one.log_text().count("event=scene_paused") == 2)
 
     def program(self):
         """Its file is what the effects are counted from."""

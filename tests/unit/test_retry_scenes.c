@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/scenes.h"
+
+#include "common/log.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct retry_handler handler = {.name = "test"};
+static const struct retry_handler *const list[] = {&handler};
+static void *opened[] = {&opened};
+static const struct retry_handlers handlers = {list, 1, opened};
+static struct pool pool;
+static struct scenes scenes;
+
+static int set_up(void **state)
+{
+    (void)state;
+    pool.handlers = &handlers;
+    scenes_init(&scenes, &pool);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scenes_done(&scenes);
+    return 0;
+}
+
+static struct kind *kind_of(const char *scene, uint64_t look)
+{
+    struct task_class class = {.handler = "test", .group = "default"};
+
+    snprintf(class.scene, sizeof(class.scene), "%s", scene);
+    return scenes_kind(&scenes, &class, look, 1000);
+}
+
+static void read_row(const char *policy, const char *options)
+{
+    const struct scene_row row = {"default", "mail", policy, options, false, 1};
+
+    scenes_begin(&scenes);
+    assert_int_equal(scenes_take(&scenes, &row, NULL), RC_OK);
+    assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+}
+
+static void a_scene_without_a_row_has_the_standard(void **state)
+{
+    struct kind *kind = kind_of("mail", 1);
+
+    (void)state;
+    assert_ptr_equal(kind, kind_of("mail", 2));
+    assert_int_equal(kind->scene->policy.attempts_max, 6);
+    assert_int_equal(kind->scene->policy.exhausted, POLICY_BLOCK);
+    assert_true(kind->scene->policy.stops[FAULT_REFUSED]);
+    assert_false(kind_of("publish", 1)->scene->policy.stops[FAULT_REFUSED]);
+    assert_ptr_equal(kind->handler, &handler);
+}
+
+static void a_change_counts_also_without_a_new_version(void **state)
+{
+    struct kind *kind = kind_of("mail", 1);
+
+    (void)state;
+    read_row("{\"attempts\": 3}", NULL);
+    assert_int_equal(kind->scene->policy.attempts_max, 3);
+    read_row("{\"attempts\": 4}", NULL);
+    assert_int_equal(kind->scene->policy.attempts_max, 4);
+}
+
+static void rubbish_leaves_the_last_policy_for_those_in_flight(void **state)
+{
+    struct kind *kind = kind_of("mail", 1);
+
+    (void)state;
+    read_row("{\"attempts\": 3}", "{\"a\": 1}");
+    read_row("{\"attempts\": }", "{\"a\": 1}");
+    assert_true(kind->scene->faulty);
+    assert_int_equal(kind->scene->policy.attempts_max, 3);
+    assert_int_equal(scenes.faulty, 1);
+    read_row("{}", "{\"a\": 1}");
+    assert_false(kind->scene->faulty);
+    assert_int_equal(kind->scene->policy.attempts_max, 6);
+}
+
+static void the_relays_scene_keeps_its_own_where_a_row_says_nothing(void **state)
+{
+    const struct scene_row row = {"outbox", "publish", NULL, NULL, true, 1};
+    const struct scene *scene;
+
+    (void)state;
+    scenes_begin(&scenes);
+    assert_int_equal(scenes_take(&scenes, &row, NULL), RC_OK);
+    assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+    scene = scenes_find(&scenes, "outbox", "publish");
+    assert_true(scene->paused);
+    assert_false(scene->policy.stops[FAULT_REFUSED]);
+}
+
+static void names_without_end_make_room_for_one_another(void **state)
+{
+    struct kind *busy = kind_of("busy", 1);
+    char name[32];
+
+    (void)state;
+    log_init(LOG_ERROR);
+    busy->in_flight = 1;
+    for (size_t i = 0; i < 3 * (size_t)KINDS_MAX; i++) {
+        snprintf(name, sizeof(name), "scene%zu", i);
+        assert_non_null(kind_of(name, 10 + i));
+    }
+    assert_true(scenes.kind_count <= KINDS_MAX);
+    assert_true(scenes.count <= SCENES_MAX);
+    assert_ptr_equal(kind_of("busy", 100000), busy);
+}
+
+static void more_kinds_than_fit_wait_and_nothing_breaks(void **state)
+{
+    char name[32];
+
+    (void)state;
+    log_init(LOG_ERROR);
+    for (size_t i = 0; i < (size_t)KINDS_MAX + 10; i++) {
+        snprintf(name, sizeof(name), "scene%zu", i);
+        assert_int_equal(kind_of(name, 1) != NULL, i < KINDS_MAX);
+    }
+    assert_true(scenes.full);
+}
+
+static void metrics_of_endless_names_share_one_series(void **state)
+{
+    struct retry_scene_metrics *other = retry_metrics_of("default", "no \"name\"");
+    char name[32];
+
+    (void)state;
+    assert_string_equal(other->labels, "group=\"other\",scene=\"other\"");
+    for (size_t i = 0; i < 3 * (size_t)RETRY_METRICS_SCENES; i++) {
+        snprintf(name, sizeof(name), "many%zu", i);
+        retry_metrics_of("default", name);
+    }
+    assert_ptr_equal(retry_metrics_of("default", "one more"), other);
+    assert_ptr_equal(retry_metrics_of("default", "many900"), other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_scene_without_a_row_has_the_standard),
+        TEST(a_change_counts_also_without_a_new_version),
+        TEST(rubbish_leaves_the_last_policy_for_those_in_flight),
+        TEST(the_relays_scene_keeps_its_own_where_a_row_says_nothing),
+        TEST(names_without_end_make_room_for_one_another),
+        TEST(more_kinds_than_fit_wait_and_nothing_breaks),
+        TEST(metrics_of_endless_names_share_one_series),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
