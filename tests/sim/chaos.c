@@ -61,7 +61,8 @@ static void settings_make(struct world *world)
              world_chance(world, 500) ? "delay" : "rate");
     settings->retry.poll_jitter_percent = 10;
     settings->retry.sweep_ms = world_between(world, 100, 600);
-    snprintf(settings->retry.shards, sizeof(settings->retry.shards), "0-15");
+    snprintf(settings->retry.shards, sizeof(settings->retry.shards), "%s",
+             world_chance(world, 500) ? "auto" : "0-15");
     settings->retry.lease_ms = 2400;
     settings->rollup.interval_ms = world_between(world, 300, 1500);
     settings->rollup.overlap_ms = 2000;

@@ -6,10 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct lane_lease *lease_at(struct lease_edge *edge, const char *lane)
+static struct lane_lease *leases_of(const struct lease_edge *edge)
 {
     struct tables *tables = edge->link.db->world->tables;
 
+    return edge->of_shards ? tables->shards : tables->leases;
+}
+
+static struct lease_board *board_of(const struct lease_edge *edge)
+{
+    struct tables *tables = edge->link.db->world->tables;
+
+    return edge->of_shards ? &tables->retries : &tables->relays;
+}
+
+static struct lane_lease *lease_at(const struct lease_edge *edge, const char *lane)
+{
+    struct tables *tables = edge->link.db->world->tables;
+
+    if (edge->of_shards) /* "retry:NUMBER" */
+        return &tables->shards[strtoul(strchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS];
     for (size_t i = 0; i < edge->lane_count; i++)
         if (strcmp(tables->lanes[i].name, lane) == 0)
             return &tables->leases[i];
@@ -31,18 +47,18 @@ static enum rc lease_wait(struct lease_edge *edge, const struct lane_lease *leas
     return RC_OK;
 }
 
-static void instance_seen(struct tables *tables, const char *name, int64_t now_ms)
+static void instance_seen(struct lease_board *board, const char *name, int64_t now_ms)
 {
     size_t at = 0;
 
-    while (at < tables->instance_count && strcmp(tables->instances[at].name, name) != 0)
+    while (at < board->instance_count && strcmp(board->instances[at].name, name) != 0)
         at++;
-    if (at == tables->instance_count) {
+    if (at == board->instance_count) {
         assert(at < TABLE_INSTANCES_MAX);
-        tables->instance_count++;
-        snprintf(tables->instances[at].name, sizeof(tables->instances[at].name), "%s", name);
+        board->instance_count++;
+        snprintf(board->instances[at].name, sizeof(board->instances[at].name), "%s", name);
     }
-    tables->instances[at].seen_ms = now_ms;
+    board->instances[at].seen_ms = now_ms;
 }
 
 static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
@@ -53,12 +69,12 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
 
     if (rc != RC_OK)
         return rc;
-    instance_seen(world->tables, edge->link.proc->name, db_clock(edge->link.db));
+    instance_seen(board_of(edge), edge->link.proc->name, db_clock(edge->link.db));
     rc = link_answer(&edge->link, err);
     if (rc == RC_OK)
         rc = link_call(&edge->link, err);
     for (size_t i = 0; rc == RC_OK && i < edge->lane_count; i++) {
-        struct lane_lease *lease = &world->tables->leases[i];
+        struct lane_lease *lease = &leases_of(edge)[i];
 
         if (strcmp(lease->owner, edge->link.proc->name) != 0)
             continue;
@@ -94,15 +110,15 @@ static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on
                                void *on_instance_ctx, struct err *err)
 {
     struct lease_edge *edge = ctx;
-    const struct tables *tables = edge->link.db->world->tables;
+    const struct lease_board *board = board_of(edge);
     enum rc rc = link_call(&edge->link, err);
     const char *last = "";
 
     while (rc == RC_OK) {
         const char *next = NULL;
 
-        for (size_t i = 0; i < tables->instance_count; i++) {
-            const struct lease_instance *one = &tables->instances[i];
+        for (size_t i = 0; i < board->instance_count; i++) {
+            const struct lease_instance *one = &board->instances[i];
 
             if (one->seen_ms > db_clock(edge->link.db) - lease_ms && strcmp(one->name, last) > 0 &&
                 (!next || strcmp(one->name, next) < 0))
@@ -140,7 +156,7 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
         lease->beaten_ms = world_now(world);
         *taken = true;
         world_tell(world, edge->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
-                   lease - world->tables->leases, lease->epoch, 0);
+                   lease - leases_of(edge), lease->epoch, 0);
     }
     rc = link_answer(&edge->link, err);
     if (rc != RC_OK || !*taken)
@@ -185,7 +201,7 @@ static enum rc store_release(void *ctx, const char *lane, int64_t epoch, struct 
     if (is_mine(edge, lease, epoch)) {
         lease->owner[0] = '\0';
         world_tell(world, edge->link.proc->name, STORY_ALL, "releases lane %lld, epoch %lld",
-                   lease - world->tables->leases, epoch, 0);
+                   lease - leases_of(edge), epoch, 0);
     }
     return link_answer(&edge->link, err);
 }
@@ -193,14 +209,14 @@ static enum rc store_release(void *ctx, const char *lane, int64_t epoch, struct 
 static enum rc store_leave(void *ctx, struct err *err)
 {
     struct lease_edge *edge = ctx;
-    struct tables *tables = edge->link.db->world->tables;
+    struct lease_board *board = board_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
     if (rc != RC_OK)
         return rc;
-    for (size_t i = 0; i < tables->instance_count; i++) {
-        if (strcmp(tables->instances[i].name, edge->link.proc->name) == 0)
-            tables->instances[i] = tables->instances[--tables->instance_count];
+    for (size_t i = 0; i < board->instance_count; i++) {
+        if (strcmp(board->instances[i].name, edge->link.proc->name) == 0)
+            board->instances[i] = board->instances[--board->instance_count];
     }
     return link_answer(&edge->link, err);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
+#include "outbox/leases.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
 #include "outbox/retry/runner.h"
 #include "tests/sim/roles.h"
+#include "tests/sim/tables.h"
 #include "tests/sim/task_work.h"
 
 #include <assert.h>
@@ -25,6 +27,8 @@ struct retry_process {
     size_t number;
     struct task_edge poller_edge;
     struct task_edge keeper_edge;
+    struct lease_edge lease_edge;
+    struct leases leases;
     void *opened[TASK_HANDLERS];
     struct retry_handlers handlers;
     struct pool pool;
@@ -82,6 +86,15 @@ static void keeper_thread(void *arg)
     loop(retry->proc, keeper_step, &retry->keeper);
 }
 
+static void leases_thread(void *arg)
+{
+    struct retry_process *retry = arg;
+    struct proc *proc = retry->proc;
+
+    while (!proc->stopping)
+        sched_idle(&proc->world->sched, leases_step(&retry->leases, proc_clock(proc)));
+}
+
 static void worker_thread(void *arg)
 {
     struct work_thread *thread = arg;
@@ -106,6 +119,7 @@ static void main_thread(void *arg)
     until_ms = world_now(world) + STOP_MS;
     while (world_now(world) < until_ms && !poller_left(&retry->poller))
         sched_pause(&world->sched, 2);
+    leases_release(&retry->leases);
     proc_exit(retry->proc);
 }
 
@@ -121,7 +135,22 @@ static void threads_start(struct retry_process *retry)
     }
     retry->poller_fiber = proc_thread(proc, poller_thread, retry);
     proc_thread(proc, keeper_thread, retry);
+    proc_thread(proc, leases_thread, retry);
     proc_thread(proc, main_thread, retry);
+}
+
+static void leases_start(struct retry_process *retry)
+{
+    struct world *world = retry->proc->world;
+    struct lease_store store;
+
+    retry->lease_edge = (struct lease_edge){.of_shards = true, .lane_count = TASK_SHARDS};
+    link_init(&retry->lease_edge.link, retry->proc, world->main_db);
+    store = tables_leases(&retry->lease_edge);
+    leases_init(&retry->leases, "shard", retry->proc->name, &store, world->settings.retry.lease_ms,
+                world_dice());
+    for (size_t i = 0; pool_shares(&retry->pool) && i < TASK_SHARDS; i++)
+        leases_add(&retry->leases, &retry->pool.shards[i]);
 }
 
 static void start(struct proc *proc)
@@ -147,6 +176,7 @@ static void start(struct proc *proc)
     assert(rc == RC_OK);
     rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.seam, world_dice(), NULL);
     assert(rc == RC_OK);
+    leases_start(retry);
     threads_start(retry);
 }
 
@@ -156,6 +186,8 @@ static void end(struct proc *proc)
 
     link_close(&retry->poller_edge.link);
     link_close(&retry->keeper_edge.link);
+    link_close(&retry->lease_edge.link);
+    leases_done(&retry->leases);
     keeper_done(&retry->keeper);
     poller_done(&retry->poller);
     pool_done(&retry->pool);

@@ -41,7 +41,8 @@ void tables_begin_world(struct tables *tables, struct world *world)
     }
     memset(tables->leases, 0, sizeof(tables->leases));
     memset(tables->keys, 0, sizeof(tables->keys));
-    tables->instance_count = 0;
+    memset(tables->shards, 0, sizeof(tables->shards));
+    tables->relays.instance_count = tables->retries.instance_count = 0;
     world->main_db->restarted = restarted;
 }
 

@@ -6,6 +6,7 @@
 
 #include "outbox/lane.h"
 #include "outbox/relay_seam.h"
+#include "outbox/retry/task_row.h"
 #include "tests/sim/db.h"
 
 #define TABLE_ROWS_MAX 6000
@@ -54,11 +55,17 @@ struct lease_instance {
 
 #define TABLE_INSTANCES_MAX 64
 
+struct lease_board {
+    struct lease_instance instances[TABLE_INSTANCES_MAX];
+    size_t instance_count;
+};
+
 struct tables {
     struct outbox_table lanes[SIM_LANES_MAX];
     struct lane_lease leases[SIM_LANES_MAX];
-    struct lease_instance instances[TABLE_INSTANCES_MAX];
-    size_t instance_count;
+    struct lease_board relays;
+    struct lane_lease shards[TASK_SHARDS]; /* of the retry lane */
+    struct lease_board retries;
     struct row keys[SIM_KEYS + 1];
 };
 
@@ -78,6 +85,7 @@ struct lane_edge {
 struct lease_edge {
     struct link link;
     size_t lane_count;
+    bool of_shards; /* lanes are shards of the retry lane */
 };
 
 void tables_begin_world(struct tables *tables, struct world *world);

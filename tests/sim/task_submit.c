@@ -5,7 +5,7 @@
 #include "tests/sim/tasks.h"
 
 #define TASKS_MAX 4
-#define SUBMITTED_MAX 500
+#define SUBMITTED_MAX 300
 
 struct submitter_process {
     struct proc *proc;

@@ -52,8 +52,9 @@ static void policy_make(struct world *world, char *json, size_t size)
                            (int)world_between(world, 1000, 2000),
                            world_chance(world, 300) ? "true" : "false");
     if (world_chance(world, 300))
-        len += (size_t)snprintf(json + len, size - len, ", \"rate\": \"%d/s burst %d\"",
-                                (int)world_between(world, 5, 60), (int)world_between(world, 1, 8));
+        len +=
+            (size_t)snprintf(json + len, size - len, ", \"rate\": \"%d/s burst %d\"",
+                             (int)world_between(world, 40, 200), (int)world_between(world, 1, 8));
     if (world_chance(world, 300))
         len += (size_t)snprintf(json + len, size - len,
                                 ", \"on_done\": {\"scene\": \"callback\", \"handler\": \"work\"}");
