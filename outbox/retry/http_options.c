@@ -46,10 +46,11 @@ static size_t host_len(const char *text)
 
 static bool port_read(const char **at, int *port)
 {
-    size_t digits = strspn(*at + 1, "0123456789");
+    size_t digits;
 
     if (**at != ':')
         return true;
+    digits = strspn(*at + 1, "0123456789");
     if (digits == 0 || digits > 5)
         return false;
     *port = (int)strtol(*at + 1, NULL, 10);

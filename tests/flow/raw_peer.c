@@ -137,6 +137,9 @@ static void *peer_main(void *arg)
             continue;
         atomic_fetch_add(&peer->connections, 1);
         while (!atomic_load(&peer->over) && request_read(peer, fd)) {
+            pthread_mutex_lock(&peer->lock);
+            memcpy(peer->last, peer->request, sizeof(peer->last));
+            pthread_mutex_unlock(&peer->lock);
             atomic_fetch_add(&peer->requests, 1);
             if (!answer(peer, fd))
                 break;
@@ -152,6 +155,7 @@ void raw_peer_open(struct raw_peer *peer)
     socklen_t len = sizeof(address);
 
     memset(peer, 0, sizeof(*peer));
+    pthread_mutex_init(&peer->lock, NULL);
     peer->fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(peer->fd >= 0);
     assert_int_equal(bind(peer->fd, (struct sockaddr *)&address, len), 0);
@@ -168,4 +172,12 @@ void raw_peer_close(struct raw_peer *peer)
     shutdown(peer->fd, SHUT_RDWR);
     pthread_join(peer->thread, NULL);
     close(peer->fd);
+    pthread_mutex_destroy(&peer->lock);
+}
+
+void raw_peer_last(struct raw_peer *peer, char request[RAW_REQUEST_SIZE])
+{
+    pthread_mutex_lock(&peer->lock);
+    memcpy(request, peer->last, RAW_REQUEST_SIZE);
+    pthread_mutex_unlock(&peer->lock);
 }

@@ -16,7 +16,9 @@ struct raw_peer {
     atomic_bool over;
     atomic_int requests;
     atomic_int connections;
-    char request[RAW_REQUEST_SIZE]; /* the last one; whoever got its answer may read it */
+    char request[RAW_REQUEST_SIZE]; /* the one under way */
+    pthread_mutex_t lock;           /* guards last */
+    char last[RAW_REQUEST_SIZE];
 };
 
 /*  /ok        200 "done"                 /status/N   N, and nothing else
@@ -27,5 +29,8 @@ struct raw_peer {
  *  /rubbish   no HTTP                    */
 void raw_peer_open(struct raw_peer *peer);
 void raw_peer_close(struct raw_peer *peer);
+
+/* Copies the last request that was read whole. */
+void raw_peer_last(struct raw_peer *peer, char request[RAW_REQUEST_SIZE]);
 
 #endif
