@@ -7,6 +7,7 @@
 #include "common/settings.h"
 #include "outbox/retry.h"
 #include "outbox/retry/retry_mysql.h"
+#include "outbox/retry/wake_mysql.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -254,14 +255,72 @@ static enum rc do_append(struct asked *asked, struct err *err)
     return rc;
 }
 
+struct ending {
+    json_t *ids; /* that were there in one of the states */
+    struct order_key keys[RESULTS_MAX];
+    size_t count;
+};
+
+static enum rc ending_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct ending *ending = ctx;
+
+    (void)err;
+    json_array_append_new(ending->ids, json_integer(db_column_i64(row, 0)));
+    if (row->columns[1])
+        snprintf(ending->keys[ending->count++].hash, sizeof(ending->keys[0].hash), "%s",
+                 row->columns[1]);
+    return RC_OK;
+}
+
+static enum rc end_tasks(struct asked *asked, struct ending *ending, struct err *err)
+{
+    const char *ids = text_of(asked->request, "ids");
+    char sql[4096];
+    enum rc rc;
+
+    snprintf(sql, sizeof(sql),
+             "SELECT id, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) WHERE id IN (%s) "
+             "AND state IN (%s) FOR UPDATE",
+             ids, text_of(asked->request, "states"));
+    rc = db_query(asked->db, sql, strlen(sql), ending_on_row, ending, err);
+    if (rc != RC_OK || json_array_size(ending->ids) == 0)
+        return rc;
+    snprintf(sql, sizeof(sql), "%s WHERE id IN (%s) AND state IN (%s)",
+             flag_of(asked->request, "again")
+                 ? "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0"
+                 : "DELETE t FROM retry_task AS t FORCE INDEX (PRIMARY)",
+             ids, text_of(asked->request, "states"));
+    rc = db_run(asked->db, sql, err);
+    return rc == RC_OK ? wake_keys(asked->db, ending->keys, ending->count, err) : rc;
+}
+
+/* As a person does it: deletes tasks, or lets them run again. */
+static enum rc do_end(struct asked *asked, struct err *err)
+{
+    struct ending *ending = calloc(1, sizeof(*ending));
+    enum rc rc = db_begin(asked->db, err);
+
+    ending->ids = list_of(asked, "ended");
+    if (rc == RC_OK)
+        rc = end_tasks(asked, ending, err);
+    if (rc == RC_OK)
+        rc = db_commit(asked->db, err);
+    else
+        db_rollback(asked->db);
+    free(ending);
+    return rc;
+}
+
 static enum rc answer(struct asked *asked, struct err *err)
 {
     static const struct {
         const char *name;
         enum rc (*run)(struct asked *asked, struct err *err);
     } calls[] = {
-        {"look", do_look}, {"scenes", do_scenes}, {"claim", do_claim},   {"finish", do_finish},
-        {"beat", do_beat}, {"rescue", do_rescue}, {"depths", do_depths}, {"append", do_append},
+        {"look", do_look},     {"scenes", do_scenes}, {"claim", do_claim},
+        {"finish", do_finish}, {"beat", do_beat},     {"rescue", do_rescue},
+        {"depths", do_depths}, {"append", do_append}, {"end", do_end},
     };
     const char *name = text_of(asked->request, "do");
 
