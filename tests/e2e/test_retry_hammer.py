@@ -5,7 +5,7 @@ overlap and roll back, people cancel and unpark, connections are cut and leases 
 outside the database watches: one task of a key at a time, in the order of ids, no attempt written
 twice, and nothing left behind.
 
-TALLYBOX_HAMMER_SECONDS  how long (default: 8)"""
+TALLYBOX_HAMMER_SECONDS  how long (default: 4)"""
 
 import itertools
 import os
@@ -23,9 +23,9 @@ import house  # noqa: E402
 import mysql_edge  # noqa: E402
 import retry_store  # noqa: E402
 
-SECONDS = float(os.environ.get("TALLYBOX_HAMMER_SECONDS") or 8)
+SECONDS = float(os.environ.get("TALLYBOX_HAMMER_SECONDS") or 4)
 KEYS = 12
-BACKLOG = 500
+BACKLOG = 150
 LEASE_MS = 5000
 # Numbers of the servers for: try again.
 COLLISIONS = (1205, 1213, 1020)

@@ -35,6 +35,26 @@ class RetryStore(retry_store.Case):
             self.assertEqual(tasks, [one for one in (*first, later) if shards[one] == shard])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1"), 3)
 
+    def test_two_sessions_get_different_tasks_and_wait_for_nobody(self):
+        if self.compare_and_set:
+            self.skipTest("waits for the other one")
+        store, other = self.store(), self.session()
+        self.insert(*[None] * 40)
+        shard, count = self.stack.sql("SELECT shard, COUNT(*) n FROM retry_task GROUP BY shard "
+                                      "ORDER BY n DESC, shard LIMIT 1")[0]
+        mine = [row[0] for row in self.stack.sql("SELECT id FROM retry_task WHERE shard = %s "
+                                                 "ORDER BY next_at, id", [shard])]
+        self.assertGreater(count, 2)
+        with other.cursor() as cursor:
+            # The middle ones are another session's claim, which is not committed.
+            cursor.execute(f"SELECT id FROM retry_task FORCE INDEX (PRIMARY) WHERE id IN "
+                           f"({mine[1]}) FOR UPDATE")
+            cursor.execute(f"UPDATE retry_task SET state = 1 WHERE id = {mine[1]}")
+        tasks = [task["id"] for task in store.claim(shard=shard)]
+        self.assertEqual(tasks, [mine[0], *mine[2:]])
+        other.rollback()
+        self.assertEqual([task["id"] for task in store.claim(shard=shard)], [mine[1]])
+
     def test_look_tells_every_class_and_when_it_is_due(self):
         store = self.store()
         self.assertEqual(store.classes(), [])

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""How the retry lane's statements find their rows: by their index and in its order, whatever else
+is in the table. A key with 20,000 tasks must cost what a key with two does."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import mysql_edge  # noqa: E402
+import retry_store  # noqa: E402
+
+HOT = 20000
+EXPLAIN = "EXPLAIN " if house.DATABASE == "mariadb" else "EXPLAIN FORMAT=TRADITIONAL "
+
+
+class Listener(mysql_edge.Edge):
+    """Keeps what passes by."""
+
+    def __init__(self, host, port):
+        self.statements = []
+        super().__init__(host, port)
+
+    def trouble_for(self, sql):
+        if "retry_" in sql:
+            self.statements.append(sql)
+
+    def take(self):
+        taken, self.statements = self.statements, []
+        return taken
+
+
+class RetryPlans(retry_store.Case):
+    """One table with many tasks for all tests."""
+
+    def setUp(self):
+        super().setUp()
+        server = house.database()
+        self.edge = Listener(server.host, server.port)
+        self.addCleanup(self.edge.close)
+        self.connection = self.session()
+        digits = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10)) + ")"
+        self.stack.sql(
+            "INSERT INTO retry_task (scene, handler, ordering_key, params) SELECT 'a', 'kafka', "
+            "'hot', CONCAT('p', a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n) "
+            f"FROM {digits} a, {digits} b, {digits} c, {digits} d, {digits} e WHERE e.n < 2")
+        self.shard = self.stack.number("SELECT MIN(shard) FROM retry_task")
+        self.ids = self.insert(*[f"k{n}" for n in range(200) for _ in range(2)])
+        self.me = self.store("me", port=self.edge.port)
+
+    def explain(self, sql):
+        """The rows of the plan as dicts."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(EXPLAIN + sql.replace("%", "%%"))
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row)) for row in cursor.fetchall()]
+
+    def reads(self, sql):
+        """How many rows and index entries the servers look at for it; nothing is kept."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("FLUSH STATUS")
+            cursor.execute(sql.replace("%", "%%"))
+            cursor.fetchall()
+            cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%%'")
+            count = sum(int(value) for name, value in cursor.fetchall()
+                        if not name.endswith("rnd_next"))
+        self.connection.rollback()
+        return count
+
+    def check(self, statements, reads_max):
+        """Every one of them by its index, and the reading ones with so few looks at most."""
+        for sql in statements:
+            for row in self.explain(sql):
+                place = f"{sql[:600]}\n{row}"
+                if "json_table" not in (row["Extra"] or ""):  # MySQL keeps its own list so
+                    self.assertNotRegex(row["Extra"] or "", "filesort|temporary", place)
+                if row["table"] in ("retry_task", "t", "b", "a"):
+                    self.assertIn(row["type"], ("range", "ref", "eq_ref", "const"), place)
+                    self.assertRegex(row["key"], "PRIMARY|ix_|uq_", place)
+            if sql.startswith("SELECT"):
+                self.assertLessEqual(self.reads(sql), reads_max, sql[:600])
+
+    def claim(self, rows=100, shard=None):
+        return self.me.do("claim", rows=rows, lease=60000, handler="kafka", group="default",
+                          scene="a", shard=self.shard if shard is None else shard)["tasks"]
+
+    def test_a_claim_is_read_from_its_index(self):
+        self.me.classes()
+        self.edge.take()
+        self.claim()
+        statements = self.edge.take()
+        first = statements[0]
+        self.assertRegex(first, r"ORDER BY next_at, id LIMIT 100 FOR UPDATE SKIP LOCKED\Z")
+        row, = self.explain(first)
+        self.assertEqual((row["type"], row["key"]), ("range", "ix_retry_task_due"))
+        self.assertNotRegex(row["Extra"], "filesort|temporary")
+        ahead = [sql for sql in statements if "JSON_TABLE" in sql and "busy_hash" in sql]
+        self.assertTrue(ahead)
+        for sql in ahead:
+            self.assertIn("ix_retry_task_order", [row["key"] for row in self.explain(sql)])
+            self.assertIn("uq_retry_task_busy", [row["key"] for row in self.explain(sql)])
+        self.check(statements, 1500)
+
+    def test_the_end_of_a_task_does_not_look_at_its_whole_key(self):
+        for end in ("done", "back", "again", "skip", "block"):
+            with self.subTest(end):
+                # What waits again comes behind those that were due before.
+                tasks = house.wait_for("the key's first task", lambda: self.claim(rows=1000))
+                self.assertIn("hot", [task["key"] for task in tasks])
+                self.edge.take()
+                self.me.finish(tasks, end, attempts=1, outcome="failed", reason="x", delay=0)
+                self.check(self.edge.take(), 10 * len(tasks) + 50)
+
+    def test_a_look_and_the_depths_do_not_look_at_all_tasks(self):
+        self.me.classes()
+        self.edge.take()
+        self.me.classes()
+        self.check(self.edge.take(), 200)
+        self.me.do("depths")
+        for sql in self.edge.take():
+            self.assertLessEqual(self.reads(sql), 35000, sql[:600])
+
+    def test_beats_and_rescues_look_at_what_runs(self):
+        tasks = self.claim()
+        self.edge.take()
+        self.me.do("beat", tasks=tasks, lease=1)
+        house.wait_for("the leases to end", lambda: self.me.do("rescue", rows=10)["count"])
+        self.check(self.edge.take(), 500)
+
+    def test_a_submit_finds_the_active_task_by_its_hash(self):
+        self.me.close()
+        store = self.store("me", port=self.edge.port)
+        task = {"scene": "a", "handler": "kafka", "idempotency": "x"}
+        for _ in range(2):
+            store.do("append", tasks=[task])
+        looks = [sql for sql in self.edge.take() if sql.startswith("SELECT")]
+        self.assertTrue(looks)
+        self.check(looks, 20)
+
+    def test_tasks_that_wait_their_turn_are_not_looked_at_again(self):
+        """The key has one that runs; all others are queued with a few claims, and then the class
+        costs nothing."""
+        for _ in range(60):
+            if not [one for one in self.me.classes()
+                    if one["due"] <= 0 and one["shard"] == self.shard]:
+                break
+            self.claim(rows=1000)
+        self.assertEqual(self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE ordering_key = 'hot' AND state = 2"), HOT - 1)
+        self.edge.take()
+        self.claim()
+        self.check([sql for sql in self.edge.take() if not re.search("JSON_TABLE", sql)], 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
