@@ -13,9 +13,11 @@ demo_help() {
 Builds the program, starts a private MariaDB and a broker on free loopback ports under build/demo,
 and sends the 103,689 votes of tests/data/wiki-vote.csv.gz through HTTP, MySQL, the outbox, the
 broker and the consumer into vote_document and remark. Every 10th vote is also taken back and given
-again. Meanwhile the relay and the consumer are each killed with SIGKILL and started again. At the
-end the totals are compared with ones that awk counts in the file, and `tallybox verify` checks
-every promise on the data itself.
+again. Meanwhile the relay and the consumer are each killed with SIGKILL and started again. The
+totals are compared with ones that awk counts in the file. Then an event that the broker refuses
+comes in front of some votes: the retry lane keeps it and what follows on its key, all else flows,
+and an operator lets the key go on. At the end `tallybox verify` checks every promise on the data
+itself.
 
   --kafka   a real Apache Kafka instead of librdkafka's in-process broker (fetched once)
   --keep    leaves everything running, to look around
@@ -46,7 +48,7 @@ demo_end() {
     if ((demo_keep && code == 0)); then
         return 0
     fi
-    for part in votes serve relay consume rollup; do
+    for part in votes serve relay retry consume rollup; do
         demo_signal TERM "$part"
     done
     wait 2>/dev/null || true
@@ -112,6 +114,7 @@ demo_kafka() {
 [kafka]
 bootstrap.servers = $bootstrap
 consumer.session.timeout.ms = 6000
+producer.message.max.bytes = 1000000
 reconnect.backoff.max.ms = 500
 
 [relay]
@@ -186,6 +189,49 @@ demo_compare() {
         "$demo/remark.tsv") votes: all equal"
 }
 
+# demo_number SQL: the one number it gives.
+demo_number() { "${demo_sql[@]}" "$demo_name" -e "$1"; }
+
+# demo_wait_number WANTED SQL WHAT
+demo_wait_number() {
+    for _ in $(seq 300); do
+        (($(demo_number "$2") != $1)) || return 0
+        sleep 0.1
+    done
+    fail "$3: $(demo_number "$2") instead of $1 after 30 s; see $demo/*.log"
+}
+
+# Votes of people whom the file does not know, on these contents, in this order.
+demo_vote() {
+    local content
+    for content in "$@"; do
+        "$demo_bin" vote --config "$demo/tallybox.ini" $((demo_voter++)) "$content" >/dev/null
+    done
+}
+
+# A record that is too large for Kafka, in front of votes on the same content.
+demo_poison() {
+    local poisoned=4037 neighbour=15 key=vote-events/4037
+    local late="SELECT COUNT(*) FROM vote_document WHERE voter_id >= $demo_voter AND content_id ="
+    step "an event that the broker refuses, and then 3 votes on its content and 3 on another one"
+    "$demo_bin" retry scene set publish --group outbox --config "$demo/tallybox.ini" \
+        --policy '{"wait": "fixed 1s", "attempts": 2, "stop": []}' >/dev/null
+    demo_number "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES
+        (UUID(), 'vote', '$poisoned', 'VoteCast', REPEAT('x', 2000000))"
+    demo_vote $poisoned $neighbour $poisoned $neighbour $poisoned $neighbour
+    demo_wait_number 3 "$late $neighbour" "the neighbour's votes"
+    demo_wait_number 1 "SELECT COUNT(*) FROM retry_task WHERE state = 3" "blocked tasks"
+    demo_wait_number 3 "SELECT COUNT(*) FROM retry_task WHERE state = 2" "tasks behind it"
+    say "  the neighbour's 3 votes have arrived; of the poisoned content's $(demo_number \
+        "$late $poisoned") have, the others wait in order:"
+    "$demo_bin" retry list --config "$demo/tallybox.ini"
+    say "  an operator gives the event up: tallybox retry unpark --skip $key"
+    "$demo_bin" retry unpark --skip "$key" --yes --config "$demo/tallybox.ini"
+    demo_wait_number 3 "$late $poisoned" "the poisoned content's votes"
+    say "  its 3 votes have arrived, too; the event is kept in the history:"
+    "$demo_bin" retry history --config "$demo/tallybox.ini"
+}
+
 demo_top() {
     step "the top ten"
     "${demo_sql[@]}" --table --column-names "$demo_name" -e \
@@ -214,6 +260,7 @@ END
 demo_main() {
     local part port
     local -A demo_admin=()
+    local demo_voter=900001
     demo_option "$@"
     build_prepare
     packages_need demo e2e
@@ -230,7 +277,7 @@ demo_main() {
     demo_database
     demo_kafka
     demo_api_port=$(port_free)
-    for part in serve relay consume rollup; do
+    for part in serve relay retry consume rollup; do
         port=$(port_free)
         demo_admin[$part]=$port
     done
@@ -241,11 +288,11 @@ demo_main() {
         printf "INSERT INTO remark (id, item_id, header) VALUES (%d, 1, \"user %d\");\n", $2, $2}
         BEGIN {print "BEGIN;"} END {print "COMMIT;"}' | "${demo_sql[@]}" "$demo_name"
 
-    step "starting serve, relay, consume and rollup, each as a process of its own"
-    for part in serve relay consume rollup; do
+    step "starting serve, relay, retry, consume and rollup, each as a process of its own"
+    for part in serve relay retry consume rollup; do
         demo_start "$part"
     done
-    for part in serve relay consume rollup; do
+    for part in serve relay retry consume rollup; do
         demo_wait_ready "$part"
     done
     demo_send
@@ -255,6 +302,10 @@ demo_main() {
     "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     demo_top
     demo_compare
+    demo_poison
+    "$demo_bin" verify --config "$demo/tallybox.ini" --wait 60 >"$demo/drained.txt" ||
+        { cat "$demo/drained.txt" >&2 && fail "the last votes did not arrive"; }
+    "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     "$demo_bin" verify --config "$demo/tallybox.ini"
     say "  done in $SECONDS s after the build"
     demo_where_next
