@@ -136,11 +136,29 @@ static json_t *housekeep_json(const struct status *status)
         "partitions", (json_int_t)one->partitions, "until_date", text(one->until_date));
 }
 
+static json_t *retry_json(const struct status *status)
+{
+    static const char *const names[STATUS_TASK_STATES] = {"waiting", "running", "queued", "blocked",
+                                                          "parked"};
+    const struct status_retry *one = &status->retry;
+    json_t *tasks = json_object();
+    json_t *paused = json_array();
+
+    for (size_t i = 0; i < STATUS_TASK_STATES; i++)
+        json_object_set_new(tasks, names[i], json_integer((json_int_t)one->tasks[i]));
+    for (size_t i = 0; i < one->paused_count; i++)
+        append(&paused, json_string(one->paused[i]));
+    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:I}", "error", fault_json(&one->fault), "tasks",
+                     tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
+                     one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(),
+                     "paused_scenes", paused, "instances", (json_int_t)one->instances);
+}
+
 void status_json(const struct status *status, struct buf *out)
 {
     json_t *root = json_pack(
         "{s:s, s:I, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, "
-        "s:o}",
+        "s:o, s:o}",
         "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "schema",
         schemas_json(status), "outbox", "error", fault_json(&status->outbox_fault), "lanes",
         lanes_json(status), "instances", "error", fault_json(&status->instances_fault), "list",
@@ -148,7 +166,7 @@ void status_json(const struct status *status, struct buf *out)
         fault_json(&status->progress_fault), "kafka_error", fault_json(&status->kafka_fault),
         "partitions", partitions_json(status), "dead_records", "error",
         fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
-        rollup_json(status), "housekeep", housekeep_json(status));
+        rollup_json(status), "housekeep", housekeep_json(status), "retry", retry_json(status));
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 
     json_decref(root);

@@ -175,6 +175,54 @@ static void fill_instances(struct side *side, struct status *status)
     query(side, &status->instances_fault, instance_on_row, status);
 }
 
+static enum rc tasks_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+
+    (void)err;
+    for (size_t i = 0; i < STATUS_TASK_STATES; i++)
+        retry->tasks[i] = db_column_i64(row, i);
+    retry->due_ms = known(row, STATUS_TASK_STATES);
+    retry->instances = db_column_i64(row, STATUS_TASK_STATES + 1);
+    return RC_OK;
+}
+
+static enum rc paused_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+
+    (void)err;
+    copy(retry->paused[retry->paused_count], sizeof(retry->paused[0]), row, 0);
+    retry->paused_count++;
+    return RC_OK;
+}
+
+/* The oldest one is looked for among as many as are counted. */
+static void fill_retry(struct side *side, struct status_retry *retry)
+{
+    struct buf *sql = &side->sql;
+
+    retry->due_ms = STATUS_UNKNOWN;
+    sql_set(side, "SELECT ");
+    for (int state = 0; state < STATUS_TASK_STATES; state++)
+        buf_print(sql,
+                  "(SELECT COUNT(*) FROM (SELECT 1 FROM retry_task FORCE INDEX (ix_retry_task_due) "
+                  "WHERE state = %d" COUNT_LIMIT ") t%d), ",
+                  state, state);
+    buf_text_put(
+        sql,
+        "(SELECT " AGE_OF(
+            "MIN(next_at)") " FROM (SELECT next_at FROM retry_task FORCE "
+                            "INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") due), "
+                            "(SELECT COUNT(DISTINCT name) FROM instance WHERE (role = 'retry' OR "
+                            "role "
+                            "LIKE 'retry:%') AND seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE)");
+    query(side, &retry->fault, tasks_on_row, retry);
+    sql_set(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
+                  "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));
+    query(side, &retry->fault, paused_on_row, retry);
+}
+
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status_partition *one = status_partition_at(ctx, row->columns[0] ? row->columns[0] : "",
@@ -326,9 +374,11 @@ static void fill_writers(struct side *side, struct status *status, const char *l
     fill_schema(side, &status->schemas[status->schema_count++], "mysql", &away);
     status->outbox_fault = away;
     status->instances_fault = away;
+    status->retry.fault = away;
     if (away.rc == RC_OK)
         fill_lanes(side, status, lanes);
     fill_instances(side, status);
+    fill_retry(side, &status->retry);
 }
 
 static enum rc clock_read(struct side *side, int64_t *now_ms, struct err *err)

@@ -67,6 +67,20 @@ struct status_partition {
     int64_t updated_ms; /* age */
 };
 
+/* Of the retry lane; states as retry_task has them. */
+#define STATUS_TASK_STATES 5
+#define STATUS_PAUSED_MAX 20
+
+struct status_retry {
+    struct status_fault fault;
+    int64_t tasks[STATUS_TASK_STATES]; /* STATUS_COUNT_MAX: that many or more */
+    int64_t due_ms;    /* the oldest waiting one is due for so long; below 0: not yet;
+                                          unknown: none waits */
+    int64_t instances; /* that run it, seen in the last minute */
+    size_t paused_count;
+    char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
+};
+
 struct status_class {
     char name[33];
     int64_t records;
@@ -108,6 +122,8 @@ struct status {
     struct status_fault instances_fault;
     struct status_instance instances[STATUS_INSTANCES_MAX];
     size_t instance_count;
+
+    struct status_retry retry;
 
     struct status_fault progress_fault; /* the sink's half of the partitions */
     struct status_fault kafka_fault;    /* Kafka's half */

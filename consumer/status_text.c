@@ -247,6 +247,37 @@ static void put_instances(const struct status *status, struct buf *out)
         put_line(out, "each serves /metrics at its admin.listen; here that is %s", status->admin);
 }
 
+static void put_retry(const struct status *status, struct buf *out)
+{
+    const struct status_retry *retry = &status->retry;
+    const int64_t *tasks = retry->tasks;
+    char age[WHEN_AGE_SIZE];
+    bool late = retry->due_ms >= 0 && tasks[0] > 0;
+
+    buf_text_put(out, "\nretry lane\n");
+    if (put_fault(status, out, &retry->fault))
+        return;
+    put_line(out,
+             "tasks: %" PRId64 "%s waiting, %" PRId64 "%s running, %" PRId64 "%s queued, %" PRId64
+             "%s blocked, %" PRId64 "%s parked",
+             tasks[0], more(tasks[0]), tasks[1], more(tasks[1]), tasks[2], more(tasks[2]), tasks[3],
+             more(tasks[3]), tasks[4], more(tasks[4]));
+    when_age(age, retry->due_ms < 0 ? -retry->due_ms : retry->due_ms);
+    if (tasks[0] > 0)
+        put_line(out, late ? "the oldest is due for %s" : "the next is due in %s", age);
+    if (tasks[3] + tasks[4] > 0)
+        put_line(out,
+                 "%" PRId64 " keys wait for a person: tallybox retry list --state "
+                 "blocked,parked",
+                 tasks[3] + tasks[4]);
+    for (size_t i = 0; i < retry->paused_count; i++)
+        put_line(out, "scene %s is paused", retry->paused[i]);
+    if (retry->instances > 0)
+        put_line(out, "processes that run it: %" PRId64, retry->instances);
+    else
+        put_line(out, "no process runs it");
+}
+
 static void partition_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"partition", "next", "end", "lag", "held by", "updated"};
@@ -385,6 +416,7 @@ void status_text(const struct status *status, struct buf *out)
     put_schemas(status, out);
     put_outbox(status, out);
     put_instances(status, out);
+    put_retry(status, out);
     put_partitions(status, out);
     put_dead(status, out);
     put_rollup(status, out);

@@ -377,6 +377,28 @@ class Deciding(RetryCase):
         self.assertEqual(self.ids("list"), [held])
 
 
+class Status(RetryCase):
+    """The lane's part of `tallybox status`."""
+
+    def status(self):
+        return json.loads(self.stack.tallybox("status", "--json").stdout)["retry"]
+
+    def test_the_lane_is_counted(self):
+        self.assertEqual(self.status()["oldest_due_age_ms"], None)
+        self.key_of("s", BLOCKED, QUEUED, QUEUED)
+        self.key_of("p", PARKED)
+        self.task(next_at="2020-01-01")
+        self.retry("pause", "mail")
+        found = self.status()
+        self.assertEqual(found["tasks"], {"waiting": 1, "running": 0, "queued": 2, "blocked": 1,
+                                          "parked": 1})
+        self.assertGreater(found["oldest_due_age_ms"], 10 ** 9)
+        self.assertEqual((found["error"], found["paused_scenes"]), (None, ["default/mail"]))
+        text = self.stack.tallybox("status").stdout
+        for word in ("2 keys wait for a person", "scene default/mail is paused", "no process"):
+            self.assertIn(word, text)
+
+
 class Scenes(RetryCase):
     """Policies, and scenes that are paused."""
 

@@ -99,6 +99,35 @@ static json_t *json_of(const struct status *status)
     return root;
 }
 
+static void the_retry_lane_says_what_waits_for_a_person(void **state)
+{
+    struct status *status = status_make();
+    struct status_retry *retry = &status->retry;
+    struct buf out = {0};
+
+    (void)state;
+    *retry = (struct status_retry){.tasks = {STATUS_COUNT_MAX, 3, 2, 1, 1},
+                                   .due_ms = 65000,
+                                   .instances = 2,
+                                   .paused_count = 1,
+                                   .paused = {"default/mail"}};
+    buf_reset(&out);
+    status_text(status, &out);
+    assert_non_null(strstr(buf_text(&out), "100000+ waiting, 3 running, 2 queued, 1 blocked"));
+    assert_non_null(strstr(buf_text(&out), "the oldest is due for 1 min"));
+    assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
+    assert_non_null(strstr(buf_text(&out), "scene default/mail is paused"));
+    assert_non_null(strstr(buf_text(&out), "processes that run it: 2"));
+    *retry = (struct status_retry){.tasks = {1}, .due_ms = -5000};
+    buf_reset(&out);
+    status_text(status, &out);
+    assert_non_null(strstr(buf_text(&out), "the next is due in 5.0 s"));
+    assert_non_null(strstr(buf_text(&out), "no process runs it"));
+    assert_null(strstr(buf_text(&out), "wait for a person"));
+    buf_done(&out);
+    free(status);
+}
+
 static void a_partition_is_found_again(void **state)
 {
     struct status *status = status_make();
@@ -405,6 +434,7 @@ static void json_tells_a_fault_in_its_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_retry_lane_says_what_waits_for_a_person),
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
         cmocka_unit_test(lag_counts_what_can_still_be_read),
