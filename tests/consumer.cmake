@@ -22,6 +22,6 @@ tallybox_test(test_dead flow flow/test_dead.c flow/dead_model.c flow/consume_sin
 tallybox_test(test_consume flow flow/test_consume.c flow/consume_rig.c flow/consume_sink.c
               flow/consume_stream.c LINKS consumer_core)
 tallybox_test(test_consume_world flow flow/test_consume_world.c flow/consume_rig.c
-              flow/consume_sink.c flow/consume_stream.c LINKS consumer_core)
+              flow/consume_sink.c flow/consume_stream.c flow/dead_model.c LINKS consumer_core)
 tallybox_test(test_consume_kafka flow flow/test_consume_kafka.c LINKS consumer mock_sockets
               dep::rdkafka)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Several consumers of one group on models, in a seeded order of steps, while partitions move,
  * processes freeze and are killed between any two steps, database calls fail and COMMITs lose their
- * answer. Whatever happens, in the end every vote is in the log once, in its key's order. */
+ * answer. Whatever happens, in the end every vote is in the log once, in its key's order. In some of
+ * these worlds the database refuses votes for a while, and what is held is replayed meanwhile. */
 #include "tests/flow/consume_rig.h"
 
 #include "common/log.h"
+#include "consumer/vote_task.h"
+#include "tests/flow/dead_model.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -30,6 +33,10 @@ static int64_t now_ms;
 static int events;  /* votes made so far: their ids are 1 ... */
 static int poisons; /* dead records to come */
 static int born;    /* processes started so far */
+static int refused; /* the byte that the events end with which the database refuses; 0: none */
+static bool refuses;
+static struct sink_model lane_sink;
+static struct dead_model lane_dead;
 
 static unsigned dice(unsigned below)
 {
@@ -119,6 +126,50 @@ static void happen(void)
     }
 }
 
+static int64_t lane_now_ms(void)
+{
+    return now_ms;
+}
+
+/* The retry lane's handler at work on what is held of a content. */
+static void replay(int content)
+{
+    const struct vote_task task = {.sink = &lane_sink.seam,
+                                   .store = &lane_dead.store,
+                                   .now_ms = lane_now_ms,
+                                   .until_ms = INT64_MAX};
+    struct vote_options options = {.has_dead = true, .topic = "votes"};
+    struct retry_outcome outcome = {0};
+
+    options.partition = topic_partition_of(content);
+    snprintf(options.key, sizeof(options.key), "%d", content);
+    vote_task_replay(&task, &options, &outcome);
+    assert_true(outcome.end == ATTEMPT_DONE || outcome.end == ATTEMPT_FAILED);
+}
+
+static void refuse_or_replay(void)
+{
+    if (dice(300) == 0)
+        refused = dice(2) == 0 ? 0 : (int)(dice(10) * 16 + dice(10));
+    sink.faults.refused_event = refused;
+    if (dice(40) == 0)
+        replay(1 + (int)dice(CONTENTS));
+}
+
+static size_t count_dead(bool held)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < sink.data.dead_count; i++) {
+        const struct sink_dead *row = &sink.data.dead[i];
+        bool is_held =
+            strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0;
+
+        count += row->decision[0] == '\0' && is_held == held;
+    }
+    return count;
+}
+
 /* One live member's step, or time goes on. */
 static void step(void)
 {
@@ -173,13 +224,27 @@ static void check_order(void)
     }
 }
 
-static void live(uint64_t seed)
+/* The cause is gone: what is held goes in order, however much comes behind it meanwhile. */
+static void settle_held(void)
 {
+    for (int i = 0; i < 1000 && count_dead(true) > 0; i++)
+        replay(1 + i % CONTENTS);
+    assert_int_equal(count_dead(true), 0);
+}
+
+/* How many votes were held in this world. */
+static size_t live(uint64_t seed)
+{
+    size_t held = 0;
+
     state_of_dice = seed * 7919 + 1;
     now_ms = 1000;
     events = poisons = born = 0;
     topic_world_init(&topic);
     memset(&sink, 0, sizeof(sink));
+    sink_model_init(&lane_sink, &sink);
+    dead_model_init(&lane_dead, &lane_sink);
+    refused = 0;
     for (int i = 0; i < MEMBERS; i++)
         start_member(i);
     rebalance();
@@ -188,28 +253,47 @@ static void live(uint64_t seed)
             produce();
         if (dice(10) == 0)
             happen();
+        if (refuses)
+            refuse_or_replay();
         step();
     }
     settle();
+    settle_held();
     sink_world_check(&sink);
     check_order();
     assert_int_equal(sink.data.vote_count, events);
-    assert_int_equal(sink.data.dead_count, poisons);
+    assert_int_equal(count_dead(false), poisons);
+    held = sink.data.dead_count - (size_t)poisons;
     for (int i = 0; i < MEMBERS; i++)
         consume_rig_kill(&rigs[i]);
+    return held;
 }
 
 static void whatever_happens_every_vote_is_logged_once_in_order(void **state)
 {
     (void)state;
+    refuses = false;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        live(seed);
+        assert_int_equal(live(seed), 0);
+}
+
+static void whatever_is_refused_meanwhile_is_logged_once_in_order(void **state)
+{
+    size_t held = 0;
+
+    (void)state;
+    refuses = true;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        held += live(seed);
+    /* The worlds are worth it. */
+    assert_in_range(held, 10 * SEEDS, EVENTS_MAX * SEEDS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_happens_every_vote_is_logged_once_in_order),
+        cmocka_unit_test(whatever_is_refused_meanwhile_is_logged_once_in_order),
     };
 
     log_init(LOG_ERROR + 1);
