@@ -226,8 +226,10 @@ def case_relay_writers(bench):
             fill_outbox(stack, rows)
             rows = stack.number("SELECT COUNT(*) FROM outbox")
             writers = Writers(stack, 8)
-            runs.append(drain(stack, rows))
-            beside.append(writers.end())
+            try:
+                runs.append(drain(stack, rows))
+            finally:
+                beside.append(writers.end())
     share = sorted(b / a for a, b in zip(alone, beside))[len(alone) // 2]
     bench.lines.add(report.of_rows("relay_writers", house.DATABASE, runs,
                                    writers_share=round(share, 3)))
