@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""Refused events and their keys: out of the outbox into the retry lane, through it, and back to the
+fast path, while relays are killed. Order is judged on the topic, by the first record of each id."""
+
+import json
+import os
+import pathlib
+import random
+import sys
+import threading
+import time
+import unittest
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+ROW_BYTES_MAX = 4000
+BIG = 6000  # for the relay; the retry lane of these tests takes it
+
+
+def event(kind, key, number, poison=False, **more):
+    """The number is the first word of the payload. Behind it come dice, which cannot be packed."""
+    payload = b"%d " % number + (os.urandom(BIG) if poison else b"x")
+    return {"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": key, "type": "Happened",
+            "payload": payload, **more}
+
+
+class Lane(house.Case):
+    settings = {"relay.row_bytes_max": ROW_BYTES_MAX, "relay.topic_partitions": 2,
+                "relay.lease_ms": 2000, "relay.send_timeout_ms": 1500, "relay.sweep_ms": 2000,
+                "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.sweep_ms": 500}
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM outbox")
+        self.stack.sql("DELETE FROM retry_task")
+        self.kind = f"t{next(house.run().numbers)}"
+        self.topic = f"event.{self.stack.name}.{self.kind}"
+
+    def retry(self):
+        return self.start("retry", sets={"relay.row_bytes_max": 100000})
+
+    def tasks(self):
+        return [one[0] for one in self.stack.sql(
+            "SELECT idempotency_key FROM retry_task ORDER BY id")]
+
+    def first_records(self):
+        """The first record of each event, in the order of the topic."""
+        first = {}
+        for record in self.stack.records(self.topic):
+            first.setdefault(record.headers["id"], record)
+        return first
+
+    def check_order(self, events):
+        """All events are there, and each key's numbers go up."""
+        first = self.first_records()
+        missing = [one for one in events if one["id"] not in first]
+        self.assertEqual(len(missing), 0, f"lost: {missing[:3]}")
+        numbers = {}
+        for record in first.values():
+            numbers.setdefault(record.key, []).append(int(record.value.split(b" ")[0]))
+        for key, found in numbers.items():
+            self.assertEqual(found, sorted(found), f"key {key}")
+        return first
+
+    def wait_free(self, relay, seconds=60):
+        house.wait_for("the retry lane to be empty", lambda: not self.tasks(), seconds)
+        house.wait_for("no stopped key",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+
+    def test_a_key_goes_through_the_retry_lane_and_back(self):
+        relay = self.start("relay")
+        trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
+        bad = [event(self.kind, "bad", 0, headers=trace, created_at="2026-03-04 05:06:07.089"),
+               event(self.kind, "bad", 1, True, headers=trace,
+                     created_at="2026-03-04 05:06:07.089"),
+               event(self.kind, "bad", 2, headers=trace, created_at="2026-03-04 05:06:07.089")]
+        good = [event(self.kind, f"good-{n % 5}", n) for n in range(200)]
+        self.stack.append(good[:100] + bad + good[100:])
+        self.stack.wait_drained()
+        self.assertEqual(self.tasks(), [bad[1]["id"], bad[2]["id"]])
+        self.assertEqual(set(self.first_records()), {one["id"] for one in good + bad[:1]})
+
+        # The next holder of the lane knows the key before it sends anything.
+        relay.kill()
+        bad.append(event(self.kind, "bad", 3))
+        self.stack.append(bad[3:])
+        relay = self.start("relay")
+        self.stack.wait_drained()
+        self.assertEqual(self.tasks(), [one["id"] for one in bad[1:]])
+
+        self.retry()
+        self.wait_free(relay)
+        bad.append(event(self.kind, "bad", 4))
+        self.stack.append(bad[4:])
+        self.stack.wait_drained()
+        self.assertEqual(self.tasks(), [])
+        first = self.check_order(good + bad)
+
+        # What the retry lane publishes is the record that the relay would have sent.
+        sent, tried = (dict(first[bad[n]["id"]].headers) for n in (0, 1))
+        self.assertEqual(tried.pop("tallybox-attempt"), "1")
+        self.assertEqual(tried.pop("tallybox-no-retry"), "1")
+        for headers in sent, tried:
+            for name in "id", "ce_id", "seq":
+                headers.pop(name)
+        self.assertEqual(list(tried.items()), list(sent.items()))
+        one, other = first[bad[0]["id"]], first[bad[1]["id"]]
+        self.assertEqual((one.key, one.partition, one.timestamp),
+                         (other.key, other.partition, other.timestamp))
+        self.assertEqual(other.value, bad[1]["payload"])
+        self.assertNotIn("tallybox-attempt", first[bad[4]["id"]].headers)
+
+    def test_a_relay_without_the_right_to_move_holds_up_that_key_only(self):
+        self.stack.sql("RENAME TABLE retry_task TO elsewhere")
+        relay = self.start("relay", ready=False)
+        one = event(self.kind, "good", 0)
+        self.stack.append([one])
+        house.wait_for("the trouble to be said", lambda: "lane_cannot_move" in relay.log_text())
+        self.assertIn("retry_task", relay.why_not_ready())
+        self.stack.sql("RENAME TABLE elsewhere TO retry_task")
+        self.stack.wait_drained()
+        self.stack.sql("RENAME TABLE retry_task TO elsewhere")
+        try:
+            bad = [event(self.kind, "bad", n, n == 0) for n in range(3)]
+            good = [event(self.kind, "good", n) for n in range(1, 50)]
+            self.stack.append(bad + good)
+            house.wait_for("the others to flow", lambda: self.stack.number(
+                "SELECT COUNT(*) FROM outbox") == len(bad))
+            self.assertIn("retry_task", relay.why_not_ready())
+        finally:
+            self.stack.sql("RENAME TABLE elsewhere TO retry_task")
+        self.stack.wait_drained()
+        self.assertEqual(self.tasks(), [one["id"] for one in bad])
+        self.retry()
+        self.wait_free(relay)
+        self.check_order([one] + bad + good)
+
+    def test_relays_that_are_killed_lose_nothing_and_keep_each_keys_order(self):
+        dice = random.Random(7)
+        events = []
+        done = threading.Event()
+
+        def write():
+            connection = house.connect(self.stack.name)
+            numbers = {}
+            while not done.is_set():
+                rows = []
+                for _ in range(dice.randint(1, 8)):
+                    key = f"key-{dice.randrange(12)}"
+                    numbers[key] = numbers.get(key, -1) + 1
+                    rows.append(event(self.kind, key, numbers[key], dice.random() < 0.02))
+                self.stack.append(rows, connection=connection)
+                events.extend(rows)
+                time.sleep(0.005)
+            connection.close()
+
+        self.retry()
+        relays = [self.start("relay"), self.start("relay")]
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for n in range(8):
+                time.sleep(dice.uniform(0.3, 2.5))
+                relays[n % 2].kill()
+                relays[n % 2] = self.start("relay", ready=False)
+        finally:
+            done.set()
+            writer.join()
+        self.stack.wait_drained(60)
+        for relay in relays:
+            relay.wait_ready()
+            self.wait_free(relay, 90)
+        self.assertGreater(len(events), 200)
+        first = self.check_order(events)
+        self.assertTrue([one for one in first.values() if "tallybox-attempt" in one.headers])
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task_history"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
