@@ -130,7 +130,7 @@ const struct setting settings_table[] = {
     {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,
      "A record not acknowledged after this is sent again, in milliseconds; below lease_ms."},
     {NUMBER(relay, stopped_keys_max), "10000", 1, 1000000, NULL,
-     "Keys that may be stopped by a refused event before the lane stops."},
+     "Keys that may go through the retry lane at the same time; past it the lane stops."},
     {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
      "A lane whose holder is silent this long goes to another relay, in milliseconds."},
 

@@ -117,7 +117,7 @@ void chaos_plan(struct world *world)
         .roll_back = rate(world, 300),
         .hold = rate(world, 100),
         .reserve_slowly = rate(world, 200),
-        .bad_rows = rate(world, 20),
+        .bad_rows = rate(world, 60),
         .poison = rate(world, 100),
         .tasks_skipped = rate(world, 100),
         .ghosts = rate(world, 1000),
@@ -165,7 +165,7 @@ static void clock_jump(struct world *world)
 {
     bool of_main = world_chance(world, 500);
     struct db *db = of_main ? world->main_db : world->sink_db;
-    int64_t most_ms = world_chance(world, 800) ? 300 : 4000;
+    int64_t most_ms = world_chance(world, 600) ? 300 : 4000;
 
     if (of_main)
         db->clock_ms += world_between(world, -most_ms, most_ms);

@@ -326,7 +326,7 @@ static bool is_held(const struct lane_edge *edge, int64_t epoch)
     return lease->epoch == epoch && strcmp(lease->owner, edge->link.proc->name) == 0;
 }
 
-/* The promise: whoever was overtaken deletes nothing. */
+/* The promise: whoever was overtaken deletes and moves nothing. */
 static void check_fence(const struct lane_edge *edge, int64_t epoch)
 {
     struct world *world = edge->link.db->world;
@@ -334,7 +334,7 @@ static void check_fence(const struct lane_edge *edge, int64_t epoch)
 
     if (!is_held(edge, epoch))
         world_fail(world, STORY_ALL,
-                   "fence: %s deletes from lane %zu with epoch %lld, which is %lld",
+                   "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
                    edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
 }
 
@@ -420,8 +420,10 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     }
     if (rc == RC_OK)
         rc = link_answer(&edge->link, err);
-    if (rc == RC_OK && !*fenced)
+    if (rc == RC_OK && !*fenced) {
+        check_fence(edge, epoch);
         return link_commit(&edge->link, err);
+    }
     link_rollback(&edge->link);
     return rc;
 }
