@@ -37,7 +37,7 @@ SETTINGS = {
     "relay.send_timeout_ms": 2000,
     "relay.gap_wait_ms": 2000,
     "relay.sweep_ms": 3000,
-    "retry.poll_ms": 100,
+    "retry.poll_ms": 50,
     "retry.sweep_ms": 500,
     "retry.lease_ms": plan.LEASE_MS,
     "rollup.interval_ms": 2000,
@@ -193,7 +193,7 @@ class Installation:
                  for n in range(SQL_VOTERS)]
         made += [writers.Stepper(f"stepper-{n}", seed, self.ledgers, stop, 0.1, **sql)
                  for n in range(STEPPERS)]
-        made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.1,
+        made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.3,
                                    topic=self.task_topic, **sql) for n in range(SUBMITTERS)]
         return made
 

@@ -17,7 +17,7 @@ import house
 import ledger
 
 CONTENTS = 40
-KEYS, TASK_KEYS = 30, 12
+KEYS, TASK_KEYS = 30, 30
 VOTE_LANES = ("outbox", "outbox_1", "outbox_2")
 STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
