@@ -112,6 +112,7 @@ static enum rc exec(const char *text, struct err *err)
 
     if (rc != RC_OK)
         return rc;
+    fuzz_must(options.args[0] != NULL, "there is a program");
     while (options.args[count])
         count++;
     fuzz_must(options.args[0][0] == '/' && count <= EXEC_ARGS_MAX + 1, "arguments are bounded");
