@@ -94,7 +94,7 @@ class World:
 class Judge(unittest.TestCase):
     """Each test damages the good world in one way."""
 
-    once = True
+    any_database = True
 
     def setUp(self):
         self.world = World()

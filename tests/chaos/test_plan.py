@@ -14,7 +14,7 @@ import plan  # noqa: E402
 class Plan(unittest.TestCase):
     """Over many seeds."""
 
-    once = True
+    any_database = True
 
     def test_the_same_seed_gives_the_same_plan_and_another_another(self):
         self.assertEqual(plan.text(7, plan.make(7, 120)), plan.text(7, plan.make(7, 120)))

@@ -44,7 +44,7 @@ class Echo(threading.Thread):
 class Proxy(unittest.TestCase):
     """One link to an echo."""
 
-    once = True
+    any_database = True
 
     def setUp(self):
         self.echo = Echo()

@@ -28,7 +28,7 @@ GOOD = re.compile(r"chaos: seconds=\d+ kills=(\d+) stops=(\d+) cuts=(\d+) votes=
 class Ledger(unittest.TestCase):
     """What is in the file is what counts."""
 
-    once = True
+    any_database = True
 
     def test_entries_come_back_in_order_and_a_torn_line_does_not(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ PART = ("partition", "votes", 3)
 class Moves(unittest.TestCase):
     """A killed owner's things, by hand."""
 
-    once = True
+    any_database = True
 
     def setUp(self):
         self.watch = watch.Watch(None)
@@ -58,7 +58,7 @@ class Moves(unittest.TestCase):
 class Lives(unittest.TestCase):
     """Memory of the longest life of each sort."""
 
-    once = True
+    any_database = True
 
     def test_growth_of_the_longest_life_is_shown(self):
         memory = watch.Memory()

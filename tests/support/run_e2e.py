@@ -8,8 +8,8 @@ at once, each process with servers, ports and files of its own (in TALLYBOX_WORK
 prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE.
 
 A class may say of itself
-  once = True   it does not touch the database: one of the databases is enough
-  seconds = N   it takes about so long: the longest are begun first, so that none is left at the end"""
+  any_database = True   it does not touch the database: one of them is enough
+  seconds = N           it takes about so long: the longest are begun first"""
 
 import json
 import os
@@ -85,7 +85,7 @@ class Suite:
         self.left = {db: queue.SimpleQueue() for db in programs}
         for db, left in self.left.items():
             for key in order:
-                if db == first or not getattr(classes[key], "once", False):
+                if db == first or not getattr(classes[key], "any_database", False):
                     left.put(key)
         # Chaos needs the machine: one database at a time.
         self.rounds = [list(programs)] if tier == "e2e" else [[db] for db in programs]
