@@ -148,8 +148,7 @@ static enum rc heads_wake(struct waking *waking, struct err *err)
     buf_reset(&waking->sql);
     buf_text_put(&waking->sql,
                  "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, "
-                 "next_at = LEAST(next_at, UTC_TIMESTAMP(3)), updated_at = UTC_TIMESTAMP(3) "
-                 "WHERE id ");
+                 "next_at = UTC_TIMESTAMP(3), updated_at = UTC_TIMESTAMP(3) WHERE id ");
     ids_put(&waking->sql, waking->ids, count);
     return db_exec_buf(waking->db, &waking->sql, NULL, err);
 }
