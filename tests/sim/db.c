@@ -243,6 +243,11 @@ enum rc link_begin(struct link *link, struct err *err)
     return RC_OK;
 }
 
+bool link_is_open(const struct link *link)
+{
+    return link->session && link->session->open;
+}
+
 enum rc link_commit(struct link *link, struct err *err)
 {
     struct world *world = link->db->world;
@@ -262,7 +267,7 @@ enum rc link_commit(struct link *link, struct err *err)
 
 void link_rollback(struct link *link)
 {
-    if (link->session && link->session->open)
+    if (link_is_open(link))
         settle(link->session, false);
     link->began = false;
 }

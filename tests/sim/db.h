@@ -85,6 +85,9 @@ void link_init(struct link *link, struct proc *proc, struct db *db);
 /* The client is gone, or has hung up. */
 void link_close(struct link *link);
 
+/* Does the server still keep its transaction? */
+bool link_is_open(const struct link *link);
+
 /* A statement on its way: RC_RETRY or RC_FATAL: it did not arrive, the transaction is over. */
 enum rc link_call(struct link *link, struct err *err);
 /* Its answer on the way back: RC_RETRY: lost. */

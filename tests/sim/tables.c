@@ -421,7 +421,9 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     if (rc == RC_OK)
         rc = link_answer(&edge->link, err);
     if (rc == RC_OK && !*fenced) {
-        check_fence(edge, epoch);
+        /* Whoever slept here has lost the transaction, and the lock with it. */
+        if (link_is_open(&edge->link))
+            check_fence(edge, epoch);
         return link_commit(&edge->link, err);
     }
     link_rollback(&edge->link);

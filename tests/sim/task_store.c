@@ -255,6 +255,7 @@ static enum rc claim_write(struct claim *claim, struct err *err)
         if (task->now.state == TASK_RUNNING) {
             task->now.epoch++;
             task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
+            task->now.holder = claim->edge->link.proc;
             task->now.believed_ms = world_now(world) + claim->lease_ms;
         }
         task_write(link, task);

@@ -21,13 +21,14 @@ static int64_t until_true_ms(const struct task_run *run)
     return run->job->until_ms - run->proc->clock_offset_ms;
 }
 
-/* Nobody else may have the task now; but for a clock of the database that went ahead. */
+/* Nobody else may have the task now; but for a clock of the database that went ahead, by which its
+ * lease was over before its holder could know. */
 static bool is_held(const struct task_run *run)
 {
     const struct task_version *old = &run->task->old;
 
     return old->found && old->state == TASK_RUNNING && old->epoch == run->epoch &&
-           old->lease_until_ms >= db_clock(run->proc->world->main_db);
+           old->holder == run->proc && old->lease_until_ms >= db_clock(run->proc->world->main_db);
 }
 
 static void check_job(const struct task_run *run)

@@ -35,7 +35,8 @@ struct task_version {
     int64_t next_ms;
     int64_t epoch;
     int64_t lease_until_ms; /* by the database's clock */
-    int64_t believed_ms;    /* true time up to which its holder may believe in it */
+    const struct proc *holder;
+    int64_t believed_ms; /* true time up to which its holder may believe in it */
     int64_t step;
     enum task_ended ended;
     bool kept;           /* in retry_task_history */
