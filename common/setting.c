@@ -147,7 +147,9 @@ static bool is_host(const char *text, size_t len)
     const char *colon = memchr(text, ':', len);
     size_t name_len = colon ? (size_t)(colon - text) : len;
 
-    if (len > 0 && *text == '[') {
+    if (len == 0 || name_len == 0)
+        return false;
+    if (*text == '[') {
         const char *end = memchr(text, ']', len);
 
         name_len = end ? (size_t)(end - text) + 1 : 0;
@@ -157,7 +159,7 @@ static bool is_host(const char *text, size_t len)
     } else {
         size_t from = name_len > 2 && memcmp(text, "*.", 2) == 0 ? 2 : 0;
 
-        if (!is_name(text + from, name_len - from, "-.", HOST_BYTES_MAX) || text[from] == '.')
+        if (text[from] == '.' || !is_name(text + from, name_len - from, "-.", HOST_BYTES_MAX))
             return false;
     }
     if (!colon)
@@ -227,7 +229,7 @@ static enum rc store_list(const struct setting *setting, struct settings *settin
                           const char *text, bool (*is_part)(const char *, size_t),
                           const char *expected, struct err *err)
 {
-    char list[SETTING_LIST_SIZE];
+    char list[SETTING_LIST_SIZE] = "";
     const char *rest = list;
     size_t len;
 

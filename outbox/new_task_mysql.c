@@ -55,7 +55,7 @@ static enum rc prepare(struct append *append, struct err *err)
     }
     if (rc != RC_OK)
         return rc;
-    qsort(append->sorted, append->count, sizeof(append->sorted[0]), compare_hashes);
+    qsort(append->sorted, append->count, sizeof(const struct appended *), compare_hashes);
     for (size_t i = 1; i < append->count; i++) {
         const struct appended *before = append->sorted[i - 1];
 
@@ -282,16 +282,17 @@ enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t c
                      struct retry_ticket *tickets, struct err *err)
 {
     struct append append = {.db = db, .tasks = tasks, .count = count};
-    enum rc rc = RC_OK;
+    enum rc rc;
 
     if (count == 0)
         return RC_OK;
     append.list = calloc(count, sizeof(append.list[0]));
-    append.sorted = calloc(count, sizeof(append.sorted[0]));
-    if (!append.list || !append.sorted)
+    append.sorted = calloc(count, sizeof(const struct appended *));
+    if (!append.list || !append.sorted) {
         rc = err_fail(err, RC_FATAL, 0, "no memory for %zu tasks", count);
-    if (rc == RC_OK)
-        rc = prepare(&append, err);
+        goto out;
+    }
+    rc = prepare(&append, err);
     if (rc == RC_OK)
         rc = look_all(&append, err);
     if (rc == RC_OK) {
@@ -302,6 +303,7 @@ enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t c
         rc = look_all(&append, err);
         give_tickets(&append, tickets);
     }
+out:
     free(append.sorted);
     free(append.list);
     buf_done(&append.sql);

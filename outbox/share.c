@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/share.h"
 
+#include <assert.h>
+
 static size_t weight_of(const struct share *share, size_t i)
 {
     return share->weights ? (size_t)share->weights[i] : 1;
@@ -12,6 +14,7 @@ static size_t weight_of_all(const struct share *share)
 
     for (size_t i = 0; i < share->instances; i++)
         sum += weight_of(share, i);
+    assert(sum > 0);
     return sum;
 }
 

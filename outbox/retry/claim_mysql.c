@@ -117,7 +117,7 @@ static void number_keys(struct claim *claim)
 
     for (size_t i = 0; i < claim->count; i++)
         sorted[i] = &claim->found[i];
-    qsort(sorted, claim->count, sizeof(sorted[0]), compare_keys);
+    qsort(sorted, claim->count, sizeof(const struct found *), compare_keys);
     claim->key_count = 0;
     for (size_t i = 0; i < claim->count; i++) {
         size_t place = (size_t)(sorted[i] - claim->found);

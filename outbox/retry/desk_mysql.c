@@ -177,12 +177,11 @@ static enum rc task_act(struct acting *acting, size_t index, struct err *err)
         result->outcome = DESK_RUNNING;
         return RC_OK;
     }
-    if (action == DESK_CANCEL && state != TASK_PARKED)
+    if ((action == DESK_CANCEL && state != TASK_PARKED) ||
+        (action == DESK_SKIP && state == TASK_BLOCKED))
         rc = task_cancel(acting, index, err);
     else if (action == DESK_RUN_NOW && state == TASK_WAITING)
         rc = task_hasten(acting, index, err);
-    else if (action == DESK_SKIP && state == TASK_BLOCKED)
-        rc = task_cancel(acting, index, err);
     else if (state == TASK_BLOCKED && action != DESK_CANCEL)
         rc = task_freshen(acting, index, err);
     else if (state == TASK_PARKED && (action == DESK_UNPARK || action == DESK_SKIP))

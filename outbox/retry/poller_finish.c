@@ -95,7 +95,7 @@ static void written(struct poller *poller, size_t count, int64_t now_ms)
     if (lost == 0)
         return;
     metric_add(&retry_lost, lost);
-    if (said_now(&poller->said, "lost", now_ms, POOL_WAIT_MS * 600))
+    if (said_now(&poller->said, "lost", now_ms, (int64_t)POOL_WAIT_MS * 600))
         log_event(LOG_WARN, "tasks_lost",
                   "count=%" PRId64 " text=\"their leases ran out: others try them again\"", lost);
 }

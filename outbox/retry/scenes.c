@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "outbox/hash.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,8 +361,10 @@ static struct kind *kind_make(struct scenes *scenes, const struct task_class *cl
 struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, uint64_t look,
                          int64_t now_ms)
 {
-    struct kind *kind = scenes->kind_chains[kind_chain(class)];
+    struct kind *kind;
 
+    assert(class);
+    kind = scenes->kind_chains[kind_chain(class)];
     while (kind && (strcmp(kind->handler_name, class->handler) != 0 ||
                     strcmp(kind->scene->name, class->scene) != 0 ||
                     strcmp(kind->scene->group, class->group) != 0))

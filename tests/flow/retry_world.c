@@ -169,6 +169,7 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
     struct task *taken[RETRY_CLAIM_ROWS_MAX];
     size_t count = 0;
     size_t seen = 0;
+    size_t claims;
     struct task *task;
     enum rc rc = reach(ctx, CALL_CLAIM, err);
 
@@ -176,8 +177,10 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
     if (rc != RC_OK)
         return rc;
     assert(rows_max >= 1 && rows_max <= RETRY_CLAIM_ROWS_MAX);
-    if (strlen(world.last_claims) + strlen(class->scene) + 2 < sizeof(world.last_claims))
-        strcat(strcat(world.last_claims, class->scene), " ");
+    claims = strlen(world.last_claims);
+    if (claims + strlen(class->scene) + 2 < sizeof(world.last_claims))
+        snprintf(world.last_claims + claims, sizeof(world.last_claims) - claims, "%s ",
+                 class->scene);
     while (seen < rows_max && (task = first_due(class))) {
         seen++;
         if (is_behind(task)) {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NOW_MS INT64_C(1790000000000)
@@ -32,7 +33,7 @@ static enum rc read_words(struct retry_words words, const char *line)
 
     kept = words;
     err = (struct err){0};
-    strcpy(text, line);
+    snprintf(text, sizeof(text), "%s", line);
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         arguments[count++] = word;
     rc = retry_request_read(&request, &kept, arguments, count, &err);
