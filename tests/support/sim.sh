@@ -13,7 +13,7 @@ broker, many processes, all in one thread and in virtual time, decided by a seed
 killed and frozen, answers lost, leaders and clocks moved; then everything heals, and the promises
 are checked. See tests/sim/README.md.
 
---seeds N      so many worlds (default: 10000; with --mutant at most so many, default: 3000)
+--seeds N      so many worlds (default: 10000; with --mutant at most so many)
 --from S       the first seed (default: 1)
 --jobs N       processes at the same time (default: one for each core)
 --seed S       one world; tells its story when it breaks a promise. A seed is always the same world
@@ -25,7 +25,7 @@ END
 }
 
 SIM_SEEDS='' SIM_SEED='' SIM_FROM=1 SIM_JOBS='' SIM_MUTANT=''
-SIM_MUTANT_SEEDS=3000
+SIM_MUTANT_SEEDS=10000
 
 sim_number() {
     [[ ${2:-} =~ ^[0-9]{1,12}$ ]] || usage_error "$1 takes a number; see ./dev sim --help"
