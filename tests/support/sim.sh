@@ -8,10 +8,10 @@ sim_help() {
 ./dev sim --seed S
 ./dev sim --mutant NAME|all [--seeds N]
 
-Runs the engines of producer, relay, consumer and roll-up in a world of models: databases, a
-broker, many processes, all in one thread and in virtual time, decided by a seed. Processes are
-killed and frozen, answers lost, leaders and clocks moved; then everything heals, and the promises
-are checked. See tests/sim/README.md.
+Runs the engines of producer, relay, retry lane, consumer and roll-up in a world of models:
+databases, a broker, many processes, all in one thread and in virtual time, decided by a seed.
+Processes are killed and frozen, answers lost, leaders and clocks moved; then everything heals, and
+the promises are checked. See tests/sim/README.md.
 
 --seeds N      so many worlds (default: 10000; with --mutant at most so many)
 --from S       the first seed (default: 1)

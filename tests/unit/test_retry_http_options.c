@@ -10,21 +10,21 @@
 
 #include <cmocka.h>
 
-static struct http_options read_options(const char *text)
+/* They have pointers into themselves: they stay where they are read. */
+static void read_options(struct http_options *options, const char *text)
 {
-    struct http_options options;
     struct err err = {0};
 
-    if (http_options_read(&options, text, &err) != RC_OK)
+    if (http_options_read(options, text, &err) != RC_OK)
         fail_msg("%s: %s", text, err.text);
-    return options;
 }
 
 static void a_url_alone_is_enough(void **state)
 {
-    struct http_options options = read_options("{\"url\": \"https://A.example/x?y=1\"}");
+    struct http_options options;
 
     (void)state;
+    read_options(&options, "{\"url\": \"https://A.example/x?y=1\"}");
     assert_string_equal(options.method, "POST");
     assert_int_equal(options.url_count, 1);
     assert_string_equal(options.urls[0].text, "https://A.example/x?y=1");
@@ -40,12 +40,13 @@ static void a_url_alone_is_enough(void **state)
 
 static void everything_can_be_said(void **state)
 {
-    struct http_options options =
-        read_options("{\"method\": \"PUT\", \"urls\": [\"http://[::1]:8080\", \"http://b:1?q\"],"
-                     " \"headers\": {\"Authorization\": \"Bearer x\", \"X-Empty\": \"\"},"
-                     " \"timeout\": \"500ms\", \"ok\": \"200-204,409\"}");
+    struct http_options options;
 
     (void)state;
+    read_options(&options,
+                 "{\"method\": \"PUT\", \"urls\": [\"http://[::1]:8080\", \"http://b:1?q\"],"
+                 " \"headers\": {\"Authorization\": \"Bearer x\", \"X-Empty\": \"\"},"
+                 " \"timeout\": \"500ms\", \"ok\": \"200-204,409\"}");
     assert_string_equal(options.method, "PUT");
     assert_string_equal(options.urls[0].origin, "http://[::1]:8080");
     assert_string_equal(options.urls[1].origin, "http://b:1");
@@ -160,7 +161,7 @@ static void only_listed_hosts_are_allowed(void **state)
         struct http_options options;
 
         snprintf(text, sizeof(text), "{\"url\": \"%s\"}", hosts[i].url);
-        options = read_options(text);
+        read_options(&options, text);
         if (http_is_allowed(hosts[i].list, &options.urls[0]) != hosts[i].allowed)
             fail_msg("%s in \"%s\"", hosts[i].url, hosts[i].list);
         http_options_done(&options);
