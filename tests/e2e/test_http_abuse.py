@@ -107,7 +107,7 @@ class Abuse(house.Case):
         # Each committer and each reader has its own connection to the database.
         house.wait_for("all connections to the database", lambda: cls.stack.number(
             "SELECT COUNT(*) FROM information_schema.processlist WHERE db = %s",
-            (cls.stack.name,)) >= 1 + 2 * COMMITTERS)
+            (cls.stack.name,)) >= 1 + 3 * COMMITTERS)
         house.wait_for("the first connections to end", lambda: cls.connections() == 0)
         cls.descriptors = cls.count_descriptors()
 
