@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* pipe2(), posix_spawn_file_actions_addclosefrom_np() */
+#define _GNU_SOURCE /* memfd_create(), pipe2(), posix_spawn_file_actions_addclosefrom_np() */
 #include "outbox/retry/child.h"
 
 #include "common/os.h"
@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,7 @@ struct child {
     const struct child_order *order;
     struct child_end *end;
     pid_t pid;
-    int ours[PIPES]; /* -1: closed */
-    size_t written;
+    int ours[PIPES]; /* -1: closed, or there is none */
     int64_t term_ms;
     int64_t kill_ms;
     bool told;
@@ -65,6 +65,27 @@ static bool pipe_open(int *read_end, int *write_end)
     *read_end = ends[0];
     *write_end = ends[1];
     return lift(read_end) && lift(write_end);
+}
+
+/* The whole input is there before the program begins: with a pipe, one that outlives us would take a
+ * part of it for all. */
+static int input_open(const struct child_order *order, int *fd)
+{
+    size_t written = 0;
+
+    *fd = memfd_create("params", MFD_CLOEXEC);
+    if (*fd < 0 || !lift(fd))
+        return errno;
+    while (written < order->input_len) {
+        ssize_t len = write(*fd, (const char *)order->input + written, order->input_len - written);
+
+        if (len < 0 && errno == EINTR)
+            continue;
+        if (len < 0)
+            return errno;
+        written += (size_t)len;
+    }
+    return lseek(*fd, 0, SEEK_SET) == 0 ? 0 : errno;
 }
 
 static void close_all(int fds[PIPES])
@@ -117,38 +138,18 @@ static int spawn(struct child *child, const int theirs[PIPES])
 static int start(struct child *child)
 {
     int theirs[PIPES] = {-1, -1, -1};
-    int code = 0;
+    int code = input_open(child->order, &theirs[IN]);
 
-    if (!pipe_open(&theirs[IN], &child->ours[IN]) || !pipe_open(&child->ours[OUT], &theirs[OUT]) ||
-        !pipe_open(&child->ours[ERRORS], &theirs[ERRORS]))
+    if (code == 0 && (!pipe_open(&child->ours[OUT], &theirs[OUT]) ||
+                      !pipe_open(&child->ours[ERRORS], &theirs[ERRORS])))
         code = errno;
-    for (size_t i = 0; i < PIPES && code == 0; i++)
+    for (size_t i = OUT; i < PIPES && code == 0; i++)
         if (fcntl(child->ours[i], F_SETFL, O_NONBLOCK) != 0)
             code = errno;
     if (code == 0)
         code = spawn(child, theirs);
     close_all(theirs);
     return code;
-}
-
-static void feed(struct child *child)
-{
-    const struct child_order *order = child->order;
-
-    while (child->written < order->input_len) {
-        ssize_t len = write(child->ours[IN], (const char *)order->input + child->written,
-                            order->input_len - child->written);
-
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0 && errno == EAGAIN)
-            return;
-        /* It does not want to read on, which is its own business. */
-        if (len < 0)
-            break;
-        child->written += (size_t)len;
-    }
-    close_one(&child->ours[IN]);
 }
 
 static void keep_errors(struct child *child, const char *bytes, size_t len)
@@ -255,17 +256,14 @@ static int wait_ms(struct child *child, int64_t now_ms)
 
 static void look(struct child *child, int64_t now_ms)
 {
-    struct pollfd fds[PIPES + 1] = {
-        {.fd = child->ours[IN], .events = POLLOUT},
+    struct pollfd fds[PIPES] = {
+        {.fd = child->told ? -1 : child->order->stop->fd, .events = POLLIN},
         {.fd = child->ours[OUT], .events = POLLIN},
         {.fd = child->ours[ERRORS], .events = POLLIN},
-        {.fd = child->told ? -1 : child->order->stop->fd, .events = POLLIN},
     };
 
-    if (poll(fds, PIPES + 1, wait_ms(child, now_ms)) <= 0)
+    if (poll(fds, PIPES, wait_ms(child, now_ms)) <= 0)
         return;
-    if (fds[IN].revents)
-        feed(child);
     if (fds[OUT].revents)
         drain(child, OUT);
     if (fds[ERRORS].revents)

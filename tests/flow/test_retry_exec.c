@@ -113,6 +113,19 @@ static void the_parameters_are_on_stdin_and_stdout_is_the_result(void **state)
     assert_int_equal(fixture->result.len, 0);
 }
 
+/* So that a program that outlives us does not take a part of them for all. */
+static void the_parameters_are_whole_before_it_begins(void **state)
+{
+    static char params[1000000];
+    struct fixture *fixture = *state;
+
+    memset(params, 'x', sizeof(params));
+    fixture->job.params = params;
+    fixture->job.params_len = sizeof(params);
+    assert_done(run_script(fixture, "stat -Lc %s /dev/stdin; wc -c"));
+    assert_string_equal(buf_text(&fixture->result), "1000000\n1000000\n");
+}
+
 static void its_environment_is_the_task_and_nothing_else(void **state)
 {
     struct fixture *fixture = *state;
@@ -362,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_parameters_are_on_stdin_and_stdout_is_the_result),
+        TEST(the_parameters_are_whole_before_it_begins),
         TEST(its_environment_is_the_task_and_nothing_else),
         TEST(nothing_of_ours_is_open_in_it),
         TEST(signals_are_as_usual_in_it),
