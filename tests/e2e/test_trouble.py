@@ -217,7 +217,7 @@ class Silence(EdgeCase):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
         house.kafka().restart()
         for role in (self.relay, self.consume):
-            role.wait_ready(60)
+            role.wait_ready(120)
             self.wait_said(role, "event=ready_again", marks[role])
             self.assertEqual(logs.repeated(role), {}, role.name)
         self.stack.wait_drained()
