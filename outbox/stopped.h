@@ -72,7 +72,7 @@ enum stopped_say {
 
 enum stopped_given {
     STOPPED_MOVES, /* it is on its way into the retry lane */
-    STOPPED_LEFT,  /* it has to stay in the table for now */
+    STOPPED_LEFT,  /* it has to stay in the table until the next pass */
     STOPPED_FULL,  /* there is no room for another key: nothing was done */
     STOPPED_VOID,  /* as STOPPED_STALE: nothing was done */
 };
