@@ -89,3 +89,25 @@ void fault_put(struct buf *out, const struct fault *fault)
     }
     buf_text_put(out, "}}");
 }
+
+void fault_place(struct fault *fault, bool array, size_t index, const char *field)
+{
+    char at[sizeof(fault->at)];
+    size_t len = 0;
+
+    at[0] = '\0';
+    if (array)
+        len = (size_t)snprintf(at, sizeof(at), "/%zu", index);
+    if (field && len + 1 < sizeof(at))
+        at[len++] = '/';
+    for (; field && *field && len + 3 < sizeof(at); field++) {
+        if (*field == '~' || *field == '/') {
+            at[len++] = '~';
+            at[len++] = *field == '~' ? '0' : '1';
+        } else {
+            at[len++] = *field;
+        }
+    }
+    at[len] = '\0';
+    fault_at(fault, at);
+}

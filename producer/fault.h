@@ -55,4 +55,8 @@ void fault_at(struct fault *fault, const char *at);
 void fault_put(struct buf *out, const struct fault *fault);
 void fault_put_text(struct buf *out, const char *text);
 
+/* Where in a body it is: "/<index>/<field>", the parts that there are. The field may be one that a
+ * client invented: it is escaped as RFC 6901 says. NULL: no field. */
+void fault_place(struct fault *fault, bool array, size_t index, const char *field);
+
 #endif

@@ -22,28 +22,9 @@ struct look {
     struct fault *fault;
 };
 
-/* Adds "/<index>/<field>", the parts that there are; a field that a client invented is escaped as
- * RFC 6901 says. */
 static void place_set(const struct look *look, const char *field)
 {
-    char at[sizeof(look->fault->at)];
-    size_t len = 0;
-
-    at[0] = '\0';
-    if (look->votes->array)
-        len = (size_t)snprintf(at, sizeof(at), "/%zu", look->index);
-    if (field && len + 1 < sizeof(at))
-        at[len++] = '/';
-    for (; field && *field && len + 3 < sizeof(at); field++) {
-        if (*field == '~' || *field == '/') {
-            at[len++] = '~';
-            at[len++] = *field == '~' ? '0' : '1';
-        } else {
-            at[len++] = *field;
-        }
-    }
-    at[len] = '\0';
-    fault_at(look->fault, at);
+    fault_place(look->fault, look->votes->array, look->index, field);
 }
 
 static const char *type_name(const json_t *value)
