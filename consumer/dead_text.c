@@ -2,6 +2,7 @@
 #include "consumer/dead_text.h"
 
 #include "common/base64.h"
+#include "common/bytes_text.h"
 #include "common/utf8.h"
 #include "common/when.h"
 
@@ -13,8 +14,6 @@
 #include <time.h>
 
 #define KEY_COLUMNS 24
-#define HEX_BYTES_MAX 4096 /* shown; all of them are had with --payload */
-#define HEX_ROW 16
 
 /* On one line, cut; what a terminal would not print becomes a dot. */
 static void key_put(struct buf *out, const struct dead_view *view)
@@ -55,45 +54,6 @@ void dead_list_row(struct buf *out, const struct dead_view *view, int64_t now_ms
         buf_print(out, "  %s by %s\n", view->decision, view->decided_by);
     else
         buf_print(out, "  %s\n", view->reason);
-}
-
-static void hex_put(struct buf *out, const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-    size_t shown = len < HEX_BYTES_MAX ? len : HEX_BYTES_MAX;
-
-    for (size_t row = 0; row < shown; row += HEX_ROW) {
-        buf_print(out, "  %08zx ", row);
-        for (size_t i = row; i < row + HEX_ROW; i++)
-            if (i < shown)
-                buf_print(out, " %02x", at[i]);
-            else
-                buf_text_put(out, "   ");
-        buf_text_put(out, "  ");
-        for (size_t i = row; i < row + HEX_ROW && i < shown; i++)
-            buf_char(out, at[i] >= 0x20 && at[i] < 0x7f ? (char)at[i] : '.');
-        buf_char(out, '\n');
-    }
-    if (shown < len)
-        buf_print(out, "  and %zu bytes more\n", len - shown);
-}
-
-static void bytes_put(struct buf *out, const char *name, const void *bytes, size_t len)
-{
-    if (!bytes) {
-        buf_print(out, "%-14s(none)\n", name);
-        return;
-    }
-    buf_print(out, "%-14s%zu bytes\n", name, len);
-    if (len == 0)
-        return;
-    if (!utf8_prints(bytes, len)) {
-        hex_put(out, bytes, len);
-        return;
-    }
-    buf_text_put(out, "  ");
-    buf_put(out, bytes, len);
-    buf_char(out, '\n');
 }
 
 static void header_put(struct buf *out, const json_t *header)
@@ -158,11 +118,11 @@ void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_m
         buf_print(out, "%-14s(none)\n", "record time");
     else
         time_put(out, "record time", view->time_ms, now_ms);
-    bytes_put(out, "key", view->key, view->key_len);
+    bytes_show(out, 14, "key", view->key, view->key_len);
     headers_put(out, view->headers);
-    bytes_put(out, "payload", view->value, view->value_len);
+    bytes_show(out, 14, "payload", view->value, view->value_len);
     if (view->applied_value)
-        bytes_put(out, "applied", view->applied_value, view->applied_len);
+        bytes_show(out, 14, "applied", view->applied_value, view->applied_len);
 }
 
 /* "name" when it is UTF-8, else "name_base64"; the other one is null. */

@@ -2,6 +2,7 @@
 #include "outbox/retry/task_text.h"
 
 #include "common/base64.h"
+#include "common/bytes_text.h"
 #include "common/utf8.h"
 #include "common/when.h"
 
@@ -14,8 +15,6 @@
 #define KIND_COLUMNS 26
 #define KEY_COLUMNS 20
 #define REASON_COLUMNS 60
-#define HEX_BYTES_MAX 4096 /* shown; all of them are had with --params */
-#define HEX_ROW 16
 
 /* Up to columns characters of text on one line, cut with dots, filled with blanks when `fill`. */
 static void cell_put(struct buf *out, const char *text, size_t columns, bool fill)
@@ -92,45 +91,6 @@ void task_list_row(struct buf *out, const struct retry_view *view, int64_t now_m
     buf_char(out, '\n');
 }
 
-static void hex_put(struct buf *out, const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-    size_t shown = len < HEX_BYTES_MAX ? len : HEX_BYTES_MAX;
-
-    for (size_t row = 0; row < shown; row += HEX_ROW) {
-        buf_print(out, "  %08zx ", row);
-        for (size_t i = row; i < row + HEX_ROW; i++)
-            if (i < shown)
-                buf_print(out, " %02x", at[i]);
-            else
-                buf_text_put(out, "   ");
-        buf_text_put(out, "  ");
-        for (size_t i = row; i < row + HEX_ROW && i < shown; i++)
-            buf_char(out, at[i] >= 0x20 && at[i] < 0x7f ? (char)at[i] : '.');
-        buf_char(out, '\n');
-    }
-    if (shown < len)
-        buf_print(out, "  and %zu bytes more\n", len - shown);
-}
-
-static void bytes_put(struct buf *out, const char *name, const void *bytes, size_t len)
-{
-    if (!bytes) {
-        buf_print(out, "%-16s(none)\n", name);
-        return;
-    }
-    buf_print(out, "%-16s%zu bytes\n", name, len);
-    if (len == 0)
-        return;
-    if (!utf8_prints(bytes, len)) {
-        hex_put(out, bytes, len);
-        return;
-    }
-    buf_text_put(out, "  ");
-    buf_put(out, bytes, len);
-    buf_char(out, '\n');
-}
-
 static void text_put(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, "%-16s", name);
@@ -185,9 +145,9 @@ void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_
     number_put(out, "step", view->step);
     text_put(out, "options", view->options);
     text_put(out, "type", view->params_type);
-    bytes_put(out, "params", view->params, view->params_len);
+    bytes_show(out, 16, "params", view->params, view->params_len);
     if (view->step_result)
-        bytes_put(out, "step result", view->step_result, view->step_result_len);
+        bytes_show(out, 16, "step result", view->step_result, view->step_result_len);
 }
 
 void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt, bool first,
