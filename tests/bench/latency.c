@@ -11,6 +11,7 @@
 #include "tests/bench/bench_db.h"
 
 #include <librdkafka/rdkafka.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +24,9 @@
 #define WARM_UP_SHARE 5
 #define WAIT_US_MAX INT64_C(60000000)
 #define PARTITIONS_MAX 64
+/* A transaction that is open longer than that is not waited for: nobody's ids are looked for so long. */
+#define HOLE_US_MAX INT64_C(3000000)
+#define HOLES_MAX 256
 
 static struct {
     int argc;
@@ -143,26 +147,84 @@ static void read_kafka(int64_t until_us)
     rd_kafka_destroy(kafka);
 }
 
-/* Looks every millisecond for rows behind the last one that was seen. */
+/* Ids between others that were seen: of a transaction that is still open (appliers commit in any
+ * order), or nobody's. */
+struct hole {
+    long long from;
+    long long to;
+    int64_t since_us;
+};
+
+struct holes {
+    struct hole list[HOLES_MAX];
+    size_t count;
+};
+
+/* Without room the ids are given up; rows that are missed by that end the run with an error. */
+static void hole_put(struct holes *holes, long long from, long long to, int64_t since_us)
+{
+    if (from <= to && holes->count < HOLES_MAX)
+        holes->list[holes->count++] = (struct hole){from, to, since_us};
+}
+
+/* Sees the rows of the range; what lies between them goes to holes. The last id that was seen, or
+ * the one before the range. */
+static long long range_read(MYSQL *db, const struct hole *range, struct holes *holes)
+{
+    long long last = range->from - 1;
+    char sql[160];
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+
+    snprintf(sql, sizeof(sql),
+             "SELECT id, voter_id FROM vote_document WHERE id BETWEEN %lld AND %lld ORDER BY id",
+             range->from, range->to);
+    bench_db_run(db, sql, 0);
+    res = mysql_use_result(db);
+    if (!res)
+        bench_fail("no answer: %s", mysql_error(db));
+    while ((row = mysql_fetch_row(res))) {
+        long long id = strtoll(row[0], NULL, 10);
+
+        hole_put(holes, last + 1, id - 1, range->since_us);
+        last = id;
+        see(strtoll(row[1], NULL, 10));
+    }
+    if (mysql_errno(db))
+        bench_fail("no whole answer: %s", mysql_error(db));
+    mysql_free_result(res);
+    return last;
+}
+
+/* Looks again where ids were missing. */
+static void holes_read(MYSQL *db, struct holes *holes, int64_t now_us)
+{
+    struct holes left = {.count = 0};
+
+    for (size_t i = 0; i < holes->count; i++) {
+        const struct hole *hole = &holes->list[i];
+        long long last;
+
+        if (now_us - hole->since_us > HOLE_US_MAX)
+            continue;
+        last = range_read(db, hole, &left);
+        hole_put(&left, last + 1, hole->to, hole->since_us);
+    }
+    *holes = left;
+}
+
+/* Looks every millisecond for rows behind the last one that was seen, and into the holes. */
 static void read_log(int64_t until_us)
 {
     MYSQL *db = bench_db_open(run.argc, run.argv);
+    struct holes holes = {.count = 0};
     long long last = 0;
 
     while (atomic_load(&run.seen) < run.rows && bench_now_us() < until_us) {
-        char sql[128];
-        MYSQL_RES *res;
-        MYSQL_ROW row;
+        int64_t now_us = bench_now_us();
 
-        snprintf(sql, sizeof(sql),
-                 "SELECT id, voter_id FROM vote_document WHERE id > %lld ORDER BY id", last);
-        bench_db_run(db, sql, 0);
-        res = mysql_store_result(db);
-        while (res && (row = mysql_fetch_row(res))) {
-            last = strtoll(row[0], NULL, 10);
-            see(strtoll(row[1], NULL, 10));
-        }
-        mysql_free_result(res);
+        holes_read(db, &holes, now_us);
+        last = range_read(db, &(struct hole){last + 1, LLONG_MAX, now_us}, &holes);
         sleep_until(bench_now_us() + 1000);
     }
     mysql_close(db);
