@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The ceiling of the relay: librdkafka alone sends as many records, as large, with the same headers,
- * idempotent and compressed as the relay does. No database.
+/* The ceiling of the relay: librdkafka alone sends as many records, as large and as compressible, with
+ * the same headers, idempotent and compressed as the relay does (outbox/producer_kafka.c), but with
+ * more room in its queue. No database.
  *
  *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B */
 #include "tests/bench/bench.h"
@@ -10,7 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ID "01941f29-7c00-7000-8000-000000000000"
+/* Rows that are sent in turns; more of them than librdkafka compresses at a time, so that none is in
+ * the same block twice. */
+#define SAMPLES 8192
+#define SAMPLE_BYTES_MAX 4096
+
+static struct sample {
+    char id[37];
+    char payload[SAMPLE_BYTES_MAX];
+    size_t bytes;
+} samples[SAMPLES];
 
 static atomic_llong reported;
 static atomic_llong failed;
@@ -40,10 +50,14 @@ static rd_kafka_t *producer_open(const char *bootstrap)
 
     set(conf, "bootstrap.servers", bootstrap);
     set(conf, "enable.idempotence", "true");
-    set(conf, "compression.type", "lz4");
+    set(conf, "enable.gapless.guarantee", "true");
+    set(conf, "acks", "all");
+    set(conf, "compression.codec", "lz4");
     set(conf, "partitioner", "murmur2_random");
+    set(conf, "message.timeout.ms", "0");
     set(conf, "linger.ms", "5");
     set(conf, "queue.buffering.max.messages", "200000");
+    set(conf, "log_level", "2");
     rd_kafka_conf_set_dr_msg_cb(conf, on_report);
     kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (!kafka)
@@ -51,14 +65,34 @@ static rd_kafka_t *producer_open(const char *bootstrap)
     return kafka;
 }
 
-/* Those of the relay: see outbox/headers_kafka.c. */
-static rd_kafka_headers_t *headers_make(const char *seq)
+/* Like the rows of cases.fill_outbox(). */
+static void samples_make(size_t bytes)
 {
-    rd_kafka_headers_t *headers = rd_kafka_headers_new(9);
+    static const char digits[] = "0123456789abcdef";
+    uint64_t state = 1;
 
-    rd_kafka_header_add(headers, "id", -1, ID, -1);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        struct sample *sample = &samples[i];
+
+        snprintf(sample->id, sizeof(sample->id), "%08x-7c00-11f0-8000-0242ac110002",
+                 (unsigned)bench_dice(&state));
+        sample->bytes = (size_t)snprintf(sample->payload, sizeof(sample->payload),
+                                         "{\"orderId\":%zu,\"text\":\"", i);
+        while (sample->bytes + 2 < bytes)
+            sample->payload[sample->bytes++] = digits[bench_dice(&state) % 16];
+        memcpy(sample->payload + sample->bytes, "\"}", 2);
+        sample->bytes += 2;
+    }
+}
+
+/* Those of the relay: see outbox/record_row.c. */
+static rd_kafka_headers_t *headers_make(const char *id, const char *seq)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(12);
+
+    rd_kafka_header_add(headers, "id", -1, id, -1);
     rd_kafka_header_add(headers, "ce_specversion", -1, "1.0", -1);
-    rd_kafka_header_add(headers, "ce_id", -1, ID, -1);
+    rd_kafka_header_add(headers, "ce_id", -1, id, -1);
     rd_kafka_header_add(headers, "ce_type", -1, "OrderPlaced", -1);
     rd_kafka_header_add(headers, "ce_source", -1, "tallybox", -1);
     rd_kafka_header_add(headers, "ce_time", -1, "2026-01-01T00:00:00.000Z", -1);
@@ -67,20 +101,20 @@ static rd_kafka_headers_t *headers_make(const char *seq)
     return headers;
 }
 
-static void row_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, long long row, char *payload,
-                     size_t bytes)
+static void row_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, long long row)
 {
+    struct sample *sample = &samples[row % SAMPLES];
     char key[32];
     char seq[32];
 
-    snprintf(key, sizeof(key), "%lld", row * 2654435761LL % 100000);
+    snprintf(key, sizeof(key), "%lld", row % 100000);
     snprintf(seq, sizeof(seq), "%lld", row);
     for (;;) {
-        rd_kafka_headers_t *headers = headers_make(seq);
+        rd_kafka_headers_t *headers = headers_make(sample->id, seq);
         rd_kafka_resp_err_t code = rd_kafka_producev(
             kafka, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_KEY(key, strlen(key)),
-            RD_KAFKA_V_VALUE(payload, bytes), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+            RD_KAFKA_V_VALUE(sample->payload, sample->bytes),
+            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
 
         if (!code)
             return;
@@ -98,17 +132,13 @@ int main(int argc, char **argv)
     rd_kafka_t *kafka = producer_open(bench_text(argc, argv, "bootstrap", NULL));
     rd_kafka_topic_t *topic =
         rd_kafka_topic_new(kafka, bench_text(argc, argv, "topic", NULL), NULL);
-    char payload[65536];
-    uint64_t state = 1;
 
-    if (!topic || bytes > sizeof(payload))
-        bench_fail("no topic, or more than %zu bytes", sizeof(payload));
-    /* As compressible as JSON is: words of a small alphabet. */
-    for (size_t i = 0; i < bytes; i++)
-        payload[i] = "{\"orderId\":4711,\"text\":\"abc\"}"[bench_dice(&state) % 29];
+    if (!topic || bytes < 64 || bytes > SAMPLE_BYTES_MAX)
+        bench_fail("no topic, or not 64 to %d bytes", SAMPLE_BYTES_MAX);
+    samples_make(bytes);
     bench_start();
     for (long long row = 0; row < rows; row++) {
-        row_send(kafka, topic, row, payload, bytes);
+        row_send(kafka, topic, row);
         if (row % 1000 == 0)
             rd_kafka_poll(kafka, 0);
     }
