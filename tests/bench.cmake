@@ -14,7 +14,9 @@ if(TALLYBOX_TESTS)
   bench_program(ceiling_produce)
   bench_program(ceiling_retry bench/bench_db.c)
   bench_program(latency bench/bench_db.c)
+  bench_program(versions)
   bench_program(votes_produce)
+  bench_program(writers bench/bench_db.c)
 
   # The role alone; its handler is the program's own.
   add_executable(bench_retry_noop EXCLUDE_FROM_ALL bench/retry_noop.c)

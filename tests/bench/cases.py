@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The cases of the bench. Each measures one role of the program on real servers and, in turns with
-it, a ceiling: a small program of ours that does only what cannot be avoided."""
+"""The cases of the relay, of latency and of idle roles, and what all cases share. Each measures one role
+of the program on real servers and, in turns with it, a ceiling: a small program of ours that does
+only what cannot be avoided. Before it counts, each runs once for less long: Kafka's code has to be
+compiled for this kind of work, and the database's memory to be there."""
 
 import contextlib
 import json
 import os
 import pathlib
-import re
+import statistics
 import subprocess
-import threading
 import time
 
 import house
@@ -29,9 +30,13 @@ class Bench:
         self.lines = lines
         self.runs = runs
         self.scale = scale
+        self.kept = {}  # runs that another case counts as well
 
     def rows(self, count):
         return max(1000, int(count * self.scale))
+
+    def seconds(self, count):
+        return max(1, int(count * self.scale))
 
     @contextlib.contextmanager
     def stack(self, name, settings=None):
@@ -43,13 +48,20 @@ class Bench:
             for role in stack.roles:
                 role.end()
             stack.sql(f"DROP DATABASE `{stack.name}`", database=None)
+            stack.sql("FLUSH BINARY LOGS", database=None)
+            stack.sql("PURGE BINARY LOGS BEFORE NOW()", database=None)
+
+
+def program_words(name, options):
+    words = [str(PROGRAMS / f"bench_{name}")]
+    for key, value in options.items():
+        words += [f"--{key}", str(value)]
+    return words
 
 
 def program(name, **options):
     """Runs one of the bench's programs; its JSON line."""
-    words = [str(PROGRAMS / f"bench_{name}")]
-    for key, value in options.items():
-        words += [f"--{key}", str(value)]
+    words = program_words(name, options)
     done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr[-500:]}")
@@ -79,23 +91,42 @@ def wait_metric(role, name, value, seconds=900):
 
 # --- relay ---
 
-PAYLOAD_PARTS = 5  # of 32 characters: about 200 bytes with the rest
+# Made once for all cases: 100,000 numbers, each with a payload of about 200 bytes.
+NUMBERS = "bench_rows.numbers"
+NUMBERS_COUNT = 100000
+PAYLOAD_PARTS = 5  # of 32 characters
+
+
+def make_numbers(stack):
+    def sql(text):
+        return stack.sql(text, database=None)
+    sql("CREATE DATABASE IF NOT EXISTS bench_rows")
+    sql(f"CREATE TABLE IF NOT EXISTS {NUMBERS} (n INT PRIMARY KEY, payload VARCHAR(255) NOT NULL "
+        "DEFAULT '')")
+    if sql(f"SELECT COUNT(*) FROM {NUMBERS} WHERE payload <> ''")[0][0] == NUMBERS_COUNT:
+        return
+    sql(f"DELETE FROM {NUMBERS}")
+    sql(f"INSERT INTO {NUMBERS} (n) VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
+    for power in (10, 100, 1000, 10000):
+        sql(f"INSERT INTO {NUMBERS} (n) SELECT a.n + b.n * {power} FROM {NUMBERS} a, {NUMBERS} b "
+            f"WHERE a.n < {power} AND b.n BETWEEN 1 AND 9")
+    text = ", ".join(f"LEFT(SHA2(n * {part + 3}, 256), 32)" for part in range(PAYLOAD_PARTS))
+    sql(f"UPDATE {NUMBERS} SET payload = CONCAT('{{\"orderId\":', n, ',\"text\":\"', {text}, "
+        "'\"}')")
+
+
+def parts(rows):
+    """(first, count) of transactions of 100,000 rows."""
+    return [(first, min(NUMBERS_COUNT, rows - first)) for first in range(0, rows, NUMBERS_COUNT)]
 
 
 def fill_outbox(stack, rows, table="outbox"):
-    """Committed rows of about 200 bytes, 100,000 keys, in transactions of 100,000."""
-    text = ", ".join(f"LEFT(SHA2(n * {part + 3}, 256), 32)" for part in range(PAYLOAD_PARTS))
-    stack.sql("CREATE TABLE IF NOT EXISTS numbers (n INT PRIMARY KEY)")
-    if stack.number("SELECT COUNT(*) FROM numbers") == 0:
-        stack.sql("INSERT INTO numbers VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
-        for power in (10, 100, 1000, 10000):
-            stack.sql(f"INSERT INTO numbers SELECT a.n + b.n * {power} FROM numbers a, numbers b "
-                      f"WHERE a.n < {power} AND b.n BETWEEN 1 AND 9")
-    for first in range(0, rows, 100000):
+    """Committed rows of about 200 bytes, 100,000 keys."""
+    make_numbers(stack)
+    for _, count in parts(rows):
         stack.sql(f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload) "
-                  f"SELECT UUID(), 'order', n, 'OrderPlaced', CONCAT('{{\"orderId\":', n, "
-                  f"',\"text\":\"', {text}, '\"}}') FROM numbers WHERE n < "
-                  f"{min(100000, rows - first)}")
+                  f"SELECT UUID(), 'order', n, 'OrderPlaced', payload FROM {NUMBERS} "
+                  f"WHERE n < {count}")
 
 
 def order_topic(stack):
@@ -139,273 +170,161 @@ def produce_run(rows, number):
 
 
 def case_relay(bench):
+    """The backlog is there when the relay starts, and gone at the end: its start counts."""
     rows = bench.rows(1000000)
     for lanes in (1, 2, 4):
         runs, ceilings = [], []
         relay_run(bench, bench.rows(100000), lanes)
+        produce_run(bench.rows(100000), "warm")
         for number in range(bench.runs):
             runs.append(relay_run(bench, rows, lanes))
             ceilings.append(produce_run(rows, number))
         name = "relay" if lanes == 1 else f"relay_{lanes}_lanes"
+        bench.kept[name] = runs
         bench.lines.add(report.of_rows(name, house.DATABASE, runs, ceilings))
 
 
 def commit_and_drain(stack, role, rows):
-    """Rows that appear at once under a running relay."""
+    """Seconds from the end of a COMMIT until its rows are deleted, under a relay that runs, and what
+    that cost."""
     deleted = role.metric("tallybox_relay_deleted_total")
     cpu = cpu_seconds(role)
     connection = house.connect(stack.name, autocommit=False)
     try:
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
-                           "SELECT UUID(), 'order', n, 'OrderPlaced', CONCAT(SHA2(n, 256), "
-                           "SHA2(n + 1, 256), SHA2(n + 2, 256)) FROM numbers WHERE n < %s", [rows])
+                           f"SELECT UUID(), 'order', n, 'OrderPlaced', payload FROM {NUMBERS} "
+                           "WHERE n < %s", [rows])
         connection.commit()
         began = time.monotonic()
-        wait_metric(role, "tallybox_relay_deleted_total", deleted + rows)
-        return measured(role, rows, began, cpu)
+        house.wait_for("the rows to be deleted", lambda: role.metric(
+            "tallybox_relay_deleted_total") >= deleted + rows, 60, 0.002)
+        return time.monotonic() - began, cpu_seconds(role) - cpu
     finally:
         connection.close()
 
 
+def small_backlogs(bench, stack):
+    """Runs of 10,000 rows. What a single row takes (it waits for the next look, the broker's answer
+    and the delete) is taken off: it does not grow with the backlog, and 5 M rows do not feel it."""
+    make_numbers(stack)
+    role = stack.role("relay")
+    commit_and_drain(stack, role, 10000)
+    one = statistics.median(commit_and_drain(stack, role, 1)[0] for _ in range(10 * bench.runs))
+    runs = []
+    for _ in range(10 * bench.runs):
+        seconds, cpu = commit_and_drain(stack, role, 10000)
+        runs.append({"rows_per_s": 10000 / max(seconds - one, seconds / 4),
+                     "cpu_us_per_row": cpu * 1e6 / 10000, "rss_mib": role.peak_rss_mib()})
+    return runs
+
+
 def case_relay_scale(bench):
-    """The rate must not depend on how much waits."""
+    """The rate must not depend on how much waits: `of_small` is the rate at 1 M and 5 M rows, counted
+    from the start of the process, over that of backlogs of 10,000 rows, which come one after the
+    other to a relay that runs (see small_backlogs). Those of 1 M rows are the runs of the case
+    `relay` where that was measured before."""
     with bench.stack("scale") as stack:
         order_topic(stack)
-        fill_outbox(stack, 100)
-        role = stack.role("relay")
-        runs = [commit_and_drain(stack, role, 10000) for _ in range(5 * bench.runs)]
-        bench.lines.add(report.of_rows("relay_scale_10k", house.DATABASE, runs))
-    for rows in (1000000, 5000000):
-        runs = [relay_run(bench, bench.rows(rows), 1) for _ in range(bench.runs)]
-        bench.lines.add(report.of_rows(f"relay_scale_{rows // 1000000}m", house.DATABASE, runs))
+        runs = small_backlogs(bench, stack)
+    bench.lines.add(report.of_rows("relay_scale_10k", house.DATABASE, runs))
+    small = report.median(runs, "rows_per_s")
+    for name, rows in (("1m", 1000000), ("5m", 5000000)):
+        runs = bench.kept.get("relay") if name == "1m" else None
+        runs = runs or [relay_run(bench, bench.rows(rows), 1) for _ in range(bench.runs)]
+        ratio = round(report.median(runs, "rows_per_s") / small, 3)
+        bench.lines.add(report.of_rows(f"relay_scale_{name}", house.DATABASE, runs, of_small=ratio))
 
 
 class Writers:
-    """Connections that insert rows one by one, as fast as they can."""
+    """Eight connections that insert rows one by one, as fast as they can."""
 
-    def __init__(self, stack, count):
-        self.stack = stack
-        self.written = [0] * count
-        self.stop = threading.Event()
-        self.threads = [threading.Thread(target=self.write, args=[i]) for i in range(count)]
-        self.began = time.monotonic()
-        for thread in self.threads:
-            thread.start()
-
-    def write(self, number):
-        connection = house.connect(self.stack.name)
-        text = "x" * 200
-        with connection.cursor() as cursor:
-            while not self.stop.is_set():
-                cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
-                               "VALUES (UUID(), 'order', %s, 'OrderPlaced', %s)",
-                               [self.written[number] % 1000, text])
-                self.written[number] += 1
-        connection.close()
+    def __init__(self, stack):
+        self.process = subprocess.Popen(program_words("writers", on_database(stack)),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
 
     def end(self):
         """Rows per second."""
-        seconds = time.monotonic() - self.began
-        self.stop.set()
-        for thread in self.threads:
-            thread.join()
-        return sum(self.written) / seconds
+        said, trouble = self.process.communicate(timeout=60)  # it ends with its input
+        if self.process.returncode != 0:
+            raise RuntimeError(f"the writers failed: {trouble[-500:]}")
+        return json.loads(said)["rows_per_s"]
+
+
+def writers_run(bench, rows, seconds):
+    """The relay's run beside writers, and the writers' rate with it and without."""
+    with bench.stack("writers") as stack:
+        order_topic(stack)
+        writers = Writers(stack)
+        time.sleep(seconds)
+        alone = writers.end()
+        fill_outbox(stack, rows)
+        rows = stack.number("SELECT COUNT(*) FROM outbox")
+        writers = Writers(stack)
+        try:
+            run = drain(stack, rows)
+        finally:
+            beside = writers.end()
+    return {**run, "alone": alone, "beside": beside}
 
 
 def case_relay_writers(bench):
-    """A backlog drains while 8 connections write; and what that costs them."""
-    runs, alone, beside = [], [], []
-    for _ in range(bench.runs):
-        with bench.stack("writers") as stack:
-            order_topic(stack)
-            writers = Writers(stack, 8)
-            time.sleep(max(1, 10 * bench.scale))
-            alone.append(writers.end())
-            rows = bench.rows(500000)
-            fill_outbox(stack, rows)
-            rows = stack.number("SELECT COUNT(*) FROM outbox")
-            writers = Writers(stack, 8)
-            try:
-                runs.append(drain(stack, rows))
-            finally:
-                beside.append(writers.end())
-    share = sorted(b / a for a, b in zip(alone, beside))[len(alone) // 2]
-    bench.lines.add(report.of_rows("relay_writers", house.DATABASE, runs,
-                                   writers_share=round(share, 3)))
+    """A backlog drains while 8 connections write: `writers_share` is their rate meanwhile over their
+    rate where no relay runs."""
+    writers_run(bench, bench.rows(50000), 1)
+    runs = [writers_run(bench, bench.rows(500000), bench.seconds(5)) for _ in range(bench.runs)]
+    share = statistics.median(run["beside"] / run["alone"] for run in runs)
+    bench.lines.add(report.of_rows(
+        "relay_writers", house.DATABASE, runs, writers_share=round(share, 3),
+        writers_rows_per_s=round(report.median(runs, "beside"), 1)))
 
 
 # --- latency ---
 
+def latency_run(bench, see, rate, seconds):
+    with bench.stack("latency", {"relay.topic_partitions": 8}) as stack:
+        wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
+        roles = [stack.role("relay")]
+        if see == "log":
+            roles.append(stack.role("consume"))
+        cpu = sum(map(cpu_seconds, roles))
+        run = program("latency", see=see, rate=rate, seconds=seconds,
+                      writers=16 if rate > 1000 else 8, bootstrap=house.kafka().bootstrap,
+                      topic=stack.topic, **on_database(stack))
+        cpu = sum(map(cpu_seconds, roles)) - cpu
+        return {**run, "cpu_us_per_row": cpu * 1e6 / (rate * seconds),
+                "rss_mib": max(role.peak_rss_mib() for role in roles)}
+
+
 def case_latency(bench):
+    """From COMMIT until a consumer of the topic has the record, and until it is in vote_document."""
     for see in ("kafka", "log"):
+        latency_run(bench, see, 1000, bench.seconds(5))
         for rate in (100, 1000, 10000):
-            runs = []
-            for _ in range(bench.runs):
-                with bench.stack("latency", {"relay.topic_partitions": 8}) as stack:
-                    wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
-                    roles = [stack.role("relay")]
-                    if see == "log":
-                        roles.append(stack.role("consume"))
-                    runs.append(program("latency", see=see, rate=rate,
-                                        seconds=max(1, int(10 * bench.scale)),
-                                        writers=16 if rate > 1000 else 8,
-                                        bootstrap=house.kafka().bootstrap, topic=stack.topic,
-                                        **on_database(stack)))
+            latency_run(bench, see, rate, bench.seconds(2))
+            runs = [latency_run(bench, see, rate, bench.seconds(8)) for _ in range(bench.runs)]
             line = {"case": f"latency_{see}_{rate}", "db": house.DATABASE, "rate": rate}
-            for key in ("p50_ms", "p99_ms", "p999_ms"):
+            for key in ("p50_ms", "p99_ms", "p999_ms", "cpu_us_per_row", "rss_mib"):
                 line[key] = round(report.median(runs, key), 3)
-            bench.lines.add({**line, "spread": round(report.spread(runs, "p50_ms"), 3)})
+            bench.lines.add({**line, "spread": round(report.spread(runs, "p50_ms"), 3),
+                             "runs": len(runs)})
+
+
+IDLE_ROLES = ("relay", "consume", "serve", "rollup", "retry")
 
 
 def case_idle(bench):
-    """What each role costs while nothing happens."""
-    seconds = max(1, int(30 * bench.scale))
-    for name in ("relay", "consume", "serve", "rollup"):
-        with bench.stack("idle") as stack:
-            wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
-            role = stack.role(name)
-            time.sleep(3)
-            before, began = cpu_seconds(role), time.monotonic()
-            time.sleep(seconds)
-            share = (cpu_seconds(role) - before) / (time.monotonic() - began)
-            bench.lines.add({"case": f"idle_{name}", "db": house.DATABASE,
+    """What each role costs while nothing happens; all at the same time."""
+    seconds = bench.seconds(30)
+    with bench.stack("idle") as stack:
+        wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
+        roles = [stack.role(name) for name in IDLE_ROLES]
+        time.sleep(bench.seconds(5))
+        before, began = [cpu_seconds(role) for role in roles], time.monotonic()
+        time.sleep(seconds)
+        for role, cpu in zip(roles, before):
+            share = (cpu_seconds(role) - cpu) / (time.monotonic() - began)
+            bench.lines.add({"case": f"idle_{role.name}", "db": house.DATABASE,
                              "idle_cpu_pct": round(share * 100, 3),
                              "rss_mib": round(role.peak_rss_mib(), 1)})
-
-
-# --- consume ---
-
-def fill_votes(bench, kind, repeat=0, rows=None):
-    topic = f"votes-{kind}-{repeat}-{time.monotonic_ns()}"
-    wire.create_topic(house.kafka().bootstrap, topic, 12)
-    program("votes_produce", bootstrap=house.kafka().bootstrap, topic=topic,
-            rows=rows or bench.rows(1000000), kind=kind, repeat=repeat)
-    return topic
-
-
-def consume_run(bench, topic, rows):
-    with bench.stack("consume", {"consumer.topics": topic}) as stack:
-        began = time.monotonic()
-        role = stack.role("consume", ready=False)
-        wait_metric(role, "tallybox_consumer_applied_total", rows)
-        return measured(role, rows, began)
-
-
-def apply_run(bench, what, kind, rows):
-    with bench.stack("ceiling") as stack:
-        return program("ceiling_apply", what=what, kind=kind, rows=rows, **on_database(stack))
-
-
-def case_consume(bench):
-    rows = bench.rows(1000000)
-    for name, kind, repeat in (("uniform", "uniform", 0), ("zipf", "zipf", 0),
-                               ("duplicates", "uniform", 100)):
-        topic = fill_votes(bench, kind, repeat)
-        runs, whole, bare = [], [], []
-        for _ in range(bench.runs):
-            runs.append(consume_run(bench, topic, rows))
-            whole.append(apply_run(bench, "transaction", kind, rows))
-            bare.append(apply_run(bench, "insert", kind, rows))
-        insert = round(report.median(bare, "rows_per_s"), 1)
-        bench.lines.add(report.of_rows(f"consume_{name}", house.DATABASE, runs, whole,
-                                       insert_rows_per_s=insert))
-
-
-# --- serve ---
-
-def wrk(role, connections, votes, contents, seconds):
-    words = ["wrk", "-t2" if connections > 1 else "-t1", f"-c{connections}", f"-d{seconds}s",
-             "--timeout", "20s", "-s", str(HERE / "votes.lua"),
-             f"http://127.0.0.1:{role.api_port}", "--", str(votes), str(contents)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60, check=False)
-    found = re.search(r"^bench (\{.*\})$", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or not found:
-        raise RuntimeError(f"{' '.join(words)}: {done.stdout[-500:]}{done.stderr[-500:]}")
-    got = json.loads(found.group(1))
-    if got["errors"]:
-        raise RuntimeError(f"wrk counted {got['errors']} errors: {done.stdout[-500:]}")
-    return got
-
-
-def serve_run(bench, connections, votes, contents):
-    seconds = max(1, int(10 * bench.scale))
-    with bench.stack("serve") as stack:
-        role = stack.role("serve")
-        cpu, began = cpu_seconds(role), time.monotonic()
-        got = wrk(role, connections, votes, contents, seconds)
-        run = measured(role, got["requests"] * votes, began, cpu)
-        return {**run, "rows_per_s": got["requests"] * votes / got["seconds"],
-                "p50_ms": got["p50_us"] / 1000, "p99_ms": got["p99_us"] / 1000,
-                "p999_ms": got["p999_us"] / 1000}
-
-
-def commit_run(bench, batch):
-    with bench.stack("ceiling") as stack:
-        return program("ceiling_commit", batch=batch, votes=bench.rows(20000 * min(batch, 10)),
-                       **on_database(stack))
-
-
-def case_serve(bench):
-    ones = [commit_run(bench, 1) for _ in range(bench.runs)]
-    hundreds = [commit_run(bench, 100) for _ in range(bench.runs)]
-    for connections in (1, 16, 64, 256):
-        runs = [serve_run(bench, connections, 1, 20000) for _ in range(bench.runs)]
-        bench.lines.add(report.of_rows(f"serve_{connections}", house.DATABASE, runs, ones))
-    for connections in (1, 16):
-        runs = [serve_run(bench, connections, 100, 20000) for _ in range(bench.runs)]
-        bench.lines.add(report.of_rows(f"serve_{connections}_arrays", house.DATABASE, runs,
-                                       hundreds))
-    runs = [serve_run(bench, 64, 1, 1) for _ in range(bench.runs)]
-    bench.lines.add(report.of_rows("serve_64_hot", house.DATABASE, runs, ones))
-
-
-# --- rollup ---
-
-def case_rollup(bench):
-    contents = bench.rows(1000000)
-    for percent in (1, 10, 100):
-        runs = []
-        with bench.stack("rollup") as stack:
-            fill_remarks(stack, contents)
-            stack.tallybox("rollup", "--once", seconds=900)
-            for _ in range(bench.runs):
-                stack.sql("UPDATE vote_tally SET votes = votes + 1, seq = seq + 1, changed_at = "
-                          "UTC_TIMESTAMP(3) WHERE content_id %% 100 < %s", [percent])
-                changed = contents * percent // 100
-                began = time.monotonic()
-                stack.tallybox("rollup", "--once", seconds=900)
-                seconds = time.monotonic() - began
-                runs.append({"rows_per_s": changed / seconds, "seconds": seconds})
-                stack.sql("UPDATE rollup_state SET rolled_until = UTC_TIMESTAMP(3)")
-                time.sleep(1)
-        bench.lines.add(report.of_rows(f"rollup_{percent}", house.DATABASE, runs,
-                                       seconds=round(report.median(runs, "seconds"), 2)))
-
-
-def fill_remarks(stack, contents):
-    fill_outbox(stack, 0)
-    for first in range(0, contents, 100000):
-        count = min(100000, contents - first)
-        stack.sql(f"INSERT INTO vote_tally (content_id, votes, seq, changed_at) SELECT {first} + n "
-                  f"+ 1, 1, 1, UTC_TIMESTAMP(3) - INTERVAL 1 DAY FROM numbers WHERE n < {count}")
-        stack.sql(f"INSERT INTO remark (id, votes, votes_seq) SELECT {first} + n + 1, 1, 1 "
-                  f"FROM numbers WHERE n < {count}")
-
-
-# --- all of it ---
-
-def case_pipeline(bench):
-    """From HTTP to vote_document, all roles in one process: what is accepted and applied in the
-    same time."""
-    seconds = max(1, int(20 * bench.scale))
-    runs = []
-    for _ in range(bench.runs):
-        with bench.stack("pipeline", {"relay.topic_partitions": 8}) as stack:
-            wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
-            role = stack.role("run")
-            cpu, began = cpu_seconds(role), time.monotonic()
-            got = wrk(role, 64, 1, 20000, seconds)
-            wait_metric(role, "tallybox_consumer_applied_total", got["requests"])
-            runs.append(measured(role, got["requests"], began, cpu))
-    bench.lines.add(report.of_rows("pipeline", house.DATABASE, runs))

@@ -17,6 +17,7 @@ import time
 import cases
 import house
 import report
+import votes
 import wire
 
 ROWS = 500000
@@ -27,6 +28,7 @@ HEAP = "-Xmx1g"
 # How the connector speaks to each database.
 SOURCES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
            "mysql": "io.debezium.connector.mysql.MySqlConnector"}
+SSL_OFF = {"mariadb": "disable", "mysql": "disabled"}
 URLS = {"mariadb": ("jdbc:mariadb", "?useBulkStmts=true"),
         "mysql": ("jdbc:mysql", "?rewriteBatchedStatements=true")}
 
@@ -162,17 +164,17 @@ def connect(stack, connector, tuned):
 
 
 def line_of(case, mode, ours, theirs):
-    """Medians; the ratios are ours to the peer's."""
+    """Medians; the ratios are ours to the peer's of the same turn."""
     of_ours, of_theirs = (
         {key: report.median(runs, key) for key in ("rows_per_s", "cpu_us_per_row", "rss_mib")}
         for runs in (ours, theirs))
     return {"case": case, "db": house.DATABASE, "peer": "debezium", "mode": mode,
             "rows_per_s": round(of_ours["rows_per_s"], 1),
             "peer_rows_per_s": round(of_theirs["rows_per_s"], 1),
-            "rows_ratio": round(of_ours["rows_per_s"] / of_theirs["rows_per_s"], 3),
+            "rows_ratio": report.pair_ratio(ours, theirs),
             "cpu_us_per_row": round(of_ours["cpu_us_per_row"], 3),
             "peer_cpu_us_per_row": round(of_theirs["cpu_us_per_row"], 3),
-            "cpu_ratio": round(of_ours["cpu_us_per_row"] / of_theirs["cpu_us_per_row"], 4),
+            "cpu_ratio": report.pair_ratio(ours, theirs, "cpu_us_per_row", 4),
             "rss_mib": round(of_ours["rss_mib"], 1),
             "peer_rss_mib": round(of_theirs["rss_mib"], 1),
             "spread": round(report.spread(ours), 3),
@@ -186,7 +188,7 @@ def source_of(stack, topic, tuned):
     return {
         "connector.class": SOURCES[house.DATABASE],
         "database.hostname": server.host, "database.port": server.port, "database.user": "root",
-        "database.password": "", "database.server.id": 5400, "database.ssl.mode": "disable",
+        "database.password": "", "database.server.id": 5400, "database.ssl.mode": SSL_OFF[house.DATABASE],
         "database.include.list": stack.name, "table.include.list": f"{stack.name}.outbox",
         "topic.prefix": "peer", "snapshot.mode": "no_data", "include.schema.changes": "false",
         "tombstones.on.delete": "false",
@@ -281,7 +283,7 @@ def fill_peer_votes(topic, rows):
                   kind="zipf", form="connect")
 
 
-def sink_runs(bench, votes, tuned):
+def sink_runs(bench, vote_topic, tuned):
     """{mode: run} of the sink into a table like ours, and the run of our consumer."""
     rows = bench.rows(ROWS)
     with bench.stack("peers") as stack:
@@ -301,19 +303,25 @@ def sink_runs(bench, votes, tuned):
             peer.resume()
             wait_inserted(stack, peer, rows)
             theirs["warm"] = cases.measured(peer, rows, began, cpu)
-    return cases.consume_run(bench, votes, rows), theirs
+    return votes.consume_run(bench, vote_topic, rows), theirs
+
+
+def tuning():
+    """What "tuned" means, for the reader of the numbers."""
+    values = {**TUNED_WORKER, **TUNED_SOURCE, **TUNED_SINK}
+    words = [f"{key}={value}" for key, value in values.items()]
+    return " ".join([*words, URLS[house.DATABASE][1].lstrip("?")])
 
 
 def case_peers(bench):
     if not os.environ.get("TALLYBOX_DEBEZIUM"):
         raise RuntimeError("Debezium was not fetched: start this with ./dev bench peers")
-    votes = cases.fill_votes(bench, "zipf", rows=bench.rows(ROWS))
-    for tuned in (False, True):
-        for case, measure in (("peers_relay", source_runs),
-                              ("peers_consume", lambda bench, tuned: sink_runs(bench, votes,
-                                                                               tuned))):
+    topic = votes.fill_votes("zipf", bench.rows(ROWS))
+    for case, measure in (("peers_relay", source_runs),
+                          ("peers_consume", lambda bench, tuned: sink_runs(bench, topic, tuned))):
+        for tuned in (False, True):
             runs = [measure(bench, tuned) for _ in range(bench.runs)]
             for mode in ("cold", "warm"):
-                bench.lines.add(line_of(case, f"{'tuned' if tuned else 'default'} {mode}",
-                                        [ours for ours, _ in runs],
-                                        [theirs[mode] for _, theirs in runs]))
+                line = line_of(case, f"{'tuned' if tuned else 'default'} {mode}",
+                               [ours for ours, _ in runs], [theirs[mode] for _, theirs in runs])
+                bench.lines.add({**line, **({"tuning": tuning()} if tuned else {})})

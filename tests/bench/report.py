@@ -15,6 +15,11 @@ COLUMNS = (
     ("p99_ms", "p99 ms", "{:.2f}"),
     ("p999_ms", "p99.9 ms", "{:.2f}"),
     ("idle_cpu_pct", "idle CPU %", "{:.2f}"),
+    ("insert_rows_per_s", "bare insert", "{:,.0f}"),
+    ("of_insert", "of it", "{:.2f}"),
+    ("of_small", "of 10 k's rate", "{:.2f}"),
+    ("hot_ratio", "hot/spread", "{:.2f}"),
+    ("writers_share", "writers keep", "{:.2f}"),
     ("spread", "spread", "{:.2f}"),
     ("rows_ratio", "of peer's rows/s", "{:.2f}"),
     ("cpu_ratio", "of its CPU/row", "{:.3f}"),
@@ -32,12 +37,19 @@ def spread(runs, key="rows_per_s"):
     return (max(values) - min(values)) / statistics.median(values)
 
 
+def pair_ratio(runs, others, key="rows_per_s", digits=3):
+    """Runs and others were taken in turns, so what drifts meets both of a pair: the median of the
+    pairs' ratios."""
+    return round(statistics.median(run[key] / other[key] for run, other in zip(runs, others)),
+                 digits)
+
+
 def of_rows(case, database, runs, ceilings=None, **more):
     """The line of a case that is measured in rows per second, from its runs."""
     line = {"case": case, "db": database, "rows_per_s": round(median(runs, "rows_per_s"), 1)}
     if ceilings:
         line["ceiling_rows_per_s"] = round(median(ceilings, "rows_per_s"), 1)
-        line["ratio"] = round(line["rows_per_s"] / line["ceiling_rows_per_s"], 3)
+        line["ratio"] = pair_ratio(runs, ceilings)
     for key in ("cpu_us_per_row", "rss_mib", "p50_ms", "p99_ms", "p999_ms"):
         if key in runs[0]:
             line[key] = round(median(runs, key), 3)
@@ -63,9 +75,10 @@ class Report:
                 out.write(json.dumps(line) + "\n")
 
     def table(self):
-        keys = [column for column in COLUMNS if any(column[0] in line for line in self.lines)]
+        measured = [line for line in self.lines if line["case"] != "machine"]
+        keys = [column for column in COLUMNS if any(column[0] in line for line in measured)]
         rows = [["case", "db", *(heading for _, heading, _ in keys)]]
-        for line in self.lines:
+        for line in measured:
             rows.append([" ".join([line["case"], *line.get("mode", "").split()]), line.get("db", ""),
                          *(form.format(line[key]) if key in line else "" for key, _, form in keys)])
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -75,6 +88,8 @@ class Report:
 
 
 def text_of(line):
+    if line["case"] == "machine":
+        return "  " + ", ".join(f"{key} {line[key]}" for key in line if key != "case" and line[key])
     parts = [line["mode"]] if "mode" in line else []
     parts += [f"{heading} {form.format(line[key])}" for key, heading, form in COLUMNS if key in line]
     return f"  {line['case']} ({line.get('db', '-')}): {', '.join(parts)}"

@@ -17,13 +17,13 @@ SHARDS = 16  # TASK_SHARDS
 
 def fill_tasks(stack, kind, rows):
     """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
-    cases.fill_outbox(stack, 0)
-    for first in range(0, rows, 100000):
+    cases.make_numbers(stack)
+    for first, count in cases.parts(rows):
         stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
                   f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "
                   f"'{kind}', CONCAT('{{\"orderId\":', n, ',\"text\":\"', SHA2(n, 256), "
-                  "'\"}'), UTC_TIMESTAMP(3) + INTERVAL 1 DAY FROM numbers WHERE n < "
-                  f"{min(100000, rows - first)}")
+                  f"'\"}}'), UTC_TIMESTAMP(3) + INTERVAL 1 DAY FROM {cases.NUMBERS} "
+                  f"WHERE n < {count}")
 
 
 def fill_due(stack, rows):
@@ -77,6 +77,8 @@ def case_retry(bench):
     for name, backlog in BACKLOGS:
         with bench.stack("retry") as stack:
             fill_tasks(stack, "later", bench.rows(backlog))
+            lane_run(stack, bench.rows(ROWS // 10), 1)
+            loop_run(stack, bench.rows(ROWS // 10), 1)
             for processes in (1, 2, 4):
                 runs, loops = [], []
                 for _ in range(bench.runs):

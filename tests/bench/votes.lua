@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What wrk sends to POST /v1/votes: arguments are votes per request and contents.
+-- What wrk sends to POST /v1/votes: arguments are votes per request, contents, and a number that is
+-- another one each time: from it comes who votes, and a vote that is repeated changes nothing.
 local votes, contents, thread_count = 1, 20000, 0
 local voter = 0
 
@@ -11,8 +12,8 @@ end
 function init(arguments)
   votes = tonumber(arguments[1]) or votes
   contents = tonumber(arguments[2]) or contents
-  math.randomseed(os.time() + number * 7919)
-  voter = math.random(1, 1000000) * 1000000
+  voter = (tonumber(arguments[3]) * 64 + number) * 1000000
+  math.randomseed(voter)
   wrk.method = "POST"
   wrk.path = "/v1/votes"
   wrk.headers["Content-Type"] = "application/json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bench, tiny: every standard case can be measured and says what it promises. No number of it
+"""The bench, tiny: every case that needs nothing fetched can be measured and says what it promises. No number of it
 means anything."""
 
 import json
@@ -16,11 +16,27 @@ import house  # noqa: E402
 os.environ.setdefault("TALLYBOX_BENCH", str(house.ROOT / "build/dev/tests"))
 import bench  # noqa: E402
 import cases  # noqa: E402
+import machine  # noqa: E402
 import report  # noqa: E402
+import table  # noqa: E402
 
 PROMISED = {"rows_per_s", "ceiling_rows_per_s", "ratio", "cpu_us_per_row", "rss_mib", "spread"}
 # No program of ours can be a ceiling for these, or none makes sense.
 BARE = ("relay_scale", "relay_writers", "rollup", "pipeline")
+# What lines of a case say beside that.
+MORE = {"relay_writers": {"writers_share"}, "relay_scale_1m": {"of_small"},
+        "relay_scale_5m": {"of_small"}, "consume_zipf": {"insert_rows_per_s", "of_insert"},
+        "consume_uniform": {"insert_rows_per_s"}, "consume_duplicates": {"insert_rows_per_s"},
+        "serve_64_hot": {"hot_ratio"}, "serve_256_arrays": {"p99_ms"}, "serve_64": {"p99_ms"}}
+EXPECTED = {
+    "relay": {"relay", "relay_2_lanes", "relay_4_lanes"},
+    "relay_scale": {"relay_scale_10k", "relay_scale_1m", "relay_scale_5m"},
+    "latency": {f"latency_{see}_{rate}" for see in ("kafka", "log") for rate in (100, 1000, 10000)},
+    "consume": {"consume_uniform", "consume_zipf", "consume_duplicates"},
+    "serve": {"serve_64_hot", *(f"serve_{count}{kind}" for count in (1, 16, 64, 256)
+                                for kind in ("", "_arrays"))},
+    "rollup": {"rollup_1", "rollup_10", "rollup_100"},
+}
 SCALE = 0.001
 
 
@@ -37,6 +53,10 @@ class Bench(unittest.TestCase):
             written = [json.loads(text) for text in out.read().decode().splitlines()]
         self.assertTrue(written)
         self.assertTrue(lines.table())
+        self.assertTrue(table.table_of(json.dumps(line) for line in
+                                       [machine.line(1, 100 * SCALE, "./dev bench"), *written]))
+        for missing in EXPECTED.get(name, set()) - {line["case"] for line in written}:
+            self.fail(f"{name} has no line {missing}")
         for line in written:
             self.assertEqual(line["db"], house.DATABASE)
             self.check(name, line)
@@ -48,7 +68,8 @@ class Bench(unittest.TestCase):
         elif name == "idle":
             wanted = {"idle_cpu_pct", "rss_mib"}
         elif name in BARE:
-            wanted = {"rows_per_s", "spread"}
+            wanted = {"rows_per_s", "cpu_us_per_row", "rss_mib", "spread"}
+        wanted = wanted | MORE.get(line["case"], set())
         self.assertLessEqual(wanted, set(line), line)
         for key in wanted - {"spread", "idle_cpu_pct"}:
             self.assertGreaterEqual(line[key], 0, line)
@@ -64,7 +85,66 @@ class Bench(unittest.TestCase):
         self.assertEqual(ended.exception.code, 2)
 
 
-for case in bench.STANDARD:
+MACHINE = {"case": "machine", "db": "mariadb", "date": "2026-11-01", "cores": 2, "memory_gib": 24,
+           "kernel": "Linux 6.1", "database": "MariaDB 10.11.14", "kafka": "4.1.0",
+           "librdkafka": "2.14.2", "debezium": "", "commit": "1234", "runs": 3, "scale": 100.0,
+           "command": "./dev bench"}
+RELAY = {"case": "relay", "db": "mariadb", "rows_per_s": 140000.0, "ceiling_rows_per_s": 250000.0,
+         "ratio": 0.56, "cpu_us_per_row": 3.14, "rss_mib": 30.7, "spread": 0.1, "runs": 3}
+PEER = {"case": "peers_relay", "db": "mariadb", "peer": "debezium", "mode": "tuned warm",
+        "rows_per_s": 140000.0, "peer_rows_per_s": 68000.0, "rows_ratio": 2.06,
+        "cpu_us_per_row": 3.1, "peer_cpu_us_per_row": 20.0, "cpu_ratio": 0.155, "rss_mib": 30.7,
+        "peer_rss_mib": 1300.0, "spread": 0.1, "peer_spread": 0.1, "tuning": "a=1"}
+
+
+class Table(unittest.TestCase):
+    """What the README's tables are made with."""
+
+    any_database = True
+    seconds = 1
+
+    @staticmethod
+    def of(*lines):
+        return table.table_of(json.dumps(line) for line in lines)
+
+    def test_a_line_becomes_a_row_under_what_it_was_measured_with(self):
+        said = self.of(MACHINE, RELAY)
+        self.assertIn("| relay: 1 M rows published and deleted | 140 k/s | librdkafka alone: 250 k/s "
+                      "| 0.56 | 3.1 | 31 |\n", said)
+        for word in ("**MariaDB 10.11.14**", "Kafka 4.1.0", "librdkafka 2.14.2", "2026-11-01",
+                     "2 cores and 24 GiB", "`./dev bench`", "3 runs;"):
+            self.assertIn(word, said)
+        self.assertNotIn("Debezium", said)
+
+    def test_a_peer_is_named_with_what_it_took_and_how_it_was_tuned(self):
+        said = self.of({**MACHINE, "debezium": "3.4.0"}, PEER)
+        self.assertIn("Debezium's outbox router, tuned warm: 68.0 k/s | 2.1; CPU 0.15 "
+                      "| 3.1 against 20.0 | 31 against 1,300 |\n", said)
+        self.assertIn("Debezium 3.4.0", said)
+        self.assertIn("Debezium tuned: `a=1`", said)
+
+    def test_the_last_file_counts_and_databases_have_tables_of_their_own(self):
+        said = self.of(MACHINE, RELAY, {**MACHINE, "command": "./dev bench relay"},
+                       {**RELAY, "ratio": 0.71}, {**MACHINE, "database": "MySQL 9.7.4"}, RELAY)
+        self.assertEqual(said.count("| relay: 1 M"), 2)
+        self.assertLess(said.index("| 0.71 |"), said.index("**MySQL 9.7.4**"))
+        self.assertIn("`./dev bench`, `./dev bench relay`", said)
+
+    def test_rows_that_are_not_all_are_said(self):
+        self.assertIn("1 % of the rows", self.of({**MACHINE, "scale": 1.0}, RELAY))
+
+    def test_what_is_no_result_is_refused(self):
+        for lines in ([RELAY], [MACHINE, {**RELAY, "case": "nothing"}]):
+            with self.assertRaises(ValueError):
+                self.of(*lines)
+
+    def test_the_readme_has_its_place(self):
+        text = (house.ROOT / "README.md").read_text(encoding="utf-8")
+        self.assertEqual(text.count("<!-- bench:"), 1)
+        self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
+
+
+for case in (*bench.STANDARD, "retry"):
     setattr(Bench, f"test_{case}_says_what_it_promises",
             lambda self, name=case: self.measure(name))
 

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The README's tables of what the bench measured: table.py FILE..., files of ./dev bench --json. Of a
+case that is in several of them, with one database, the last counts."""
+
+import json
+import re
+import sys
+
+SERVE_ONE = "one vote a commit on one connection"
+SERVE_MANY = "100 votes a commit on one connection"
+
+# What a case is called, and what it is held against. Cases of a name are printed in this order.
+NAMES = (
+    (r"relay", "relay: 1 M rows published and deleted", "librdkafka alone"),
+    (r"relay_(\d)_lanes", "the same in {} lanes", "librdkafka alone"),
+    (r"relay_scale_10k", "relay: backlogs of 10 k rows", ""),
+    (r"relay_scale_(\d)m", "relay: a backlog of {} M rows", "backlogs of 10 k"),
+    (r"relay_writers", "relay, while 8 connections write", ""),
+    (r"latency_kafka_(\d+)", "COMMIT until read from Kafka, {} a second", ""),
+    (r"latency_log_(\d+)", "COMMIT until in `vote_document`, {} a second", ""),
+    (r"consume_uniform", "consume: 1 M votes, 20 k contents alike", "its transactions in a bare loop"),
+    (r"consume_duplicates", "the same, each 100th record twice", "the same"),
+    (r"consume_zipf", "consume: 1 M votes, contents by Zipf's law", "its transactions in a bare loop"),
+    (r"serve_(\d+)", "serve: {} connections", SERVE_ONE),
+    (r"serve_64_hot", "serve: 64 connections, one content", SERVE_ONE),
+    (r"serve_(\d+)_arrays", "serve: {} connections, arrays of 100", SERVE_MANY),
+    (r"pipeline", "HTTP to `vote_document`, all roles", ""),
+    (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
+    (r"retry_(\d)_(\w+)", "retry: {} processes, {} tasks wait", "their SQL in a bare loop"),
+    (r"idle_(\w+)", "{}, idle", ""),
+    (r"peers_relay", "relay, 500 k rows", "Debezium's outbox router"),
+    (r"peers_consume", "consume, 500 k votes by Zipf's law", "Debezium's JDBC sink, without totals"),
+)
+HEAD = ("what", "ours", "held against", "ratio", "CPU us/row", "RSS MiB")
+
+
+def place_of(case):
+    """(where it stands, its name, what it is held against); None for what is not known."""
+    for place, (pattern, name, against) in enumerate(NAMES):
+        found = re.fullmatch(pattern, case)
+        if found:
+            words = [f"{int(word):,}" if word.isdigit() else word for word in found.groups()]
+            number = int(found.group(1)) if found.groups() and found.group(1).isdigit() else 0
+            name = name.format(*words).replace(" 1 connections", " 1 connection")
+            return (place, number), name.replace(" 1 processes", " 1 process"), against
+    return None
+
+
+def per_second(value):
+    if value < 10000:
+        return f"{value:,.0f}/s"
+    return f"{value / 1000:,.0f} k/s" if value >= 100000 else f"{value / 1000:.1f} k/s"
+
+
+def short(value, digits):
+    """0.0123 with two digits is 0.012: what is small keeps its first two."""
+    return f"{value:.{digits}f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
+
+
+def ours_of(line):
+    if "idle_cpu_pct" in line:
+        return f"{line['idle_cpu_pct']:.1f} % of a core"
+    text = per_second(line["rows_per_s"]) if "rows_per_s" in line else ""
+    if "p99_ms" in line:
+        waits = " / ".join(f"{line[key]:.1f}" for key in ("p50_ms", "p99_ms", "p999_ms"))
+        text += f"{', ' if text else ''}{waits} ms"
+    return text
+
+
+def against_of(line, against):
+    """(text, ratio)"""
+    if "peer" in line:
+        return (f"{against}, {line['mode']}: {per_second(line['peer_rows_per_s'])}",
+                f"{line['rows_ratio']:.1f}; CPU {short(line['cpu_ratio'], 2)}")
+    if "ceiling_rows_per_s" in line:
+        text, ratio = f"{against}: {per_second(line['ceiling_rows_per_s'])}", f"{line['ratio']:.2f}"
+        if "insert_rows_per_s" in line:
+            text += f"; bare insert: {per_second(line['insert_rows_per_s'])}"
+            ratio += f"; {line['of_insert']:.2f}"
+        if "hot_ratio" in line:
+            text += "; spread contents"
+            ratio += f"; {line['hot_ratio']:.2f}"
+        return text, ratio
+    if "of_small" in line:
+        return against, f"{line['of_small']:.2f}"
+    if "writers_share" in line:
+        return "what the writers keep of their rate", f"{line['writers_share']:.2f}"
+    return against, ""
+
+
+def row_of(line):
+    _, name, against = place_of(line["case"])
+    text, ratio = against_of(line, against)
+    cpu = short(line["cpu_us_per_row"], 1) if "cpu_us_per_row" in line else ""
+    rss = f"{line['rss_mib']:.0f}" if "rss_mib" in line else ""
+    if "peer" in line:
+        cpu += f" against {short(line['peer_cpu_us_per_row'], 1)}"
+        rss += f" against {line['peer_rss_mib']:,.0f}"
+    return f"| {' | '.join((name, ours_of(line), text, ratio, cpu, rss))} |"
+
+
+def sections_of(texts):
+    """{database: (machine, command lines, {key: line})}, in the order of the files."""
+    sections, section = {}, None
+    for text in texts:
+        line = json.loads(text)
+        if line["case"] == "machine":
+            section = sections.setdefault(line["database"], {"commands": [], "lines": {}})
+            section["machine"] = {**section.get("machine", {}),
+                                  **{key: value for key, value in line.items() if value}}
+            section["commands"].append(line["command"])
+        elif section is None:
+            raise ValueError("a file of results begins with the case \"machine\"")
+        elif place_of(line["case"]):
+            section["lines"][(line["case"], line.get("mode", ""))] = line
+        else:
+            raise ValueError(f"the case {line['case']} has no name here")
+    return sections
+
+
+def heading_of(database, section):
+    machine = section["machine"]
+    with_what = [f"Kafka {machine['kafka']}", f"librdkafka {machine['librdkafka']}"]
+    if machine.get("debezium"):
+        with_what.append(f"Debezium {machine['debezium']}")
+    commands = ", ".join(f"`{command}`" for command in dict.fromkeys(section["commands"]))
+    part = "" if machine["scale"] == 100 else f" with {machine['scale']:g} % of the rows and seconds"
+    return (f"**{database}**, {', '.join(with_what)}; {machine['date']}, {machine['cores']} cores and "
+            f"{machine['memory_gib']} GiB shared with the servers and the load, {machine['kernel']}; "
+            f"medians of {machine['runs']} runs{part}; {commands}")
+
+
+def table_of(texts):
+    sections = sections_of(texts)
+    out = []
+    for database, section in sections.items():
+        out += [heading_of(database, section), "", f"| {' | '.join(HEAD)} |",
+                f"|{'|'.join('---' for _ in HEAD)}|"]
+        # Modes of a peer stay as they were measured.
+        out += [row_of(line) for line in sorted(section["lines"].values(),
+                                                key=lambda line: place_of(line["case"])[0])]
+        out.append("")
+    # They are the same for all databases but for what the driver calls its batches.
+    tuned = sorted({line["tuning"] for section in sections.values()
+                    for line in section["lines"].values() if "tuning" in line})
+    out += [f"Debezium tuned: `{text}`" for text in tuned]
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        print("usage: ./dev bench --table FILE...", file=sys.stderr)
+        return 2
+    try:
+        texts = []
+        for path in sys.argv[1:]:
+            with open(path, encoding="utf-8") as file:
+                texts += file.read().splitlines()
+        print(table_of(texts), end="")
+    except (OSError, ValueError, KeyError) as reason:
+        print(f"error: no table: {reason!r}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
