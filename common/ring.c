@@ -42,16 +42,21 @@ bool ring_give(struct ring *ring, void *item)
     return true;
 }
 
-void *ring_take(struct ring *ring)
+void *ring_peek(const struct ring *ring)
 {
     size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-    void *item;
 
-    if (head == tail)
-        return NULL;
-    item = ring->slots[head & ring->mask];
-    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+    return head == tail ? NULL : ring->slots[head & ring->mask];
+}
+
+void *ring_take(struct ring *ring)
+{
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    void *item = ring_peek(ring);
+
+    if (item)
+        atomic_store_explicit(&ring->head, head + 1, memory_order_release);
     return item;
 }
 

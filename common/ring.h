@@ -37,6 +37,9 @@ bool ring_give(struct ring *ring, void *item);
 /* NULL when empty. */
 void *ring_take(struct ring *ring);
 
+/* What ring_take() would take, for the taker; it stays inside. */
+void *ring_peek(const struct ring *ring);
+
 /* The giver finds it no larger, the taker no smaller a moment later; anybody else gets a guess, but
  * never more than there are slots. */
 size_t ring_count(const struct ring *ring);

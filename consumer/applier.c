@@ -102,10 +102,23 @@ static enum job_end end_of(enum apply_end end)
         return JOB_DONE;
     case APPLY_AGAIN:
         return JOB_AGAIN;
+    case APPLY_APART: /* of a group only, and that is no end */
     case APPLY_FENCED:
         break;
     }
     return JOB_FENCED;
+}
+
+static void count_result(struct applier *applier, const struct apply_result *result,
+                         int64_t from_us)
+{
+    metric_observe_us(&consume_batch_seconds, applier->config.clock_us() - from_us);
+    metric_add(&consume_applied, (int64_t)result->applied);
+    metric_add(&consume_duplicates, (int64_t)result->duplicates);
+    metric_add(&consume_aside, (int64_t)result->aside);
+    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+        metric_add(&consume_dead[i], (int64_t)result->dead[i]);
+    say_kept(applier, result);
 }
 
 static enum rc do_apply(struct applier *applier, struct job *job, struct err *err)
@@ -117,36 +130,15 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
 
     if (rc != RC_OK)
         return rc;
-    metric_observe_us(&consume_batch_seconds, applier->config.clock_us() - from_us);
-    metric_add(&consume_applied, (int64_t)result.applied);
-    metric_add(&consume_duplicates, (int64_t)result.duplicates);
-    metric_add(&consume_aside, (int64_t)result.aside);
-    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
-        metric_add(&consume_dead[i], (int64_t)result.dead[i]);
-    say_kept(applier, &result);
+    count_result(applier, &result, from_us);
     job->end = end_of(result.end);
     job->clear = result.clear;
     return RC_OK;
 }
 
-/* One try. RC_OK: the job has its end. */
-static enum rc job_try(struct applier *applier, struct job *job, int64_t now_ms, struct err *err)
+static bool is_void(const struct job *job)
 {
-    enum rc rc;
-
-    if (atomic_load(&job->holding->generation) != job->generation) {
-        job->end = JOB_DROPPED;
-        return RC_OK;
-    }
-    rc = job->kind == JOB_CLAIM ? do_claim(applier, job, err) : do_apply(applier, job, err);
-    watch_session(applier);
-    if (rc == RC_OK)
-        database_good(applier, now_ms);
-    if (rc != RC_REJECT)
-        return rc;
-    job->end = JOB_STOPPED;
-    job->err = *err;
-    return RC_OK;
+    return atomic_load(&job->holding->generation) != job->generation;
 }
 
 /* Says whether the database is there while nothing else does. */
@@ -170,45 +162,120 @@ static int64_t idle_step(struct applier *applier, int64_t now_ms)
 
 static int64_t give_back(struct applier *applier)
 {
-    if (!ring_give(&applier->done, applier->current))
-        return FULL_WAIT_MS;
-    applier->current = NULL;
-    applier->finished = false;
+    bool full = false;
+
+    while (applier->finished > 0 && !full) {
+        full = !ring_give(&applier->done, applier->hand[applier->hand_at]);
+        applier->hand_at += !full;
+        applier->finished -= !full;
+    }
     applier->config.wake_fetch(applier->config.wake_ctx);
-    return 0;
+    return full ? FULL_WAIT_MS : 0;
+}
+
+/* After a try. */
+static int64_t tried(struct applier *applier, enum rc rc, const struct err *err, int64_t now_ms)
+{
+    watch_session(applier);
+    applier->ping_ms = now_ms + PING_MS;
+    switch (rc) {
+    case RC_OK:
+        database_good(applier, now_ms);
+        return give_back(applier);
+    case RC_REJECT:
+        return give_back(applier);
+    case RC_RETRY:
+        return database_bad(applier, err, now_ms);
+    case RC_FATAL:
+        break;
+    }
+    log_error(LOG_ERROR, "consumer_database_failed", err, "rc=fatal");
+    trouble_set(&applier->database, now_ms, err);
+    applier->failed = true;
+    return LOOP_END;
+}
+
+/* Tries the first job in hand. */
+static int64_t job_step(struct applier *applier, struct job *job, int64_t now_ms)
+{
+    struct err err = {0};
+    enum rc rc;
+
+    if (is_void(job)) {
+        job->end = JOB_DROPPED;
+        applier->finished = 1;
+        return give_back(applier);
+    }
+    /* A bell may ring while the database is away; it does not come back any sooner for that. */
+    if (now_ms < applier->retry_ms)
+        return applier->retry_ms - now_ms;
+    rc = job->kind == JOB_CLAIM ? do_claim(applier, job, &err) : do_apply(applier, job, &err);
+    if (rc == RC_REJECT) {
+        job->end = JOB_STOPPED;
+        job->err = err;
+    }
+    applier->finished = rc == RC_OK || rc == RC_REJECT;
+    return tried(applier, rc, &err, now_ms);
+}
+
+/* Tries all in hand, once. */
+static int64_t group_step(struct applier *applier, struct apply_group *group, int64_t now_ms)
+{
+    struct apply_result result = {0};
+    struct err err = {0};
+    int64_t from_us = applier->config.clock_us();
+    enum rc rc = apply_group(&applier->apply, group, &result, &err);
+
+    if (rc == RC_OK && result.end == APPLY_DONE) {
+        count_result(applier, &result, from_us);
+        for (size_t i = 0; i < applier->hand_end; i++) {
+            applier->hand[i]->end = JOB_DONE;
+            applier->hand[i]->clear = false;
+        }
+        applier->finished = applier->hand_end;
+    }
+    return tried(applier, rc, &err, now_ms);
+}
+
+static bool joins(const struct applier *applier, struct apply_group *group, struct job *job)
+{
+    return job->kind == JOB_APPLY && !is_void(job) &&
+           apply_group_add(group, applier->config.batch_rows_max, &job->holding->place,
+                           job->progress.epoch, &job->batch);
+}
+
+/* Takes the next job, and as many of those behind it as go into a group with it. */
+static void take_jobs(struct applier *applier, struct apply_group *group)
+{
+    struct job *job = ring_peek(&applier->given);
+    bool more = job && joins(applier, group, job);
+
+    applier->hand_at = 0;
+    applier->hand_end = 0;
+    if (!job)
+        return;
+    applier->hand[applier->hand_end++] = ring_take(&applier->given);
+    job = ring_peek(&applier->given);
+    for (; more && job && joins(applier, group, job); job = ring_peek(&applier->given))
+        applier->hand[applier->hand_end++] = ring_take(&applier->given);
 }
 
 int64_t applier_step(void *ctx, int64_t now_ms)
 {
     struct applier *applier = ctx;
-    struct err err = {0};
 
-    if (applier->finished)
+    if (applier->finished > 0)
         return give_back(applier);
-    if (!applier->current) {
-        applier->current = ring_take(&applier->given);
-        if (!applier->current)
+    if (applier->hand_at == applier->hand_end) {
+        struct apply_group group = {0};
+
+        take_jobs(applier, &group);
+        if (applier->hand_end == 0)
             return idle_step(applier, now_ms);
-        applier->apply.unsure = NULL;
+        apply_forget(&applier->apply);
         applier->retry_ms = now_ms;
+        if (applier->hand_end > 1)
+            return group_step(applier, &group, now_ms);
     }
-    /* A bell may ring while the database is away; it does not come back any sooner for that. */
-    if (now_ms < applier->retry_ms &&
-        atomic_load(&applier->current->holding->generation) == applier->current->generation)
-        return applier->retry_ms - now_ms;
-    switch (job_try(applier, applier->current, now_ms, &err)) {
-    case RC_OK:
-    case RC_REJECT: /* job_try() has made it the job's end */
-        applier->finished = true;
-        applier->ping_ms = now_ms + PING_MS;
-        return give_back(applier);
-    case RC_RETRY:
-        return database_bad(applier, &err, now_ms);
-    case RC_FATAL:
-        break;
-    }
-    log_error(LOG_ERROR, "consumer_database_failed", &err, "rc=fatal");
-    trouble_set(&applier->database, now_ms, &err);
-    applier->failed = true;
-    return LOOP_END;
+    return job_step(applier, applier->hand[applier->hand_at], now_ms);
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The applying step: takes jobs, does them one after the other, gives them back. Decides when to
- * try again and what an error means for the partition. applier_step() is the loop of one thread
- * (common/loop.h); the fetching step is on the other side of both rings. */
+/* The applying step: takes jobs, does them in their order, gives them back. Decides which small
+ * batches of several partitions share a transaction, when to try again and what an error means for
+ * the partition. applier_step() is the loop of one thread (common/loop.h); the fetching step is on
+ * the other side of both rings.
+ *
+ * Batches are together for one try only. Whatever keeps it from its COMMIT, each is then applied
+ * alone, so that what is wrong with one partition does not become wrong with another. */
 #ifndef CONSUMER_APPLIER_H
 #define CONSUMER_APPLIER_H
 
@@ -37,8 +41,11 @@ struct applier {
     struct ring given;
     struct ring done;
     struct apply apply;
-    struct job *current; /* in hand: being tried, or waiting for room in done */
-    bool finished;       /* current has its end */
+    /* In hand, from hand_at on: being tried, or waiting for room in done. */
+    struct job *hand[APPLY_GROUP_MAX];
+    size_t hand_at;
+    size_t hand_end;
+    size_t finished; /* so many of them have their end */
     struct backoff backoff;
     int64_t retry_ms;
     int64_t ping_ms;        /* look after the database, when idle */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ANOTHER_WRITER "another writer logs events of this batch just now"
@@ -15,6 +16,10 @@ enum rc apply_init(struct apply *apply, const struct sink *sink, const char *own
     memset(apply, 0, sizeof(*apply));
     apply->sink = sink;
     apply->owner = owner;
+    apply->rows_max = batch_rows_max;
+    apply->rows = calloc(batch_rows_max, sizeof(*apply->rows));
+    if (!apply->rows)
+        return err_fail(err, RC_FATAL, 0, "no memory for %zu votes", batch_rows_max);
     rc = tally_init(&apply->tally, batch_rows_max, err);
     if (rc == RC_OK)
         rc = event_set_init(&apply->events, batch_rows_max, err);
@@ -25,6 +30,8 @@ enum rc apply_init(struct apply *apply, const struct sink *sink, const char *own
 
 void apply_done(struct apply *apply)
 {
+    free(apply->rows);
+    apply->rows = NULL;
     tally_done(&apply->tally);
     event_set_done(&apply->events);
     lasts_done(&apply->lasts);
@@ -90,17 +97,43 @@ static enum progress_fit progress_fit(const struct batch *batch, const char *own
                                       const struct progress_row *progress)
 {
     /* A database that lost its last transactions gives an epoch out twice. */
-    if (progress->epoch != epoch || strcmp(progress->owner, owner) != 0)
+    if (!progress->found || progress->epoch != epoch || strcmp(progress->owner, owner) != 0)
         return FIT_FENCED;
     if (progress->next_offset >= batch->next_offset)
         return FIT_APPLIED;
-    return batch->from_offset > progress->next_offset ? FIT_FENCED : FIT_BEGINS;
+    if (batch->from_offset > progress->next_offset)
+        return FIT_FENCED;
+    /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
+    if (progress->begin_day > batch->begin_day &&
+        batch_has_older(batch, progress->begin_day, progress->next_offset))
+        return FIT_FENCED;
+    return FIT_BEGINS;
 }
 
-static void skip_before(struct batch *batch, int64_t next_offset)
+/* Do all batches of the group begin here? If not, result says what has become of them. */
+static bool group_begins(struct apply *apply, const struct apply_group *group,
+                         struct apply_result *result)
 {
-    for (size_t i = 0; i < batch->row_count; i++)
-        batch->rows[i].skip = batch->rows[i].offset < next_offset;
+    size_t counts[FIT_FENCED + 1] = {0};
+
+    for (size_t i = 0; i < group->count; i++)
+        counts[progress_fit(group->batches[i], apply->owner, group->epochs[i],
+                            &group->progress[i])]++;
+    if (counts[FIT_BEGINS] > 0)
+        apply->unsure = false;
+    if (counts[FIT_BEGINS] == group->count)
+        return true;
+    *result = (struct apply_result){0};
+    /* What was applied by a COMMIT whose answer was lost still counts, once. */
+    if (counts[FIT_APPLIED] > 0 && apply->unsure) {
+        *result = apply->reckon;
+        apply->unsure = false;
+    }
+    if (counts[FIT_APPLIED] == group->count)
+        result->end = APPLY_DONE;
+    else
+        result->end = group->count > 1 ? APPLY_APART : APPLY_FENCED;
+    return false;
 }
 
 static enum rc tallies_lock(struct apply *apply, struct err *err)
@@ -263,62 +296,56 @@ static enum rc votes_hold(struct apply *apply, const struct place *place, struct
     return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, kept, err) : rc;
 }
 
-/* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
- * result->end says why there was nothing to write. */
-static enum rc batch_write(struct apply *apply, const struct place *place, int64_t epoch,
-                           struct batch *batch, bool *duplicate, struct apply_result *result,
-                           struct err *err)
+static enum rc group_move(struct apply *apply, struct apply_group *group, struct err *err)
 {
     const struct sink *sink = apply->sink;
-    struct apply_result reckon = {.end = APPLY_DONE};
-    struct progress_row progress = {0};
-    enum progress_fit fit = FIT_FENCED;
-    bool found = false;
-    size_t kept = 0;
-    enum rc rc = sink->lock_progress(sink->ctx, place, &progress, &found, err);
 
-    if (rc != RC_OK)
-        return rc;
-    if (found)
-        fit = progress_fit(batch, apply->owner, epoch, &progress);
-    /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
-    if (fit == FIT_BEGINS && progress.begin_day > batch->begin_day &&
-        batch_has_older(batch, progress.begin_day, progress.next_offset))
-        fit = FIT_FENCED;
-    if (fit != FIT_BEGINS) {
-        /* What was applied by a COMMIT whose answer was lost still counts. */
-        if (fit == FIT_APPLIED && apply->unsure == batch)
-            reckon = apply->reckon;
-        reckon.end = fit == FIT_APPLIED ? APPLY_DONE : APPLY_FENCED;
-        *result = reckon;
-        return RC_OK;
+    for (size_t i = 0; i < group->count; i++) {
+        group->progress[i].next_offset = group->batches[i]->next_offset;
+        group->progress[i].leader_epoch = group->batches[i]->leader_epoch;
     }
-    skip_before(batch, progress.next_offset);
-    rc = batch->whole ? votes_hold(apply, place, batch, &kept, err) : RC_OK;
-    reckon.clear = batch->whole && apply->held.count == 0;
+    return sink->move_progress(sink->ctx, group->places, group->progress, group->count, err);
+}
+
+/* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
+ * result->end says why there was nothing to write. */
+static enum rc group_write(struct apply *apply, struct apply_group *group, bool *duplicate,
+                           struct apply_result *result, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct batch *first = group->batches[0]; /* the only one, where it is whole or has dead */
+    struct apply_result reckon = {.end = APPLY_DONE};
+    struct vote_row *rows;
+    size_t count = 0;
+    size_t kept = 0;
+    enum rc rc = sink->lock_progress(sink->ctx, group->places, group->progress, group->count, err);
+
+    if (rc != RC_OK || !group_begins(apply, group, result))
+        return rc;
+    rows = apply_group_rows(group, apply->rows, &count);
+    rc = first->whole ? votes_hold(apply, &group->places[0], first, &kept, err) : RC_OK;
+    reckon.clear = first->whole && apply->held.count == 0;
     if (rc != RC_OK)
         return rc;
-    rc = votes_write(apply, batch->rows, batch->row_count, &reckon, duplicate, err);
+    rc = votes_write(apply, rows, count, &reckon, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
-    rc = dead_write(apply, place, batch, progress.next_offset, kept, &reckon, err);
-    progress.next_offset = batch->next_offset;
-    progress.leader_epoch = batch->leader_epoch;
+    rc = dead_write(apply, &group->places[0], first, group->progress[0].next_offset, kept, &reckon,
+                    err);
     if (rc == RC_OK)
-        rc = sink->move_progress(sink->ctx, place, &progress, err);
+        rc = group_move(apply, group, err);
     if (rc != RC_OK)
         return rc;
     apply->reckon = reckon;
-    apply->unsure = batch;
+    apply->unsure = true;
     rc = sink->commit(sink->ctx, err);
     if (rc == RC_OK)
         *result = reckon;
     return rc;
 }
 
-static enum rc batch_try(struct apply *apply, const struct place *place, int64_t epoch,
-                         struct batch *batch, bool *duplicate, struct apply_result *result,
-                         struct err *err)
+static enum rc group_try(struct apply *apply, struct apply_group *group, bool *duplicate,
+                         struct apply_result *result, struct err *err)
 {
     const struct sink *sink = apply->sink;
     enum rc rc = sink->begin(sink->ctx, err);
@@ -327,23 +354,22 @@ static enum rc batch_try(struct apply *apply, const struct place *place, int64_t
         return rc;
     apply->refused = false;
     *duplicate = false;
-    rc = batch_write(apply, place, epoch, batch, duplicate, result, err);
+    rc = group_write(apply, group, duplicate, result, err);
     sink->rollback(sink->ctx); /* where it was not committed */
     return rc;
 }
 
-/* As batch_try(). The usual batch has no duplicate and pays for no search; this one starts over with
+/* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over with
  * it. */
-static enum rc batch_try_twice(struct apply *apply, const struct place *place, int64_t epoch,
-                               struct batch *batch, bool *duplicate, struct apply_result *result,
-                               struct err *err)
+static enum rc group_try_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
+                               struct apply_result *result, struct err *err)
 {
-    enum rc rc = batch_try(apply, place, epoch, batch, duplicate, result, err);
+    enum rc rc = group_try(apply, group, duplicate, result, err);
 
     if (rc != RC_OK || !*duplicate || apply->careful)
         return rc;
     apply->careful = true;
-    return batch_try(apply, place, epoch, batch, duplicate, result, err);
+    return group_try(apply, group, duplicate, result, err);
 }
 
 /* After a try: marks the votes that the log does not take. *found 0: it was not their fault. */
@@ -366,38 +392,62 @@ static void keep_none(struct batch *batch)
         batch->rows[i].keep = VOTE_NOT_KEPT;
 }
 
-enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
-                    struct batch *batch, struct apply_result *result, struct err *err)
+/* After a try of one batch that the database refuses: tries again without the votes it does not
+ * take, if they are the cause. */
+static enum rc batch_hold(struct apply *apply, struct apply_group *group, bool *duplicate,
+                          struct apply_result *result, struct err *err)
 {
-    bool duplicate = false;
+    struct err why = {0};
     size_t found = 0;
     enum rc rc;
 
-    keep_none(batch);
-    rc = batch_try_twice(apply, place, epoch, batch, &duplicate, result, err);
-    if (rc == RC_REJECT && apply->refused && !batch->whole) {
+    if (!group->batches[0]->whole) {
         *result = (struct apply_result){.end = APPLY_AGAIN};
-        apply->unsure = NULL;
         return RC_OK;
     }
-    if (rc == RC_REJECT && apply->refused) {
-        struct err why = {0};
-        enum rc probed = refused_find(apply, batch, &found, &why);
-
-        if (probed != RC_OK) {
-            *err = why;
-            return probed;
-        }
-        if (found > 0)
-            rc = batch_try_twice(apply, place, epoch, batch, &duplicate, result, err);
+    rc = refused_find(apply, group->batches[0], &found, &why);
+    if (rc != RC_OK) {
+        *err = why;
+        return rc;
     }
+    return found > 0 ? group_try_twice(apply, group, duplicate, result, err) : RC_REJECT;
+}
+
+enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply_result *result,
+                    struct err *err)
+{
+    bool duplicate = false;
+    enum rc rc;
+
+    keep_none(group->batches[0]);
+    rc = group_try_twice(apply, group, &duplicate, result, err);
+    if (rc == RC_REJECT && group->count > 1) {
+        *result = (struct apply_result){.end = APPLY_APART};
+        return RC_OK;
+    }
+    if (rc == RC_REJECT && apply->refused)
+        rc = batch_hold(apply, group, &duplicate, result, err);
     if (rc == RC_OK && duplicate)
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
-    if (rc != RC_OK)
+    if (rc != RC_OK || result->end != APPLY_DONE)
         return rc;
-    apply->unsure = NULL;
+    apply->unsure = false;
     apply->careful = result->duplicates > 0;
     return RC_OK;
+}
+
+enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
+                    struct batch *batch, struct apply_result *result, struct err *err)
+{
+    struct apply_group group = {0};
+
+    apply_group_add(&group, apply->rows_max, place, epoch, batch);
+    return apply_group(apply, &group, result, err);
+}
+
+void apply_forget(struct apply *apply)
+{
+    apply->unsure = false;
 }
 
 enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One batch, one transaction: fence, skip what is applied, count, write, move on. Decides what a
- * duplicate is, what a batch changes, and what of it is kept for a cause that may pass (held.h).
+/* One batch, or a group of them, one transaction: fence, skip what is applied, count, write, move
+ * on. Decides what a duplicate is, what a batch changes, and what of it is kept for a cause that may
+ * pass (held.h). What a COMMIT is waited for costs as much for one batch as for several, so small
+ * batches of other partitions come along; but each is fenced for itself, and a group is applied as
+ * a whole or not at all.
  *
  * Invariant: what is held is read and written by whoever has the partition's row of
  * consumer_progress locked, and every batch is whole while something is: the votes of a content
@@ -12,6 +15,7 @@
 #define CONSUMER_APPLY_H
 
 #include "common/err.h"
+#include "consumer/apply_group.h"
 #include "consumer/batch.h"
 #include "consumer/event_set.h"
 #include "consumer/held.h"
@@ -28,6 +32,7 @@ enum apply_end {
     APPLY_DONE,
     APPLY_FENCED, /* another owner, not where this batch begins, or the log begins later now */
     APPLY_AGAIN,  /* votes of it must be kept, and it is not whole: nothing was done */
+    APPLY_APART,  /* of a group: not with one another, and nothing was done: apply each alone */
 };
 
 struct apply_result {
@@ -42,6 +47,8 @@ struct apply_result {
 struct apply {
     const struct sink *sink;
     const char *owner;
+    size_t rows_max;
+    struct vote_row *rows; /* of a group */
     struct tally tally;
     struct event_set events;
     struct lasts lasts;
@@ -51,7 +58,7 @@ struct apply {
     bool refused;               /* the log did not take the votes of the last try */
     bool careful;               /* look for duplicates before writing: there were some just now */
     struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
-    const struct batch *unsure; /* its batch, or NULL */
+    bool unsure;                /* there is one, and it is not counted yet; see apply_forget() */
 };
 
 /* sink and owner are borrowed for the life of apply. RC_FATAL: no memory. */
@@ -79,6 +86,16 @@ enum rc apply_claim(struct apply *apply, const struct place *place, struct progr
  * After all but RC_OK result is left alone. */
 enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
                     struct batch *batch, struct apply_result *result, struct err *err);
+
+/* The same for all batches of a group; result is of all of them together. RC_RETRY: nothing, all,
+ * or nobody knows; call again with the same group, or apply each alone. Whoever is fenced, or
+ * refused, does not hold up the others: the group then ends as APPLY_APART. */
+enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply_result *result,
+                    struct err *err);
+
+/* What was applied last is given up, or over: what comes now is other batches. Until then a COMMIT
+ * whose answer was lost is counted by the first batch of its group that is found applied. */
+void apply_forget(struct apply *apply);
 
 /* Applies votes, batch_rows_max at most, inside a transaction of the sink that the caller has begun
  * and ends: those whose event is in the log already become `skip`. RC_RETRY and RC_REJECT: roll

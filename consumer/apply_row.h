@@ -100,6 +100,8 @@ struct progress_row {
     int64_t begin_day;
     /* Nor this: contents are held when the partition is claimed; see held.h. */
     bool holds;
+    /* Nor this: there is a row, and it is locked. */
+    bool found;
 };
 
 #endif

@@ -25,9 +25,10 @@ struct metric consume_aside = {
 struct metric consume_dead[JUDGE_CLASS_COUNT] = {
     DEAD("decode"),  DEAD("rule"),    DEAD("key"),   DEAD("tombstone"),
     DEAD("too_old"), DEAD("refused"), DEAD("behind")};
-struct metric consume_batch_seconds = {.name = "tallybox_consumer_batch_seconds",
-                                       .kind = METRIC_SECONDS,
-                                       .help = "Time to apply one batch, from BEGIN to COMMIT."};
+struct metric consume_batch_seconds = {
+    .name = "tallybox_consumer_batch_seconds",
+    .kind = METRIC_SECONDS,
+    .help = "Time of one transaction of a batch, or of batches of several partitions."};
 struct metric consume_went_back = {
     .name = "tallybox_consumer_went_back_total",
     .kind = METRIC_COUNTER,

@@ -178,9 +178,8 @@ static enum rc place_lock(struct dead *dead, struct err *err)
     const struct dead_config *config = &dead->config;
     const struct place place = {config->filter->topic, (int32_t)config->filter->partition};
     struct progress_row progress;
-    bool found = false;
 
-    return config->sink->lock_progress(config->sink->ctx, &place, &progress, &found, err);
+    return config->sink->lock_progress(config->sink->ctx, &place, &progress, 1, err);
 }
 
 static enum rc page_load(struct dead *dead, struct err *err)

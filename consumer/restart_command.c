@@ -83,7 +83,7 @@ static enum rc progress_set(const struct sink *sink, const struct restart_row *r
     if (rc == RC_OK)
         rc = sink->own_progress(sink->ctx, &request->place, &after, err);
     if (rc == RC_OK)
-        rc = sink->move_progress(sink->ctx, &request->place, &after, err);
+        rc = sink->move_progress(sink->ctx, &request->place, &after, 1, err);
     if (rc == RC_OK)
         rc = sink->commit(sink->ctx, err);
     sink->rollback(sink->ctx);

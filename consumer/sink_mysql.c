@@ -107,17 +107,32 @@ static void place_values(struct sink_mysql *sink, const struct place *place)
 }
 
 struct reading {
-    struct progress_row *progress;
-    bool found;
+    const struct place *places;
+    struct progress_row *rows;
+    size_t count;
+    bool found; /* at least one of them */
 };
+
+static struct progress_row *row_of(const struct reading *reading, const char *topic,
+                                   int64_t partition)
+{
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->places[i].partition == partition &&
+            strcmp(reading->places[i].topic, topic) == 0)
+            return &reading->rows[i];
+    return NULL;
+}
 
 static enum rc read_progress(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
-    struct progress_row *progress = reading->progress;
+    struct progress_row *progress = row_of(reading, row->columns[5], db_column_i64(row, 6));
 
-    (void)err;
+    if (!progress)
+        return err_fail(err, RC_FATAL, 0, "the database gives the progress of %s/%s unasked",
+                        row->columns[5], row->columns[6]);
     reading->found = true;
+    progress->found = true;
     progress->next_offset = db_column_i64(row, 0);
     progress->leader_epoch = (int32_t)db_column_i64(row, 1);
     progress->epoch = db_column_i64(row, 2);
@@ -143,22 +158,32 @@ static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
                     "dropped: restore it, with begin_date 1970-01-01 when none ever was");
 }
 
-static enum rc sink_lock_progress(void *ctx, const struct place *place,
-                                  struct progress_row *progress, bool *found, struct err *err)
+/* The primary key is forced, or a small table would be locked as a whole. */
+static enum rc sink_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
+                                  size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
-    struct reading reading = {.progress = progress};
+    struct reading reading = {places, rows, count, false};
+    int64_t begin_day = 0;
     enum rc rc;
 
     buf_reset(&sink->sql);
-    buf_text_put(&sink->sql, "SELECT next_offset, leader_epoch, epoch, owner, topic_id "
-                             "FROM consumer_progress");
-    place_where(sink, place);
-    buf_text_put(&sink->sql, " FOR UPDATE");
+    buf_text_put(&sink->sql, "SELECT next_offset, leader_epoch, epoch, owner, topic_id, topic, "
+                             "partition_id FROM consumer_progress FORCE INDEX (PRIMARY) "
+                             "WHERE consumer_group = ");
+    text_put(sink, sink->group);
+    for (size_t i = 0; i < count; i++) {
+        rows[i].found = false;
+        buf_text_put(&sink->sql, i == 0 ? " AND ((topic = " : " OR (topic = ");
+        text_put(sink, places[i].topic);
+        buf_print(&sink->sql, " AND partition_id = %" PRId32 ")", places[i].partition);
+    }
+    buf_text_put(&sink->sql, ") ORDER BY topic, partition_id FOR UPDATE");
     rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
-    *found = reading.found;
     if (rc == RC_OK && reading.found)
-        rc = sink_lock_begin(sink, &progress->begin_day, err);
+        rc = sink_lock_begin(sink, &begin_day, err);
+    for (size_t i = 0; i < count; i++)
+        rows[i].begin_day = begin_day;
     return rc;
 }
 
@@ -166,7 +191,6 @@ static enum rc sink_make_progress(void *ctx, const struct place *place,
                                   struct progress_row *progress, struct err *err)
 {
     struct sink_mysql *sink = ctx;
-    bool found = false;
     enum rc rc;
 
     buf_reset(&sink->sql);
@@ -177,8 +201,8 @@ static enum rc sink_make_progress(void *ctx, const struct place *place,
     buf_text_put(&sink->sql, ",-1,-1,'',0,'',UTC_TIMESTAMP(3))");
     rc = sql_run(sink, NULL, err);
     if (rc == RC_OK)
-        rc = sink_lock_progress(ctx, place, progress, &found, err);
-    if (rc == RC_OK && !found)
+        rc = sink_lock_progress(ctx, place, progress, 1, err);
+    if (rc == RC_OK && !progress->found)
         return err_fail(err, RC_RETRY, 0, "the progress of %s/%" PRId32 " was deleted meanwhile",
                         place->topic, place->partition);
     return rc;
@@ -200,17 +224,28 @@ static enum rc sink_own_progress(void *ctx, const struct place *place,
     return sql_run(sink, NULL, err);
 }
 
-static enum rc sink_move_progress(void *ctx, const struct place *place,
-                                  const struct progress_row *progress, struct err *err)
+static enum rc sink_move_progress(void *ctx, const struct place *places,
+                                  const struct progress_row *rows, size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     buf_reset(&sink->sql);
-    buf_print(&sink->sql,
-              "UPDATE consumer_progress SET next_offset = %" PRId64 ", leader_epoch = %" PRId32
-              ", updated_at = UTC_TIMESTAMP(3)",
-              progress->next_offset, progress->leader_epoch);
-    place_where(sink, place);
+    buf_text_put(&sink->sql,
+                 "INSERT INTO consumer_progress (consumer_group, topic, partition_id, next_offset, "
+                 "leader_epoch, topic_id, epoch, owner, updated_at) VALUES ");
+    for (size_t i = 0; i < count; i++) {
+        buf_text_put(&sink->sql, i == 0 ? "(" : ",(");
+        place_values(sink, &places[i]);
+        buf_print(&sink->sql, ",%" PRId64 ",%" PRId32 ",", rows[i].next_offset,
+                  rows[i].leader_epoch);
+        text_put(sink, rows[i].topic_id);
+        buf_print(&sink->sql, ",%" PRId64 ",", rows[i].epoch);
+        text_put(sink, rows[i].owner);
+        buf_text_put(&sink->sql, ",UTC_TIMESTAMP(3))");
+    }
+    buf_text_put(&sink->sql,
+                 " ON DUPLICATE KEY UPDATE next_offset = VALUES(next_offset), "
+                 "leader_epoch = VALUES(leader_epoch), updated_at = VALUES(updated_at)");
     return sql_run(sink, NULL, err);
 }
 

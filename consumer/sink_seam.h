@@ -29,9 +29,10 @@ struct sink {
     enum rc (*make_progress)(void *ctx, const struct place *place, struct progress_row *progress,
                              struct err *err);
 
-    /* Locks the row of place and fills progress, as above. *found: there is one. */
-    enum rc (*lock_progress)(void *ctx, const struct place *place, struct progress_row *progress,
-                             bool *found, struct err *err);
+    /* Locks the rows of places[] (each once) in the order of their keys, and fills rows[] as above:
+     * those that are found. */
+    enum rc (*lock_progress)(void *ctx, const struct place *places, struct progress_row *rows,
+                             size_t count, struct err *err);
 
     /* Keeps the log's beginning where it is until the end of the transaction, and fills in the day
      * since 1970 with which it begins. */
@@ -41,9 +42,9 @@ struct sink {
     enum rc (*own_progress)(void *ctx, const struct place *place,
                             const struct progress_row *progress, struct err *err);
 
-    /* Writes next_offset and leader_epoch into the locked row. */
-    enum rc (*move_progress)(void *ctx, const struct place *place,
-                             const struct progress_row *progress, struct err *err);
+    /* Writes next_offset and leader_epoch into the locked rows. */
+    enum rc (*move_progress)(void *ctx, const struct place *places, const struct progress_row *rows,
+                             size_t count, struct err *err);
 
     /* Locks the rows of tallies[] (sorted by content_id, each once) in that order; fills votes, seq
      * and found. */

@@ -12,6 +12,7 @@ foreach(name IN ITEMS batch date headers housekeep_plan lasts restart tally)
 endforeach()
 tallybox_test(test_housekeep flow flow/test_housekeep.c flow/housekeep_model.c LINKS consumer_core)
 tallybox_test(test_apply flow flow/test_apply.c flow/consume_sink.c LINKS consumer_core)
+tallybox_test(test_applier flow flow/test_applier.c flow/consume_sink.c LINKS consumer_core)
 tallybox_test(test_vote_task flow flow/test_vote_task.c flow/consume_sink.c
               flow/dead_model.c LINKS consumer_core)
 tallybox_test(test_submitter flow flow/test_submitter.c LINKS consumer_core)

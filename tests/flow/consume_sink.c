@@ -54,16 +54,21 @@ static enum rc inside(struct sink_model *model, struct err *err)
     return sink_model_called(model, err);
 }
 
-static enum rc model_lock_progress(void *ctx, const struct place *place,
-                                   struct progress_row *progress, bool *found, struct err *err)
+static enum rc model_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
+                                   size_t count, struct err *err)
 {
     struct sink_model *model = ctx;
     enum rc rc = inside(model, err);
 
-    *found = rc == RC_OK && model->data.has_progress[place->partition];
-    if (*found) {
-        *progress = model->data.progress[place->partition];
-        progress->begin_day = model->data.begin_day;
+    for (size_t i = 0; i < count; i++) {
+        int32_t partition = places[i].partition;
+
+        rows[i].found = rc == RC_OK && model->data.has_progress[partition];
+        if (!rows[i].found)
+            continue;
+        rows[i] = model->data.progress[partition];
+        rows[i].found = true;
+        rows[i].begin_day = model->data.begin_day;
     }
     return rc;
 }
@@ -109,19 +114,20 @@ static enum rc model_own_progress(void *ctx, const struct place *place,
     return RC_OK;
 }
 
-static enum rc model_move_progress(void *ctx, const struct place *place,
-                                   const struct progress_row *progress, struct err *err)
+static enum rc model_move_progress(void *ctx, const struct place *places,
+                                   const struct progress_row *rows, size_t count, struct err *err)
 {
     struct sink_model *model = ctx;
-    struct progress_row *row = &model->data.progress[place->partition];
     enum rc rc = inside(model, err);
 
-    if (rc != RC_OK)
-        return rc;
-    assert_true(progress->next_offset > row->next_offset);
-    row->next_offset = progress->next_offset;
-    row->leader_epoch = progress->leader_epoch;
-    return RC_OK;
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct progress_row *row = &model->data.progress[places[i].partition];
+
+        assert_true(rows[i].next_offset > row->next_offset);
+        row->next_offset = rows[i].next_offset;
+        row->leader_epoch = rows[i].leader_epoch;
+    }
+    return rc;
 }
 
 static struct tally_row *tally_at(struct sink_data *data, int64_t content_id)

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define APPLIERS 2
+#define APPLIERS_MAX 2
 
 struct consumer_process;
 
@@ -17,6 +17,7 @@ struct apply_thread {
     struct sink_edge edge;
     struct applier applier;
     struct fiber *fiber;
+    int64_t late_ms; /* it waits for the processor at most so long: jobs gather meanwhile */
     bool busy;
 };
 
@@ -24,8 +25,9 @@ struct consumer_process {
     struct proc *proc;
     size_t number;
     struct member member;
-    struct apply_thread appliers[APPLIERS];
-    struct fetch_link links[APPLIERS];
+    struct apply_thread appliers[APPLIERS_MAX];
+    struct fetch_link links[APPLIERS_MAX];
+    size_t applier_count;
     struct fetch fetch;
     struct fiber *fiber;
     bool busy;
@@ -65,11 +67,23 @@ static void fetch_thread(void *arg)
     consumer->busy = false;
 }
 
+static int64_t late_step(void *arg, int64_t now_ms)
+{
+    struct apply_thread *thread = arg;
+    struct proc *proc = thread->consumer->proc;
+
+    if (thread->late_ms > 0) {
+        sched_pause(&proc->world->sched, world_between(proc->world, 0, thread->late_ms));
+        now_ms = proc_clock(proc);
+    }
+    return applier_step(&thread->applier, now_ms);
+}
+
 static void apply_main(void *arg)
 {
     struct apply_thread *thread = arg;
 
-    loop(thread->consumer, applier_step, &thread->applier);
+    loop(thread->consumer, late_step, thread);
     thread->busy = false;
 }
 
@@ -77,7 +91,7 @@ static bool threads_run(const struct consumer_process *consumer)
 {
     bool run = consumer->busy;
 
-    for (size_t i = 0; i < APPLIERS; i++)
+    for (size_t i = 0; i < consumer->applier_count; i++)
         run = run || consumer->appliers[i].busy;
     return run;
 }
@@ -90,7 +104,7 @@ static void main_thread(void *arg)
     while (!consumer->proc->stopping)
         sched_idle(sched, 50);
     wake(&consumer->fiber);
-    for (size_t i = 0; i < APPLIERS; i++)
+    for (size_t i = 0; i < consumer->applier_count; i++)
         wake(&consumer->appliers[i].fiber);
     while (threads_run(consumer))
         sched_pause(sched, 1);
@@ -115,6 +129,8 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
 
     thread->consumer = consumer;
     thread->busy = true;
+    thread->late_ms =
+        world_chance(consumer->proc->world, 400) ? world_between(consumer->proc->world, 1, 600) : 0;
     sink_edge_init(&thread->edge, consumer->proc);
     if (applier_init(&thread->applier, &config, NULL) != RC_OK)
         abort(); /* no memory */
@@ -131,13 +147,14 @@ static void start(struct proc *proc)
     struct consumer_process *consumer = proc->role;
     struct world *world = proc->world;
     size_t rows_max = (size_t)world_between(world, 1, 12);
+    size_t appliers = (size_t)world_between(world, 1, APPLIERS_MAX);
     struct fetch_config config = {
         .stream = &consumer->member.seam,
         .links = consumer->links,
-        .link_count = APPLIERS,
+        .link_count = appliers,
         .batch_rows_max = rows_max,
         .batch_bytes_max = 100000,
-        .batches_max = (size_t)world_between(world, 1, 6),
+        .batches_max = (size_t)world_between(world, 1, 12),
         .batch_wait_ms = world_between(world, 0, 20),
         .dice = world_dice,
         .wall_ms = world_wall_ms,
@@ -145,8 +162,9 @@ static void start(struct proc *proc)
 
     proc_start(proc, "consume", consumer->number);
     consumer->failed = false;
+    consumer->applier_count = appliers;
     member_init(&consumer->member, proc, (int)consumer->number);
-    for (size_t i = 0; i < APPLIERS; i++)
+    for (size_t i = 0; i < consumer->applier_count; i++)
         applier_start(consumer, i, rows_max);
     if (fetch_init(&consumer->fetch, &config, NULL) != RC_OK)
         abort(); /* no memory */
@@ -162,7 +180,7 @@ static void end(struct proc *proc)
 
     if (proc->world->group->members[consumer->number] == &consumer->member)
         member_gone(&consumer->member);
-    for (size_t i = 0; i < APPLIERS; i++) {
+    for (size_t i = 0; i < consumer->applier_count; i++) {
         link_close(&consumer->appliers[i].edge.link);
         applier_done(&consumer->appliers[i].applier);
         consumer->appliers[i].fiber = NULL;

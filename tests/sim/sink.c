@@ -101,22 +101,34 @@ static void progress_settle(struct world *world, struct row *row, bool commit)
     progress->now_life = progress->old_life;
 }
 
-static enum rc seam_lock_progress(void *ctx, const struct place *place,
-                                  struct progress_row *progress, bool *found, struct err *err)
+static enum rc progress_lock(struct sink_edge *edge, int32_t partition,
+                             struct progress_row *progress, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_progress *row = &tables_of(edge)->progress[partition];
+    enum rc rc = RC_OK;
 
-    *found = false;
-    if (rc == RC_OK && world_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
+    if (world_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
         rc = link_lock(&edge->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
-    *found = row->now_found;
-    if (*found)
+    if (row->now_found)
         *progress = row->now;
-    return link_answer(&edge->link, err);
+    progress->found = row->now_found;
+    return RC_OK;
+}
+
+/* In the order of their keys, whatever the order of the question. */
+static enum rc seam_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
+                                  size_t count, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (int32_t partition = 0; partition < BROKER_PARTITIONS_MAX; partition++)
+        for (size_t i = 0; rc == RC_OK && i < count; i++)
+            if (places[i].partition == partition)
+                rc = progress_lock(edge, partition, &rows[i], err);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 static enum rc seam_make_progress(void *ctx, const struct place *place,
@@ -160,16 +172,12 @@ static enum rc seam_own_progress(void *ctx, const struct place *place,
 }
 
 /* The promise: who was fenced writes nothing. */
-static enum rc seam_move_progress(void *ctx, const struct place *place,
-                                  const struct progress_row *progress, struct err *err)
+static void progress_move(struct sink_edge *edge, const struct place *place,
+                          const struct progress_row *progress)
 {
-    struct sink_edge *edge = ctx;
     struct sink_progress *row = &tables_of(edge)->progress[place->partition];
     const struct proc *proc = edge->link.proc;
-    enum rc rc = link_call(&edge->link, err);
 
-    if (rc != RC_OK)
-        return rc;
     if (row->now_owner != proc || row->now_life != proc->lives)
         world_fail(world_of(edge), STORY_ALL,
                    "fence: %s writes into partition %d, which %s has claimed with epoch %lld",
@@ -177,7 +185,17 @@ static enum rc seam_move_progress(void *ctx, const struct place *place,
     link_wrote(&edge->link, &row->row, progress_settle);
     row->now.next_offset = progress->next_offset;
     row->now.leader_epoch = progress->leader_epoch;
-    return link_answer(&edge->link, err);
+}
+
+static enum rc seam_move_progress(void *ctx, const struct place *places,
+                                  const struct progress_row *rows, size_t count, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        progress_move(edge, &places[i], &rows[i]);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 static void total_settle(struct world *world, struct row *row, bool commit)

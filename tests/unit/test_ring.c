@@ -22,9 +22,12 @@ static void what_is_given_is_taken_in_order(void **state)
     (void)state;
     assert_int_equal(ring_init(&ring, 4, &err), RC_OK);
     assert_null(ring_take(&ring));
+    assert_null(ring_peek(&ring));
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 3; i++)
             assert_true(ring_give(&ring, &items[i]));
+        assert_ptr_equal(ring_peek(&ring), &items[0]);
+        assert_ptr_equal(ring_peek(&ring), &items[0]);
         assert_int_equal(ring_count(&ring), 3);
         for (int i = 0; i < 3; i++)
             assert_ptr_equal(ring_take(&ring), &items[i]);
