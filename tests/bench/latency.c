@@ -25,7 +25,7 @@
 #define WAIT_US_MAX INT64_C(60000000)
 #define PARTITIONS_MAX 64
 /* A transaction that is open longer than that is not waited for: nobody's ids are looked for so long. */
-#define HOLE_US_MAX INT64_C(3000000)
+#define HOLE_US_MAX INT64_C(10000000)
 #define HOLES_MAX 256
 
 static struct {

@@ -77,8 +77,8 @@ def case_retry(bench):
     for name, backlog in BACKLOGS:
         with bench.stack("retry") as stack:
             fill_tasks(stack, "later", bench.rows(backlog))
-            lane_run(stack, bench.rows(ROWS // 10), 1)
-            loop_run(stack, bench.rows(ROWS // 10), 1)
+            bench.warm_up(lane_run, stack, bench.rows(ROWS // 10), 1)
+            bench.warm_up(loop_run, stack, bench.rows(ROWS // 10), 1)
             for processes in (1, 2, 4):
                 runs, loops = [], []
                 for _ in range(bench.runs):

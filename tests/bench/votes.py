@@ -55,7 +55,7 @@ def case_consume(bench):
     for kind in ("uniform", "zipf"):
         # Those with duplicates are held against the same ceilings.
         names = ["consume_uniform", "consume_duplicates"] if kind == "uniform" else ["consume_zipf"]
-        consume_pair(bench, kind, [fill_votes(kind, few)], few)
+        bench.warm_up(consume_pair, bench, kind, [fill_votes(kind, few)], few)
         topics = [fill_votes(kind, rows, 100 if "duplicates" in name else 0) for name in names]
         pairs = [consume_pair(bench, kind, topics, rows) for _ in range(bench.runs)]
         whole, bare = ([pair[i] for pair in pairs] for i in (1, 2))
@@ -87,15 +87,19 @@ def wrk(role, connections, votes, contents, seconds):
     return got
 
 
+def serve_warm(role, connections, votes, contents):
+    wrk(role, connections, votes, contents, 1)
+    house.wait_for("what it left behind to be committed",
+                   lambda: role.metric("tallybox_commit_queue_votes") == 0, 60)
+
+
 def serve_run(bench, connections, votes, contents):
     # The default refuses what 256 arrays of 100 bring at a time.
     with bench.stack("serve", {"api.queue_votes_max": 30000}) as stack:
         role = stack.role("serve")
-        wrk(role, connections, votes, contents, 1)
-        house.wait_for("what it left behind to be committed",
-                       lambda: role.metric("tallybox_commit_queue_votes") == 0, 60)
+        bench.warm_up(serve_warm, role, connections, votes, contents)
         cpu = cases.cpu_seconds(role)
-        got = wrk(role, connections, votes, contents, bench.seconds(5))
+        got = wrk(role, connections, votes, contents, bench.seconds(4))
         rows = got["requests"] * votes
         return {"rows_per_s": rows / got["seconds"],
                 "cpu_us_per_row": (cases.cpu_seconds(role) - cpu) * 1e6 / max(1, rows),
@@ -106,7 +110,7 @@ def serve_run(bench, connections, votes, contents):
 def commit_run(bench, batch):
     with bench.stack("ceiling") as stack:
         return cases.program("ceiling_commit", batch=batch,
-                             votes=bench.rows(10000 if batch == 1 else 200000),
+                             votes=bench.rows(6000 if batch == 1 else 100000),
                              **cases.on_database(stack))
 
 
@@ -189,7 +193,7 @@ def case_rollup(bench):
     with bench.stack("rollup") as stack:
         fill_remarks(stack, contents)
         stack.tallybox("rollup", "--once", seconds=900)
-        rollup_run(stack, contents, 1)
+        bench.warm_up(rollup_run, stack, contents, 1)
         for percent in (1, 10, 100):
             runs = [rollup_run(stack, contents, percent) for _ in range(bench.runs)]
             bench.lines.add(report.of_rows(f"rollup_{percent}", house.DATABASE, runs,
@@ -214,6 +218,6 @@ def pipeline_run(bench, seconds):
 def case_pipeline(bench):
     """From HTTP to vote_document, all roles in one process: what is accepted and applied in the
     same time."""
-    pipeline_run(bench, bench.seconds(3))
-    runs = [pipeline_run(bench, bench.seconds(20)) for _ in range(bench.runs)]
+    bench.warm_up(pipeline_run, bench, bench.seconds(3))
+    runs = [pipeline_run(bench, bench.seconds(15)) for _ in range(bench.runs)]
     bench.lines.add(report.of_rows("pipeline", house.DATABASE, runs))

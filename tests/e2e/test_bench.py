@@ -5,6 +5,7 @@ means anything."""
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -74,6 +75,39 @@ class Bench(unittest.TestCase):
         for key in wanted - {"spread", "idle_cpu_pct"}:
             self.assertGreaterEqual(line[key], 0, line)
         self.assertGreater(line.get("rows_per_s", 1), 0, line)
+
+    def test_latency_sees_rows_that_commit_out_of_the_order_of_their_ids(self):
+        def selects():
+            return int(stack.sql("SHOW GLOBAL STATUS LIKE 'Com_select'")[0][1])
+
+        def write(connection, voters):
+            with connection.cursor() as cursor:
+                for voter in voters:
+                    cursor.execute(
+                        "INSERT INTO vote_document (gmt_create, voter_id, content_id, voting, "
+                        "votes, create_date, event_id, content_seq) VALUES (UTC_TIMESTAMP(3), %s, "
+                        "1, 1, 1, UTC_DATE(), UNHEX(MD5(%s)), %s)", [voter, voter, voter])
+
+        with cases.Bench(None, 1, SCALE).stack("order") as stack:
+            words = cases.program_words("latency", {"see": "log", "rate": 10, "seconds": 1,
+                                                    **cases.on_database(stack)})
+            late, early = (house.connect(stack.name, autocommit=False) for _ in range(2))
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as process:
+                write(late, range(1, 6))
+                write(early, range(6, 11))
+                house.wait_for("its events", lambda: stack.number(
+                    "SELECT COUNT(*) FROM outbox") == 10)
+                early.commit()
+                # Each look of it is one: it has seen the early ones.
+                before = selects()
+                house.wait_for("it to look", lambda: selects() >= before + 3)
+                late.commit()
+                said, trouble = process.communicate(timeout=90)
+            late.close()
+            early.close()
+        self.assertEqual((process.returncode, trouble), (0, ""))
+        self.assertEqual(json.loads(said)["rows"], 8)
 
     def test_a_case_that_is_not_there_is_said(self):
         with self.assertRaises(SystemExit) as ended, open(os.devnull, "w", encoding="utf-8") as out:
