@@ -18,16 +18,31 @@
 /* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of it
  * headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
 #define FLIGHT_ROWS_MAX 4096
+/* The lanes of a process share them, down to this many each. */
+#define FLIGHT_ROWS_MIN 1024
 
 #define BREAKER_BASE_MS 200
 #define BREAKER_CAP_MS 10000
 #define IDLE_MS 50
 
+static size_t flight_rows(const struct settings *settings)
+{
+    size_t rows_max = (size_t)settings->relay.window_rows_max;
+    size_t lanes = 1;
+    size_t rows;
+
+    for (const char *at = settings->relay.lanes; *at; at++)
+        lanes += *at == ',';
+    rows = FLIGHT_ROWS_MAX / lanes;
+    if (rows < FLIGHT_ROWS_MIN)
+        rows = FLIGHT_ROWS_MIN;
+    return rows < rows_max ? rows : rows_max;
+}
+
 enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
                     uint64_t dice, struct err *err)
 {
     const struct settings *settings = lane->settings;
-    size_t rows_max = (size_t)settings->relay.window_rows_max;
     enum rc rc;
 
     memset(sender, 0, sizeof(*sender));
@@ -37,7 +52,7 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
     sender->breaker.backoff =
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
-    rc = flight_init(&sender->flight, rows_max < FLIGHT_ROWS_MAX ? rows_max : FLIGHT_ROWS_MAX, err);
+    rc = flight_init(&sender->flight, flight_rows(settings), err);
     if (rc != RC_OK)
         sender_done(sender);
     return rc;
