@@ -33,7 +33,11 @@ static bool library_knows(const char *name, const char *value)
 
 /* What every partition holds ready for us. A record waits in a queue of its partition and costs a
  * kilobyte there whatever its size; small answers, because a record keeps the whole answer that it
- * came with in memory. Older libraries wait for a second when a queue is full: theirs is longer. */
+ * came with in memory. Older libraries wait for a second when a queue is full: theirs is longer.
+ *
+ * A broker is asked once at a time, and not for partitions whose queue is full: while it waits for
+ * something new in all others, a partition with a backlog gets nothing. So it waits for a short
+ * time. With the library's 500 ms the last and hottest partition came in at 15 k records/s. */
 static size_t queue_defaults(struct kafka_default *defaults)
 {
     static const char backoff[] = "fetch.queue.backoff.ms";
@@ -42,6 +46,7 @@ static size_t queue_defaults(struct kafka_default *defaults)
     defaults[count++] = (struct kafka_default){"queued.max.messages.kbytes", "512", NULL};
     defaults[count++] = (struct kafka_default){"fetch.message.max.bytes", "131072", NULL};
     defaults[count++] = (struct kafka_default){"fetch.max.bytes", "1048576", NULL};
+    defaults[count++] = (struct kafka_default){"fetch.wait.max.ms", "50", NULL};
     if (!library_knows(backoff, "20"))
         return count;
     defaults[count++] = (struct kafka_default){backoff, "20", NULL};
