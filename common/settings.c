@@ -106,7 +106,7 @@ const struct setting settings_table[] = {
      "Partitions of a topic that must be made."},
     {LIVE_NUMBER(relay, topic_replication), "-1", -1, 100, NULL,
      "Replicas of a topic that must be made; -1: as the broker is set."},
-    {NUMBER(relay, read_rows_max), "2000", 1, 100000, NULL, "Rows read with one statement."},
+    {NUMBER(relay, read_rows_max), "3000", 1, 100000, NULL, "Rows read with one statement."},
     {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
      "Bytes of rows held from one read; the rest is read again."},
     {NUMBER(relay, row_bytes_max), "1000000", 1024, 67108864, NULL,

@@ -34,7 +34,10 @@ static void limits_make(struct limits *limits, const struct settings *settings)
 /* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
  * what keeps a key's later rows from passing a refused one; the sender resets the producer then. It
  * does not cover time-outs: librdkafka drops the late record and sends the younger ones. So there
- * are none, and the sender gives up all together. */
+ * are none, and the sender gives up all together.
+ *
+ * No linger: what the reader brings in one look is queued faster than one request is made, and more
+ * gathers while requests are under way. */
 static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings, struct err *err)
 {
     struct limits limits;
@@ -44,7 +47,7 @@ static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings
         {"enable.gapless.guarantee", "true", "a refused record must not be overtaken by its key"},
         {"message.timeout.ms", "0",
          "a record that times out alone is overtaken by its key; relay.send_timeout_ms counts"},
-        {"linger.ms", "1", NULL},
+        {"linger.ms", "0", NULL},
         {"message.max.bytes", limits.message_bytes, NULL},
         {"queue.buffering.max.kbytes", limits.queue_kib, NULL},
         {"queue.buffering.max.messages", "100000", NULL},
