@@ -180,7 +180,8 @@ static const struct answer {
     {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, false},
     {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND, true, false},
     {RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, true, false},
-    {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, true, false},
+    /* librdkafka does not send it again: it reports the row and ends, in either order. */
+    {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, false, false},
     {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, false, true},
     {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, false, true},
     {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, false, true},
