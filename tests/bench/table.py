@@ -125,10 +125,11 @@ def heading_of(database, section):
     if machine.get("debezium"):
         with_what.append(f"Debezium {machine['debezium']}")
     commands = ", ".join(f"`{command}`" for command in dict.fromkeys(section["commands"]))
+    runs = "one run" if machine["runs"] == 1 else f"medians of {machine['runs']} runs"
     part = "" if machine["scale"] == 100 else f" with {machine['scale']:g} % of the rows and seconds"
     return (f"**{database}**, {', '.join(with_what)}; {machine['date']}, {machine['cores']} cores and "
             f"{machine['memory_gib']} GiB shared with the servers and the load, {machine['kernel']}; "
-            f"medians of {machine['runs']} runs{part}; {commands}")
+            f"{runs}{part}; {commands}")
 
 
 def table_of(texts):
