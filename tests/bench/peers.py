@@ -89,7 +89,7 @@ class Connect:
         return self.process.pid
 
     def peak_rss_mib(self):
-        return house.Role.peak_rss_mib(self)
+        return house.peak_rss_mib(self.pid)
 
     def call(self, method, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

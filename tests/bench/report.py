@@ -59,7 +59,7 @@ def of_rows(case, database, runs, ceilings=None, **more):
 
 
 class Report:
-    """Collects lines, prints each as it comes, writes them at the end."""
+    """Collects lines, prints and writes each as it comes."""
 
     def __init__(self, path):
         self.path = path

@@ -156,7 +156,7 @@ def rollup_once(stack):
                 break
             try:
                 # The kernel's own account of a child begins with its parent's memory.
-                rss = max(rss, house.Role.peak_rss_mib(process))
+                rss = max(rss, house.peak_rss_mib(process.pid))
             except (OSError, AttributeError):
                 pass  # it has just ended, or not begun
             time.sleep(0.002)

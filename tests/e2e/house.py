@@ -188,6 +188,12 @@ def kafka():
     return run().server("kafka")
 
 
+def peak_rss_mib(pid):
+    """What the kernel counted, of a process that has not ended."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+
+
 def connect(name=None, **more):
     """A connection of our own to the database under test: autocommit, UTC."""
     server = database()
@@ -333,8 +339,7 @@ class Role:
         return self.log.read_text(errors="replace")
 
     def peak_rss_mib(self):
-        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+        return peak_rss_mib(self.pid)
 
     def kill(self):
         """SIGKILL, as a crash would."""

@@ -4,7 +4,6 @@ Peaks are what the kernel counted (VmHWM)."""
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import unittest
@@ -18,11 +17,9 @@ LIMIT_MIB = 96
 def peak_mib(pid):
     """The highest resident size so far; None when the process is gone."""
     try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except OSError:
+        return house.peak_rss_mib(pid)
+    except (OSError, AttributeError):
         return None
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(found[1]) / 1024 if found else None
 
 
 def show(what, mib):
