@@ -390,9 +390,13 @@ class Stop(EdgeCase):
             answers.append(serve.call("POST", "/v1/votes", {"voterId": voter, "contentId": 1,
                                                             "voting": 1}).status)
         clients = [threading.Thread(target=ask, args=(voter,)) for voter in range(1, 9)]
-        for client in clients:
-            client.start()
+        clients[0].start()
         house.wait_for("a transaction under way", lambda: hold.hits)
+        for client in clients[1:]:
+            client.start()
+        # A request that is still on its way would find nobody listening.
+        house.wait_for("the others to wait behind it",
+                       lambda: serve.metric("tallybox_commit_queue_votes") == 7)
         self.stop_soon(serve)
         for client in clients:
             client.join(20)
