@@ -97,7 +97,8 @@ const struct setting settings_table[] = {
 
     {ENTRY(relay, lanes, SETTING_NAMES), "outbox", 0, 0, NULL,
      "Outbox tables to publish, separated by commas."},
-    {TEXT(relay, source), "tallybox", 1, 0, NULL, "Value of the header ce_source of every record."},
+    {TEXT(relay, source), "tallybox", 0, 0, NULL,
+     "Value of the header ce_source; empty: records carry no CloudEvents headers."},
     {ENTRY(relay, topics, SETTING_TOPIC_MAP), "vote=vote-events", 0, 0, NULL,
      "Topics of aggregate types, as type=topic,type=topic."},
     {ENTRY(relay, topic_prefix, SETTING_TOPIC_PREFIX), "outbox.event.", 0, 0, NULL,

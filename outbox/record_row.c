@@ -113,7 +113,8 @@ enum rc record_headers(const struct relay_row *row, const char *lane, const char
     if (rc != RC_OK)
         return rc;
     give_bytes(&giving, "id", row->id);
-    give_cloud_events(&giving, row, source, object);
+    if (source[0])
+        give_cloud_events(&giving, row, source, object);
     give_bytes(&giving, "seq", seq);
     give(&giving, "lane", lane, strlen(lane));
     if (object)

@@ -130,6 +130,24 @@ class Published(house.Case):
         self.assertEqual(self.relay.metric("tallybox_relay_published_total"), before + 100)
 
 
+class WithoutCloudEvents(house.Case):
+    """relay.source is empty: the headers are Debezium's, where the row came from, and the row's own."""
+
+    settings = {"relay.source": "", "relay.row_bytes_max": 20000}
+
+    def test_a_record_and_a_refused_row_are_without_them(self):
+        sent, refused = (row(headers='{"tenant": "north"}', payload=payload)
+                         for payload in (b"small", b"x" * 30000))
+        self.stack.append([sent, refused])
+        self.start("relay")
+        self.stack.wait_drained()
+        record, = self.stack.records()
+        options = json.loads(self.stack.number("SELECT options FROM retry_task"))
+        for headers, event in ((record.headers, sent), (dict(options["headers"]), refused)):
+            self.assertGreater(int(headers.pop("seq")), 0)
+            self.assertEqual(headers, {"id": event["id"], "lane": "outbox", "tenant": "north"})
+
+
 class OtherTables(house.Case):
     """A lane may be another application's table with other column types."""
 

@@ -32,13 +32,19 @@ static struct relay_row row_of(void)
     };
 }
 
-static void assert_options(const struct relay_row *row, const char *topic, const char *json)
+static void assert_options_from(const struct relay_row *row, const char *topic, const char *source,
+                                const char *json)
 {
     struct buf out = {0};
 
-    assert_int_equal(move_row_put_options(&out, row, topic, "outbox", "tallybox", NULL), RC_OK);
+    assert_int_equal(move_row_put_options(&out, row, topic, "outbox", source, NULL), RC_OK);
     assert_string_equal(buf_text(&out), json);
     buf_done(&out);
+}
+
+static void assert_options(const struct relay_row *row, const char *topic, const char *json)
+{
+    assert_options_from(row, topic, "tallybox", json);
 }
 
 static void a_row_is_the_record_that_the_relay_would_have_sent(void **state)
@@ -53,6 +59,18 @@ static void a_row_is_the_record_that_the_relay_would_have_sent(void **state)
     assert_options(&row, "t",
                    "{\"topic\":\"t\",\"key\":\"4711\"," OWN_HEADERS
                    ",[\"b\",\"2\"],[\"a\",\"\xc3\xa4\\n\"]],\"timestampMs\":1772600767089}");
+}
+
+static void without_a_source_there_are_no_cloud_events(void **state)
+{
+    struct relay_row row = row_of();
+
+    (void)state;
+    row.headers = bytes_of("{\"ce_type\":\"Own\",\"a\":\"1\"}");
+    assert_options_from(&row, "t", "",
+                        "{\"topic\":\"t\",\"key\":\"4711\",\"headers\":[[\"id\",\"e-1\"],"
+                        "[\"seq\",\"42\"],[\"lane\",\"outbox\"],[\"ce_type\",\"Own\"],"
+                        "[\"a\",\"1\"]],\"timestampMs\":1772600767089}");
 }
 
 static void bytes_that_are_no_text_are_hexadecimal(void **state)
@@ -113,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_the_record_that_the_relay_would_have_sent),
+        cmocka_unit_test(without_a_source_there_are_no_cloud_events),
         cmocka_unit_test(bytes_that_are_no_text_are_hexadecimal),
         cmocka_unit_test(a_key_may_be_missing_or_empty),
         cmocka_unit_test(headers_that_make_no_record_stand_as_they_are),
