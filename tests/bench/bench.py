@@ -90,7 +90,7 @@ def main():
     began = time.monotonic()
     lines.add(machine.line(options.runs, options.scale, command_of(options)))
     print("==> warming up Kafka", file=sys.stderr, flush=True)
-    cases.produce_run(bench.rows(WARM_RECORDS), "warm-up")
+    cases.produce_run(bench.rows(WARM_RECORDS))
     failed, took = measure(bench, options.cases or STANDARD)
     print()
     print(lines.table())

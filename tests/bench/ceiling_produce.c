@@ -3,7 +3,9 @@
  * the same headers, idempotent and compressed as the relay does (outbox/producer_kafka.c), but with
  * more room in its queue. No database.
  *
- *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B */
+ *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B --source S
+ *
+ * S is as relay.source: empty for no CloudEvents headers. */
 #include "tests/bench/bench.h"
 
 #include <librdkafka/rdkafka.h>
@@ -86,22 +88,24 @@ static void samples_make(size_t bytes)
 }
 
 /* Those of the relay: see outbox/record_row.c. */
-static rd_kafka_headers_t *headers_make(const char *id, const char *seq)
+static rd_kafka_headers_t *headers_make(const char *id, const char *seq, const char *source)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(12);
 
     rd_kafka_header_add(headers, "id", -1, id, -1);
-    rd_kafka_header_add(headers, "ce_specversion", -1, "1.0", -1);
-    rd_kafka_header_add(headers, "ce_id", -1, id, -1);
-    rd_kafka_header_add(headers, "ce_type", -1, "OrderPlaced", -1);
-    rd_kafka_header_add(headers, "ce_source", -1, "tallybox", -1);
-    rd_kafka_header_add(headers, "ce_time", -1, "2026-01-01T00:00:00.000Z", -1);
+    if (source[0]) {
+        rd_kafka_header_add(headers, "ce_specversion", -1, "1.0", -1);
+        rd_kafka_header_add(headers, "ce_id", -1, id, -1);
+        rd_kafka_header_add(headers, "ce_type", -1, "OrderPlaced", -1);
+        rd_kafka_header_add(headers, "ce_source", -1, source, -1);
+        rd_kafka_header_add(headers, "ce_time", -1, "2026-01-01T00:00:00.000Z", -1);
+    }
     rd_kafka_header_add(headers, "seq", -1, seq, -1);
     rd_kafka_header_add(headers, "lane", -1, "outbox", -1);
     return headers;
 }
 
-static void row_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, long long row)
+static void row_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, const char *source, long long row)
 {
     struct sample *sample = &samples[row % SAMPLES];
     char key[32];
@@ -110,7 +114,7 @@ static void row_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic, long long row)
     snprintf(key, sizeof(key), "%lld", row % 100000);
     snprintf(seq, sizeof(seq), "%lld", row);
     for (;;) {
-        rd_kafka_headers_t *headers = headers_make(sample->id, seq);
+        rd_kafka_headers_t *headers = headers_make(sample->id, seq, source);
         rd_kafka_resp_err_t code = rd_kafka_producev(
             kafka, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_KEY(key, strlen(key)),
             RD_KAFKA_V_VALUE(sample->payload, sample->bytes),
@@ -129,6 +133,7 @@ int main(int argc, char **argv)
 {
     long long rows = bench_number(argc, argv, "rows", 1000000);
     size_t bytes = (size_t)bench_number(argc, argv, "bytes", 200);
+    const char *source = bench_text(argc, argv, "source", "");
     rd_kafka_t *kafka = producer_open(bench_text(argc, argv, "bootstrap", NULL));
     rd_kafka_topic_t *topic =
         rd_kafka_topic_new(kafka, bench_text(argc, argv, "topic", NULL), NULL);
@@ -138,7 +143,7 @@ int main(int argc, char **argv)
     samples_make(bytes);
     bench_start();
     for (long long row = 0; row < rows; row++) {
-        row_send(kafka, topic, row);
+        row_send(kafka, topic, source, row);
         if (row % 1000 == 0)
             rd_kafka_poll(kafka, 0);
     }

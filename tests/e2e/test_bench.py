@@ -31,7 +31,7 @@ MORE = {"relay_writers": {"writers_share"}, "relay_scale_1m": {"of_small"},
         "consume_uniform": {"insert_rows_per_s"}, "consume_duplicates": {"insert_rows_per_s"},
         "serve_64_hot": {"hot_ratio"}, "serve_256_arrays": {"p99_ms"}, "serve_64": {"p99_ms"}}
 EXPECTED = {
-    "relay": {"relay", "relay_2_lanes", "relay_4_lanes"},
+    "relay": {"relay", "relay_plain", "relay_2_lanes", "relay_4_lanes"},
     "relay_scale": {"relay_scale_10k", "relay_scale_1m", "relay_scale_5m"},
     "latency": {f"latency_{see}_{rate}" for see in ("kafka", "log") for rate in (100, 1000, 10000)},
     "consume": {"consume_uniform", "consume_zipf", "consume_duplicates"},
@@ -156,7 +156,7 @@ class Table(unittest.TestCase):
         self.assertIn("Debezium's outbox router, tuned warm: 68.0 k/s | 2.1; CPU 0.15 "
                       "| 3.1 against 20.0 | 31 against 1,300 |\n", said)
         self.assertIn("Debezium 3.4.0", said)
-        self.assertIn("Debezium tuned: `a=1`", said)
+        self.assertIn("Tuned, Debezium: `a=1`", said)
 
     def test_the_last_file_counts_and_databases_have_tables_of_their_own(self):
         said = self.of(MACHINE, RELAY, {**MACHINE, "command": "./dev bench relay"},

@@ -16,7 +16,8 @@ Starts real servers and measures each case several times, in turns with a ceilin
 of ours that does only the work that cannot be avoided (tests/bench). Medians are printed, and how
 long each case took. Without a CASE, these:
 
-  relay           drains 1 M rows into 8 partitions, with 1, 2 and 4 lanes; ceiling: librdkafka alone
+  relay           drains 1 M rows into 8 partitions, with 1, 2 and 4 lanes, and without CloudEvents
+                  headers; ceiling: librdkafka alone
   relay_scale     backlogs of 10 k, 1 M and 5 M rows
   relay_writers   a backlog drains while 8 connections write, and what that costs them
   consume         1 M votes into vote_document: uniform, by Zipf's law, with duplicates; ceilings: the
