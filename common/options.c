@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* environ */
 #include "common/options.h"
 
+#include "common/list.h"
 #include "common/log.h"
 #include "common/nearest.h"
 
@@ -93,20 +94,10 @@ static void put_entry(const struct option_entry *entry)
     put_line(name, entry->help);
 }
 
-static bool is_listed(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *at = list; (at = strstr(at, word)); at++)
-        if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
-            return true;
-    return false;
-}
-
 static void put_settings(const char *sections)
 {
     printf("\nSettings, with their defaults:\n");
-    if (is_listed(sections, SETTINGS_KAFKA))
+    if (list_has(sections, SETTINGS_KAFKA))
         put_line(SETTINGS_KAFKA ".*", "Any property of librdkafka. [" SETTINGS_KAFKA_SERVERS
                                       " = " SETTINGS_KAFKA_SERVERS_STANDARD "]");
     for (size_t i = 0; i < settings_table_count; i++) {
@@ -114,7 +105,7 @@ static void put_settings(const char *sections)
         char name[PAGE_COLUMNS];
         char help[512];
 
-        if (!is_listed(sections, setting->section))
+        if (!list_has(sections, setting->section))
             continue;
         snprintf(name, sizeof(name), "%s.%s", setting->section, setting->key);
         snprintf(help, sizeof(help), "%s [%s]", setting->help, setting->standard);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/setting.h"
 
+#include "common/list.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,25 +82,11 @@ static enum rc store_number(const struct setting *setting, struct settings *sett
     return RC_OK;
 }
 
-/* Calls out the next part of a list up to the separator; NULL after the last one. */
-static const char *part_next(const char **list, char separator, size_t *len)
-{
-    const char *part = *list;
-    const char *end;
-
-    if (!part)
-        return NULL;
-    end = strchr(part, separator);
-    *len = end ? (size_t)(end - part) : strlen(part);
-    *list = end ? end + 1 : NULL;
-    return part;
-}
-
 static bool is_choice(const char *choices, const char *text)
 {
     size_t len;
 
-    for (const char *word; choices && (word = part_next(&choices, '|', &len));)
+    for (const char *word; choices && (word = list_next(&choices, '|', &len));)
         if (strlen(text) == len && memcmp(word, text, len) == 0)
             return true;
     return false;
@@ -214,7 +202,7 @@ static bool is_part_twice(const char *list, const char *part, size_t len, char u
     size_t name_len = stop ? (size_t)(stop - part) : len;
     size_t other_len;
 
-    for (const char *other; (other = part_next(&list, ',', &other_len)) && other < part;) {
+    for (const char *other; (other = list_next(&list, ',', &other_len)) && other < part;) {
         const char *end = memchr(other, until, other_len);
 
         if (end)
@@ -236,7 +224,7 @@ static enum rc store_list(const struct setting *setting, struct settings *settin
     if (strlen(text) >= sizeof(list) || strlen(text) >= setting->size)
         return store_text(setting, settings, text, err);
     squeeze(list, sizeof(list), text);
-    for (const char *part; (part = part_next(&rest, ',', &len));) {
+    for (const char *part; (part = list_next(&rest, ',', &len));) {
         if (!is_part(part, len))
             return err_fail(err, RC_FATAL, 0, "\"%.*s\" is not %s", len > 60 ? 60 : (int)len, part,
                             expected);
@@ -317,7 +305,7 @@ static void put_choices(const struct setting *setting, struct buf *out)
     const char *between = "";
     size_t len;
 
-    for (const char *word; (word = part_next(&choices, '|', &len)); between = " or ") {
+    for (const char *word; (word = list_next(&choices, '|', &len)); between = " or ") {
         if (len == 0)
             continue;
         buf_text_put(out, between);

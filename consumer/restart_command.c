@@ -2,6 +2,7 @@
 #include "consumer/restart_command.h"
 
 #include "common/config.h"
+#include "common/list.h"
 #include "common/options.h"
 #include "consumer/offsets_kafka.h"
 #include "consumer/restart_row.h"
@@ -22,21 +23,6 @@ bool restart_asked(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], name, len) == 0 && (argv[i][len] == '\0' || argv[i][len] == '='))
             return true;
-    return false;
-}
-
-static bool topic_listed(const char *topics, const char *topic)
-{
-    size_t wanted = strlen(topic);
-
-    while (*topics) {
-        size_t len = strcspn(topics, ",");
-
-        if (len == wanted && memcmp(topics, topic, len) == 0)
-            return true;
-        topics += len;
-        topics += *topics == ',';
-    }
     return false;
 }
 
@@ -124,7 +110,7 @@ static int restart_with(const char *text, const struct settings *settings)
     struct err err = {0};
     enum rc rc = restart_read(&request, text, &err);
 
-    if (rc == RC_OK && !topic_listed(settings->consumer.topics, request.topic))
+    if (rc == RC_OK && !list_has(settings->consumer.topics, request.topic))
         rc = err_fail(&err, RC_FATAL, 0, "topic %s is not one of consumer.topics (%s)",
                       request.topic, settings->consumer.topics);
     if (rc != RC_OK) {

@@ -2,6 +2,7 @@
 #include "consumer/stream_kafka.h"
 
 #include "common/kafka.h"
+#include "common/list.h"
 #include "common/os.h"
 #include "consumer/group_kafka.h"
 #include "consumer/headers_row.h"
@@ -11,7 +12,6 @@
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define READ_MAX 512
 #define SEEK_WAIT_MS 500
@@ -290,14 +290,11 @@ static enum rc subscribe(struct stream_kafka *stream, const char *topics, struct
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(4);
     rd_kafka_resp_err_t code;
     char name[TOPIC_SIZE];
+    size_t len;
 
-    while (*topics) {
-        size_t len = strcspn(topics, ",");
-
-        snprintf(name, sizeof(name), "%.*s", (int)len, topics);
+    for (const char *topic; (topic = list_next(&topics, ',', &len));) {
+        snprintf(name, sizeof(name), "%.*s", (int)len, topic);
         rd_kafka_topic_partition_list_add(list, name, RD_KAFKA_PARTITION_UA);
-        topics += len;
-        topics += *topics == ',';
     }
     code = rd_kafka_subscribe(stream->kafka, list);
     rd_kafka_topic_partition_list_destroy(list);

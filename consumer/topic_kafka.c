@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/topic_kafka.h"
 
+#include "common/list.h"
+
 #include <librdkafka/rdkafka.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,18 +37,15 @@ enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const c
                        struct err *err)
 {
     struct topic_ids *ids = calloc(1, sizeof(*ids));
+    size_t len;
 
     if (!ids)
         return err_fail(err, RC_FATAL, 0, "no memory for the topics' ids");
     ids->kafka = kafka;
     ids->queue = rd_kafka_queue_new(kafka);
-    while (*topics && ids->count < TOPICS_MAX) {
-        size_t len = strcspn(topics, ",");
-
+    for (const char *topic; ids->count < TOPICS_MAX && (topic = list_next(&topics, ',', &len));) {
         ids->topics[ids->count].known = !CAN_ASK;
-        snprintf(ids->topics[ids->count++].name, TOPIC_SIZE, "%.*s", (int)len, topics);
-        topics += len;
-        topics += *topics == ',';
+        snprintf(ids->topics[ids->count++].name, TOPIC_SIZE, "%.*s", (int)len, topic);
     }
     *out = ids;
     return RC_OK;

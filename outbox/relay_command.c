@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay_command.h"
 
+#include "common/list.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
@@ -18,7 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LANE_NAME_SIZE 65
 
@@ -168,33 +168,22 @@ static enum rc settings_check(const struct settings *settings, struct err *err)
     return broker_kafka_check(settings, err);
 }
 
-/* relay.lanes was checked to be names separated by commas. */
+/* relay.lanes was checked to be names, each there once. */
 static enum rc strands_open(struct relay *relay, struct err *err)
 {
-    const char *at = relay->env->settings->relay.lanes;
+    const char *lanes = relay->env->settings->relay.lanes;
     enum rc rc = RC_OK;
+    size_t len;
 
-    while (rc == RC_OK && *at) {
+    for (const char *lane; rc == RC_OK && (lane = list_next(&lanes, ',', &len));) {
         char name[LANE_NAME_SIZE];
-        size_t len;
 
-        at += strspn(at, ", ");
-        len = strcspn(at, ", ");
-        if (len == 0)
-            break;
         if (relay->count == RELAY_LANES_MAX)
             return err_fail(err, RC_FATAL, 0, "relay.lanes: %d lanes at most in one process",
                             RELAY_LANES_MAX);
-        snprintf(name, sizeof(name), "%.*s", (int)len, at);
-        for (size_t i = 0; i < relay->count; i++) {
-            if (strcmp(relay->names[i], name) == 0)
-                return err_fail(err, RC_FATAL, 0, "relay.lanes: %s is listed twice", name);
-        }
+        snprintf(name, sizeof(name), "%.*s", (int)len, lane);
         rc = strand_open(relay, name, err);
-        at += len;
     }
-    if (rc == RC_OK && relay->count == 0)
-        return err_fail(err, RC_FATAL, 0, "relay.lanes: no lane is listed");
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/sender.h"
 
+#include "common/list.h"
 #include "outbox/hash.h"
 #include "outbox/ordering_key.h"
 
@@ -28,12 +29,8 @@
 static size_t flight_rows(const struct settings *settings)
 {
     size_t rows_max = (size_t)settings->relay.window_rows_max;
-    size_t lanes = 1;
-    size_t rows;
+    size_t rows = FLIGHT_ROWS_MAX / list_count(settings->relay.lanes);
 
-    for (const char *at = settings->relay.lanes; *at; at++)
-        lanes += *at == ',';
-    rows = FLIGHT_ROWS_MAX / lanes;
     if (rows < FLIGHT_ROWS_MIN)
         rows = FLIGHT_ROWS_MIN;
     return rows < rows_max ? rows : rows_max;

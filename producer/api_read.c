@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/api_parts.h"
 
+#include "common/list.h"
 #include "common/os.h"
 #include "producer/lookup.h"
 #include "producer/vote_id.h"
@@ -134,23 +135,15 @@ void api_get_content(struct api *api, struct http_request *request, const char *
     asking_queue(api, asking);
 }
 
-static size_t list_count(const char *list)
-{
-    size_t count = 1;
-
-    for (; *list; list++)
-        count += *list == ',';
-    return count;
-}
-
 static bool list_read(struct asking *asking, const char *list)
 {
-    for (size_t i = 0; i < asking->request.count; i++) {
-        size_t len = strcspn(list, ",");
+    size_t len;
 
-        if (!vote_id_parse(list, len, &asking->rows[i].content_id))
+    for (size_t i = 0; i < asking->request.count; i++) {
+        const char *id = list_next(&list, ',', &len);
+
+        if (!id || !vote_id_parse(id, len, &asking->rows[i].content_id))
             return false;
-        list += len + 1;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/exec_options.h"
 
+#include "common/list.h"
 #include "outbox/retry/span.h"
 #include "outbox/retry/task_options.h"
 
@@ -73,14 +74,5 @@ void exec_options_done(struct exec_options *options)
 
 bool exec_is_allowed(const char *list, const char *program)
 {
-    size_t program_len = strlen(program);
-
-    while (*list) {
-        size_t len = strcspn(list, ",");
-
-        if (len == program_len && memcmp(list, program, len) == 0)
-            return true;
-        list += len + (list[len] == ',');
-    }
-    return false;
+    return list_has(list, program);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/http_options.h"
 
+#include "common/list.h"
 #include "outbox/retry/span.h"
 #include "outbox/retry/task_options.h"
 
@@ -293,13 +294,11 @@ static bool entry_fits(const char *entry, size_t len, const struct http_url *url
 
 bool http_is_allowed(const char *list, const struct http_url *url)
 {
-    while (*list) {
-        size_t len = strcspn(list, ",");
+    size_t len;
 
-        if (entry_fits(list, len, url))
+    for (const char *entry; (entry = list_next(&list, ',', &len));)
+        if (entry_fits(entry, len, url))
             return true;
-        list += len + (list[len] == ',');
-    }
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/retry_request.h"
 
+#include "common/list.h"
 #include "common/nearest.h"
 #include "common/when.h"
 
@@ -210,14 +211,15 @@ static enum rc values_check(const struct retry_words *words, struct err *err)
 
 static enum rc states_read(struct retry_filter *filter, const char *text, struct err *err)
 {
-    while (text && *text) {
-        size_t len = strcspn(text, ",");
+    size_t len;
+
+    for (const char *word; (word = list_next(&text, ',', &len));) {
         bool known = false;
 
         for (unsigned i = 0; i < TASK_STATES; i++) {
             const char *name = task_state_name((enum task_state)i);
 
-            if (strlen(name) != len || strncmp(name, text, len) != 0)
+            if (strlen(name) != len || strncmp(name, word, len) != 0)
                 continue;
             filter->states |= BIT(i);
             known = true;
@@ -226,9 +228,7 @@ static enum rc states_read(struct retry_filter *filter, const char *text, struct
             return err_fail(err, RC_FATAL, 0,
                             "--state takes waiting, running, queued, blocked or parked, not "
                             "\"%.*s\"",
-                            (int)(len < 64 ? len : 64), text);
-        text += len;
-        text += *text == ',';
+                            (int)(len < 64 ? len : 64), word);
     }
     return RC_OK;
 }

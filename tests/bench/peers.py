@@ -77,6 +77,7 @@ class Connect:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "java", HEAP,
+                 f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData",
                  f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
                  "-cp", f"{os.environ['TALLYBOX_DEBEZIUM']}/libs/*",
                  "org.apache.kafka.connect.cli.ConnectStandalone",

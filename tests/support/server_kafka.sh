@@ -76,6 +76,7 @@ kafka_prepare() {
     home=$(kafka_home) || return 1
     template=$(cache_part "data-kafka-$KAFKA_VERSION-1" kafka_template_make "$home") || return 1
     database_copy "$template/data"
+    mkdir -p "$DIR/tmp"
     kafka_log_settings >"$DIR/log4j2.properties"
 }
 
@@ -88,6 +89,8 @@ kafka_command() {
     COMMAND=(
         java -Xms256m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1
         -Dlog4j2.configurationFile="$DIR/log4j2.properties"
+        # What it unpacks and maps would stay where it is ended.
+        -Djava.io.tmpdir="$DIR/tmp" -XX:-UsePerfData
     )
     for word in "${ARGS[@]}"; do
         [[ $word != -X* ]] || COMMAND+=("$word")

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/list.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static void assert_next(const char **rest, const char *word)
+{
+    size_t len = 0;
+    const char *next = list_next(rest, ',', &len);
+
+    assert_non_null(next);
+    assert_int_equal(len, strlen(word));
+    assert_memory_equal(next, word, len);
+}
+
+static void assert_end(const char *rest)
+{
+    size_t len;
+
+    assert_null(list_next(&rest, ',', &len));
+}
+
+static void words_come_one_after_the_other(void **state)
+{
+    const char *rest = "outbox,b c,d";
+
+    (void)state;
+    assert_next(&rest, "outbox");
+    assert_next(&rest, "b c");
+    assert_next(&rest, "d");
+    assert_end(rest);
+    assert_end(NULL);
+}
+
+/* So that whoever checks the words finds them, and no comma too many goes unnoticed. */
+static void empty_words_count(void **state)
+{
+    const char *rest = "";
+
+    (void)state;
+    assert_next(&rest, "");
+    assert_end(rest);
+    rest = ",a,";
+    assert_next(&rest, "");
+    assert_next(&rest, "a");
+    assert_next(&rest, "");
+    assert_end(rest);
+    assert_int_equal(list_count(""), 1);
+    assert_int_equal(list_count(",a,"), 3);
+    assert_int_equal(list_count("a,b"), 2);
+}
+
+static void another_separator_leaves_commas_alone(void **state)
+{
+    const char *rest = "a,b|c";
+    size_t len;
+
+    (void)state;
+    assert_string_equal(list_next(&rest, '|', &len), "a,b|c");
+    assert_int_equal(len, 3);
+    assert_string_equal(list_next(&rest, '|', &len), "c");
+    assert_null(list_next(&rest, '|', &len));
+}
+
+static void only_a_whole_word_is_in_a_list(void **state)
+{
+    (void)state;
+    assert_true(list_has("votes,orders", "votes"));
+    assert_true(list_has("votes,orders", "orders"));
+    assert_false(list_has("votes,orders", "order"));
+    assert_false(list_has("votes,orders", "votes,orders"));
+    assert_false(list_has("", ""));
+    assert_false(list_has("a,", ""));
+    assert_false(list_has("", "a"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_come_one_after_the_other),
+        cmocka_unit_test(empty_words_count),
+        cmocka_unit_test(another_separator_leaves_commas_alone),
+        cmocka_unit_test(only_a_whole_word_is_in_a_list),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
