@@ -116,7 +116,7 @@ const struct setting settings_table[] = {
      "Rows of one lane read and not yet acknowledged or deleted."},
     {LIVE_NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
      "Wait before the next read while rows arrive, in milliseconds."},
-    {LIVE_NUMBER(relay, poll_idle_ms), "20", 1, 60000, NULL,
+    {LIVE_NUMBER(relay, poll_idle_ms), "25", 1, 60000, NULL,
      "Wait before the next read while the outbox stays empty, in milliseconds."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Published rows deleted with one statement."},
