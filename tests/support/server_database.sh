@@ -40,7 +40,9 @@ database_prepare() {
     rm -f "$SOCKET" "$SOCKET.lock"
 }
 
-database_answers() {
+# Its own word comes first: where two took the same port, the other one would answer for it.
+database_ready() {
+    grep -q 'ready for connections' "$LOG" || return 1
     mariadb --no-defaults -h "$HOST" -P "$PORT" -u root --connect-timeout=2 -e 'SELECT 1' \
         >/dev/null 2>&1
 }
@@ -83,7 +85,7 @@ mariadb_command() {
     )
 }
 
-mariadb_ready() { database_answers; }
+mariadb_ready() { database_ready; }
 
 mysql_template_make() {
     local root=$1 out=$2
@@ -129,4 +131,4 @@ mysql_command() {
     )
 }
 
-mysql_ready() { database_answers; }
+mysql_ready() { database_ready; }
