@@ -22,6 +22,7 @@
 #define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"
 #define JSON "Content-Type: application/json\r\n"
 #define ANSWER_BYTES_MAX 262144
+#define TIMEOUT_MS 60000 /* longer than anything takes here */
 
 /* The API on a fake database, with its threads. */
 struct bench {
@@ -78,7 +79,7 @@ static void queues_open(struct bench *bench)
     struct queue_config config = {
         .shards = 1,
         .weight_max = 1000,
-        .timeout_ms = 5000,
+        .timeout_ms = TIMEOUT_MS,
         .breaker_base_ms = 1,
         .breaker_cap_ms = 5,
         .wake = wake_committer,
@@ -142,7 +143,7 @@ static int set_up(void **state)
     bench->settings.api.body_bytes_max = 65536;
     bench->settings.api.header_bytes_max = 16384;
     bench->settings.api.connections_max = 10;
-    bench->settings.api.request_timeout_ms = 5000;
+    bench->settings.api.request_timeout_ms = TIMEOUT_MS;
     fake_votes_init(&bench->fake);
     bench->lookups = (struct lookup_store){.ping = lookup_ping, .read = lookup_read};
     assert_int_equal(stop_init(&bench->stop, &err), RC_OK);
@@ -443,7 +444,7 @@ static void what_waits_is_answered_when_its_time_is_up_or_the_server_stops(void 
     send_request(late, "POST", "/v1/votes", JSON, GOOD);
     while (queue_waiting(bench->votes) == 0)
         stop_wait(&bench->stop, 1);
-    queue_expire(bench->votes, os_now_ms() + 6000);
+    queue_expire(bench->votes, os_now_ms() + TIMEOUT_MS + 1000);
     read_answer(bench, late);
     expect_fault(bench, 503, "timeout", NULL);
     expect_header(bench, "Retry-After: 1\r\n");

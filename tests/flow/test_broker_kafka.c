@@ -20,7 +20,7 @@
 #define TOPIC "vote-events"
 #define ROWS 2
 #define PRODUCE_REQUEST 0 /* its number in the protocol */
-#define POLLS_MAX 1000    /* 10 s */
+#define POLLS_MAX 3000    /* 30 s */
 
 struct fixture {
     rd_kafka_t *host;
@@ -125,7 +125,7 @@ static int64_t records_in_the_log(struct fixture *fixture)
     int64_t high = -1;
 
     assert_int_equal(
-        rd_kafka_query_watermark_offsets(fixture->kafka.kafka, TOPIC, 0, &low, &high, 5000),
+        rd_kafka_query_watermark_offsets(fixture->kafka.kafka, TOPIC, 0, &low, &high, 20000),
         RD_KAFKA_RESP_ERR_NO_ERROR);
     return high;
 }
@@ -149,7 +149,7 @@ static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void *
     struct fixture *fixture = *state;
     int64_t acknowledged = 0;
 
-    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 100);
+    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 300);
     rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1,
                                       RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
     for (int64_t seq = 0; seq < ROWS; seq++)

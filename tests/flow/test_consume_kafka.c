@@ -135,7 +135,7 @@ static void leave_group(void)
 
     stream_kafka_close(kafka);
     kafka = NULL;
-    assert_true(os_now_ms() - from_ms < 4000);
+    assert_true(os_now_ms() - from_ms < WAIT_MS / 2);
 }
 
 static void seek(int partition, int64_t offset)

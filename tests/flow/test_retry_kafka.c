@@ -309,7 +309,7 @@ static void neighbour_start(struct neighbour *neighbour, struct fixture *fixture
     assert_int_equal(pthread_create(&neighbour->thread, NULL, neighbour_main, neighbour), 0);
 }
 
-/* The slow answer takes one worker past its time, and the producer with it; the other one still has
+/* Slow answers take one worker past its time, and the producer with it; the other one still has
  * time. */
 static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
 {
@@ -319,12 +319,13 @@ static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
     struct retry_outcome outcome = run(fixture, &job);
 
     assert_done(&outcome);
-    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 3000);
+    rd_kafka_mock_broker_push_request_error_rtts(fixture->cluster, 1, PRODUCE_REQUEST, 2,
+                                                 RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2,
+                                                 RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2);
     neighbour_start(&neighbour, fixture);
     job.until_ms = os_now_ms() + 1000;
     outcome = run(fixture, &job);
     assert_int_equal(outcome.end, ATTEMPT_FAILED);
-    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 0);
     assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
     assert_done(&neighbour.outcome);
 }
