@@ -57,7 +57,7 @@ class DeadCase(house.Case):
     def wait_applied(self, content, count):
         return house.wait_for(f"{count} rows of content {content}",
                               lambda: len(self.applied(content)) >= count
-                              and self.applied(content))
+                              and self.applied(content), 60)
 
     def dead(self, *arguments, **options):
         return self.stack.tallybox("dead", *arguments, **options)
@@ -169,12 +169,13 @@ class Kept(DeadCase):
         self.assertEqual(len(rows), len(records))
 
     def counted(self, before, poison):
-        after = self.consume.metrics()
+        wanted = {}
         for name in {one[0] for one in poison}:
             metric = f'tallybox_consumer_dead_total{{reason_class="{name}"}}'
-            self.assertEqual(after[metric] - before.get(metric, 0),
-                             sum(one[0] == name for one in poison), name)
-        self.assertTrue(self.consume.ready())
+            wanted[metric] = before.get(metric, 0) + sum(one[0] == name for one in poison)
+        house.wait_for(f"the metrics to be {wanted}",
+                       lambda: wanted.items() <= self.consume.metrics().items())
+        self.consume.wait_ready()
         status = self.stack.tallybox("status").stdout
         self.assertIn("tallybox dead list", status)
 
@@ -266,11 +267,11 @@ class Limit(DeadCase):
         wire.produce_many(house.kafka().bootstrap, self.stack.topic,
                           [("7", f"no vote {n}") for n in range(90)])
         house.wait_for("the partition to stop", lambda: consume.metric(
-            "tallybox_consumer_stopped_partitions") == 1)
-        answer = consume.admin("/readyz")
-        self.assertEqual(answer.status, 503)
+            "tallybox_consumer_stopped_partitions") == 1, 60)
+        house.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
+        said = consume.why_not_ready()
         for words in ("consumer.dead_max", "tallybox dead list", f"{self.stack.topic}/0"):
-            self.assertIn(words, answer.body.decode())
+            self.assertIn(words, said)
         dead = self.count_dead()
         self.assertGreaterEqual(dead, 40)
         self.assertLess(dead, 50)
@@ -278,7 +279,7 @@ class Limit(DeadCase):
         total = 0
         while not self.applied(350):
             total += json.loads(self.dead("drop", "--all", "--yes", "--json").stdout)["dropped"]
-            house.wait_for("more to die", lambda: self.count_dead() >= 40 or self.applied(350), 40)
+            house.wait_for("more to die", lambda: self.count_dead() >= 40 or self.applied(350), 60)
         total += self.count_dead()
         self.assertEqual(total, 90)
         consume.wait_ready()
@@ -427,9 +428,9 @@ class Replay(DeadCase):
         house.wait_for("some to be replayed", lambda: self.count_dead() < votes, every=0.005)
         killed.kill()
         killed.wait(10)
-        left = self.count_dead()
-        done = self.stack.number("SELECT COUNT(*) FROM dead_history")
-        self.assertEqual(left + done, votes)
+        # At one moment: the server may still be at its last statement.
+        self.assertEqual(self.stack.number("SELECT (SELECT COUNT(*) FROM dead_record) + "
+                                           "(SELECT COUNT(*) FROM dead_history)"), votes)
         two = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2)]
         self.vote(*more[500:])
         for one in two:
@@ -448,7 +449,9 @@ class RefusedRow(house.Case):
 
     # The topic's limit holds for a batch of records as well.
     settings = {"relay.topic_partitions": 1, "relay.sweep_ms": 60000,
-                "kafka.producer.batch.size": 40000}
+                "kafka.producer.batch.size": 40000,
+                # No pause of a loaded machine makes it publish a row once more.
+                "relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
     keys, each = 100, 60
 
     def fill(self, kind, bad):
@@ -492,18 +495,19 @@ class RefusedRow(house.Case):
         # The pipeline is emptied a few times to find the row out: no more than that.
         print(f"    {self.keys * self.each} rows: {whole:.2f} s, with a refused one {partial:.2f} s",
               file=sys.stderr)
-        self.assertLess(partial, 5 * whole + 5)
+        self.assertLess(partial, 5 * whole + 10)
         others = {f"k{key}": list(range(self.each)) for key in range(self.keys) if key != 7}
         self.assertEqual(self.published(topic), others)
-        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 1)
-        self.assertTrue(relay.ready())
-        house.wait_for("status to say which", self.refused_seq, 10, 0.5)
+        house.wait_for("the stopped key to be counted",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 1)
+        relay.wait_ready()
+        house.wait_for("status to say which", self.refused_seq, every=0.5)
         self.assertEqual(self.tasks(), self.each)
         first = self.stack.number("SELECT MIN(id) FROM retry_task")
         done = self.stack.tallybox("retry", "cancel", str(first))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.start("retry")
-        house.wait_for("the key to go on", lambda: self.tasks() == 0, 60)
+        house.wait_for("the key to go on", lambda: self.tasks() == 0, 150)
         self.assertEqual(self.published(topic), {**others, "k7": list(range(1, self.each))})
         house.wait_for("the key to be free", lambda:
                        relay.metric("tallybox_relay_stopped_keys") == 0, 20)
