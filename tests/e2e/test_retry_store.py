@@ -409,6 +409,7 @@ class RetryStoreTrouble(retry_store.Case):
 
     def drain(self, ids):
         """All that is there is run by the store without trouble, the key in its order."""
+        self.wait_unlocked()
         self.stack.sql("UPDATE retry_task SET lease_until = UTC_TIMESTAMP(3) WHERE state = 1")
         self.well.do("rescue", rows=100)
         ran = []
@@ -435,6 +436,7 @@ class RetryStoreTrouble(retry_store.Case):
                        for task in tasks]
             answer = self.ill.ask("finish", results=results)
             self.assertIn(answer["rc"], ("ok", "retry"), answer)
+            self.wait_unlocked()
             again = self.well.do("finish", results=results)["lost"]
             self.assertEqual(len(set(again)), 1)
             for table in ("retry_task_history", "retry_attempt"):
