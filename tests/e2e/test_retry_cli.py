@@ -364,7 +364,7 @@ class Deciding(RetryCase):
             "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"),
             every=0.3)
         claim.commit()
-        thread.join(30)
+        thread.join(60)
         self.assertEqual(json.loads(answers[0].stdout)["running"], 1)
         self.assertEqual((self.row(head)[0], self.row(after)[0]), (RUNNING, QUEUED))
 

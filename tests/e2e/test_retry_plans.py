@@ -106,8 +106,8 @@ class RetryPlans(retry_store.Case):
     def test_the_end_of_a_task_does_not_look_at_its_whole_key(self):
         for end in ("done", "back", "again", "skip", "block"):
             with self.subTest(end):
-                # What waits again comes behind those that were due before.
-                tasks = house.wait_for("the key's first task", lambda: self.claim(rows=1000))
+                # What waits again comes behind those that were due before: after twenty claims.
+                tasks = house.wait_for("the key's first task", lambda: self.claim(rows=1000), 120)
                 self.assertIn("hot", [task["key"] for task in tasks])
                 self.edge.take()
                 self.me.finish(tasks, end, attempts=1, outcome="failed", reason="x", delay=0)
