@@ -42,7 +42,7 @@ class ConsumerCase(house.Case):
     def wait_applied(self, content, count):
         return house.wait_for(f"{count} rows of content {content}",
                               lambda: len(self.applied(content)) >= count
-                              and self.applied(content))
+                              and self.applied(content), 60)
 
 
 class Records(ConsumerCase):
@@ -124,7 +124,8 @@ class Records(ConsumerCase):
             self.assertTrue(row[4])
             self.assertEqual(row[5:7], (self.stack.topic, self.stack.group))
             self.assertEqual(places[row[7:9]].value, row[0])
-        self.assertEqual(self.consume.metric("tallybox_consumer_dead_total"), before + len(poison))
+        house.wait_for("the dead to be counted", lambda: self.consume.metric(
+            "tallybox_consumer_dead_total") == before + len(poison))
 
 
 class ForeignVotes(ConsumerCase):
@@ -172,12 +173,12 @@ class ForeignVotes(ConsumerCase):
         consume = self.start("consume")
         self.send_many(events[:1500])
         house.wait_for("some votes applied", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM vote_document WHERE content_id <= 5") >= changes // 10)
+            "SELECT COUNT(*) FROM vote_document WHERE content_id <= 5") >= changes // 10, 60)
         consume.kill()
         consume = self.start("consume", ready=False)
         self.send_many(events[1500:])
         self.send_many(events[1500:])
-        house.wait_for("every record applied", lambda: self.records() == before + 4500)
+        house.wait_for("every record applied", lambda: self.records() == before + 4500, 90)
         self.assertEqual(self.stack.number(f"SELECT COUNT(*) FROM vote_document WHERE content_id <= "
                                            f"{self.contents}"), changes)
         self.assertEqual(self.last_votes(),
@@ -186,8 +187,8 @@ class ForeignVotes(ConsumerCase):
             self.assertEqual(
                 self.stack.number(f"SELECT votes FROM vote_tally WHERE content_id = {content}"),
                 sum(voting for pair, voting in last.items() if pair[0] == content))
-        self.assertGreater(consume.metric("tallybox_consumer_aside_total"), 0)
-
+        house.wait_for("those put aside to be counted",
+                       lambda: consume.metric("tallybox_consumer_aside_total"))
 
     def test_a_log_with_votes_is_switched_over_as_operations_says(self):
         text = (house.ROOT / "OPERATIONS.md").read_text(encoding="utf-8")
@@ -297,13 +298,11 @@ class Offsets(ConsumerCase):
     def wait_stopped(self, consume):
         """Until the partition has stopped, with a reason and a command for people."""
         house.wait_for("the partition to stop", lambda: consume.metric(
-            "tallybox_consumer_stopped_partitions") == 1, 30)
-        answer = consume.admin("/readyz")
-        self.assertEqual(answer.status, 503)
-        text = answer.body.decode()
+            "tallybox_consumer_stopped_partitions") == 1, 60)
+        house.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
+        text = consume.why_not_ready()
         self.assertIn(f"{self.stack.topic}/0", text)
         self.assertIn("--restart-partition", text)
-        return text
 
     def restart_partition(self, where):
         self.stack.tallybox("consume", "--restart-partition", f"{self.stack.topic}/0@{where}")
