@@ -35,7 +35,8 @@ class HeldCase(test_housekeep.HousekeepCase):
                               "state FROM retry_task ORDER BY id")
 
     def wait_tasks(self, count):
-        return house.wait_for(f"{count} tasks", lambda: len(self.tasks()) == count and self.tasks())
+        return house.wait_for(f"{count} tasks", lambda: len(self.tasks()) == count and self.tasks(),
+                              60)
 
     def partition_of(self, content):
         return self.stack.number("SELECT partition_id FROM dead_record WHERE record_key = %s "
@@ -71,7 +72,8 @@ class Held(HeldCase):
         # A consumer that finds the same ones makes no second task.
         self.stack.role("consume")
         self.vote_on(later, (4, 7, 1), (4, 10, 1))
-        self.assertEqual(len(self.wait_tasks(3)), 3)
+        self.wait_logged()
+        self.wait_tasks(3)
 
     def test_dead_records_are_handed_to_the_lane_once(self):
         self.way()
@@ -153,6 +155,7 @@ class Lane(LaneCase):
         house.wait_for("two attempts", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_attempt WHERE outcome = 'failed' AND reason_class = "
             "'transient' AND reason LIKE '%partition%'") > 1)
+        self.wait_logged()
         self.assertEqual(self.log_of(8), [1])
         self.assertEqual(self.log_of(7), [])
         self.assertEqual(task[0][4], "7")
@@ -221,6 +224,8 @@ class TwoDatabases(LaneCase):
         finally:
             ends.set()
             writer.join()
+        for role in roles:
+            role.wait_ready()
         self.wait_drained(len(votes))
         for content in (7, 8):
             self.assertEqual(self.log_of(content),

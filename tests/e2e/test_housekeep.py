@@ -22,6 +22,10 @@ class Months:
     """The calendar of the server under test: tests must not depend on today."""
 
     def __init__(self, stack):
+        # None must end during a test.
+        house.wait_for("the month to be over", lambda: stack.number(
+            "SELECT UTC_TIMESTAMP() + INTERVAL 150 SECOND < LAST_DAY(UTC_DATE()) + INTERVAL 1 DAY"),
+            200, 1)
         self.today = stack.number("SELECT UTC_DATE()")
 
     def first(self, months):
@@ -104,7 +108,7 @@ class HousekeepCase(unittest.TestCase):
         self.stack.wait_drained()
         records = len(self.stack.records())
         house.wait_for("all records to be applied", lambda: records == self.stack.number(
-            "SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress WHERE next_offset > 0"))
+            "SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress WHERE next_offset > 0"), 60)
 
     def once(self, expect=house.DONE, **sets):
         done = self.stack.tallybox("housekeep", "--once", "--json", expect=expect, sets={
@@ -252,7 +256,7 @@ class Behind(HousekeepCase):
                                 f"{self.stack.topic}/{row[0]}@earliest")
         self.stack.role("consume")
         house.wait_for("the dead records", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM dead_record") == 22)
+            "SELECT COUNT(*) FROM dead_record") == 22, 60)
         self.wait_logged()
         self.assertEqual([(one[0], one[1] + (one[0] == 1), one[2] + (one[0] == 1))
                           for one in tallies], [tuple(one) for one in self.tallies()])
@@ -300,17 +304,23 @@ class Behind(HousekeepCase):
         kills = 0
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 7,
                 "housekeep.interval_ms": 1000}
+        # While somebody reads the log no month can be dropped, however late a kill comes.
+        reader = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(reader.close)
+        reader.cursor().execute("SELECT id FROM vote_document LIMIT 1")
         while self.parts()[0] != self.months.name(-1):
             role = self.stack.role("housekeep", sets=sets, ready=False)
             time.sleep(dice.uniform(0.02, 0.3))
             role.kill()
             kills += 1
             self.assertLess(kills, 300)
+            if kills == 3:
+                reader.rollback()
             # Whoever comes next need not wait for the lease of the dead.
             self.stack.sql("UPDATE housekeep_state SET lease_until = UTC_TIMESTAMP(3)")
             if kills % 5 == 0:
                 self.stack.verify()
-        self.assertGreater(kills, 2)
+        self.assertGreaterEqual(kills, 3)
         self.once(keep_months=1)
         self.assertEqual(self.tallies(), tallies)
         self.assertEqual(self.stack.number("SELECT SUM(row_count) FROM vote_base"), 450)
@@ -331,11 +341,9 @@ class Turns(HousekeepCase):
             "SELECT COUNT(*) FROM vote_base") > 3)
         os.kill(first.pid, signal.SIGSTOP)
         self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
-        began = time.monotonic()
         second = self.stack.role("housekeep", sets={**sets, "housekeep.pause_ms": 0})
         house.wait_for("the other one to finish", lambda: "event=house_kept" in second.log_text(),
-                       60)
-        self.assertLess(time.monotonic() - began, 60)
+                       120)
         self.assertEqual(self.parts()[0], self.months.name(-1))
         base = self.stack.sql("SELECT * FROM vote_base ORDER BY content_id")
         os.kill(first.pid, signal.SIGCONT)
@@ -483,9 +491,10 @@ class Waits(HousekeepCase):
         blocked = max(waits)
         print(f"    longest wait of a writer: {free * 1000:.0f} ms while 5 months were made and "
               f"{4} or more dropped, {blocked * 1000:.0f} ms behind a change that had to wait")
-        # The server lets the change wait for one second; the rest is a loaded machine.
-        self.assertLess(free, 5)
-        self.assertLess(blocked, 6)
+        # The server lets the change wait for one second, and would for 29; the rest is a loaded
+        # machine.
+        self.assertLess(free, 20)
+        self.assertLess(blocked, 20)
         self.assertEqual(self.once(months_ahead=8)["made"], 2)
         self.stack.verify()
 
