@@ -321,8 +321,10 @@ class Killed(SchemaCase):
         began = time.monotonic()
         self.migrate("up")
         whole = time.monotonic() - began
-        killed = 0
-        for _ in range(4):
+        killed = rounds = 0
+        while rounds < 4 or killed < 4:
+            rounds += 1
+            self.assertLess(rounds, 40)
             self.drop()
             for _ in range(3):
                 process = self.start("up")
@@ -334,7 +336,6 @@ class Killed(SchemaCase):
                 # The first run may have been slow because the machine had other work.
                 whole *= 1 if process.returncode else 0.6
             self.assert_completes()
-        self.assertGreater(killed, 3)
 
     def test_a_crash_of_the_server_is_got_over(self):
         dice = random.Random(20260102)
