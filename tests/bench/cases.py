@@ -266,9 +266,12 @@ class Writers:
     """Eight connections that insert rows one by one, as fast as they can."""
 
     def __init__(self, stack):
+        before = stack.number("SELECT COALESCE(MAX(seq), 0) FROM outbox")
         self.process = subprocess.Popen(program_words("writers", on_database(stack)),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
+        house.wait_for("the writers to write", lambda: stack.number(
+            "SELECT COALESCE(MAX(seq), 0) FROM outbox") > before, 60)
 
     def end(self):
         """Rows per second."""
