@@ -138,9 +138,12 @@ class Server:
             return
         self.env = dict(line.split("=", 1) for line in lines if "=" in line)
 
-    def start(self):
+    def start(self, port=None):
+        """On a port that nobody gets while a test has stopped it."""
+        port = port or free_port(keep=True)
         extra = SERVER_ARGUMENTS[self.kind]
-        done = subprocess.run([SERVER, "start", self.kind, str(self.folder), "--", *extra],
+        done = subprocess.run([SERVER, "start", self.kind, str(self.folder), "--port", str(port),
+                               "--", *extra],
                               capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"server start {self.kind}: {done.stdout}{done.stderr}")

@@ -37,16 +37,21 @@ class _Ports:
 
     lock = threading.Lock()
     holder = ports = None
+    kept = set()
 
     @classmethod
-    def next(cls):
+    def next(cls, keep):
         with cls.lock:
             if cls.ports is None:
                 cls.holder, start = _ports_take()
                 cls.ports = itertools.cycle(range(start, start + PORTS_SLICE))
-            return next(port for port in cls.ports if _port_free(port))
+            port = next(port for port in cls.ports if port not in cls.kept and _port_free(port))
+            if keep:
+                cls.kept.add(port)
+            return port
 
 
-def free_port():
-    """A port that nothing listens on, not given out again for a long time."""
-    return _Ports.next()
+def free_port(keep=False):
+    """A port that nothing listens on, not given out again for a long time; keep: never, because
+    whoever has it may be away for a while."""
+    return _Ports.next(keep)

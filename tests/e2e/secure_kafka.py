@@ -16,9 +16,8 @@ class SecureKafka(house.Server):
     def __init__(self, folder):
         super().__init__("kafka", folder / "broker")
         self.authority = certs.Authority(folder / "certs")
-        self.secure = f"127.0.0.1:{house.free_port()}"
-        self.plain = f"127.0.0.1:{house.free_port()}"
-        self.controller = f"127.0.0.1:{house.free_port()}"
+        self.secure, self.plain, self.controller = (
+            f"127.0.0.1:{house.free_port(keep=True)}" for _ in range(3))
 
     def properties(self):
         cert, key = self.authority.issue("broker", "IP:127.0.0.1")
@@ -57,7 +56,7 @@ class SecureKafka(house.Server):
         done = subprocess.run(
             ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars, name,
              "--bootstrap-server", self.plain, *words],
-            capture_output=True, text=True, timeout=120, check=False)
+            capture_output=True, text=True, timeout=240, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{name} {words}: {done.stdout}{done.stderr}")
 

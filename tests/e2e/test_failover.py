@@ -6,7 +6,6 @@ operator to do is done here as it stands there."""
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 import uuid
@@ -50,14 +49,9 @@ class CopyCase(house.Case):
     def fail_over(self, copy):
         """The copy answers where the server did, which comes back for the other tests."""
         server = house.database()
-        port = str(server.port)
         server.kill()
         self.addCleanup(self.fail_back, server, copy)
-        done = subprocess.run(
-            [house.SERVER, "start", copy.kind, str(copy.folder), "--port", port, "--",
-             *house.SERVER_ARGUMENTS[copy.kind]],
-            capture_output=True, text=True, timeout=240, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        copy.start(server.port)
 
     def fail_back(self, server, copy):
         copy.kill()
@@ -82,7 +76,7 @@ class Votes(CopyCase):
         self.stack.wait_rows("vote_document", 100)
         copy = self.take_copy()
         for role in (serve, relay, consume):
-            role.wait_ready(60)
+            role.wait_ready(120)
         lost = serve.vote(*self.votes(range(101, 151)))
         self.stack.wait_rows("vote_document", 150)
         before = self.seqs()
@@ -90,12 +84,12 @@ class Votes(CopyCase):
 
         self.fail_over(copy)
         for role in (serve, relay, consume):
-            role.wait_ready(60)
+            role.wait_ready(120)
         # What was published is applied again, though no new record has come.
         self.stack.wait_rows("vote_document", 150)
         fresh = serve.vote(*self.votes(range(151, 221)))
         self.stack.wait_rows("vote_document", 220)
-        self.stack.wait_drained(60)
+        self.stack.wait_drained(120)
         self.check_said(relay, consume)
         after = self.seqs()
         reused = {after[one["eventId"]] for one in fresh} & {before[one["eventId"]] for one in lost}
@@ -126,12 +120,12 @@ class Rows(CopyCase):
         self.append(40)
         house.wait_for("the rows to be published", lambda: len(self.published()) == 40)
         copy = self.take_copy()
-        relay.wait_ready(60)
+        relay.wait_ready(120)
         self.append(40)
         house.wait_for("the rows to be published", lambda: len(self.published()) == 80)
         self.fail_over(copy)
         fresh = self.append(60)
-        self.stack.wait_drained(60)
+        self.stack.wait_drained(120)
         self.assertEqual(set(fresh) - self.published(), set(), "rows were deleted unpublished")
 
     def append(self, count):
