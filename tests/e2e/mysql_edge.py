@@ -38,7 +38,7 @@ class Session:
     def __init__(self, edge, client):
         self.edge = edge
         self.client = client
-        self.server = socket.create_connection((edge.host, edge.server_port), 10)
+        self.server = socket.create_connection((edge.host, edge.server_port), 60)
         for one in (client, self.server):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(None)
@@ -91,7 +91,7 @@ class Session:
             self.server.sendall(packet)
             # The server's own end of the session says that the statement was done.
             self.server.sendall(struct.pack("<I", 1)[:3] + b"\0\x01")
-            self.over.wait(20)
+            self.over.wait(60)
             return False
         if trouble.code in UNDOES_TRANSACTION:
             self.silently(b"ROLLBACK")
@@ -103,7 +103,7 @@ class Session:
         self.mute = True
         body = bytes([QUERY]) + self.prefix + sql
         self.server.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
-        self.swallowed.acquire(timeout=20)
+        self.swallowed.acquire(timeout=60)
         self.mute = False
 
     def downward(self):
@@ -142,6 +142,7 @@ class Edge:
         self.troubles = []
         self.refusal = None  # (code, text) for every new connection
         self.sessions = []
+        self.cuts = 0  # cut_all()s so far
         self.released = threading.Event()
         self.listener = socket.create_server((host, 0))
         self.port = self.listener.getsockname()[1]
@@ -151,8 +152,9 @@ class Edge:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                if self.refusal:
-                    self.refuse(client)
+                cuts, refusal = self.cuts, self.refusal
+                if refusal:
+                    self.refuse(client, *refusal)
                     continue
                 try:
                     session = Session(self, client)
@@ -161,12 +163,15 @@ class Edge:
                     continue
                 with self.lock:
                     self.sessions.append(session)
+                    late = cuts != self.cuts
+                if late:
+                    session.close()
                 for run in (session.upward, session.downward):
                     threading.Thread(target=run, daemon=True).start()
 
-    def refuse(self, client):
+    @staticmethod
+    def refuse(client, code, text):
         """As a server that is full: an error instead of a greeting, without a state."""
-        code, text = self.refusal
         body = struct.pack("<BH", 0xFF, code) + text.encode()
         with contextlib.suppress(OSError):
             client.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)
@@ -206,8 +211,9 @@ class Edge:
         self.refusal = (code, text)
 
     def cut_all(self):
-        """Every connection, now."""
+        """Every connection, now; also one that is just being made."""
         with self.lock:
+            self.cuts += 1
             sessions, self.sessions = self.sessions, []
         for session in sessions:
             session.close()
