@@ -55,14 +55,16 @@ SERVER_ARGUMENTS = {
 Answer = collections.namedtuple("Answer", "status headers body")
 
 
-def wait_for(what, probe, seconds=20, every=0.05):
-    """Calls probe until it returns something true, which is the result."""
+def wait_for(what, probe, seconds=60, every=0.05):
+    """Calls probe until it returns something true, which is the result. The last look is after the
+    time is up, however long the one before it took."""
     deadline = time.monotonic() + seconds
     while True:
+        late = time.monotonic() > deadline
         value = probe()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if late:
             raise AssertionError(f"waited {seconds} s for {what}; the last look gave {value!r}")
         time.sleep(every)
 
@@ -126,7 +128,7 @@ class Server:
 
     def script(self, command, *arguments, check=True):
         done = subprocess.run([SERVER, command, *arguments, str(self.folder)],
-                              capture_output=True, text=True, timeout=240, check=False)
+                              capture_output=True, text=True, timeout=600, check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"server {command} {self.kind}: {done.stdout}{done.stderr}")
         self._read_env()
@@ -201,12 +203,12 @@ def connect(name=None, **more):
     """A connection of our own to the database under test: autocommit, UTC."""
     server = database()
     options = {"host": server.host, "port": server.port, "user": "root", "database": name,
-               "autocommit": True, "charset": "utf8mb4", "connect_timeout": 10,
+               "autocommit": True, "charset": "utf8mb4", "connect_timeout": 60,
                "init_command": "SET time_zone = '+00:00'"}
     return pymysql.connect(**{**options, **more})
 
 
-def http_call(port, method, path, body=None, headers=None, seconds=30):
+def http_call(port, method, path, body=None, headers=None, seconds=60):
     """One request on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
@@ -274,7 +276,7 @@ class Role:
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
-    def admin(self, path, seconds=10):
+    def admin(self, path, seconds=30):
         return http_call(self.admin_port, "GET", path, seconds=seconds)
 
     def answers(self, path):
@@ -295,7 +297,7 @@ class Role:
         wait_for(f"{self.name} to come up", lambda: self.answers("/healthz"))
         return self
 
-    def wait_ready(self, seconds=30):
+    def wait_ready(self, seconds=60):
         try:
             wait_for(f"{self.name} to be ready", self.ready, seconds)
         except AssertionError as reason:
@@ -308,7 +310,7 @@ class Role:
         except (OSError, http.client.HTTPException) as reason:
             return str(reason)
 
-    def call(self, method, path, body=None, headers=None, seconds=30):
+    def call(self, method, path, body=None, headers=None, seconds=60):
         """One request to the API; a body that is not bytes is sent as JSON."""
         headers = dict(headers or {})
         if body is not None and not isinstance(body, bytes):
@@ -350,13 +352,17 @@ class Role:
             self.killed = True
             self.process.kill()
         if self.process is not None:
-            self.process.wait(20)
+            self.process.wait(60)
         run().roles.discard(self)
 
-    def terminate(self, seconds=30):
+    def terminate(self, seconds=60):
         """SIGTERM; the exit code."""
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
+        return self.wait_end(seconds)
+
+    def wait_end(self, seconds=60):
+        """The exit code of a role that was told to stop; a second SIGTERM would cut that short."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -406,6 +412,8 @@ class Stack:
             "relay.topic_partitions": 4,
             "relay.lease_ms": 3000,
             "relay.send_timeout_ms": 2000,
+            "api.request_timeout_ms": 30000,
+            "admin.stop_timeout_ms": 20000,
             "consumer.group": self.group,
             "consumer.topics": self.topic,
             **(settings or {}),
@@ -433,12 +441,12 @@ class Stack:
         # In one piece: roles may be starting.
         os.replace(new, self.ini)
 
-    def tallybox(self, *arguments, stdin=None, expect=DONE, seconds=60, sets=None, env=None):
+    def tallybox(self, *arguments, stdin=None, expect=DONE, seconds=120, sets=None, env=None):
         """Runs a command to its end with its role's account; stdout and stderr as text."""
         account = self.accounts.sets(arguments, sets or {})
         return self.command(arguments, {**account, **(sets or {})}, stdin, expect, seconds, env)
 
-    def command(self, arguments, sets, stdin=None, expect=DONE, seconds=60, env=None):
+    def command(self, arguments, sets, stdin=None, expect=DONE, seconds=120, env=None):
         """Runs a command to its end with these settings and no other."""
         words = [BINARY, arguments[0], "--config", str(self.ini), *map(str, arguments[1:])]
         for key, value in sets.items():
@@ -511,10 +519,10 @@ class Stack:
     def drained(self, table="outbox"):
         return self.number(f"SELECT COUNT(*) FROM {table}") == 0
 
-    def wait_drained(self, seconds=30, table="outbox"):
+    def wait_drained(self, seconds=60, table="outbox"):
         wait_for(f"{table} to be empty", lambda: self.drained(table), seconds)
 
-    def wait_rows(self, table, count, seconds=30):
+    def wait_rows(self, table, count, seconds=60):
         """Waits for exactly so many rows; more fail at once."""
         def look():
             found = self.number(f"SELECT COUNT(*) FROM {table}")

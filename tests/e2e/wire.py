@@ -50,7 +50,7 @@ def parse_records(data):
     return records
 
 
-def read_topic(bootstrap, topic, seconds=60, partition=None):
+def read_topic(bootstrap, topic, seconds=120, partition=None):
     """All records of a topic or of one partition, per partition in order of offset."""
     words = ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q",
              "-f", FORMAT, "-X", "fetch.wait.max.ms=20", "-X", "check.crcs=true",
@@ -77,7 +77,7 @@ def produce(bootstrap, topic, value, key=None, headers=None, partition=None):
         words += ["-p", str(partition)]
     for name, text in (headers or {}).items():
         words += ["-H", f"{name}={text}"]
-    done = subprocess.run(words, input=data + b"\x1e", capture_output=True, timeout=30,
+    done = subprocess.run(words, input=data + b"\x1e", capture_output=True, timeout=120,
                           check=False)
     if done.returncode != 0 or b"failed" in done.stderr:
         raise AssertionError(f"kcat cannot write to {topic}: {done.stderr.decode()[-500:]}")
@@ -88,15 +88,15 @@ def produce_many(bootstrap, topic, pairs):
     data = "".join(f"{key}\x1f{value}\x1e" for key, value in pairs).encode()
     done = subprocess.run(["kcat", "-b", bootstrap, "-P", "-t", topic, "-D", "\x1e", "-K", "\x1f",
                            "-X", "topic.partitioner=murmur2_random"],
-                          input=data, capture_output=True, timeout=60, check=False)
+                          input=data, capture_output=True, timeout=120, check=False)
     if done.returncode != 0 or b"failed" in done.stderr:
         raise AssertionError(f"kcat cannot write to {topic}: {done.stderr.decode()[-500:]}")
 
 
 def partitions(bootstrap, topic):
     """How many partitions a topic has; 0 when there is none of the name."""
-    done = subprocess.run(["kcat", "-b", bootstrap, "-L", "-t", topic, "-m", "10"],
-                          capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["kcat", "-b", bootstrap, "-L", "-t", topic, "-m", "60"],
+                          capture_output=True, text=True, timeout=120, check=True)
     mark = f'topic "{topic}" with '
     line = next((line for line in done.stdout.splitlines() if mark in line), None)
     return int(line.split(mark)[1].split()[0]) if line and "Unknown topic" not in line else 0
@@ -124,7 +124,7 @@ def _read_exactly(connection, count):
     return data
 
 
-def request(bootstrap, api, version, body, seconds=20):
+def request(bootstrap, api, version, body, seconds=60):
     """One request of Kafka's protocol, header version 1; the answer's body."""
     host, port = bootstrap.rsplit(":", 1)
     correlation = next(_correlations)
@@ -150,20 +150,20 @@ def create_topic(bootstrap, topic, count, configs=None):
     """CreateTopics, version 2, replication 1."""
     entries = [_string(name) + _string(str(value)) for name, value in (configs or {}).items()]
     entry = _string(topic) + struct.pack(">ih", count, 1) + _array([]) + _array(entries)
-    answer = request(bootstrap, 19, 2, _array([entry]) + struct.pack(">ib", 10000, 0))
+    answer = request(bootstrap, 19, 2, _array([entry]) + struct.pack(">ib", 30000, 0))
     _check(f"cannot create topic {topic}", answer, 8)
 
 
 def delete_topic(bootstrap, topic):
     """DeleteTopics, version 1."""
-    answer = request(bootstrap, 20, 1, _array([_string(topic)]) + struct.pack(">i", 10000))
+    answer = request(bootstrap, 20, 1, _array([_string(topic)]) + struct.pack(">i", 30000))
     _check(f"cannot delete topic {topic}", answer, 8)
 
 
 def delete_records(bootstrap, topic, partition, before):
     """DeleteRecords, version 0: everything below an offset."""
     entry = _string(topic) + _array([struct.pack(">iq", partition, before)])
-    answer = request(bootstrap, 21, 0, _array([entry]) + struct.pack(">i", 10000))
+    answer = request(bootstrap, 21, 0, _array([entry]) + struct.pack(">i", 30000))
     code = struct.unpack(">h", answer[-2:])[0]
     if code != 0:
         raise AssertionError(f"cannot delete records of {topic}: Kafka's error {code}")
