@@ -9,6 +9,14 @@ TIME = re.compile(r"time=(\S+)Z ")
 # common/kafka.c lets librdkafka say the same again after a minute.
 AGAIN_S = 59
 
+# What says that trouble is over. The next spell of it is said again, and a busy machine may make
+# one.
+ENDS = {"ready_again": "not_ready", "database_there": "database_away",
+        "consumer_broker_back": "consumer_broker_trouble",
+        "consumer_database_back": "consumer_database_trouble",
+        "partitions_assigned": "partitions_lost", "rollup_works_again": "rollup_waits"}
+SPELLS_MAX = 3
+
 
 def event_lines(role):
     """(level, event, rest) of every line of a role's log."""
@@ -16,16 +24,23 @@ def event_lines(role):
 
 
 def repeated(role):
-    """Lines of a log that say the same more than once, whatever their numbers."""
-    said, found = {}, {}
+    """Lines of a log that say the same more than once in a spell of trouble, or in more than a few
+    spells, whatever their numbers."""
+    said, times, found = {}, {}, {}
     for text in role.log_text().splitlines():
         event, time = EVENT.search(text), TIME.match(text)
-        if not event or event[1] not in ("warn", "error"):
+        if not event:
             continue
-        line, at = (event[2], re.sub(r"\d+", "#", event[3])), datetime.datetime.fromisoformat(time[1])
+        over = event[2] if "state=over" in event[3] else ENDS.get(event[2])
+        said = {line: at for line, at in said.items() if line[0] != over}
+        if event[1] not in ("warn", "error"):
+            continue
+        line = event[2], re.sub(r"\d+", "#", event[3])
+        at = datetime.datetime.fromisoformat(time[1])
         may = line[0] == "kafka_library" and (at - said.get(line, at)).total_seconds() >= AGAIN_S
-        if line in said and not may:
-            found[line] = found.get(line, 1) + 1
+        times[line] = times.get(line, 0) + (not may)
+        if line in said and not may or times[line] > SPELLS_MAX:
+            found[line] = times[line]
         said[line] = at
     return found
 

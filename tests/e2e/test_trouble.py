@@ -88,7 +88,7 @@ class EdgeCase(house.Case):
         """Every vote of `role`'s API is in the log and in the remark."""
         def look():
             return dict(self.stack.sql("SELECT id, votes FROM remark")) == contents
-        house.wait_for(f"the remarks {contents}", look, 40)
+        house.wait_for(f"the remarks {contents}", look)
 
 
 class Errors(EdgeCase):
@@ -96,7 +96,8 @@ class Errors(EdgeCase):
 
     seconds = 45
     roles = ("run",)
-    settings = {"rollup.interval_ms": 1000, "api.request_timeout_ms": 20000}
+    # A vote whose answer is lost a dozen times in a row waits up to 15 s for its tries.
+    settings = {"rollup.interval_ms": 1000, "api.request_timeout_ms": 50000}
 
     @staticmethod
     def unmet(troubles):
@@ -145,26 +146,40 @@ class Silence(EdgeCase):
 
     seconds = 40
     roles = ("serve", "relay", "consume", "rollup")
-    settings = {"rollup.interval_ms": 1000, "admin.stale_ms": 3000,
-                "kafka.consumer.max.poll.interval.ms": 6000}
+    # A lease or a session that a busy machine loses would be trouble of its own.
+    settings = {"rollup.interval_ms": 1000, "admin.stale_ms": 3000, "relay.lease_ms": 15000,
+                "kafka.consumer.max.poll.interval.ms": 6000,
+                "kafka.consumer.session.timeout.ms": 6000}
 
     def all(self):
         return [self.serve, self.relay, self.consume, self.rollup]
 
     def wait_said(self, role, event, since):
         house.wait_for(f"{event} in the log of {role.name}",
-                       lambda: event in role.log_text()[since:], 30)
+                       lambda: event in role.log_text()[since:])
 
     def events_since(self, role, since):
         return [name for _, name, _ in logs.EVENT.findall(role.log_text()[since:])]
+
+    def wait_over(self, role, begin, end, since):
+        """Trouble has begun since then, and is over as often as it began."""
+        def look():
+            events = self.events_since(role, since)
+            return 0 < events.count(begin) == events.count(end)
+        house.wait_for(f"{role.name} to say {end}", look)
 
     def grows(self, role, metric):
         """The metric grows with the time, by a second at least."""
         first = role.metric(metric)
         house.wait_for(f"{metric} of {role.name} to grow",
-                       lambda: role.metric(metric) > first + 1, 15)
+                       lambda: role.metric(metric) > first + 1)
 
     def test_a_database_that_comes_and_goes(self):
+        # Each queue of the API says once that its database is there, which readiness waits for only
+        # with votes and totals.
+        house.wait_for("the first words of serve", lambda: all(
+            f"event=database_there worker={name}" in self.serve.log_text()
+            for name in ("committer", "looker", "clerk")))
         marks = {role: len(role.log_text()) for role in self.all()}
         house.kafka()
         # A row that Kafka may not have yet, and one that the log may not have yet.
@@ -182,25 +197,20 @@ class Silence(EdgeCase):
         self.grows(self.consume, "tallybox_consumer_oldest_age_seconds")
         self.edge.well()
         for role in self.all():
-            role.wait_ready(40)
-            self.wait_said(role, "event=ready_again", marks[role])
+            role.wait_ready()
         self.stack.wait_rows("vote_document", self.stack.number(
             "SELECT SUM(version) FROM vote_state"))
         for role in self.all():
-            events = self.events_since(role, marks[role])
-            self.assertEqual(events.count("not_ready"), events.count("ready_again"), role.name)
+            self.wait_over(role, "not_ready", "ready_again", marks[role])
             self.assertEqual(logs.repeated(role), {}, role.name)
         for begin, end, role in (("database_away", "database_there", self.serve),
                                  ("consumer_database_trouble", "consumer_database_back",
                                   self.consume),
                                  ("rollup_waits", "rollup_works_again", self.rollup)):
-            events = self.events_since(role, marks[role])
-            self.assertGreater(events.count(begin), 0, role.name)
-            self.assertEqual(events.count(begin), events.count(end), role.name)
+            self.wait_over(role, begin, end, marks[role])
             self.assertRegex(role.log_text(), f"event={end} .*after_ms=[0-9]")
-        begun, over = logs.spells(self.relay, "lane_cannot_read")
-        self.assertGreater(begun, 0)
-        self.assertGreater(over, 0)
+        house.wait_for("the relay to read again",
+                       lambda: all(logs.spells(self.relay, "lane_cannot_read")))
 
     def test_a_kafka_that_is_away(self):
         self.serve.vote((2, 1, 1))
@@ -212,8 +222,8 @@ class Silence(EdgeCase):
         self.grows(self.relay, "tallybox_outbox_oldest_age_seconds")
         for role in (self.relay, self.consume):
             self.wait_said(role, "event=not_ready", marks[role])
-        self.assertTrue(self.serve.ready())
-        self.assertTrue(self.rollup.ready())
+        self.serve.wait_ready()
+        self.rollup.wait_ready()
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
         house.kafka().restart()
         for role in (self.relay, self.consume):
@@ -228,8 +238,9 @@ class Silence(EdgeCase):
 class Group(EdgeCase):
     """A consumer without its database pauses and stays in its group."""
 
-    settings = {"kafka.consumer.max.poll.interval.ms": 4000,
-                "kafka.consumer.session.timeout.ms": 3000}
+    seconds = 45
+    settings = {"kafka.consumer.max.poll.interval.ms": 6000,
+                "kafka.consumer.session.timeout.ms": 6000}
 
     def members(self):
         return wire.group_members(house.kafka().bootstrap, self.stack.group)
@@ -242,8 +253,8 @@ class Group(EdgeCase):
         relay, serve = self.start("relay"), self.start("serve")
         consume = self.start("consume")
         house.wait_for("both partitions to be claimed", lambda: len(self.owners()) == 2)
+        house.wait_for("the group to be stable", lambda: self.members()[0] == "Stable")
         before, owners = self.members(), self.owners()
-        self.assertEqual(before[0], "Stable")
         for trouble in ("hang", "refuse"):
             with self.subTest(trouble):
                 count = self.stack.number("SELECT COUNT(*) FROM vote_document")
@@ -255,12 +266,12 @@ class Group(EdgeCase):
                     serve.vote((voter, voter % 5 + 1, int(trouble == "hang")))
                 house.wait_for("the trouble to be met", lambda met=hung: met.hits)
                 # Longer than the session and than a poll may take.
-                time.sleep(9)
+                time.sleep(13)
                 self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_document"), count)
                 self.assertEqual(self.members(), before)
                 self.edge.well()
                 self.edge.cut_all()
-                self.stack.wait_rows("vote_document", count + 29, 40)
+                self.stack.wait_rows("vote_document", count + 29)
                 self.assertEqual(self.members(), before)
                 self.assertEqual(self.owners(), owners)
         text = consume.log_text()
@@ -304,8 +315,7 @@ class Memory(house.Case):
             except (OSError, http.client.HTTPException):
                 return None
         try:
-            found = house.wait_for(f"{role.name} with {role.limit_mib} MiB to work or to end", look,
-                                   40)
+            found = house.wait_for(f"{role.name} with {role.limit_mib} MiB to work or to end", look)
         except AssertionError as reason:
             raise AssertionError(f"{reason}\n{role.why_not_ready()}\n"
                                  f"{house.tail(role.log)}") from None
@@ -374,12 +384,17 @@ class Stop(EdgeCase):
     """SIGTERM in the middle of things: answered, finished or given back within the bound."""
 
     seconds = 30
-    settings = {"admin.stop_timeout_ms": 8000, "consumer.batch_rows_max": 2000}
+    settings = {"admin.stop_timeout_ms": 16000, "consumer.batch_rows_max": 2000}
 
-    def stop_soon(self, role, seconds=8):
+    def stop_soon(self, *roles):
+        """All at the same time. A role that needs longer than it may says so with its exit code."""
         began = time.monotonic()
-        self.assertEqual(role.terminate(seconds + 5), 0)
-        self.assertLess(time.monotonic() - began, seconds)
+        for role in roles:
+            role.process.send_signal(signal.SIGTERM)
+        for role in roles:
+            with self.subTest(role.name):
+                self.assertEqual(role.wait_end(), 0, house.tail(role.log))
+        self.assertLess(time.monotonic() - began, 30)
 
     def test_requests_in_flight_are_answered(self):
         serve = self.start("serve")
@@ -399,11 +414,13 @@ class Stop(EdgeCase):
                        lambda: serve.metric("tallybox_commit_queue_votes") == 7)
         self.stop_soon(serve)
         for client in clients:
-            client.join(20)
+            client.join(60)
         self.assertEqual(len(answers), 8)
         self.assertLessEqual(set(answers), {200, 503})
         done = self.stack.number("SELECT COUNT(*) FROM vote_state")
         self.assertGreaterEqual(done, answers.count(200))
+        # Else the server keeps the transaction for a minute, and its table with it.
+        self.edge.cut_all()
 
     def test_a_role_whose_database_is_silent_stops_in_time(self):
         relay, consume = self.start("relay"), self.start("consume")
@@ -411,9 +428,7 @@ class Stop(EdgeCase):
         serve.vote((100, 2, 1))
         hold = self.edge.hang(r".", -1)
         house.wait_for("all to hang", lambda: hold.hits >= 7)
-        for role in (relay, consume, serve, rollup):
-            with self.subTest(role.name):
-                self.stop_soon(role)
+        self.stop_soon(relay, consume, serve, rollup)
         self.edge.well()
         self.edge.cut_all()
 
@@ -425,24 +440,23 @@ class Stop(EdgeCase):
         consume = self.start("consume")
         house.wait_for("the first rows", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document"))
-        self.stop_soon(consume)
-        self.stop_soon(relay)
+        self.stop_soon(consume, relay)
         again = self.start("consume")
         self.stack.wait_rows("vote_document", self.stack.number(
             "SELECT SUM(version) FROM vote_state"))
         self.stop_soon(again)
 
     def test_a_second_signal_ends_at_once(self):
-        relay = self.start("relay")
+        # So long that the stop is not over before the second signal comes.
+        relay = self.start("relay", sets={"admin.stop_timeout_ms": 200000})
         hold = self.edge.hang(r".", -1)
         house.wait_for("it to hang", lambda: hold.hits)
         relay.process.terminate()
         house.wait_for("the stop", lambda: "event=stopping" in relay.log_text())
         time.sleep(0.6)  # sooner it would be an echo of the first
-        began = time.monotonic()
         relay.process.terminate()
-        self.assertEqual(relay.process.wait(10), house.FAILED)
-        self.assertLess(time.monotonic() - began, 3)
+        self.assertEqual(relay.wait_end(20), house.FAILED)
+        self.assertIn("event=stop_forced", relay.log_text())
         self.edge.well()
         self.edge.cut_all()
 
@@ -478,19 +492,22 @@ class DeletedTopic(house.Case):
         serve, relay, consume = self.start("serve"), self.start("relay"), self.start("consume")
         serve.vote((1, 2, 1))
         house.wait_for("the vote", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2"), 30)
+            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2"))
         wire.delete_topic(bootstrap, self.stack.topic)
+        # The broker takes records until it has heard of it from its controller.
+        house.wait_for("the topic to be gone",
+                       lambda: wire.partitions(bootstrap, self.stack.topic) == 0)
         serve.vote((2, 2, 1))
-        self.stack.wait_drained(60)
+        self.stack.wait_drained()
         house.wait_for("the consumer to stop its partitions",
-                       lambda: "event=partition_stopped" in consume.log_text(), 60)
-        self.assertEqual(consume.admin("/readyz").status, 503)
+                       lambda: "event=partition_stopped" in consume.log_text())
+        house.wait_for("it not to be ready", lambda: consume.admin("/readyz").status == 503)
         self.assertTrue(relay.alive() and consume.alive())
         partition = self.stack.records()[0].partition
         self.stack.tallybox("consume", "--restart-partition",
                             f"{self.stack.topic}/{partition}@earliest")
         house.wait_for("the vote after it", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2") == 2, 40)
+            "SELECT COUNT(*) FROM vote_document WHERE content_id = 2") == 2)
 
 
 class FullDisk(unittest.TestCase):
@@ -518,6 +535,7 @@ class FullDisk(unittest.TestCase):
             later(cls.put_back, kind)
         cls.server.start()
         cls.stack = house.Stack(cls.__name__, {"mysql.query_timeout_ms": 4000,
+                                               "api.request_timeout_ms": 10000,
                                                "rollup.interval_ms": 1000})
 
     @classmethod
@@ -554,23 +572,23 @@ class FullDisk(unittest.TestCase):
         serve = roles[0]
         self.fill()
         full = self.vote_until_full(serve)
-        house.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503, 30)
-        self.assertRegex(serve.log_text(), "event=database_away")
+        house.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503)
+        house.wait_for("a reason", lambda: "event=database_away" in serve.log_text())
         self.assertTrue(all(role.alive() for role in roles))
         (self.folder / "ballast").unlink()
         # MySQL ends itself rather than lose a line of its binary log.
         self.server.restart()
         for role in roles:
-            role.wait_ready(60)
+            role.wait_ready(120)
         for content in range(full, full + 3):
             house.wait_for("room for votes", lambda n=content: serve.call(
                 "POST", "/v1/votes", [{"voterId": voter, "contentId": n, "voting": 1}
-                                      for voter in range(1, 501)]).status == 200, 30)
-        self.stack.wait_drained(60)
+                                      for voter in range(1, 501)]).status == 200)
+        self.stack.wait_drained()
         self.assertEqual(self.stack.sql("SELECT content_id, votes FROM vote_count WHERE votes <> "
                                         "500"), [])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_count"), full + 2)
-        self.stack.wait_rows("vote_document", 500 * (full + 2), 60)
+        self.stack.wait_rows("vote_document", 500 * (full + 2))
         self.stack.tallybox("verify")
 
 
