@@ -53,14 +53,14 @@ class Access(house.Case):
         """serve does not start, and says these words; nothing listens meanwhile."""
         sets = {"admin.listen": "off",
                 **{key.replace("__", "."): value for key, value in sets.items()}}
-        done = self.stack.tallybox("serve", sets=sets, expect=house.FAILED, seconds=20)
+        done = self.stack.tallybox("serve", sets=sets, expect=house.FAILED)
         for word in words:
             self.assertIn(word, done.stderr)
         return done.stderr
 
     def https(self, port, path="/v1/votes", token=None, context=None, body=None):
         context = context or ssl.create_default_context(cafile=self.authority.ca)
-        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=60)
         try:
             headers = {**bearer(token), **({"Content-Type": "application/json"} if body else {})}
             connection.request("POST" if body else "GET", path,

@@ -121,7 +121,7 @@ class Machine(house.Case):
                     return house.http_call(admin, "GET", "/readyz").status == 200
                 except OSError:
                     return False
-            house.wait_for("run to be ready as nobody", ready, 30)
+            house.wait_for("run to be ready as nobody", ready)
             status = pathlib.Path(f"/proc/{role.pid}/status").read_text()
             self.assertRegex(status, rf"Uid:\s+{NOBODY}\s+{NOBODY}")
             answer = house.http_call(port, "POST", "/v1/votes",
@@ -131,7 +131,7 @@ class Machine(house.Case):
             self.stack.wait_rows("vote_document", 1)
         finally:
             role.terminate()
-            log = role.communicate(timeout=30)[1]
+            log = role.communicate(timeout=60)[1]
         self.assertEqual(role.returncode, 0, log)
         self.assertNotIn("runs_as_root", log)
 

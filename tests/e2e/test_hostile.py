@@ -81,7 +81,7 @@ class Hostile(house.Case):
             "SELECT stopped_keys FROM relay_lease WHERE lane = 'outbox'"))
         reason = self.stack.number("SELECT stopped_reason FROM relay_lease WHERE lane = 'outbox'")
         self.assertIn("no' topic\\", reason)
-        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 1)
+        house.wait_for("its metric", lambda: relay.metric("tallybox_relay_stopped_keys") == 1)
         self.stack.tallybox("status")
         self.sound()
 
@@ -146,6 +146,7 @@ class FileThief(threading.Thread):
         self.flags = set()
         self.asked = 0
         self.answers = []
+        self.talks = []  # one event for each connection, set when it is over
         self.start()
 
     @staticmethod
@@ -159,7 +160,10 @@ class FileThief(threading.Thread):
         length = int.from_bytes(head[:3], "little")
         body = b""
         while len(body) < length:
-            body += connection.recv(length - len(body))
+            more = connection.recv(length - len(body))
+            if not more:
+                raise ConnectionError
+            body += more
         return head[3], body
 
     @staticmethod
@@ -181,8 +185,8 @@ class FileThief(threading.Thread):
             if command[:1] != b"\x03":
                 self.send(connection, 1, b"\0\0\0\2\0\0\0")
                 continue
-            self.send(connection, 1, b"\xfb" + self.WANTED)
             self.asked += 1
+            self.send(connection, 1, b"\xfb" + self.WANTED)
             number, answer = self.packet(connection)
             self.answers.append(answer)
             self.send(connection, number + 1, b"\0\0\0\2\0\0\0")
@@ -193,11 +197,13 @@ class FileThief(threading.Thread):
                 connection, _ = self.listener.accept()
             except OSError:
                 return
+            self.talks.append(threading.Event())
             with connection:
                 try:
                     self.talk(connection)
                 except (ConnectionError, OSError):
                     pass
+            self.talks[-1].set()
 
 
 class Thief(unittest.TestCase):
@@ -208,9 +214,11 @@ class Thief(unittest.TestCase):
         self.addCleanup(thief.listener.close)
         done = subprocess.run(
             [house.BINARY, "migrate", "status", "--set", f"mysql.port={thief.port}",
-             "--set", "mysql.query_timeout_ms=2000"], capture_output=True, text=True, timeout=60,
+             "--set", "mysql.query_timeout_ms=2000"], capture_output=True, text=True, timeout=120,
             check=False, env=house.clean_environment(), cwd=house.run().folder)
         self.assertNotEqual(done.returncode, house.DONE, done.stdout)
+        house.wait_for("the thief to have heard it all", lambda: thief.talks and all(
+            talk.is_set() for talk in thief.talks))
         self.assertTrue(thief.flags, done.stderr)
         for flags in thief.flags:
             self.assertFalse(flags & 0x10000, "CLIENT_MULTI_STATEMENTS")

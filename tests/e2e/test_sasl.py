@@ -64,7 +64,7 @@ ssl.ca.location = {ca or self.broker.authority.ca}
         end: another one gets its lane."""
         def text():
             return role.admin("/readyz").body.decode() + role.log_text()
-        house.wait_for(f"{role.name} to say {words}", lambda: all(w in text() for w in words), 30)
+        house.wait_for(f"{role.name} to say {words}", lambda: all(w in text() for w in words))
         if not ready:
             house.wait_for("it not to be ready", lambda: role.admin("/readyz").status == 503)
         for secret in (*PASSWORDS.values(), WRONG):

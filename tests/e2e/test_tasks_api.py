@@ -273,7 +273,7 @@ class Finding(TasksCase):
         serve.vote((1, 1, 1))
         # Each of the two clerks says it once.
         self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
-        self.assertTrue(serve.ready())
+        serve.wait_ready()
 
 
 if __name__ == "__main__":

@@ -55,11 +55,11 @@ class MysqlTls(unittest.TestCase):
         """`migrate status` as a client of this server; what it said."""
         ini = self.folder / "client.ini"
         settings = {"host": server.host, "port": server.port, "user": "root",
-                    "database": "tallybox", "connect_timeout_ms": 5000, **sets}
+                    "database": "tallybox", "connect_timeout_ms": 60000, **sets}
         ini.write_text("[mysql]\n" + "".join(f"{key} = {value}\n"
                                              for key, value in settings.items()))
         done = subprocess.run([house.BINARY, "migrate", "status", "--config", str(ini)],
-                              capture_output=True, text=True, timeout=60, check=False,
+                              capture_output=True, text=True, timeout=120, check=False,
                               env=house.clean_environment())
         if expect is None:
             self.assertNotEqual(done.returncode, house.DONE)
