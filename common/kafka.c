@@ -18,6 +18,7 @@
 #define VERSION_COOPERATIVE 0x020500ff
 
 #define ERROR_BYTES 256
+#define BROKERS_BYTES 4096
 
 /* What [kafka] may leave out. */
 static const struct kafka_default ground[] = {
@@ -238,6 +239,17 @@ enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
     else if (conf)
         rd_kafka_conf_destroy(conf);
     return rc;
+}
+
+void kafka_name_brokers(rd_kafka_t *kafka)
+{
+    char brokers[BROKERS_BYTES] = "";
+    size_t size = sizeof(brokers);
+    rd_kafka_conf_res_t found =
+        rd_kafka_conf_get(rd_kafka_conf(kafka), "bootstrap.servers", brokers, &size);
+
+    if (found == RD_KAFKA_CONF_OK && size <= sizeof(brokers))
+        rd_kafka_brokers_add(kafka, brokers);
 }
 
 static void on_log_dropped(const rd_kafka_t *kafka, int level, const char *facility,

@@ -62,6 +62,12 @@ const char *kafka_acl_hint(int code);
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
                            int replication, int timeout_ms, struct err *err);
 
+/* For a handle that gets no answer: names the brokers of its bootstrap.servers again; those that it
+ * still knows stay as they are. A broker that is going away may say that there are none. Some
+ * versions of librdkafka (2.13 and 2.14 at least) then forget all, these too, and connect nowhere any
+ * more: confluentinc/librdkafka issue 5301. */
+void kafka_name_brokers(struct rd_kafka_s *kafka);
+
 /* librdkafka's own lines go into our log; its statistics and errors are not lines. */
 void kafka_log_to_ours(struct rd_kafka_conf_s *conf);
 

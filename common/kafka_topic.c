@@ -35,6 +35,7 @@ static enum rc topic_find(const struct topic_wish *wish, int *partitions, struct
     *partitions = 0;
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         kafka_fail(err, code, "kafka: cannot list the topics");
+        kafka_name_brokers(wish->kafka);
         return RC_RETRY;
     }
     for (int i = 0; i < metadata->topic_cnt; i++)

@@ -18,7 +18,6 @@
 #define PROBE_WAIT_MS 300
 /* After so many questions in a row without an answer the brokers are named again. */
 #define NAME_AGAIN_PROBES 5
-#define BROKERS_SIZE 4096
 
 struct stream_kafka {
     struct stream seam;
@@ -28,7 +27,7 @@ struct stream_kafka {
     struct topic_ids *topics;
     rd_kafka_message_t *messages[READ_MAX]; /* of the last read */
     size_t message_count;
-    unsigned unanswered; /* probes, since the brokers were named */
+    unsigned unanswered; /* probes in a row */
 };
 
 static void messages_release(struct stream_kafka *stream)
@@ -226,20 +225,6 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     return topic_ids_get(stream->topics, topic, id);
 }
 
-/* A broker that is going away may say that there are none. Some versions of librdkafka (2.13 and
- * 2.14 at least) then forget all, those of bootstrap.servers too, and connect nowhere any more:
- * confluentinc/librdkafka issue 5301. Naming those that are still known changes nothing. */
-static void name_brokers_again(struct stream_kafka *stream)
-{
-    char brokers[BROKERS_SIZE] = "";
-    size_t size = sizeof(brokers);
-
-    stream->unanswered = 0;
-    if (rd_kafka_conf_get(rd_kafka_conf(stream->kafka), "bootstrap.servers", brokers, &size) ==
-        RD_KAFKA_CONF_OK)
-        rd_kafka_brokers_add(stream->kafka, brokers);
-}
-
 static enum rc stream_probe(void *ctx, struct err *err)
 {
     struct stream_kafka *stream = ctx;
@@ -248,8 +233,8 @@ static enum rc stream_probe(void *ctx, struct err *err)
 
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         kafka_fail(err, (int)code, "kafka: no broker answers");
-        if (++stream->unanswered >= NAME_AGAIN_PROBES)
-            name_brokers_again(stream);
+        if (++stream->unanswered % NAME_AGAIN_PROBES == 0)
+            kafka_name_brokers(stream->kafka);
         return RC_RETRY;
     }
     stream->unanswered = 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A cluster that says for a moment that it has no brokers: who hears it comes again."""
 
+import json
 import pathlib
 import sys
 import unittest
@@ -11,18 +12,37 @@ import lone_broker  # noqa: E402
 
 
 class LoneBroker(house.Case):
-    """The consumer's only way to Kafka leads to a broker that is going away."""
+    """The only way to Kafka leads to a broker that is going away."""
 
-    def test_a_consumer_that_hears_of_no_brokers_comes_again_and_finds_them(self):
+    def comes_again(self, name):
         port = house.free_port()
         broker = lone_broker.LoneBroker(port)
         self.addCleanup(broker.close)
-        consume = self.start("consume", ready=False, sets={
+        role = self.start(name, ready=False, sets={
             "kafka.bootstrap.servers": f"127.0.0.1:{port}"})
         house.wait_for("the word that there are no brokers", lambda: broker.denied)
-        house.wait_for("the consumer to come again and again", lambda: broker.denied >= 3)
-        self.assertTrue(consume.alive())
+        house.wait_for(f"{name} to come again and again", lambda: broker.denied >= 3, 60)
+        self.assertTrue(role.alive())
+        return role
+
+    def test_a_consumer_that_hears_of_no_brokers_comes_again(self):
+        consume = self.comes_again("consume")
         self.assertEqual(consume.admin("/readyz").status, 503)
+
+    def test_a_relay_that_hears_of_no_brokers_comes_again(self):
+        self.stack.append([{"id": "lone", "aggregatetype": "lone", "type": "Happened",
+                            "aggregateid": "k", "payload": b"{}"}])
+        relay = self.comes_again("relay")
+        house.wait_for("it to be unready", lambda: relay.admin("/readyz").status == 503)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
+
+    def test_a_retry_lane_that_hears_of_no_brokers_comes_again(self):
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('default', "
+                       "'lone', %s)", [json.dumps({"wait": "fixed 1s", "attempts": 0})])
+        self.stack.sql("INSERT INTO retry_task (scene, handler, options, params) VALUES ('lone', "
+                       "'kafka', %s, '{}')", [json.dumps({"topic": "lone"})])
+        self.comes_again("retry")
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
 
 
 if __name__ == "__main__":
