@@ -225,21 +225,29 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     return topic_ids_get(stream->topics, topic, id);
 }
 
+/* An answer that there are no brokers is none. */
 static enum rc stream_probe(void *ctx, struct err *err)
 {
     struct stream_kafka *stream = ctx;
     const struct rd_kafka_metadata *metadata = NULL;
     rd_kafka_resp_err_t code = rd_kafka_metadata(stream->kafka, 0, NULL, &metadata, PROBE_WAIT_MS);
+    int brokers = 0;
 
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        kafka_fail(err, (int)code, "kafka: no broker answers");
-        if (++stream->unanswered % NAME_AGAIN_PROBES == 0)
-            kafka_name_brokers(stream->kafka);
-        return RC_RETRY;
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        brokers = metadata->broker_cnt;
+        rd_kafka_metadata_destroy(metadata);
     }
-    stream->unanswered = 0;
-    rd_kafka_metadata_destroy(metadata);
-    return RC_OK;
+    if (brokers > 0) {
+        stream->unanswered = 0;
+        return RC_OK;
+    }
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        kafka_fail(err, (int)code, "kafka: no broker answers");
+    else
+        err_set(err, "kafka: the cluster says that it has no brokers");
+    if (++stream->unanswered % NAME_AGAIN_PROBES == 0)
+        kafka_name_brokers(stream->kafka);
+    return RC_RETRY;
 }
 
 static void seam_set(struct stream_kafka *stream)

@@ -25,15 +25,16 @@ class LoneBroker(house.Case):
         self.assertTrue(role.alive())
         return role
 
+    def wait_unready(self, role):
+        house.wait_for("it to be unready", lambda: role.admin("/readyz").status == 503)
+
     def test_a_consumer_that_hears_of_no_brokers_comes_again(self):
-        consume = self.comes_again("consume")
-        self.assertEqual(consume.admin("/readyz").status, 503)
+        self.wait_unready(self.comes_again("consume"))
 
     def test_a_relay_that_hears_of_no_brokers_comes_again(self):
         self.stack.append([{"id": "lone", "aggregatetype": "lone", "type": "Happened",
                             "aggregateid": "k", "payload": b"{}"}])
-        relay = self.comes_again("relay")
-        house.wait_for("it to be unready", lambda: relay.admin("/readyz").status == 503)
+        self.wait_unready(self.comes_again("relay"))
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
 
     def test_a_retry_lane_that_hears_of_no_brokers_comes_again(self):
