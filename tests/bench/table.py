@@ -13,7 +13,7 @@ SERVE_MANY = "100 votes a commit on one connection"
 # What a case is called, and what it is held against. Cases of a name are printed in this order.
 NAMES = (
     (r"relay", "relay: 1 M rows published and deleted", "librdkafka alone"),
-    (r"relay_plain", "the same without CloudEvents headers", "librdkafka alone"),
+    (r"relay_plain", "the same, and its ceiling, without CloudEvents headers", "librdkafka alone"),
     (r"relay_(\d)_lanes", "the first in {} lanes", "librdkafka alone"),
     (r"relay_scale_10k", "relay: backlogs of 10 k rows", ""),
     (r"relay_scale_(\d)m", "relay: a backlog of {} M rows", "backlogs of 10 k"),
