@@ -7,22 +7,14 @@ import socket
 import struct
 import threading
 
+import wire
+
 METADATA, API_VERSIONS = 3, 18
 UNSUPPORTED_VERSION = 35
 METADATA_VERSION = 4
 # (number, lowest, highest version) of what clients want to see before they talk to a broker: Produce
 # and Fetch of records with headers, and InitProducerId.
 APIS = ((0, 0, 3), (1, 0, 4), (METADATA, 0, METADATA_VERSION), (API_VERSIONS, 0, 0), (22, 0, 0))
-
-
-def read_exactly(connection, count):
-    data = b""
-    while len(data) < count:
-        piece = connection.recv(count - len(data))
-        if not piece:
-            raise ConnectionError("closed")
-        data += piece
-    return data
 
 
 def topics_of(body):
@@ -57,8 +49,8 @@ class LoneBroker:
     def talk(self, connection):
         with connection, contextlib.suppress(OSError):
             while True:
-                size = struct.unpack(">i", read_exactly(connection, 4))[0]
-                request = read_exactly(connection, size)
+                size = struct.unpack(">i", wire.read_exactly(connection, 4))[0]
+                request = wire.read_exactly(connection, size)
                 api, version, correlation, client = struct.unpack_from(">hhih", request)
                 answer = self.answer(api, version, request[10 + max(0, client):])
                 message = struct.pack(">i", correlation) + answer

@@ -9,6 +9,8 @@ import socket
 import struct
 import threading
 
+import wire
+
 # After these a server has closed the session, so the real one must lose it too.
 ENDS_SESSION = {1053, 1077, 1079, 1080, 1152, 1153, 1154, 1158, 1159, 1160, 1161, 1184, 1927, 3169,
                 4031, 4081}
@@ -60,8 +62,8 @@ class Session:
         """Statements, one packet at a time; a larger one than a packet passes as it is."""
         try:
             while True:
-                head = read_exactly(self.client, 4)
-                body = read_exactly(self.client, int.from_bytes(head[:3], "little"))
+                head = wire.read_exactly(self.client, 4)
+                body = wire.read_exactly(self.client, int.from_bytes(head[:3], "little"))
                 if head[3] == 0 and body[:1] == bytes([QUERY]):
                     sql = body[1:]
                     self.prefix = NO_ATTRIBUTES if sql.startswith(NO_ATTRIBUTES) else b""
@@ -121,16 +123,6 @@ class Session:
         finally:
             self.over.set()
             self.close()
-
-
-def read_exactly(connection, count):
-    data = b""
-    while len(data) < count:
-        piece = connection.recv(count - len(data))
-        if not piece:
-            raise ConnectionError("closed")
-        data += piece
-    return data
 
 
 class Edge:

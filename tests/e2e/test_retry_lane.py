@@ -47,21 +47,26 @@ class RetryCase(house.Case):
         self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('default', %s, %s)",
                        [name, json.dumps(policy)])
 
-    def tasks(self, scene, count, keys=0, topic=None, first=0):
-        """The contract of applications: one INSERT. The payload is the place in the whole."""
+    def put(self, scene, handler, rows):
+        """The contract of applications: one INSERT. rows: key, idempotency key, options, payload."""
         connection = house.connect(self.stack.name)
         try:
             with connection.cursor() as cursor:
                 cursor.executemany(
                     "INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, options, "
-                    "params) VALUES (%s, 'kafka', %s, %s, %s, %s)",
-                    [(scene, f"k{n % keys}" if keys else None, f"{self._testMethodName} {n}",
-                      json.dumps({"topic": topic or self.topic, "key": f"k{n % keys if keys else n}",
-                                  "headers": {"idempotency": f"{n}"}}), f"{n}")
-                     for n in range(first, first + count)])
+                    "params) VALUES (%s, %s, %s, %s, %s, %s)",
+                    [(scene, handler, *row) for row in rows])
             connection.commit()
         finally:
             connection.close()
+
+    def tasks(self, scene, count, keys=0, topic=None, first=0):
+        """The payload is the place in the whole."""
+        self.put(scene, "kafka", [
+            (f"k{n % keys}" if keys else None, f"{self._testMethodName} {n}",
+             json.dumps({"topic": topic or self.topic, "key": f"k{n % keys if keys else n}",
+                         "headers": {"idempotency": f"{n}"}}), f"{n}")
+            for n in range(first, first + count)])
 
     def program(self):
         """Its file is what effects are counted from. It waits for a file `open`."""
@@ -74,17 +79,8 @@ class RetryCase(house.Case):
     def insert(self, scene, numbers, keys=0):
         """Tasks that run it."""
         options = json.dumps({"program": str(self.stack.folder / "effect")})
-        connection = house.connect(self.stack.name)
-        try:
-            with connection.cursor() as cursor:
-                cursor.executemany(
-                    "INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, options, "
-                    "params) VALUES (%s, 'exec', %s, %s, %s, %s)",
-                    [(scene, f"k{n % keys}" if keys else None, f"{n}", options, f"{n}\n")
-                     for n in numbers])
-            connection.commit()
-        finally:
-            connection.close()
+        self.put(scene, "exec", [(f"k{n % keys}" if keys else None, f"{n}", options, f"{n}\n")
+                                 for n in numbers])
 
     def left(self):
         return self.stack.number("SELECT COUNT(*) FROM retry_task")

@@ -114,12 +114,12 @@ def _array(items):
     return struct.pack(">i", len(items)) + b"".join(items)
 
 
-def _read_exactly(connection, count):
+def read_exactly(connection, count):
     data = b""
     while len(data) < count:
         piece = connection.recv(count - len(data))
         if not piece:
-            raise ConnectionError("the broker hung up")
+            raise ConnectionError("the peer hung up")
         data += piece
     return data
 
@@ -131,8 +131,8 @@ def request(bootstrap, api, version, body, seconds=60):
     message = struct.pack(">hhi", api, version, correlation) + _string("tests") + body
     with socket.create_connection((host, int(port)), seconds) as connection:
         connection.sendall(struct.pack(">i", len(message)) + message)
-        length = struct.unpack(">i", _read_exactly(connection, 4))[0]
-        answer = _read_exactly(connection, length)
+        length = struct.unpack(">i", read_exactly(connection, 4))[0]
+        answer = read_exactly(connection, length)
     if struct.unpack(">i", answer[:4])[0] != correlation:
         raise ConnectionError("the broker answered something else")
     return answer[4:]
