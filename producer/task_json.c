@@ -117,9 +117,16 @@ static bool biz_no_take(const struct look *look, const json_t *value)
 static char *value_text(const struct look *look, const char *field, const json_t *value)
 {
     struct json_piece piece;
+    char *text;
 
-    if (json_split_member(look->text, look->len, field, &piece))
-        return strndup(look->text + piece.at, piece.len);
+    if (json_split_member(look->text, look->len, field, &piece)) {
+        text = malloc(piece.len + 1);
+        if (text) {
+            memcpy(text, look->text + piece.at, piece.len);
+            text[piece.len] = '\0';
+        }
+        return text;
+    }
     return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 }
 

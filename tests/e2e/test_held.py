@@ -140,6 +140,7 @@ class LaneCase(HeldCase):
         house.wait_for("the votes to be in the log", lambda: votes == self.stack.number(
             "SELECT COUNT(*) FROM vote_document") and not self.held(), seconds=120)
         house.wait_for("the tasks to be done", lambda: not self.tasks())
+        self.stack.wait_drained()  # rows are deleted a moment after they were published
 
 
 class Lane(LaneCase):

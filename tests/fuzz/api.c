@@ -42,6 +42,7 @@ static struct http_server server;
 static struct settings settings;
 static struct queue *votes;
 static struct queue *reads;
+static struct queue *tasks;
 static struct api *api;
 
 enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
@@ -182,6 +183,8 @@ static void open_once(void)
     reads = queue_ready();
     config.votes = votes;
     config.reads = reads;
+    tasks = queue_ready();
+    config.tasks = tasks;
     fuzz_must(api_open(&api, &config, NULL) == RC_OK, "the API opens");
 }
 
@@ -234,6 +237,9 @@ static void work(uint8_t how)
         work_reads(entry);
         queue_finish(reads, 0, entry, ends[how % 8]);
     }
+    /* What is written to a task store, and read back, is tested elsewhere. */
+    while ((entry = queue_take(tasks, 0, WEIGHT_MAX, os_now_ms())))
+        queue_finish(tasks, 0, entry, QUEUE_UNKNOWN);
 }
 
 static void request_read(struct http_request *request, struct fuzz_input *input)
