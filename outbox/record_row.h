@@ -12,8 +12,8 @@
 typedef void (*record_on_header)(void *ctx, const char *name, struct bytes value);
 
 /* In their order; borrowed for the call. source "": no CloudEvents, which are nothing without one; at
- * full speed they are a quarter of the relay's work. RC_REJECT: the headers column is not a JSON object of texts,
- * or names a header that is the relay's own; some were given before that was seen. */
+ * full speed they are a quarter of the relay's work. RC_REJECT: the headers column is not a JSON
+ * object of texts, or names a header that is the relay's own; some were given before that was seen. */
 enum rc record_headers(const struct relay_row *row, const char *lane, const char *source,
                        record_on_header on_header, void *ctx, struct err *err);
 
