@@ -5,13 +5,16 @@
 #include "outbox/retry/span.h"
 #include "outbox/retry/task_options.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #define URL_BYTES_MAX 8000
 #define HOST_BYTES_MAX 253
@@ -32,15 +35,27 @@ static enum rc take_method(void *ctx, const json_t *value, struct err *err)
     return err_fail(err, RC_REJECT, 0, "GET, POST, PUT, PATCH, DELETE or HEAD is expected");
 }
 
-/* The name of a host, or an IPv6 address in brackets; 0: it is neither. */
+/* The length of an IPv6 address in brackets; 0: it is none. */
+static size_t bracketed_len(const char *text)
+{
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr parsed;
+    size_t len = strspn(text + 1, "0123456789abcdefABCDEF:.");
+
+    if (len >= sizeof(address) || text[len + 1] != ']')
+        return 0;
+    memcpy(address, text + 1, len);
+    address[len] = '\0';
+    return inet_pton(AF_INET6, address, &parsed) == 1 ? len + 2 : 0;
+}
+
+/* The name of a host, or an IPv6 address in brackets; 0: it is neither. It fits into an origin. */
 static size_t host_len(const char *text)
 {
     size_t len;
 
-    if (*text == '[') {
-        len = strspn(text + 1, "0123456789abcdefABCDEF:.");
-        return len > 1 && text[len + 1] == ']' ? len + 2 : 0;
-    }
+    if (*text == '[')
+        return bracketed_len(text);
     len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.");
     return len <= HOST_BYTES_MAX && *text != '.' && (len == 0 || text[len - 1] != '.') ? len : 0;
 }
@@ -66,6 +81,7 @@ static bool url_read(struct http_url *url, const char *text)
     bool tls = strncmp(text, "https://", 8) == 0;
     const char *host = text + (tls ? 8 : 7);
     const char *at;
+    int len;
 
     if (!tls && strncmp(text, "http://", 7) != 0)
         return false;
@@ -81,8 +97,9 @@ static bool url_read(struct http_url *url, const char *text)
     for (; *at; at++)
         if (*at <= ' ' || *at > '~' || *at == '#')
             return false;
-    snprintf(url->origin, sizeof(url->origin), "%s://%.*s:%d", tls ? "https" : "http",
-             (int)url->host_len, host, url->port);
+    len = snprintf(url->origin, sizeof(url->origin), "%s://%.*s:%d", tls ? "https" : "http",
+                   (int)url->host_len, host, url->port);
+    assert(len > 0 && (size_t)len < sizeof(url->origin));
     for (char *c = url->origin; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     url->host = url->origin + (tls ? 8 : 7);

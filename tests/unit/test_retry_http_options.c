@@ -150,6 +150,9 @@ static const struct {
     {"[::1]", "http://[::1]/", true},
     {"[::1]:81", "http://[::1]:81/", true},
     {"[::1]:81", "http://[::1]/", false},
+    {"[::1]", "http://[::2]/", false},
+    {"[fe80::a]", "http://[FE80::A]/", true},
+    {"*.0.0.1", "http://[::127.0.0.1]/", false},
     {"127.0.0.1", "http://2130706433/", false},
 };
 
@@ -165,6 +168,30 @@ static void only_listed_hosts_are_allowed(void **state)
         if (http_is_allowed(hosts[i].list, &options.urls[0]) != hosts[i].allowed)
             fail_msg("%s in \"%s\"", hosts[i].url, hosts[i].list);
         http_options_done(&options);
+    }
+}
+
+/* Longer ones would not fit into the origin, and what decides on a host would look behind its end. */
+static void a_host_in_brackets_is_an_address_and_no_longer(void **state)
+{
+    static const char *const bad[] = {"[]",    "[1.2.3.4]",  "[::g]",   "[1:2]",
+                                      "[:::]", "[::1%25lo]", "[a.b:c]", "[1:2:3:4:5:6:7:8:9]"};
+    char text[8000];
+    struct http_options options;
+    struct err err = {0};
+    size_t len = (size_t)snprintf(text, sizeof(text), "{\"url\": \"http://[");
+
+    (void)state;
+    memset(text + len, 'a', 6200);
+    snprintf(text + len + 6200, sizeof(text) - len - 6200, "]/\"}");
+    if (http_options_read(&options, text, &err) == RC_OK) {
+        assert_false(http_is_allowed("*.b.example", &options.urls[0]));
+        fail_msg("a host of 6,202 characters is taken");
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), "{\"url\": \"http://%s/\"}", bad[i]);
+        if (http_options_read(&options, text, &err) != RC_REJECT)
+            fail_msg("%s is taken", text);
     }
 }
 
@@ -185,6 +212,7 @@ int main(void)
         cmocka_unit_test(everything_can_be_said),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(only_listed_hosts_are_allowed),
+        cmocka_unit_test(a_host_in_brackets_is_an_address_and_no_longer),
         cmocka_unit_test(a_key_of_any_bytes_goes_into_a_header),
     };
 
