@@ -157,15 +157,11 @@ void api_get_votes(struct api *api, struct http_request *request)
 
     if (!api_arguments_read(request, API_VOTER_ID | API_CONTENT_IDS, &arguments))
         return;
-    if (!arguments.voter_id || !*arguments.voter_id) {
-        answer_bad(request, FAULT_MISSING, "voterId", "voterId is missing: whose votes?");
-        return;
-    }
     if (!arguments.content_ids || !*arguments.content_ids) {
         answer_bad(request, FAULT_MISSING, "contentIds", "contentIds is missing: 1,2,...");
         return;
     }
-    if (!voter_read(request, arguments.voter_id, &voter_id))
+    if (arguments.voter_id && !voter_read(request, arguments.voter_id, &voter_id))
         return;
     count = list_count(arguments.content_ids);
     if (count > LOOKUP_REQUEST_CONTENTS_MAX) {

@@ -107,6 +107,8 @@ class WayOfVotes(house.Case):
         rows = rows["votes"] if isinstance(rows, dict) else rows
         self.assertEqual([(one["contentId"], one["votes"], one["voting"]) for one in rows],
                          [(106, 0, 0), (105, 2, 1), (999999, 0, 0)])
+        self.assertEqual(self.serve.get("/v1/votes?contentIds=106,105"),
+                         [{"contentId": 106, "votes": 0}, {"contentId": 105, "votes": 2}])
 
     def test_largest_ids_survive_the_whole_way(self):
         largest = 2**63 - 1

@@ -342,8 +342,9 @@ static void every_fault_has_its_status_code_and_place(void **state)
         {"GET", "/v1/contents/1/votes?voterId", "", NULL, 400, "out_of_range", "voterId"},
         {"GET", "/v1/contents/1/votes?voterId=1&voterId=1", "", NULL, 400, "duplicate", "voterId"},
         {"GET", "/v1/contents/1/votes?contentIds=1", "", NULL, 400, "unknown_field", "contentIds"},
-        {"GET", "/v1/votes", "", NULL, 400, "missing", "voterId"},
+        {"GET", "/v1/votes", "", NULL, 400, "missing", "contentIds"},
         {"GET", "/v1/votes?voterId=1", "", NULL, 400, "missing", "contentIds"},
+        {"GET", "/v1/votes?voterId=&contentIds=1", "", NULL, 400, "out_of_range", "voterId"},
         {"GET", "/v1/votes?voterId=1&contentIds=", "", NULL, 400, "missing", "contentIds"},
         {"GET", "/v1/votes?voterId=1&contentIds=1,", "", NULL, 400, "out_of_range", "contentIds"},
         {"GET", "/v1/votes?voterId=1&contentIds=1;2", "", NULL, 400, "out_of_range", "contentIds"},
@@ -402,6 +403,17 @@ static void totals_are_read_one_by_one_and_as_a_list(void **state)
     ask(bench, "HEAD", "/v1/contents/7/votes", "", NULL);
     assert_int_equal(bench->status, 200);
     assert_string_equal(bench->body, "");
+}
+
+static void a_list_without_a_voter_answers_totals_only(void **state)
+{
+    struct bench *bench = *state;
+
+    workers_start(bench);
+    ask(bench, "GET", "/v1/votes?contentIds=7,8", "", NULL);
+    assert_int_equal(bench->status, 200);
+    assert_string_equal(bench->body, "[{\"contentId\":7,\"votes\":70},"
+                                     "{\"contentId\":8,\"votes\":80}]");
 }
 
 static void two_hundred_contents_are_enough(void **state)
@@ -508,6 +520,7 @@ int main(void)
         TEST(a_refused_method_names_those_that_work),
         TEST(a_body_too_large_is_413),
         TEST(totals_are_read_one_by_one_and_as_a_list),
+        TEST(a_list_without_a_voter_answers_totals_only),
         TEST(two_hundred_contents_are_enough),
         TEST(without_a_database_it_is_503_at_once),
         TEST(what_waits_is_answered_when_its_time_is_up_or_the_server_stops),
