@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PAGE_COLUMNS 80
+#define READ_BYTES 65536
 #define HELP_COLUMN 26 /* where the second column of an option list starts */
 
 /* What every command takes; sets and help have their own way, so the target is unused. */
@@ -286,6 +287,33 @@ int options_load(const struct options *options, struct config **config)
     }
     log_init(options_log_level(config_settings(*config)));
     return -1;
+}
+
+enum rc options_read_file(struct buf *out, const char *option, const char *path, size_t bytes_max,
+                          struct err *err)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    size_t before = out->len;
+    enum rc rc = RC_OK;
+
+    if (!file)
+        return err_fail(err, RC_FATAL, errno, "--%s %s: %s", option, path, strerror(errno));
+    while (!feof(file) && !ferror(file) && out->len - before <= bytes_max) {
+        char *at = buf_reserve(out, READ_BYTES);
+
+        if (!at)
+            break;
+        out->len += fread(at, 1, READ_BYTES, file);
+    }
+    if (ferror(file))
+        rc = err_fail(err, RC_FATAL, errno, "--%s %s: %s", option, path, strerror(errno));
+    else if (out->failed)
+        rc = err_fail(err, RC_FATAL, 0, "--%s %s: out of memory", option, path);
+    else if (out->len - before > bytes_max)
+        rc = err_fail(err, RC_FATAL, 0, "--%s %s: more than %zu bytes", option, path, bytes_max);
+    if (file != stdin)
+        fclose(file);
+    return rc;
 }
 
 int options_print(struct buf *out)

@@ -64,6 +64,11 @@ enum log_level options_log_level(const struct settings *settings);
  * there. */
 int options_print(struct buf *out);
 
+/* Appends what the file at path holds, or standard input for "-", to out. RC_FATAL: it cannot be
+ * read, or has more than bytes_max bytes; err names --option and path. */
+enum rc options_read_file(struct buf *out, const char *option, const char *path, size_t bytes_max,
+                          struct err *err);
+
 /* Prints "tallybox: <text>" on stderr and returns the code fit for rc. */
 int options_fail(enum rc rc, const struct err *err);
 

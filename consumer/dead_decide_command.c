@@ -10,7 +10,6 @@
 #include "consumer/dead_lane_command.h"
 #include "consumer/status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -125,32 +124,6 @@ static enum rc work_run(struct dead *dead, struct err *err)
         rc = RC_OK;
     }
     stop_done(&stop);
-    return rc;
-}
-
-static enum rc value_read(struct buf *value, const char *path, struct err *err)
-{
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    enum rc rc = RC_OK;
-
-    if (!file)
-        return err_fail(err, RC_FATAL, errno, "--value %s: %s", path, strerror(errno));
-    while (!feof(file) && !ferror(file) && value->len <= VALUE_BYTES_MAX) {
-        char *at = buf_reserve(value, VALUE_BYTES_MAX);
-
-        if (!at)
-            break;
-        value->len += fread(at, 1, VALUE_BYTES_MAX, file);
-    }
-    if (ferror(file))
-        rc = err_fail(err, RC_FATAL, errno, "--value %s: %s", path, strerror(errno));
-    else if (value->failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for %s", path);
-    else if (value->len > VALUE_BYTES_MAX)
-        rc = err_fail(err, RC_FATAL, 0, "--value %s: a vote event has at most %d bytes", path,
-                      VALUE_BYTES_MAX);
-    if (file != stdin)
-        fclose(file);
     return rc;
 }
 
@@ -325,7 +298,8 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
 
     work.stay = request->words.json ? json_array() : NULL;
     if (request->words.value_path)
-        rc = value_read(&work.value, request->words.value_path, &err);
+        rc = options_read_file(&work.value, "value", request->words.value_path, VALUE_BYTES_MAX,
+                               &err);
     if (rc == RC_OK)
         rc = dead_mysql_count(mysql, &request->filter, &work.matched, &id_max, &err);
     if (rc != RC_OK) {

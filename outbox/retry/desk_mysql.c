@@ -309,3 +309,60 @@ enum rc desk_mysql_act(struct db *db, const struct desk_order *order, const int6
     buf_done(&acting.sql);
     return rc;
 }
+
+static enum rc task_edit(struct acting *acting, const struct desk_edit *edit, struct err *err)
+{
+    buf_reset(&acting->sql);
+    buf_text_put(&acting->sql, "UPDATE retry_task SET epoch = epoch + 1, updated_at = "
+                               "UTC_TIMESTAMP(3)");
+    if (edit->options) {
+        buf_text_put(&acting->sql, ", options = ");
+        if (edit->options[0])
+            db_put_text(acting->db, &acting->sql, edit->options, strlen(edit->options));
+        else
+            buf_text_put(&acting->sql, "NULL");
+    }
+    if (edit->params) {
+        buf_text_put(&acting->sql, ", params = ");
+        db_put_bytes(acting->db, &acting->sql, edit->params, edit->params_len);
+    }
+    buf_print(&acting->sql, " WHERE id = %" PRId64, edit->id);
+    return run(acting, NULL, err);
+}
+
+static enum rc edit_under_lock(struct acting *acting, const struct desk_edit *edit, struct err *err)
+{
+    struct desk_result *result = acting->results;
+    enum rc rc = lock(acting,
+                      "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
+                      "WHERE id ",
+                      task_on_row, err);
+
+    if (rc != RC_OK || result->outcome == DESK_UNKNOWN)
+        return rc == RC_OK ? ended_look(acting, err) : rc;
+    if (result->state == TASK_RUNNING)
+        result->outcome = DESK_RUNNING;
+    else if (result->state != TASK_PARKED) {
+        rc = task_edit(acting, edit, err);
+        result->outcome = DESK_DID;
+    }
+    return rc;
+}
+
+enum rc desk_mysql_edit(struct db *db, const struct desk_edit *edit, struct desk_result *result,
+                        struct err *err)
+{
+    struct acting acting = {.db = db, .results = result, .count = 1};
+    enum rc rc = db_begin(db, err);
+
+    assert(edit->options || edit->params);
+    *result = (struct desk_result){.id = edit->id, .outcome = DESK_UNKNOWN};
+    if (rc == RC_OK)
+        rc = edit_under_lock(&acting, edit, err);
+    if (rc == RC_OK)
+        rc = db_commit(db, err);
+    if (rc != RC_OK && db_in_transaction(db))
+        db_rollback(db);
+    buf_done(&acting.sql);
+    return rc;
+}

@@ -54,4 +54,19 @@ struct desk_order {
 enum rc desk_mysql_act(struct db *db, const struct desk_order *order, const int64_t *ids,
                        size_t count, struct desk_result *results, struct err *err);
 
+/* What a person puts in the place of what a task holds; NULL: it stays as it is. */
+struct desk_edit {
+    int64_t id;
+    const char *options; /* "": none */
+    const void *params;
+    size_t params_len;
+};
+
+/* A task that waits, is queued or is blocked gets other options or parameters, and stays in its
+ * state; a running, parked or ended one is left alone, as result says. An attempt whose claim began
+ * before finds another epoch. RC_REJECT with DB_DUPLICATE: another active task without an
+ * idempotency key does the same. RC_RETRY: the outcome is unknown, and a second time is harmless. */
+enum rc desk_mysql_edit(struct db *db, const struct desk_edit *edit, struct desk_result *result,
+                        struct err *err);
+
 #endif

@@ -5,6 +5,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "outbox/retry/retry_decide_command.h"
+#include "outbox/retry/retry_edit_command.h"
 #include "outbox/retry/retry_list_command.h"
 #include "outbox/retry/retry_request.h"
 #include "outbox/retry/retry_scene_command.h"
@@ -47,6 +48,8 @@ static int act(struct db *db, struct retry_request *request, const char *by)
     case RETRY_UNPARK:
     case RETRY_REQUEUE:
         return retry_decide(db, request, by);
+    case RETRY_EDIT:
+        return retry_edit(db, request);
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:
@@ -114,6 +117,7 @@ static const char actions_and_examples[] =
     "  cancel [ID]...      into the history; the keys go on\n"
     "  unpark [KEY]        a key that is blocked or parked goes on\n"
     "  requeue [ID]...     a new task from one in the history\n"
+    "  edit ID             other parameters or options for what has not ended\n"
     "  pause SCENE         no task of the scene begins\n"
     "  resume SCENE        they go on\n"
     "  scene list          every scene that has a row\n"
@@ -125,6 +129,7 @@ static const char actions_and_examples[] =
     "Examples:\n"
     "  tallybox retry list --state blocked,parked\n"
     "  tallybox retry unpark order/4711\n"
+    "  tallybox retry edit 17 --value corrected.json && tallybox retry run-now 17\n"
     "  tallybox retry requeue --scene mail --since 2h --yes\n"
     "  tallybox retry scene set mail --policy '{\"wait\": \"fixed 30s\", \"attempts\": 5}'\n";
 
@@ -162,7 +167,9 @@ int retry_action_command(int argc, char **argv)
         {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE",
          "scene set: what failures mean; empty: the standard"},
         {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
-         "scene set: the handler's options; empty: none"},
+         "scene set, edit: the handler's options; empty: none"},
+        {"value", OPTION_TEXT, &words.value_path, "FILE",
+         "edit: the new parameters; - reads standard input"},
         {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };

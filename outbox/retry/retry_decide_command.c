@@ -329,6 +329,7 @@ static unsigned states_of(const struct retry_request *request)
     case RETRY_SHOW:
     case RETRY_HISTORY:
     case RETRY_REQUEUE:
+    case RETRY_EDIT:
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:

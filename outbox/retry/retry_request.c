@@ -21,7 +21,8 @@
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
 #define ALONE \
     (BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
-#define WITH_JSON (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_SHOW))
+#define WITH_JSON \
+    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_SHOW))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -31,6 +32,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_CANCEL] = "cancel",
     [RETRY_UNPARK] = "unpark",
     [RETRY_REQUEUE] = "requeue",
+    [RETRY_EDIT] = "edit",
     [RETRY_PAUSE] = "pause",
     [RETRY_RESUME] = "resume",
     [RETRY_SCENE_LIST] = "scene list",
@@ -181,7 +183,8 @@ static enum rc options_check(const struct retry_request *request, struct err *er
         {"force", words->force, BIT(RETRY_CANCEL)},
         {"skip", words->skip, BIT(RETRY_UNPARK)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
-        {"options", words->options != NULL, BIT(RETRY_SCENE_SET)},
+        {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
+        {"value", words->value_path != NULL, BIT(RETRY_EDIT)},
         {"json", words->json, words->params ? 0 : WITH_JSON},
     };
 
@@ -241,6 +244,11 @@ static enum rc choice_check(const struct retry_request *request, struct err *err
 
     if (request->action == RETRY_SHOW && (ids != 1 || words->id > 0))
         return err_fail(err, RC_FATAL, 0, "show takes one ID");
+    if (request->action == RETRY_EDIT && ids != 1)
+        return err_fail(err, RC_FATAL, 0, "edit takes one ID");
+    if (request->action == RETRY_EDIT && !words->options && !words->value_path)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to replace: --value FILE, --options JSON|@FILE");
     if (words->all && (ids > 0 || said))
         return err_fail(err, RC_FATAL, 0, "--all stands alone");
     if ((CHANGES & BIT(request->action)) != 0 && ids == 0 && !said && !words->all)

@@ -24,6 +24,7 @@ enum retry_action {
     RETRY_CANCEL,
     RETRY_UNPARK,
     RETRY_REQUEUE,
+    RETRY_EDIT,
     RETRY_PAUSE,
     RETRY_RESUME,
     RETRY_SCENE_LIST,
@@ -50,6 +51,7 @@ struct retry_words {
     const char *until;
     const char *policy;
     const char *options;
+    const char *value_path;
     int64_t id;
     int64_t limit;
     int64_t after;

@@ -6,7 +6,6 @@
 #include "outbox/retry/policy.h"
 #include "outbox/retry/scene_mysql.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -164,31 +163,10 @@ static int show(struct db *db, const struct retry_request *request)
 /* The text itself, or what FILE holds for "@FILE" ("@-": standard input). */
 static enum rc text_take(struct buf *text, const char *word, const char *option, struct err *err)
 {
-    const char *path = word + 1;
-    FILE *file;
-    enum rc rc = RC_OK;
-
-    if (word[0] != '@') {
-        buf_text_put(text, word);
-        return RC_OK;
-    }
-    file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!file)
-        return err_fail(err, RC_FATAL, errno, "--%s %s: %s", option, word, strerror(errno));
-    while (!feof(file) && !ferror(file) && text->len <= POLICY_BYTES_MAX) {
-        char *at = buf_reserve(text, POLICY_BYTES_MAX);
-
-        if (!at)
-            break;
-        text->len += fread(at, 1, POLICY_BYTES_MAX, file);
-    }
-    if (ferror(file))
-        rc = err_fail(err, RC_FATAL, errno, "--%s %s: %s", option, word, strerror(errno));
-    else if (text->failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for %s", word);
-    if (file != stdin)
-        fclose(file);
-    return rc;
+    if (word[0] == '@')
+        return options_read_file(text, option, word + 1, POLICY_BYTES_MAX, err);
+    buf_text_put(text, word);
+    return RC_OK;
 }
 
 static bool is_whole_text(const struct buf *text)

@@ -324,6 +324,55 @@ class Deciding(RetryCase):
         self.retry("cancel", active)
         self.assertEqual(self.read("requeue", task)["done"], 1)
 
+    def test_what_has_not_ended_is_edited_and_stays_in_its_state(self):
+        for state in (WAITING, QUEUED, BLOCKED):
+            with self.subTest(state=STATES[state]):
+                task = self.key_of(f"e{state}", state)[0]
+                for _ in range(2):
+                    done = self.retry("edit", task, "--value", "-", "--options", '{"a": 1}',
+                                      stdin=b"\x00 new")
+                    self.assertIn("is edited", done.stdout)
+                rows = self.stack.sql("SELECT state, params, options FROM retry_task WHERE id = %s",
+                                      [task])
+                self.assertEqual(rows[0], (state, b"\x00 new", '{"a": 1}'))
+        self.assertEqual(self.read("edit", task, "--options", "")["outcome"], "edited")
+        rows = self.stack.sql("SELECT params, options FROM retry_task WHERE id = %s", [task])
+        self.assertEqual(rows[0], (b"\x00 new", None))
+
+    def test_what_cannot_be_edited_says_why_and_stays(self):
+        ended = self.task()
+        self.end(ended)
+        tasks = {"running": self.key_of("er", RUNNING)[0], "parked": self.key_of("ep", PARKED)[0],
+                 "ended": ended, "unknown": 10 ** 12}
+        for outcome, task in tasks.items():
+            with self.subTest(outcome=outcome):
+                done = self.read("edit", task, "--options", "{}", expect=house.FAILED)
+                self.assertEqual((done["id"], done["outcome"]), (task, outcome))
+                self.retry("edit", task, "--options", "{}", expect=house.FAILED)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE options = '{}'"),
+                         0)
+
+    def test_an_edit_that_makes_no_sense_changes_nothing(self):
+        task, other = self.task(), self.task()
+        self.stack.sql("UPDATE retry_task SET idempotency_key = NULL, params = id")
+        for words in (("--options", "[1]"), ("--options", "{"), ("--options", "x" * 70000),
+                      ("--options", "@/nowhere"), ("--value", "/nowhere")):
+            with self.subTest(words=words):
+                done = self.retry("edit", task, *words, expect=None)
+                self.assertIn(done.returncode, (house.FAILED, house.USAGE))
+                self.assertIn("tallybox", done.stderr)
+        done = self.retry("edit", task, "--value", "-", stdin=str(other).encode(),
+                          expect=house.USAGE)
+        self.assertIn("another active task", done.stderr)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE params = id AND "
+                                           "options IS NULL"), 2)
+
+    def test_a_claim_that_looked_before_an_edit_takes_nothing(self):
+        task = self.task()
+        before = self.stack.number("SELECT epoch FROM retry_task")
+        self.retry("edit", task, "--value", "-", stdin=b"2")
+        self.assertEqual(self.stack.number("SELECT epoch FROM retry_task"), before + 1)
+
     def test_many_are_asked_for_and_told(self):
         tasks = [self.task(scene="bulk", next_at="2099-01-01") for _ in range(250)]
         other = self.task(next_at="2099-01-01")

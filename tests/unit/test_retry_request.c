@@ -121,6 +121,26 @@ static void a_key_is_named_or_chosen(void **state)
     assert_true(retry_request_is_bulk(&request));
 }
 
+static void an_edit_names_one_task_and_what_to_replace(void **state)
+{
+    struct retry_words words = said();
+
+    (void)state;
+    assert_int_equal(read_words(words, "edit 7"), RC_FATAL);
+    words.value_path = "-";
+    assert_int_equal(read_words(words, "edit 7"), RC_OK);
+    assert_int_equal(request.action, RETRY_EDIT);
+    assert_int_equal(request.ids[0], 7);
+    assert_int_equal(read_words(words, "edit 7 8"), RC_FATAL);
+    assert_int_equal(read_words(words, "edit"), RC_FATAL);
+    assert_int_equal(read_words(words, "cancel 7"), RC_FATAL);
+    words.value_path = NULL;
+    words.options = "{}";
+    assert_int_equal(read_words(words, "edit 7"), RC_OK);
+    words.scene = "mail";
+    assert_int_equal(read_words(words, "edit 7"), RC_FATAL);
+}
+
 static void what_changes_much_must_be_chosen(void **state)
 {
     struct retry_words words = said();
@@ -180,6 +200,7 @@ int main(void)
         cmocka_unit_test(ids_are_kept_once_each),
         cmocka_unit_test(states_are_a_list_of_words),
         cmocka_unit_test(a_key_is_named_or_chosen),
+        cmocka_unit_test(an_edit_names_one_task_and_what_to_replace),
         cmocka_unit_test(what_changes_much_must_be_chosen),
         cmocka_unit_test(times_are_filled_in_by_the_clock),
         cmocka_unit_test(an_option_out_of_place_is_refused),
