@@ -113,6 +113,9 @@ static void on_request(void *ctx, struct http_request *request)
     } else if (strcmp(path, "/healthz") == 0) {
         buf_text_put(&page, "ok\n");
         answer(request, 200, TEXT_PLAIN, &page);
+    } else if (!http_scopes_have(http_scopes(request), HTTP_SCOPE_OPERATE)) {
+        buf_text_put(&page, "this token lacks the scope operate\n");
+        answer(request, 403, TEXT_PLAIN, &page);
     } else if (strcmp(path, "/readyz") == 0) {
         answer_ready(admin, request, &page);
     } else if (strcmp(path, "/metrics") == 0) {
@@ -139,7 +142,9 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
                   .token_file = settings->admin.token_file,
                   .tls_cert = settings->admin.tls_cert,
                   .tls_key = settings->admin.tls_key,
-                  .without_token = strcmp(settings->admin.without_token, "yes") == 0},
+                  .without_token = strcmp(settings->admin.without_token, "yes") == 0,
+                  .open_scopes = HTTP_SCOPE_OPERATE,
+                  .needed_scope = HTTP_SCOPE_OPERATE},
         /* Whoever restarts a dead process has no secret, and the page says only that it lives. */
         .open_path = "/healthz",
     };

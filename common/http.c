@@ -52,7 +52,8 @@ struct http_request {
     const char *path;
     struct buf body;
     size_t dropped_bytes;
-    int refused;        /* the status, or 0 */
+    int refused; /* the status, or 0 */
+    struct http_scopes scopes;
     struct buf headers; /* of the answer: name, zero, value, zero ... */
     struct MHD_Response *response;
     int status;
@@ -223,9 +224,11 @@ static bool may_pass(struct http_request *request)
     struct http_server *server = request->server;
     const char *open_path = server->config.open_path;
 
+    request->scopes = (struct http_scopes){.bits = 0};
     if (open_path && strcmp(request->path, open_path) == 0)
         return true;
-    return http_guard_allows(&server->guard, http_header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    return http_guard_allows(&server->guard, http_header(request, MHD_HTTP_HEADER_AUTHORIZATION),
+                             &request->scopes);
 }
 
 static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -486,6 +489,11 @@ const char *http_path(const struct http_request *request)
 const char *http_header(struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const struct http_scopes *http_scopes(const struct http_request *request)
+{
+    return &request->scopes;
 }
 
 const void *http_body(const struct http_request *request, size_t *len)

@@ -52,6 +52,8 @@ const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request);
 const char *http_argument(struct http_request *request, const char *name);
 const char *http_header(struct http_request *request, const char *name);
+/* What the request's token may do, or what everyone may where there are none. */
+const struct http_scopes *http_scopes(const struct http_request *request);
 const void *http_body(const struct http_request *request, size_t *len);
 
 /* Calls on_argument for every query argument, so that unknown ones can be refused. */

@@ -100,6 +100,21 @@ static enum rc tls_open(struct http_guard *guard, struct err *err)
                          config->tls_key, err);
 }
 
+/* Tokens that open nothing here are a mistake that nobody would find otherwise. */
+static enum rc scopes_check(const struct http_guard_config *config,
+                            const struct http_tokens *tokens, struct err *err)
+{
+    if (config->needed_scope == 0)
+        return RC_OK;
+    for (size_t i = 0; i < tokens->count; i++)
+        if (http_scopes_have(&tokens->scopes[i], config->needed_scope))
+            return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "%.200s: no token has the scope operate, which these pages need: write it "
+                    "behind one, as in TOKEN operate",
+                    config->token_file);
+}
+
 static enum rc tokens_read(struct http_guard *guard, struct err *err)
 {
     struct http_tokens tokens;
@@ -108,6 +123,8 @@ static enum rc tokens_read(struct http_guard *guard, struct err *err)
     if (!guard->has_tokens)
         return RC_OK;
     rc = http_tokens_read(&tokens, guard->config->token_file, err);
+    if (rc == RC_OK)
+        rc = scopes_check(guard->config, &tokens, err);
     if (rc != RC_OK) {
         err_wrap(err, "%s.token_file", guard->config->section);
         return rc;
@@ -146,14 +163,18 @@ void http_guard_close(struct http_guard *guard)
     guard->config = NULL;
 }
 
-bool http_guard_allows(struct http_guard *guard, const char *authorization)
+bool http_guard_allows(struct http_guard *guard, const char *authorization,
+                       struct http_scopes *scopes)
 {
     bool good;
 
-    if (!guard->has_tokens)
+    *scopes = (struct http_scopes){.bits = 0};
+    if (!guard->has_tokens) {
+        scopes->bits = guard->config->open_scopes;
         return true;
+    }
     pthread_mutex_lock(&guard->lock);
-    good = http_tokens_allow(&guard->tokens, authorization);
+    good = http_tokens_allow(&guard->tokens, authorization, scopes);
     pthread_mutex_unlock(&guard->lock);
     return good;
 }

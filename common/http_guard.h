@@ -19,7 +19,9 @@ struct http_guard_config {
     const char
         *tls_cert; /* a PEM file: the server's certificate, then those between it and a root */
     const char *tls_key;
-    bool without_token; /* other machines may come without a token */
+    bool without_token;   /* other machines may come without a token */
+    unsigned open_scopes; /* what everyone may do without a token_file: bits of enum http_scope */
+    enum http_scope needed_scope; /* at least one token must have it; 0: none */
 };
 
 struct http_guard {
@@ -39,8 +41,9 @@ enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config
                         struct err *err);
 void http_guard_close(struct http_guard *guard);
 
-/* Whether a request with this Authorization header (or NULL) may pass. */
-bool http_guard_allows(struct http_guard *guard, const char *authorization);
+/* Whether a request with this Authorization header (or NULL) may pass; *scopes: what it may do. */
+bool http_guard_allows(struct http_guard *guard, const char *authorization,
+                       struct http_scopes *scopes);
 
 /* Reads the tokens of every open guard of the process again and says in the log what it did. After
  * a failure the old ones stay good. */

@@ -72,10 +72,13 @@ const struct setting settings_table[] = {
     {LISTEN(api, listen), "127.0.0.1:8080", 0, 0, NULL,
      "Where the API listens; port 0 takes a free one."},
     {TEXT(api, token_file), "", 0, 0, NULL,
-     "File of bearer tokens, one a line, any of which is let in; needed where other machines can "
-     "reach listen."},
+     "File of bearer tokens, one a line: TOKEN [SCOPE ...], with the scopes votes, read and "
+     "tasks:GROUP; without a scope: votes read. Needed where other machines can reach listen, and "
+     "for tasks."},
     {CHOICE(api, without_token), "no", 0, 0, "no|yes",
-     "Lets other machines in without a token, where listen is no loopback address."},
+     "Lets other machines vote and read without a token, where listen is no loopback address."},
+    {CHOICE(api, tasks), "off", 0, 0, "off|on",
+     "Takes tasks of the retry lane over HTTP, from tokens with the scope tasks:GROUP."},
     {TEXT(api, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate to serve HTTPS with, and of those between it and its root."},
     {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},
@@ -226,7 +229,8 @@ const struct setting settings_table[] = {
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},
     {TEXT(admin, token_file), "", 0, 0, NULL,
-     "File of bearer tokens, one a line, any of which is let in; /healthz needs none."},
+     "File of bearer tokens, one a line: TOKEN operate, which opens these pages; /healthz needs "
+     "none."},
     {CHOICE(admin, without_token), "no", 0, 0, "no|yes",
      "Lets other machines in without a token, where listen is no loopback address."},
     {TEXT(admin, tls_cert), "", 0, 0, NULL,

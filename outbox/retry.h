@@ -71,6 +71,8 @@ struct retry_filter {
     const int64_t *ids;
     size_t id_count;
     const char *group;
+    const char *const *groups; /* one of these; group_count 0: any */
+    size_t group_count;
     const char *scene;
     const char *handler;
     const char *ordering_key;

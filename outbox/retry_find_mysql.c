@@ -80,6 +80,19 @@ static void ids_put(struct finding *finding)
     buf_char(&finding->sql, ')');
 }
 
+static void groups_put(struct finding *finding)
+{
+    const struct retry_filter *filter = finding->filter;
+
+    buf_text_put(&finding->sql, " AND t.task_group IN (");
+    for (size_t i = 0; i < filter->group_count; i++) {
+        if (i > 0)
+            buf_char(&finding->sql, ',');
+        db_put_text(finding->db, &finding->sql, filter->groups[i], strlen(filter->groups[i]));
+    }
+    buf_char(&finding->sql, ')');
+}
+
 static void filter_put(struct finding *finding, int64_t after)
 {
     const struct retry_filter *filter = finding->filter;
@@ -90,6 +103,8 @@ static void filter_put(struct finding *finding, int64_t after)
     if (filter->id_count > 0)
         ids_put(finding);
     text_put(finding, "task_group", filter->group);
+    if (filter->group_count > 0)
+        groups_put(finding);
     text_put(finding, "scene", filter->scene);
     text_put(finding, "handler", filter->handler);
     text_put(finding, "ordering_key", filter->ordering_key);

@@ -78,6 +78,34 @@ static void read_route(struct api *api, struct http_request *request, enum route
         api_get_votes(api, request);
 }
 
+static bool tasks_are_on(const struct settings *settings)
+{
+    return strcmp(settings->api.tasks, "on") == 0;
+}
+
+/* May the request's token do this? A fault was answered already when it may not. Which group a task
+ * is of is looked at where that is known. */
+static bool scope_check(const struct api *api, struct http_request *request, enum route route,
+                        bool reads)
+{
+    const struct http_scopes *scopes = http_scopes(request);
+    bool of_tasks = route == ROUTE_TASKS || route == ROUTE_TASK;
+    struct fault fault;
+
+    if (of_tasks && !tasks_are_on(api->config.settings))
+        fault_set(&fault, FAULT_NO_SCOPE,
+                  "tasks over HTTP are off here; api.tasks = on lets them in");
+    else if (of_tasks && scopes->group_count == 0)
+        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:GROUP");
+    else if (!of_tasks && !http_scopes_have(scopes, reads ? HTTP_SCOPE_READ : HTTP_SCOPE_VOTES))
+        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope %s",
+                  reads ? "read" : "votes");
+    else
+        return true;
+    api_answer_fault(request, &fault, 0);
+    return false;
+}
+
 static void on_request(void *ctx, struct http_request *request)
 {
     struct api *api = ctx;
@@ -97,8 +125,11 @@ static void on_request(void *ctx, struct http_request *request)
     } else if (strcmp(method, "OPTIONS") == 0) {
         answer_options(request, allow);
     } else if (reads) {
-        read_route(api, request, route, id);
+        if (scope_check(api, request, route, true))
+            read_route(api, request, route, id);
     } else if (posts && strcmp(method, "POST") == 0) {
+        if (!scope_check(api, request, route, false))
+            return;
         if (route == ROUTE_TASKS)
             api_post_tasks(api, request);
         else
@@ -158,11 +189,19 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
                   .token_file = config->settings->api.token_file,
                   .tls_cert = config->settings->api.tls_cert,
                   .tls_key = config->settings->api.tls_key,
-                  .without_token = strcmp(config->settings->api.without_token, "yes") == 0},
+                  .without_token = strcmp(config->settings->api.without_token, "yes") == 0,
+                  .open_scopes = HTTP_SCOPE_VOTES | HTTP_SCOPE_READ},
     };
     enum rc rc;
 
     *out = NULL;
+    if (tasks_are_on(config->settings) && config->settings->api.token_file[0] == '\0') {
+        free(api);
+        return err_fail(
+            err, RC_FATAL, 0,
+            "api.tasks is on but api.token_file is not set: tasks are taken from tokens "
+            "with the scope tasks:GROUP only");
+    }
     if (!api)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     api->config = *config;

@@ -25,6 +25,8 @@ struct errand {
     char scene[WORD_SIZE];
     char biz_no[WORD_SIZE];
     char outcome[WORD_SIZE];
+    struct http_scopes scopes; /* whose groups may be seen */
+    const char *groups[HTTP_SCOPE_GROUPS_MAX];
 };
 
 static void answer_submit(struct errand *errand)
@@ -78,6 +80,7 @@ static struct errand *errand_make(struct http_request *http, enum clerk_kind kin
         return NULL;
     }
     errand->http = http;
+    errand->scopes = *http_scopes(http);
     errand->request.kind = kind;
     errand->request.filter.until_ms = INT64_MAX;
     errand->request.entry.weight = 1;
@@ -103,19 +106,32 @@ static void errand_queue(struct api *api, struct errand *errand)
     api_answer_verdict(http, verdict, wait_ms);
 }
 
-static void handlers_look(const struct api *api, struct task_json *tasks)
+static const char *group_of(const struct task_item *item)
 {
+    return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
+}
+
+static void items_look(const struct api *api, struct errand *errand)
+{
+    struct task_json *tasks = &errand->tasks;
+
     for (size_t i = 0; i < tasks->count; i++) {
         struct task_item *item = &tasks->items[i];
-        char at[40] = "/handler";
+        const char *field = NULL;
 
-        if (item->bad || task_check_known(api->config.handlers, item->task.handler))
+        if (item->bad)
             continue;
-        item->bad = true;
-        fault_set(&item->fault, FAULT_OUT_OF_RANGE, "there is no handler of this name");
-        if (tasks->array)
-            snprintf(at, sizeof(at), "/%zu/handler", i);
-        fault_at(&item->fault, at);
+        if (!http_scopes_have_group(&errand->scopes, group_of(item))) {
+            fault_set(&item->fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",
+                      group_of(item));
+            field = "group";
+        } else if (!task_check_known(api->config.handlers, item->task.handler)) {
+            fault_set(&item->fault, FAULT_OUT_OF_RANGE, "there is no handler of this name");
+            field = "handler";
+        }
+        item->bad = field != NULL;
+        if (item->bad)
+            fault_place(&item->fault, tasks->array, i, field);
     }
 }
 
@@ -129,7 +145,7 @@ static void body_take(struct api *api, struct errand *errand)
     if (rc == RC_OK) {
         struct clerk_request *request = &errand->request;
 
-        handlers_look(api, &errand->tasks);
+        items_look(api, errand);
         request->items = errand->tasks.items;
         request->count = errand->tasks.count;
         request->entry.weight = request->count;
@@ -215,6 +231,17 @@ static bool word_keep(char *place, const char *text, const char **out)
     return *text && snprintf(place, WORD_SIZE, "%s", text) < WORD_SIZE;
 }
 
+/* Only these are found. */
+static void groups_limit(struct errand *errand)
+{
+    struct retry_filter *filter = &errand->request.filter;
+
+    for (size_t i = 0; i < errand->scopes.group_count; i++)
+        errand->groups[i] = errand->scopes.groups[i];
+    filter->groups = errand->groups;
+    filter->group_count = errand->scopes.group_count;
+}
+
 static const char *list_read(struct errand *errand, const struct api_arguments *arguments)
 {
     struct clerk_request *request = &errand->request;
@@ -241,6 +268,7 @@ void api_get_tasks(struct api *api, struct http_request *request)
 {
     struct api_arguments arguments;
     struct errand *errand;
+    struct fault fault;
     const char *bad;
 
     if (!api_arguments_read(request, API_OF_TASKS, &arguments))
@@ -248,7 +276,15 @@ void api_get_tasks(struct api *api, struct http_request *request)
     errand = errand_make(request, CLERK_LIST);
     if (!errand)
         return;
+    groups_limit(errand);
     bad = list_read(errand, &arguments);
+    if (!bad && arguments.group && !http_scopes_have_group(&errand->scopes, errand->group)) {
+        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s", errand->group);
+        fault_at(&fault, "group");
+        errand_release(&errand->request.entry);
+        api_answer_fault(request, &fault, 0);
+        return;
+    }
     if (!bad) {
         errand_queue(api, errand);
         return;
@@ -275,6 +311,7 @@ void api_get_task(struct api *api, struct http_request *request, const char *id)
     errand = errand_make(request, CLERK_SHOW);
     if (!errand)
         return;
+    groups_limit(errand);
     errand->request.id = number;
     errand_queue(api, errand);
 }

@@ -238,7 +238,8 @@ static enum rc show(struct clerk *clerk, struct err *err)
         return rc;
     if (putting.rows == 0) {
         request->failed = true;
-        fault_set(&request->fault, FAULT_NOT_FOUND, "there is no task %" PRId64, request->id);
+        fault_set(&request->fault, FAULT_NOT_FOUND,
+                  "there is no task %" PRId64 " in the groups of this token", request->id);
         return RC_OK;
     }
     putting.rows = 0;

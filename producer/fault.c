@@ -23,6 +23,7 @@ static const struct {
     [FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415},
     [FAULT_TOO_LARGE] = {"too_large", 413},
     [FAULT_NO_TOKEN] = {"unauthorized", 401},
+    [FAULT_NO_SCOPE] = {"forbidden", 403},
     [FAULT_BAD_REQUEST] = {"bad_request", 400},
     [FAULT_FULL] = {"too_many_requests", 429},
     [FAULT_AWAY] = {"unavailable", 503},

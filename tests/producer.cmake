@@ -10,5 +10,7 @@ foreach(name IN ITEMS commit commit_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/commit_bench.c flow/fake_votes.c LINKS
                 producer_core)
 endforeach()
-tallybox_test(test_api flow flow/test_api.c flow/fake_votes.c LINKS producer)
+foreach(name IN ITEMS api api_scopes)
+  tallybox_test(test_${name} flow flow/test_${name}.c flow/api_bench.c flow/fake_votes.c LINKS producer)
+endforeach()
 tallybox_test(test_clerk flow flow/test_clerk.c LINKS producer_core)

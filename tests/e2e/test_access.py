@@ -118,6 +118,21 @@ class Access(house.Case):
         self.assertIn("tokens_reload_failed", role.log_text())
         self.assertNotIn("too-short", role.log_text())
 
+    def test_a_missing_scope_is_named_and_changes_with_the_file(self):
+        self.write_tokens(f"{OLD} votes", f"{NEW} read")
+        role = self.serve(token_file=self.tokens)
+        answer = role.call("GET", "/v1/contents/1/votes", headers=bearer(OLD))
+        self.assertEqual(answer.status, 403)
+        self.assertIn("lacks the scope read", answer.body.decode())
+        self.assertEqual(role.call("POST", "/v1/votes", VOTE, headers=bearer(OLD)).status, 200)
+        answer = role.call("POST", "/v1/votes", VOTE, headers=bearer(NEW))
+        self.assertEqual(json.loads(answer.body)["error"]["code"], "forbidden")
+        self.assertIn("lacks the scope votes", answer.body.decode())
+        self.write_tokens(f"{OLD} votes", f"{NEW} read votes")
+        role.process.send_signal(signal.SIGHUP)
+        house.wait_for("the new scope", lambda: role.call(
+            "POST", "/v1/votes", VOTE, headers=bearer(NEW)).status == 200)
+
     def test_a_file_of_tokens_that_all_can_read_is_refused(self):
         self.tokens.chmod(0o644)
         self.refused("api.token_file", "open to every account of this machine (mode 644)",
@@ -177,6 +192,10 @@ class Access(house.Case):
                      api__tls_key=self.key)
 
     def test_admin_pages_ask_for_a_token_but_healthz(self):
+        self.refused("admin.token_file", "no token has the scope operate",
+                     admin__listen=f"127.0.0.1:{house.free_port()}",
+                     admin__token_file=self.tokens)
+        self.write_tokens(f"{OLD} operate", f"{NEW} votes read tasks:default")
         role = self.start("serve", ready=False, sets={"admin.token_file": self.tokens})
         house.wait_for("readiness", lambda: house.http_call(
             role.admin_port, "GET", "/readyz", headers=bearer(OLD)).status == 200)
@@ -184,10 +203,14 @@ class Access(house.Case):
             self.assertEqual(role.admin(path).status, 401, path)
             self.assertEqual(house.http_call(role.admin_port, "GET", path,
                                              headers=bearer(OLD)).status, 200, path)
+            answer = house.http_call(role.admin_port, "GET", path, headers=bearer(NEW))
+            self.assertEqual(answer.status, 403, path)
+            self.assertIn(b"lacks the scope operate", answer.body)
         self.assertEqual(role.admin("/healthz").status, 200)
 
     def test_admin_pages_over_https(self):
         port = house.free_port()
+        self.write_tokens(f"{OLD} operate")
         role = house.Role(self.stack, "serve", {
             "admin.listen": f"0.0.0.0:{port}", "admin.tls_cert": self.cert,
             "admin.tls_key": self.key, "admin.token_file": self.tokens}, ()).start()

@@ -14,13 +14,24 @@ import house  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 OPTIONS = {"topic": "somewhere"}
+TOKEN = "token-of-the-shop-and-of-others"
+MAIL = "token-of-the-mail-and-of-nothing"
+VOTES = "token-of-those-who-vote-and-read"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 GOOD = {"scene": "mail", "handler": "kafka", "options": OPTIONS, "params": {"to": "a"}}
 
 
 class TasksCase(house.Case):
     """Helpers of this file."""
 
-    roles = ("serve",)
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tokens = cls.stack.folder / "tokens"
+        cls.tokens.write_text(f"{TOKEN} tasks:default tasks:shop\n{MAIL} tasks:mail\n{VOTES}\n")
+        cls.tokens.chmod(0o600)
+        cls.on = {"api.tasks": "on", "api.token_file": cls.tokens}
+        cls.serve = cls.stack.role("serve", sets=cls.on)
 
     def setUp(self):
         for table in ("retry_task", "retry_task_history", "retry_attempt"):
@@ -28,7 +39,8 @@ class TasksCase(house.Case):
 
     def post(self, body, status=None, headers=None):
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        answer = self.serve.call("POST", "/v1/tasks", raw, JSON if headers is None else headers)
+        answer = self.serve.call("POST", "/v1/tasks", raw,
+                                 {**BEARER, **(JSON if headers is None else headers)})
         if status is not None:
             self.assertEqual(answer.status, status, answer.body)
         return answer
@@ -36,8 +48,8 @@ class TasksCase(house.Case):
     def give(self, status=201, **more):
         return json.loads(self.post({**GOOD, **more}, status).body)
 
-    def get(self, path, status=200):
-        answer = self.serve.call("GET", path)
+    def get(self, path, status=200, token=TOKEN):
+        answer = self.serve.call("GET", path, headers={"Authorization": f"Bearer {token}"})
         self.assertEqual(answer.status, status, answer.body)
         return json.loads(answer.body)
 
@@ -146,8 +158,9 @@ class Submitting(TasksCase):
                 self.assertEqual(self.fault(answer), (code, at))
         self.assertEqual(self.fault(self.post(GOOD, 415, headers={})),
                          ("unsupported_media_type", None))
-        self.assertEqual(self.serve.call("DELETE", "/v1/tasks").status, 405)
-        self.assertEqual(self.serve.call("POST", "/v1/tasks/1", b"{}", JSON).status, 405)
+        self.assertEqual(self.serve.call("DELETE", "/v1/tasks", headers=BEARER).status, 405)
+        self.assertEqual(self.serve.call("POST", "/v1/tasks/1", b"{}", {**JSON, **BEARER}).status,
+                         405)
         self.assertEqual(self.post(b" " * 1048577 + json.dumps(GOOD).encode()).status, 413)
         self.assertEqual(self.count(), 0)
 
@@ -264,16 +277,66 @@ class Finding(TasksCase):
                               ("vote_state", "SELECT, INSERT, UPDATE"),
                               ("vote_count", "SELECT, INSERT, UPDATE")):
             self.stack.sql(f"GRANT {rights} ON {table} TO '{user}'@'%'")
-        serve = self.start("serve", sets={"mysql.user": user},
+        serve = self.start("serve", sets={**self.on, "mysql.user": user},
                            env={"TALLYBOX_MYSQL_PASSWORD": "poor"})
         for _ in range(2):
-            answer = serve.call("POST", "/v1/tasks", json.dumps(GOOD).encode(), JSON)
+            answer = serve.call("POST", "/v1/tasks", json.dumps(GOOD).encode(),
+                                {**JSON, **BEARER})
             self.assertEqual(answer.status, 503, answer.body)
             self.assertIn("retry-after", answer.headers)
-        serve.vote((1, 1, 1))
+        vote = {"voterId": 1, "contentId": 1, "voting": 1}
+        answer = serve.call("POST", "/v1/votes", vote, {"Authorization": f"Bearer {VOTES}"})
+        self.assertEqual(answer.status, 200, answer.body)
         # Each of the two clerks says it once.
         self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
         serve.wait_ready()
+
+
+class Scopes(TasksCase):
+    """What each token may do with tasks."""
+
+    def test_without_tokens_every_account_may_vote_and_read_and_nothing_else(self):
+        serve = self.start("serve")
+        serve.vote((1, 1, 1))
+        self.assertEqual(serve.get("/v1/contents/1/votes")["votes"], 1)
+        for method, path in (("POST", "/v1/tasks"), ("GET", "/v1/tasks"), ("GET", "/v1/tasks/1")):
+            answer = serve.call(method, path, GOOD if method == "POST" else None)
+            self.assertEqual((answer.status, self.fault(answer)[0]), (403, "forbidden"), path)
+        self.assertEqual(self.count(), 0)
+        done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.tasks": "on"},
+                                   expect=house.FAILED)
+        self.assertIn("api.tasks is on but api.token_file is not set", done.stderr)
+
+    def test_a_token_sees_the_tasks_of_its_groups_alone(self):
+        mine = self.give(group="shop")["id"]
+        other = json.loads(self.serve.call(
+            "POST", "/v1/tasks", {**GOOD, "group": "mail"},
+            {"Authorization": f"Bearer {MAIL}"}).body)["id"]
+        for token, seen, hidden in ((TOKEN, mine, other), (MAIL, other, mine)):
+            self.assertEqual([one["id"] for one in self.get("/v1/tasks", token=token)["tasks"]],
+                             [seen])
+            self.assertEqual(self.get(f"/v1/tasks/{seen}", token=token)["params"], {"to": "a"})
+            answer = self.get(f"/v1/tasks/{hidden}", 404, token=token)
+            self.assertNotIn("params", answer)
+        error = self.get("/v1/tasks?group=mail", 403)["error"]
+        self.assertEqual(error["at"], "group")
+        self.assertIn("tasks:mail", error["message"])
+        answer = self.post({**GOOD, "group": "mail"}, 403)
+        self.assertEqual(self.fault(answer), ("forbidden", "/group"))
+        items = json.loads(self.post([{**GOOD, "group": "mail"}, {**GOOD, "params": 2}], 200).body)
+        self.assertEqual((items[0]["error"]["code"], items[1]["existed"]), ("forbidden", False))
+        for path in ("/v1/tasks", f"/v1/tasks/{mine}"):
+            self.assertIn("tasks:GROUP", self.get(path, 403, token=VOTES)["error"]["message"])
+
+    def test_an_unknown_scope_ends_the_start_with_file_and_line(self):
+        bad = self.stack.folder / "bad"
+        bad.write_text(f"# ours\n{TOKEN} votes\n{MAIL} taks:mail\n")
+        bad.chmod(0o600)
+        done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.token_file": bad},
+                                   expect=house.FAILED)
+        self.assertIn(f"{bad}:3: has an unknown scope", done.stderr)
+        self.assertNotIn(MAIL, done.stderr)
+        self.assertNotIn("taks", done.stderr)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,28 @@ static void only_a_token_opens_and_files_are_read_again(void **state)
     shut(&fixture);
 }
 
+/* A file whose tokens open nothing here is refused, also when it is read again. */
+static void a_needed_scope_must_be_had_by_a_token(void **state)
+{
+    const struct http_guard_config guard = {
+        .section = "admin", .token_file = path, .needed_scope = HTTP_SCOPE_OPERATE};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    tokens_write(OLD "\n" NEW " read tasks:a\n");
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "admin.token_file: "));
+    assert_non_null(strstr(err.text, "no token has the scope operate"));
+    assert_null(strstr(err.text, OLD));
+    tokens_write(OLD " operate\n" NEW "\n");
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
+    tokens_write(NEW "\n");
+    http_guards_reload();
+    assert_int_equal(status_of(&fixture, "GET /x", "Bearer " OLD), 200);
+    shut(&fixture);
+}
+
 /* The body of who may not come in is never kept, and the handler never called. */
 static void a_refused_body_is_dropped(void **state)
 {
@@ -199,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_others_can_reach_needs_a_token),
         cmocka_unit_test(only_a_token_opens_and_files_are_read_again),
+        cmocka_unit_test(a_needed_scope_must_be_had_by_a_token),
         cmocka_unit_test(a_refused_body_is_dropped),
         cmocka_unit_test(a_certificate_without_its_key_is_refused),
     };

@@ -65,22 +65,23 @@ static void each_line_is_a_token(void **state)
 {
     static const char text[] = "# of May\n" FIRST "\r\n\n" SECOND;
     struct http_tokens tokens = {0};
+    struct http_scopes scopes;
     struct err err = {0};
 
     (void)state;
     file_write(text, sizeof(text) - 1, 0640);
     assert_int_equal(http_tokens_read(&tokens, path, &err), RC_OK);
     assert_int_equal(tokens.count, 2);
-    assert_true(http_tokens_allow(&tokens, "Bearer " FIRST));
-    assert_true(http_tokens_allow(&tokens, "bearer  " SECOND));
-    assert_false(http_tokens_allow(&tokens, NULL));
-    assert_false(http_tokens_allow(&tokens, ""));
-    assert_false(http_tokens_allow(&tokens, "Bearer "));
-    assert_false(http_tokens_allow(&tokens, FIRST));
-    assert_false(http_tokens_allow(&tokens, "Basic " FIRST));
-    assert_false(http_tokens_allow(&tokens, "Bearer " FIRST "x"));
-    assert_false(http_tokens_allow(&tokens, "Bearer first-token-012345678"));
-    assert_false(http_tokens_allow(&tokens, "Bearer # of May"));
+    assert_true(http_tokens_allow(&tokens, "Bearer " FIRST, &scopes));
+    assert_true(http_tokens_allow(&tokens, "bearer  " SECOND, &scopes));
+    assert_false(http_tokens_allow(&tokens, NULL, &scopes));
+    assert_false(http_tokens_allow(&tokens, "", &scopes));
+    assert_false(http_tokens_allow(&tokens, "Bearer ", &scopes));
+    assert_false(http_tokens_allow(&tokens, FIRST, &scopes));
+    assert_false(http_tokens_allow(&tokens, "Basic " FIRST, &scopes));
+    assert_false(http_tokens_allow(&tokens, "Bearer " FIRST "x", &scopes));
+    assert_false(http_tokens_allow(&tokens, "Bearer first-token-012345678", &scopes));
+    assert_false(http_tokens_allow(&tokens, "Bearer # of May", &scopes));
 }
 
 static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
@@ -95,7 +96,16 @@ static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
         {"\n#\n", 0600, ": has no token"},
         {"", 0600, ": has no token"},
         {FIRST "\nshort-token-1234567\n", 0600, ":2: has a token of 19 characters"},
-        {"first-token 0123456789\n", 0600, ":1: has a character no token may have"},
+        {"first-token! 0123456789\n", 0600, ":1: has a character no token may have"},
+        {FIRST "\n" FIRST " read\n", 0600, ":2: has a token that an earlier line has, too"},
+        {FIRST " votes\n" SECOND " vote\n", 0600, ":2: has an unknown scope behind its token"},
+        {FIRST " " SECOND "\n", 0600, ":1: has an unknown scope behind its token"},
+        {FIRST " read,votes\n", 0600, "expected votes, read, operate or tasks:GROUP"},
+        {FIRST " tasks:\n", 0600, ":1: has a scope tasks:GROUP whose group is not 1 to 64"},
+        {FIRST " tasks:a/b\n", 0600, ":1: has a scope tasks:GROUP whose group is not 1 to 64"},
+        {FIRST " tasks:a tasks:b tasks:c tasks:d tasks:e tasks:f tasks:g tasks:h tasks:i tasks:j "
+               "tasks:k tasks:l tasks:m tasks:n tasks:o tasks:p tasks:q\n",
+         0600, ":1: has a scope tasks:GROUP too many; expected 16 at most"},
     };
     struct http_tokens tokens = {.count = 7};
     struct err err = {0};
@@ -126,10 +136,52 @@ static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
     assert_non_null(strstr(err.text, "/tmp: it is a folder"));
 }
 
+static struct http_scopes scopes_of(const char *line)
+{
+    struct http_tokens tokens = {0};
+    struct http_scopes scopes;
+    struct err err = {0};
+    char text[512];
+    int len = snprintf(text, sizeof(text), SECOND " operate\n%s\n", line);
+
+    file_write(text, (size_t)len, 0600);
+    if (http_tokens_read(&tokens, path, &err) != RC_OK)
+        fail_msg("%s", err.text);
+    assert_true(http_tokens_allow(&tokens, "Bearer " FIRST, &scopes));
+    return scopes;
+}
+
+static void a_token_has_the_scopes_of_its_line(void **state)
+{
+    struct http_scopes scopes = scopes_of(FIRST);
+
+    (void)state;
+    assert_int_equal(scopes.bits, HTTP_SCOPE_VOTES | HTTP_SCOPE_READ);
+    assert_int_equal(scopes.group_count, 0);
+    scopes = scopes_of(FIRST " \t\r");
+    assert_int_equal(scopes.bits, HTTP_SCOPE_VOTES | HTTP_SCOPE_READ);
+    scopes = scopes_of(FIRST "  read\t");
+    assert_int_equal(scopes.bits, HTTP_SCOPE_READ);
+    assert_true(http_scopes_have(&scopes, HTTP_SCOPE_READ));
+    assert_false(http_scopes_have(&scopes, HTTP_SCOPE_VOTES));
+    scopes = scopes_of(FIRST "\toperate votes\r");
+    assert_int_equal(scopes.bits, HTTP_SCOPE_VOTES | HTTP_SCOPE_OPERATE);
+    /* A token for tasks may neither vote nor read. */
+    scopes = scopes_of(FIRST " tasks:shop tasks:mail.out tasks:shop");
+    assert_int_equal(scopes.bits, 0);
+    assert_int_equal(scopes.group_count, 2);
+    assert_true(http_scopes_have_group(&scopes, "shop"));
+    assert_true(http_scopes_have_group(&scopes, "mail.out"));
+    assert_false(http_scopes_have_group(&scopes, "sho"));
+    assert_false(http_scopes_have_group(&scopes, "shops"));
+    assert_false(http_scopes_have_group(&scopes, ""));
+}
+
 static void one_token_too_many_is_said(void **state)
 {
     char text[(HTTP_TOKENS_MAX + 1) * 32 + 1] = "";
     struct http_tokens tokens = {0};
+    struct http_scopes scopes;
     struct err err = {0};
     size_t len = 0;
 
@@ -139,7 +191,7 @@ static void one_token_too_many_is_said(void **state)
     file_write(text, len - 31, 0600);
     assert_int_equal(http_tokens_read(&tokens, path, &err), RC_OK);
     assert_int_equal(tokens.count, HTTP_TOKENS_MAX);
-    assert_true(http_tokens_allow(&tokens, "Bearer token-number-00000000000000063"));
+    assert_true(http_tokens_allow(&tokens, "Bearer token-number-00000000000000063", &scopes));
     file_write(text, len, 0600);
     assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
     assert_non_null(strstr(err.text, "one token too many"));
@@ -148,12 +200,13 @@ static void one_token_too_many_is_said(void **state)
 /* A child that stops, looks for the digest, and stops again. */
 static void child_run(const struct http_tokens *tokens, const unsigned char *digest)
 {
+    size_t place;
     bool found;
 
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(77);
     raise(SIGSTOP);
-    found = http_tokens_match(tokens, digest);
+    found = http_tokens_match(tokens, digest, &place);
     raise(SIGSTOP);
     _exit(found);
 }
@@ -223,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_line_is_a_token),
+        cmocka_unit_test(a_token_has_the_scopes_of_its_line),
         cmocka_unit_test(a_bad_file_is_named_and_its_tokens_are_not),
         cmocka_unit_test(one_token_too_many_is_said),
         cmocka_unit_test(a_look_takes_as_many_steps_for_every_token),

@@ -3,11 +3,14 @@
  * HTTP server and a worker of this file. Every request is answered once, with JSON, and no vote
  * outside its bounds reaches the queue.
  *
- *     how | METHOD path?name=value&... \n content type \n traceparent \n body */
+ *     how | METHOD path?name=value&... \n bits of scopes, group \n content type \n traceparent \n body
+ *
+ * Nothing is done that the scopes do not allow. */
 #include "producer/api.h"
 
 #include "common/http.h"
 #include "common/os.h"
+#include "producer/clerk.h"
 #include "producer/commit.h"
 #include "producer/lookup.h"
 #include "tests/fuzz/fuzz.h"
@@ -26,6 +29,7 @@ struct http_server {
 };
 
 struct http_request {
+    struct http_scopes scopes;
     char *method;
     char *path;
     char *query;
@@ -44,6 +48,7 @@ static struct queue *votes;
 static struct queue *reads;
 static struct queue *tasks;
 static struct api *api;
+static struct http_scopes scopes; /* of the request at hand */
 
 enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
                   http_on_refuse on_refuse, void *ctx, struct err *err)
@@ -96,6 +101,11 @@ const char *http_header(struct http_request *request, const char *name)
     if (strcmp(name, "traceparent") == 0)
         text = request->trace;
     return text && *text ? text : NULL;
+}
+
+const struct http_scopes *http_scopes(const struct http_request *request)
+{
+    return &request->scopes;
 }
 
 const void *http_body(const struct http_request *request, size_t *len)
@@ -179,6 +189,8 @@ static void open_once(void)
     if (api)
         return;
     settings.api.body_bytes_max = 65536;
+    snprintf(settings.api.tasks, sizeof(settings.api.tasks), "on");
+    snprintf(settings.api.token_file, sizeof(settings.api.token_file), "tokens");
     votes = queue_ready();
     reads = queue_ready();
     config.votes = votes;
@@ -192,6 +204,7 @@ static void work_votes(struct queue_entry *entry, uint8_t how)
 {
     const struct commit_request *request = (const struct commit_request *)entry;
 
+    fuzz_must((scopes.bits & HTTP_SCOPE_VOTES) != 0, "a vote needs its scope");
     fuzz_must(request->count > 0 && request->count <= COMMIT_REQUEST_VOTES_MAX,
               "a request holds as many votes as it may");
     for (size_t i = 0; i < request->count; i++) {
@@ -215,11 +228,31 @@ static void work_reads(struct queue_entry *entry)
 {
     const struct lookup_request *request = (const struct lookup_request *)entry;
 
+    fuzz_must((scopes.bits & HTTP_SCOPE_READ) != 0, "reading needs its scope");
     fuzz_must(request->count > 0 && request->count <= LOOKUP_REQUEST_CONTENTS_MAX,
               "a request asks for as many contents as it may");
     fuzz_must(request->voter_id >= 0, "a voter is a number");
     for (size_t i = 0; i < request->count; i++)
         fuzz_must(request->rows[i].content_id >= 1, "a content is a number");
+}
+
+/* A task is of a group of the token, and so is all that may be found. */
+static void work_tasks(const struct queue_entry *entry)
+{
+    const struct clerk_request *request = (const struct clerk_request *)entry;
+
+    fuzz_must(scopes.group_count == 1, "tasks need their scope");
+    for (size_t i = 0; i < request->count; i++) {
+        const char *group = request->items[i].task.group;
+
+        fuzz_must(request->items[i].bad ||
+                      strcmp(group ? group : RETRY_GROUP_STANDARD, scopes.groups[0]) == 0,
+                  "a task is of the token's group");
+    }
+    if (request->kind != CLERK_SUBMIT)
+        fuzz_must(request->filter.group_count == 1 &&
+                      strcmp(request->filter.groups[0], scopes.groups[0]) == 0,
+                  "only the token's group is looked at");
 }
 
 /* What a worker does, and how it ends. */
@@ -238,8 +271,21 @@ static void work(uint8_t how)
         queue_finish(reads, 0, entry, ends[how % 8]);
     }
     /* What is written to a task store, and read back, is tested elsewhere. */
-    while ((entry = queue_take(tasks, 0, WEIGHT_MAX, os_now_ms())))
+    while ((entry = queue_take(tasks, 0, WEIGHT_MAX, os_now_ms()))) {
+        work_tasks(entry);
         queue_finish(tasks, 0, entry, QUEUE_UNKNOWN);
+    }
+}
+
+/* A digit and the name of a group; text is freed. */
+static void scopes_read(struct http_scopes *read, char *text)
+{
+    if (text[0] >= '0' && text[0] <= '7') {
+        read->bits = (unsigned)(text[0] - '0');
+        snprintf(read->groups[0], sizeof(read->groups[0]), "%s", text + 1);
+        read->group_count = text[1] != '\0';
+    }
+    free(text);
 }
 
 static void request_read(struct http_request *request, struct fuzz_input *input)
@@ -255,6 +301,7 @@ static void request_read(struct http_request *request, struct fuzz_input *input)
     path += strcspn(path, "?");
     request->query = strdup(path + (*path == '?'));
     free(line);
+    scopes_read(&request->scopes, fuzz_text(input, '\n'));
     request->content_type = fuzz_text(input, '\n');
     request->trace = fuzz_text(input, '\n');
     request->body = *input;
@@ -279,6 +326,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     open_once();
     request_read(&request, &input);
+    scopes = request.scopes;
     if (how >= 252)
         server.on_refuse(server.ctx, &request, refusals[how - 252]);
     else

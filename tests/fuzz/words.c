@@ -236,17 +236,23 @@ static void fault_json(const char *text)
 /* Is every line that could be a token let in? */
 static void check_tokens(const struct http_tokens *tokens, const char *text)
 {
+    struct http_scopes scopes;
+
     fuzz_must(tokens->count >= 1 && tokens->count <= HTTP_TOKENS_MAX, "there are tokens");
     for (const char *at = text; *at; at += *at == '\n') {
         char header[HTTP_TOKEN_BYTES_MAX + 8];
-        size_t len = strcspn(at, "\r\n");
+        size_t len = strcspn(at, " \t\r\n");
 
         snprintf(header, sizeof(header), "Bearer %.*s", (int)len, at);
-        if (len > 0 && *at != '#')
-            fuzz_must(http_tokens_allow(tokens, header), "a token of the file is good");
+        if (strcspn(at, "\r\n") > 0 && *at != '#') {
+            fuzz_must(http_tokens_allow(tokens, header, &scopes), "a token of the file is good");
+            fuzz_must(scopes.bits != 0 || scopes.group_count > 0, "a token has a scope");
+            fuzz_must(scopes.group_count <= HTTP_SCOPE_GROUPS_MAX, "scopes are bounded");
+        }
         at += strcspn(at, "\n");
     }
-    fuzz_must(!http_tokens_allow(tokens, "Bearer ") && !http_tokens_allow(tokens, NULL),
+    fuzz_must(!http_tokens_allow(tokens, "Bearer ", &scopes) &&
+                  !http_tokens_allow(tokens, NULL, &scopes),
               "no token is not good");
 }
 

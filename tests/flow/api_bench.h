@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The API on a fake database with its threads, and a client that asks it over a socket. */
+#ifndef TESTS_FLOW_API_BENCH_H
+#define TESTS_FLOW_API_BENCH_H
+
+#include "common/loop.h"
+#include "common/os.h"
+#include "producer/api.h"
+#include "producer/commit.h"
+#include "producer/lookup.h"
+#include "tests/flow/fake_votes.h"
+
+#define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"
+#define JSON "Content-Type: application/json\r\n"
+#define ANSWER_BYTES_MAX 262144
+#define TIMEOUT_MS 60000 /* longer than anything takes here */
+
+/* The API on a fake database, with its threads. */
+struct bench {
+    struct settings settings;
+    struct fake_votes fake;
+    struct lookup_store lookups;
+    struct stop stop;
+    struct queue *votes;
+    struct queue *reads;
+    struct committer *committer;
+    struct looker *looker;
+    struct loop commit_loop;
+    struct loop lookup_loop;
+    struct api *api;
+    char answer[ANSWER_BYTES_MAX];
+    char *body; /* in answer */
+    int status;
+};
+
+/* For cmocka: *state is a bench whose workers do not run yet. */
+int set_up(void **state);
+int tear_down(void **state);
+/* Returns when both queues have a database. */
+void workers_start(struct bench *bench);
+/* One request over a connection of its own; read_answer() closes it and fills answer, body, status. */
+int connect_to(const struct bench *bench);
+void send_request(int fd, const char *method, const char *path, const char *headers,
+                  const char *body);
+void read_answer(struct bench *bench, int fd);
+/* Both of them. */
+void ask(struct bench *bench, const char *method, const char *path, const char *headers,
+         const char *body);
+/* The last answer has this line. */
+void expect_header(const struct bench *bench, const char *line);
+/* The last answer is a fault with this status, code and place (NULL: none). */
+void expect_fault(const struct bench *bench, int status, const char *code, const char *at);
+
+#endif
