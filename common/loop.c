@@ -10,6 +10,8 @@
 static pthread_mutex_t started_lock = PTHREAD_MUTEX_INITIALIZER; /* guards started, loop->next */
 static struct loop *started;
 
+static _Thread_local struct loop *own; /* that the calling thread runs */
+
 enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *engine,
                   struct stop *stop, struct err *err)
 {
@@ -29,6 +31,7 @@ static void *loop_main(void *arg)
     bool stopping = stop_requested(loop->stop);
 
     os_thread_name(loop->name);
+    own = loop;
     while (!stopping) {
         int64_t now_ms = os_now_ms();
         int64_t wait_ms;
@@ -83,6 +86,12 @@ void loop_join(struct loop *loop)
 void loop_done(struct loop *loop)
 {
     bell_done(&loop->bell);
+}
+
+void loop_goes_on(int64_t now_ms)
+{
+    if (own)
+        atomic_store(&own->busy_ms, now_ms);
 }
 
 void loop_wake(struct loop *loop)

@@ -41,10 +41,16 @@ enum rc loop_start(struct loop *loop, struct err *err);
 void loop_join(struct loop *loop);
 void loop_done(struct loop *loop);
 
+/* Says that the step that runs on the calling thread is still at work, so that loops_stuck() counts
+ * from now. For a step that waits for something else in bounded parts. Does nothing on a thread
+ * that runs no loop. */
+void loop_goes_on(int64_t now_ms);
+
 /* Wakes the loop's thread. Any thread. */
 void loop_wake(struct loop *loop);
 
-/* Is a started loop of this process in one step for longer than within_ms? name gets that of the
+/* Is a started loop of this process in one step for longer than within_ms, without a
+ * loop_goes_on()? name gets that of the
  * one that is for the longest time. Any thread. */
 #define LOOP_NAME_SIZE 16
 bool loops_stuck(int64_t now_ms, int64_t within_ms, char name[LOOP_NAME_SIZE]);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An attempt ends so long before its lease does. */
-#define MARGIN_MS 1000
+/* A replay of many pages lets other tasks have the thread after this. */
+#define TURN_MS 20000
 
 struct vote_worker {
     struct dead_mysql *mysql; /* NULL: not needed yet */
@@ -106,7 +106,8 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .now_ms = os_now_ms,
         .stop = handler->stop,
-        .until_ms = job->until_ms - MARGIN_MS,
+        .until_ms = os_now_ms() + TURN_MS,
+        .lease_until_ms = job->lease_until_ms,
     };
     struct vote_options options;
     enum rc rc = options_of(job, &options, &outcome->err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/vote_task.h"
 
+#include "common/loop.h"
 #include "consumer/dead.h"
 
 #include <inttypes.h>
@@ -83,12 +84,17 @@ static void judge(const struct replay *replay, bool named, int code, struct retr
 
 static bool is_over(const struct vote_task *task, struct retry_outcome *outcome)
 {
+    int64_t now_ms = task->now_ms();
+
+    loop_goes_on(now_ms);
     if (task->stop && stop_requested(task->stop))
         outcome->end = ATTEMPT_CUT;
-    else if (task->now_ms() < task->until_ms)
-        return false;
-    else
+    else if (now_ms >= atomic_load(task->lease_until_ms))
+        outcome->end = ATTEMPT_CUT;
+    else if (now_ms >= task->until_ms)
         outcome->end = ATTEMPT_SNOOZED;
+    else
+        return false;
     err_set(&outcome->err, "the rest has to wait for the next attempt");
     return true;
 }

@@ -15,6 +15,7 @@
 #include "consumer/vote_options.h"
 #include "outbox/retry_handler.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,8 +24,9 @@ struct vote_task {
     const struct dead_store *store;
     bool keep_lasts;
     int64_t (*now_ms)(void);
-    const struct stop *stop; /* NULL: none */
-    int64_t until_ms;        /* it ends before, of itself */
+    const struct stop *stop;            /* NULL: none */
+    int64_t until_ms;                   /* what is left then waits for the next attempt */
+    const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };
 
 /* Replays what options name. */

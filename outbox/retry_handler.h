@@ -13,6 +13,7 @@
 #include "common/settings.h"
 #include "common/stop.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,8 +34,8 @@ enum attempt_end {
     ATTEMPT_FAILED,   /* see source and code */
     ATTEMPT_SNOOZED,  /* the handler asks for another time; costs no attempt */
     ATTEMPT_REJECTED, /* the handler says: never again */
-    ATTEMPT_CUT,      /* it did not come to an end: the process stopped or lost the task; costs no
-                         attempt */
+    ATTEMPT_CUT,      /* it did not come to an end: the process stops, or cannot renew the task's
+                         lease; costs no attempt */
 };
 
 #define ATTEMPT_NO_DELAY (-1)
@@ -56,7 +57,12 @@ struct retry_job {
     int64_t step;
     const void *step_result; /* of the step before; NULL: none */
     size_t step_result_len;
-    int64_t until_ms; /* os_now_ms() by which it must have come to an end: the lease */
+
+    /* os_now_ms() up to which the task is certainly this process's. It moves on with each renewal of
+     * the lease, also while the attempt runs; 0: another process has the task. It is no time-out: how
+     * long an attempt may take is the handler's own business.
+     * Invariant: before this time the attempt has ended, with all that it started or has to send. */
+    const atomic_llong *lease_until_ms;
 };
 
 /* What became of it; zeroed before the call but for result and delay_ms, so that saying nothing is
@@ -72,6 +78,9 @@ struct retry_outcome {
                                failed was longer than RETRY_RESULT_BYTES_MAX */
     struct err err;
 };
+
+/* A lease that is lost is seen within this. */
+#define HANDLER_WAIT_MS_MAX 100
 
 /* The ceiling of a result. */
 #define RETRY_RESULT_BYTES_MAX ((size_t)1 << 20)
@@ -104,7 +113,9 @@ struct retry_handler {
      * err says what is wrong with options or params. May be NULL. Any thread. */
     enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
                      struct err *err);
-    /* One attempt, at most until job->until_ms. worker: the number of the calling thread. */
+    /* One attempt; when job->lease_until_ms comes near it ends as ATTEMPT_CUT. A call that waits
+     * does so in parts of HANDLER_WAIT_MS_MAX at most, to see that, and calls loop_goes_on().
+     * worker: the number of the calling thread. */
     void (*run)(void *handler, size_t worker, const struct retry_job *job,
                 struct retry_outcome *outcome);
     void (*close)(void *handler);

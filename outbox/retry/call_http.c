@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/call_http.h"
 
+#include "common/loop.h"
 #include "common/os.h"
 #include "outbox/retry_handler.h"
 
@@ -160,30 +161,39 @@ static enum rc line_ready(struct line *line)
     return RC_OK;
 }
 
-/* Until the call has come to an end, or its time has. *cut: because of the stop. */
-static bool wait_for_end(const struct caller *caller, CURLM *multi, int64_t until_ms, bool *cut)
+/* CALL_ANSWERED: the call has come to an end by itself. CALL_FAILED: it did not in its time. */
+static enum call_end wait_for_end(const struct caller *caller, CURLM *multi,
+                                  const struct call *call)
 {
     struct curl_waitfd bell = {.fd = caller->stop->fd, .events = CURL_WAIT_POLLIN};
+    int64_t until_ms = call->until_ms;
+    enum call_end end = CALL_FAILED;
     int running = 1;
 
     while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0) {
+        int64_t now_ms = os_now_ms();
+        int64_t lease_ms = atomic_load(call->lease_until_ms) - now_ms;
         int64_t left_ms;
 
-        if (!*cut && stop_requested(caller->stop)) {
-            int64_t grace_ms = os_now_ms() + STOP_GRACE_MS;
-
-            *cut = true;
-            if (grace_ms < until_ms)
-                until_ms = grace_ms;
+        loop_goes_on(now_ms);
+        if (lease_ms <= 0)
+            return CALL_LOST;
+        if (end == CALL_FAILED && stop_requested(caller->stop)) {
+            end = CALL_CUT;
+            if (now_ms + STOP_GRACE_MS < until_ms)
+                until_ms = now_ms + STOP_GRACE_MS;
         }
-        left_ms = until_ms - os_now_ms();
+        left_ms = until_ms - now_ms;
         if (left_ms <= 0)
-            return false;
-        if (curl_multi_poll(multi, &bell, *cut ? 0 : 1, (int)(left_ms < 60000 ? left_ms : 60000),
-                            NULL) != CURLM_OK)
-            return false;
+            return end;
+        if (lease_ms < left_ms)
+            left_ms = lease_ms;
+        if (left_ms > HANDLER_WAIT_MS_MAX)
+            left_ms = HANDLER_WAIT_MS_MAX;
+        if (curl_multi_poll(multi, &bell, end == CALL_CUT ? 0 : 1, (int)left_ms, NULL) != CURLM_OK)
+            return end;
     }
-    return running == 0;
+    return running == 0 ? CALL_ANSWERED : end;
 }
 
 static CURLcode code_of(CURLM *multi)
@@ -210,14 +220,15 @@ static void answer_take(CURL *easy, struct call_answer *answer)
 }
 
 static enum call_end judge_end(CURLcode code, const struct call *call, const struct way *way,
-                               const struct call_answer *answer, bool cut, struct err *err)
+                               const struct call_answer *answer, enum call_end waited,
+                               struct err *err)
 {
     bool too_long = code == CURLE_WRITE_ERROR && answer->status >= 200 && way->body->failed;
 
     if (code == CURLE_OK || too_long)
         return CALL_ANSWERED;
-    if (cut)
-        return CALL_CUT;
+    if (waited == CALL_CUT || waited == CALL_LOST)
+        return waited;
     err_fail(err, RC_RETRY, -(int)code, "http: %s %s: %s", call->method, call->origin,
              way->head_len > HEAD_BYTES_MAX     ? "the headers of its answer are too long"
              : way->trouble[0]                  ? way->trouble
@@ -229,19 +240,20 @@ static enum call_end judge_end(CURLcode code, const struct call *call, const str
 static enum call_end call_on(const struct caller *caller, struct line *line,
                              const struct call *call, struct way *way, struct err *err)
 {
-    bool cut = false;
     CURLcode code = CURLE_OPERATION_TIMEDOUT;
+    enum call_end waited;
 
     if (curl_multi_add_handle(line->multi, line->easy) != CURLM_OK) {
         err_fail(err, RC_RETRY, -(int)CURLE_FAILED_INIT, "http: libcurl takes no call");
         return CALL_FAILED;
     }
-    if (wait_for_end(caller, line->multi, call->until_ms, &cut))
+    waited = wait_for_end(caller, line->multi, call);
+    if (waited == CALL_ANSWERED)
         code = code_of(line->multi);
     answer_take(line->easy, way->answer);
     /* Takes the connection down where the call is under way. */
     curl_multi_remove_handle(line->multi, line->easy);
-    return judge_end(code, call, way, way->answer, cut, err);
+    return judge_end(code, call, way, way->answer, waited, err);
 }
 
 enum call_end caller_call(struct caller *caller, size_t worker, const struct call *call,

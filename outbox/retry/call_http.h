@@ -10,6 +10,7 @@
 #include "common/settings.h"
 #include "common/stop.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +25,15 @@ struct call {
     size_t header_count;
     const void *body; /* NULL: none */
     size_t body_len;
-    int64_t until_ms; /* os_now_ms() */
+    int64_t until_ms;                   /* os_now_ms() */
+    const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };
 
 enum call_end {
     CALL_ANSWERED,
     CALL_FAILED, /* err: why; its code is libcurl's, negative */
     CALL_CUT,    /* the stop came first */
+    CALL_LOST,   /* the lease ran out first */
 };
 
 struct call_answer {

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE /* memfd_create(), pipe2(), posix_spawn_file_actions_addclosefrom_np() */
 #include "outbox/retry/child.h"
 
+#include "common/loop.h"
 #include "common/os.h"
+#include "outbox/retry_handler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +17,9 @@
 #include <unistd.h>
 
 #define CHUNK 16384
-#define CHUNKS_MAX 64     /* read in one go */
-#define GRACE_MS_MAX 2000 /* between SIGTERM and SIGKILL */
-#define LOOK_MS_MAX 100   /* at a child that keeps its pipes open, or closed them */
+#define CHUNKS_MAX 64 /* read in one go */
+#define STOP_GRACE_MS (CHILD_GRACE_MS / 2)
+#define LEASE_GRACE_PART 8 /* of the lease, as it is in the beginning */
 #define ERRORS_SIZE 2048
 
 enum { IN, OUT, ERRORS, PIPES };
@@ -29,6 +31,7 @@ struct child {
     int ours[PIPES]; /* -1: closed, or there is none */
     int64_t term_ms;
     int64_t kill_ms;
+    int64_t lease_grace_ms; /* between SIGTERM and the end of the lease */
     bool told;
     bool killed;
     int look_ms;
@@ -219,19 +222,30 @@ static void reap(struct child *child)
     drain(child, ERRORS);
 }
 
+static void hurry(struct child *child, int64_t now_ms, int64_t kill_ms)
+{
+    if (now_ms < child->term_ms)
+        child->term_ms = now_ms;
+    if (kill_ms < child->kill_ms)
+        child->kill_ms = kill_ms;
+}
+
 static void press(struct child *child, int64_t now_ms)
 {
-    if (!child->told && stop_requested(child->order->stop)) {
-        int64_t kill_ms = now_ms + GRACE_MS_MAX / 2;
+    int64_t lease_until_ms = atomic_load(child->order->lease_until_ms);
 
+    if (!child->told && stop_requested(child->order->stop)) {
         child->end->cut = true;
-        child->term_ms = now_ms;
-        if (kill_ms < child->kill_ms)
-            child->kill_ms = kill_ms;
+        hurry(child, now_ms, now_ms + STOP_GRACE_MS);
+    }
+    /* Invariant: also one that was told to end for another reason ends before the lease does. */
+    if (now_ms >= lease_until_ms - child->lease_grace_ms) {
+        child->end->lost = true;
+        hurry(child, now_ms, lease_until_ms);
     }
     if (!child->told && now_ms >= child->term_ms) {
         child->told = true;
-        child->end->late = !child->end->cut;
+        child->end->late = !child->end->cut && !child->end->lost;
         kill(-child->pid, SIGTERM);
     }
     if (!child->killed && now_ms >= child->kill_ms) {
@@ -243,13 +257,13 @@ static void press(struct child *child, int64_t now_ms)
 static int wait_ms(struct child *child, int64_t now_ms)
 {
     int64_t next_ms = child->told ? child->kill_ms : child->term_ms;
-    int64_t left_ms =
-        child->killed || next_ms - now_ms > LOOK_MS_MAX ? LOOK_MS_MAX : next_ms - now_ms;
+    int64_t left_ms = child->killed || next_ms - now_ms > HANDLER_WAIT_MS_MAX ? HANDLER_WAIT_MS_MAX
+                                                                              : next_ms - now_ms;
 
     /* An end is not announced: the closed pipes were, and it should follow soon. */
     if (child->ours[OUT] >= 0 || child->ours[ERRORS] >= 0)
         return left_ms > 0 ? (int)left_ms : 0;
-    if (child->look_ms < LOOK_MS_MAX)
+    if (child->look_ms < HANDLER_WAIT_MS_MAX)
         child->look_ms = child->look_ms > 0 ? child->look_ms * 2 : 1;
     return child->look_ms < left_ms ? child->look_ms : (int)left_ms;
 }
@@ -293,16 +307,22 @@ struct child_end child_run(const struct child_order *order)
 {
     struct child_end end = {0};
     int64_t now_ms = os_now_ms();
-    int64_t grace_ms = (order->until_ms - now_ms) / 4;
-    struct child child = {.order = order, .end = &end, .ours = {-1, -1, -1}};
+    int64_t lease_ms = atomic_load(order->lease_until_ms) - now_ms;
+    struct child child = {
+        .order = order,
+        .end = &end,
+        .ours = {-1, -1, -1},
+        .term_ms = order->until_ms,
+        .kill_ms = order->until_ms + CHILD_GRACE_MS,
+        .lease_grace_ms = lease_ms > 0 ? lease_ms / LEASE_GRACE_PART : 0,
+    };
 
-    if (grace_ms > GRACE_MS_MAX)
-        grace_ms = GRACE_MS_MAX;
-    child.kill_ms = order->until_ms;
-    child.term_ms = order->until_ms - grace_ms;
+    if (child.lease_grace_ms > CHILD_GRACE_MS)
+        child.lease_grace_ms = CHILD_GRACE_MS;
     end.error = start(&child);
     if (end.error == 0) {
         for (; !has_ended(&child); now_ms = os_now_ms()) {
+            loop_goes_on(now_ms);
             press(&child, now_ms);
             look(&child, now_ms);
         }

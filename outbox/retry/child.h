@@ -8,11 +8,13 @@
 #include "common/buf.h"
 #include "common/stop.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CHILD_WORDS_SIZE 256
+#define CHILD_GRACE_MS 2000 /* between SIGTERM and SIGKILL */
 
 struct child_order {
     const char *const *args; /* the program, as an absolute path, first; NULL at the end */
@@ -20,7 +22,9 @@ struct child_order {
     const void *input;
     size_t input_len;
     struct buf *output; /* what it writes to stdout; the rest is dropped when output failed */
-    int64_t until_ms;   /* os_now_ms(): it is killed then; and asked to end a bit before */
+    int64_t until_ms;   /* os_now_ms(): it is asked to end then, and killed CHILD_GRACE_MS later */
+    const atomic_llong *lease_until_ms; /* as in struct retry_job: it is killed then at the latest,
+                                           and asked to end a bit before */
     const struct stop *stop;
 };
 
@@ -30,6 +34,7 @@ struct child_end {
     int signal;                   /* or died of */
     bool late;                    /* it was told to end, because of the time */
     bool cut;                     /* or because of the stop */
+    bool lost;                    /* or because of the lease */
     char words[CHILD_WORDS_SIZE]; /* the last line it wrote to stderr */
 };
 

@@ -108,6 +108,8 @@ static void judge_end(const struct child_end *end, const char *program,
         return;
     else if (end->cut)
         outcome_cut(outcome);
+    else if (end->lost)
+        outcome_lose(outcome);
     else if (end->late)
         say_late(outcome, program, end->signal != 0 ? end->signal : SIGTERM);
     else if (end->signal != 0)
@@ -129,7 +131,6 @@ static void judge_end(const struct child_end *end, const char *program,
 static void run_program(const struct exec *exec, const struct retry_job *job,
                         const struct exec_options *options, struct retry_outcome *outcome)
 {
-    int64_t now_ms = os_now_ms();
     const char *environment[VARIABLES_MAX + 1];
     struct buf variables = {0};
     struct child_order order = {
@@ -138,13 +139,12 @@ static void run_program(const struct exec *exec, const struct retry_job *job,
         .input = job->params,
         .input_len = job->params_len,
         .output = outcome->result,
-        .until_ms = outcome_deadline_ms(job, now_ms),
+        .until_ms = os_now_ms() + options->timeout_ms,
+        .lease_until_ms = job->lease_until_ms,
         .stop = exec->stop,
     };
     struct child_end end;
 
-    if (order.until_ms > now_ms + options->timeout_ms)
-        order.until_ms = now_ms + options->timeout_ms;
     variables_put(&variables, job);
     if (variables.failed) {
         outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");

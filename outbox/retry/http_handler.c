@@ -166,6 +166,8 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
         judge_answer(options, url, &answer, outcome);
     else if (end == CALL_CUT)
         outcome_cut(outcome);
+    else if (end == CALL_LOST)
+        outcome_lose(outcome);
     else
         outcome_fail(outcome, FAULT_HTTP, err.code,
                      caller_is_ours(err.code) ? FAULT_OURS : FAULT_TRANSIENT, "%s", err.text);
@@ -178,15 +180,13 @@ static void call(struct http *http, size_t worker, const struct retry_job *job,
 {
     const char *headers[HTTP_HEADERS_MAX + OWN_HEADERS];
     struct buf texts = {0};
-    int64_t now_ms = os_now_ms();
     struct call made = {
         .method = options->method,
         .headers = headers,
-        .until_ms = outcome_deadline_ms(job, now_ms),
+        .until_ms = os_now_ms() + options->timeout_ms,
+        .lease_until_ms = job->lease_until_ms,
     };
 
-    if (made.until_ms > now_ms + options->timeout_ms)
-        made.until_ms = now_ms + options->timeout_ms;
     headers_put(&texts, job, options);
     for (size_t at = 0; !texts.failed && at < texts.len; at += strlen(texts.data + at) + 1)
         headers[made.header_count++] = texts.data + at;

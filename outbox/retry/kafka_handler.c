@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/kafka_handler.h"
 
-#include "common/os.h"
 #include "outbox/retry/kafka_options.h"
 #include "outbox/retry/outcome.h"
 #include "outbox/retry/publisher_kafka.h"
@@ -73,13 +72,13 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
         .headers = headers,
         .timestamp_ms = options->timestamp_ms,
         .partition = options->partition,
+        .lease_until_ms = job->lease_until_ms,
     };
     struct err err = {0};
 
     snprintf(attempt, sizeof(attempt), "%" PRId64, job->attempt);
     record.header_count = headers_take(headers, options, attempt);
-    switch (
-        publisher_send(publisher, worker, &record, outcome_deadline_ms(job, os_now_ms()), &err)) {
+    switch (publisher_send(publisher, worker, &record, &err)) {
     case PUBLISHED:
         return;
     case PUBLISH_FAILED:
@@ -93,6 +92,9 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
         return;
     case PUBLISH_CUT:
         outcome_cut(outcome);
+        return;
+    case PUBLISH_LOST:
+        outcome_lose(outcome);
         return;
     }
 }

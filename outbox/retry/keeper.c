@@ -89,7 +89,8 @@ static void note_leases(struct keeper *keeper, int64_t sent_ms)
             continue;
         slot->lost = keeper->lost[i];
         lost += keeper->lost[i];
-        slot->valid_until_ms = sent_ms + lease_believed_ms(keeper->lease_ms);
+        atomic_store(&slot->valid_until_ms,
+                     slot->lost ? 0 : sent_ms + lease_believed_ms(keeper->lease_ms));
         slot->beat_at_ms = sent_ms + lease_beat_ms(keeper->lease_ms);
     }
     pthread_mutex_unlock(&pool->lock);

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MARGIN_MS_MAX 1000
-
 void outcome_fail(struct retry_outcome *outcome, enum fault_source source, int code,
                   enum fault_class fault, const char *format, ...)
 {
@@ -33,9 +31,8 @@ void outcome_cut(struct retry_outcome *outcome)
     err_set(&outcome->err, "the process stops");
 }
 
-int64_t outcome_deadline_ms(const struct retry_job *job, int64_t now_ms)
+void outcome_lose(struct retry_outcome *outcome)
 {
-    int64_t margin_ms = (job->until_ms - now_ms) / 8;
-
-    return job->until_ms - (margin_ms < MARGIN_MS_MAX ? margin_ms : MARGIN_MS_MAX);
+    outcome->end = ATTEMPT_CUT;
+    err_set(&outcome->err, "the lease of the task could not be renewed");
 }

@@ -6,8 +6,6 @@
 
 #include "outbox/retry_handler.h"
 
-#include <stdint.h>
-
 /* What a downstream sees of the lane: which attempt it is, and that whoever fails at it need not try
  * again by himself. An answer with the second one ends the task. */
 #define HEADER_ATTEMPT "tallybox-attempt"
@@ -24,7 +22,7 @@ void outcome_refuse(struct retry_outcome *outcome, const struct err *err);
 /* The process stops. */
 void outcome_cut(struct retry_outcome *outcome);
 
-/* When an attempt gives up by itself, so that its end can be written down within the lease. */
-int64_t outcome_deadline_ms(const struct retry_job *job, int64_t now_ms);
+/* The lease runs out, or is lost. */
+void outcome_lose(struct retry_outcome *outcome);
 
 #endif

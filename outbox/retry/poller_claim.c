@@ -131,7 +131,7 @@ static void lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
 
         slot->epoch = poller->claimed[i].epoch;
         slot->lease_ms = lease_ms;
-        slot->valid_until_ms = sent_ms + lease_believed_ms(lease_ms);
+        atomic_store(&slot->valid_until_ms, sent_ms + lease_believed_ms(lease_ms));
         slot->beat_at_ms = sent_ms + lease_beat_ms(lease_ms);
         slot->lost = false;
     }

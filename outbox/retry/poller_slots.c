@@ -33,7 +33,7 @@ struct slot *poller_slot_take(struct poller *poller, int64_t id)
     pthread_mutex_lock(&poller->pool->lock);
     slot->id = id;
     slot->epoch = 0;
-    slot->valid_until_ms = 0;
+    atomic_store(&slot->valid_until_ms, 0);
     slot->beat_at_ms = INT64_MAX; /* not before the claim is known to have worked */
     slot->lost = false;
     slot->writing = false;

@@ -202,13 +202,3 @@ void pool_give(struct pool *pool, struct slot *slot)
     if (waits && pool->wake_poller)
         pool->wake_poller(pool->wake_ctx);
 }
-
-int64_t pool_valid_until(struct pool *pool, const struct slot *slot)
-{
-    int64_t valid_until_ms;
-
-    pthread_mutex_lock(&pool->lock);
-    valid_until_ms = slot->lost ? 0 : slot->valid_until_ms;
-    pthread_mutex_unlock(&pool->lock);
-    return valid_until_ms;
-}

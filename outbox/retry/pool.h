@@ -32,7 +32,8 @@ struct slot {
     /* Under the pool's lock. */
     int64_t id; /* 0: empty */
     int64_t epoch;
-    int64_t valid_until_ms; /* by our own clock */
+    atomic_llong
+        valid_until_ms; /* by our own clock; 0: lost. A handler reads it without the lock */
     int64_t beat_at_ms;
     int64_t lease_ms;
     bool lost;
@@ -129,8 +130,5 @@ bool pool_may_sleep(struct pool *pool);
 /* A worker's: the next slot, or NULL, and then it is woken when there is one. */
 struct slot *pool_take(struct pool *pool, size_t worker);
 void pool_give(struct pool *pool, struct slot *slot);
-
-/* Until when the task in the slot is ours; 0: it is not any more. */
-int64_t pool_valid_until(struct pool *pool, const struct slot *slot);
 
 #endif

@@ -2,9 +2,11 @@
 #include "outbox/retry/publisher_kafka.h"
 
 #include "common/kafka.h"
+#include "common/loop.h"
 #include "common/os.h"
 #include "outbox/producer_kafka.h"
 #include "outbox/retry.h"
+#include "outbox/retry_handler.h"
 #include "outbox/topic_row.h"
 
 #include <assert.h>
@@ -25,6 +27,9 @@
 /* A record on its way when a stop comes is waited for so long: what is acknowledged is not done
  * again. */
 #define STOP_GRACE_MS 1000
+
+/* librdkafka says by itself that a record timed out; it looks once a second. */
+#define REPORT_MS 2000
 
 /* A ticket has its worker in the lower bits. */
 #define WORKER_BITS 12
@@ -267,12 +272,26 @@ static void topic_forget(struct producer *producer, const char *topic)
             producer->topics[i][0] = '\0';
 }
 
+/* Until until_ms, or until the lease ends. */
+static int64_t left_ms(const struct publisher_record *record, int64_t until_ms)
+{
+    int64_t lease_until_ms = atomic_load(record->lease_until_ms);
+
+    return (lease_until_ms < until_ms ? lease_until_ms : until_ms) - os_now_ms();
+}
+
+static bool lease_is_over(const struct publisher_record *record)
+{
+    return os_now_ms() >= atomic_load(record->lease_until_ms);
+}
+
 /* As the relay does: nothing is sent to a topic before each of its leaders has answered. */
 static enum rc topic_ready(struct publisher *publisher, struct producer *producer,
-                           const char *topic, int64_t until_ms, struct err *err)
+                           const struct publisher_record *record, int64_t until_ms, struct err *err)
 {
     const struct settings *settings = publisher->settings;
-    int64_t wait_ms = (until_ms - os_now_ms()) / 2;
+    const char *topic = record->topic;
+    int64_t wait_ms = left_ms(record, until_ms) / 2;
     bool known;
     enum rc rc;
 
@@ -334,30 +353,33 @@ static enum rc record_send(struct publisher *publisher, struct producer *produce
 }
 
 /* False: no report came in time. */
-static bool await(struct publisher *publisher, size_t worker, int64_t until_ms, enum rc *rc,
-                  struct err *err)
+static bool await(struct publisher *publisher, size_t worker, const struct publisher_record *record,
+                  int64_t until_ms, enum rc *rc, struct err *err)
 {
     struct slot *slot = &publisher->slots[worker];
     const struct stop *stop = publisher->stop;
     bool reported = false;
 
     for (;;) {
-        int64_t left_ms = until_ms - os_now_ms();
+        int64_t wait_ms = left_ms(record, until_ms);
 
+        loop_goes_on(os_now_ms());
         pthread_mutex_lock(&publisher->lock);
         reported = slot->reported;
         if (reported) {
             *rc = slot->rc;
             *err = slot->err;
-        } else if (left_ms <= 0) {
+        } else if (wait_ms <= 0) {
             slot->ticket = 0; /* it is not waited for any more */
         }
         pthread_mutex_unlock(&publisher->lock);
-        if (reported || left_ms <= 0)
+        if (reported || wait_ms <= 0)
             return reported;
-        if (bell_wait(&slot->bell, stop, left_ms) && stop == publisher->stop) {
+        if (bell_wait(&slot->bell, stop,
+                      wait_ms < HANDLER_WAIT_MS_MAX ? wait_ms : HANDLER_WAIT_MS_MAX) &&
+            stop == publisher->stop) {
             stop = &publisher->never;
-            if (left_ms > STOP_GRACE_MS)
+            if (wait_ms > STOP_GRACE_MS)
                 until_ms = os_now_ms() + STOP_GRACE_MS;
         }
     }
@@ -410,16 +432,18 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
                                     size_t worker, const struct publisher_record *record,
                                     int64_t until_ms, bool *again, struct err *err)
 {
-    enum rc rc = topic_ready(publisher, producer, record->topic, until_ms, err);
+    enum rc rc = topic_ready(publisher, producer, record, until_ms, err);
 
     *again = false;
     /* The broker will not have the topic, and says so to everybody. */
     if (rc != RC_OK)
         return rc == RC_FATAL ? PUBLISH_BARRED : end_of(rc, err->code);
     rc = record_send(publisher, producer, worker, record, err);
-    if (rc == RC_OK && !await(publisher, worker, until_ms, &rc, err)) {
+    if (rc == RC_OK && !await(publisher, worker, record, until_ms, &rc, err)) {
         silence_words(publisher, producer, record->topic, err);
         producer_spoil(publisher, producer);
+        if (lease_is_over(record))
+            return PUBLISH_LOST;
         return stop_requested(publisher->stop) ? PUBLISH_CUT : PUBLISH_FAILED;
     }
     if (rc == RC_OK)
@@ -439,9 +463,9 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
 }
 
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
-                                  const struct publisher_record *record, int64_t until_ms,
-                                  struct err *err)
+                                  const struct publisher_record *record, struct err *err)
 {
+    int64_t until_ms = os_now_ms() + publisher->settings->relay.send_timeout_ms + REPORT_MS;
     enum publisher_end end = PUBLISH_FAILED;
     bool again = true;
 
@@ -452,6 +476,8 @@ enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
 
         if (stop_requested(publisher->stop))
             return PUBLISH_CUT;
+        if (lease_is_over(record))
+            return PUBLISH_LOST;
         producer = producer_take(publisher, err);
         if (!producer)
             return PUBLISH_BARRED;

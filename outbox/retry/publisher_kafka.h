@@ -11,6 +11,7 @@
 #include "common/stop.h"
 #include "outbox/relay_row.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,8 +29,9 @@ struct publisher_record {
     struct bytes value; /* data NULL: a tombstone */
     const struct publisher_header *headers;
     size_t header_count;
-    int64_t timestamp_ms; /* 0: now */
-    int32_t partition;    /* -1: by the key */
+    int64_t timestamp_ms;               /* 0: now */
+    int32_t partition;                  /* -1: by the key */
+    const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };
 
 enum publisher_end {
@@ -38,6 +40,7 @@ enum publisher_end {
     PUBLISH_REFUSED, /* this record is not taken */
     PUBLISH_BARRED,  /* a right, the topic or a setting is not as it must be */
     PUBLISH_CUT,     /* the stop came first */
+    PUBLISH_LOST,    /* the lease ran out first */
 };
 
 /* Connects nowhere yet. RC_FATAL: the settings make no producer. Borrows settings and stop. */
@@ -45,11 +48,10 @@ enum rc publisher_open(struct publisher **publisher, const struct settings *sett
                        struct stop *stop, size_t workers, struct err *err);
 void publisher_close(struct publisher *publisher);
 
-/* Publishes and waits for the broker's word, until_ms (os_now_ms()) at most. The topic is made if
- * need be, as the relay does. err->code is librdkafka's. Unless PUBLISHED the record may be in the
- * log all the same. */
+/* Publishes and waits for the broker's word, as long as relay.send_timeout_ms says and the lease
+ * lasts. The topic is made if need be, as the relay does. err->code is librdkafka's. Unless PUBLISHED
+ * the record may be in the log all the same. */
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
-                                  const struct publisher_record *record, int64_t until_ms,
-                                  struct err *err);
+                                  const struct publisher_record *record, struct err *err);
 
 #endif

@@ -31,8 +31,8 @@ static void run(struct runner *runner, struct slot *slot, int64_t now_ms)
 {
     int64_t from_ms = pool_now(runner->pool, now_ms);
 
-    slot->job.until_ms = pool_valid_until(runner->pool, slot);
-    if (from_ms >= slot->job.until_ms) {
+    slot->job.lease_until_ms = &slot->valid_until_ms;
+    if (from_ms >= atomic_load(&slot->valid_until_ms)) {
         cut(slot, "its lease ran out before it was begun");
         return;
     }

@@ -3,10 +3,12 @@
 in the middle of its batch, shards move, keys keep their order, and a clean stop costs nothing."""
 
 import collections
+import contextlib
 import json
 import pathlib
 import signal
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -21,6 +23,7 @@ BATCH = 1500
 # Takes a while, once it may end, and tells of its beginning and end with one write() each.
 PROGRAM = """#!/bin/sh
 read number
+echo $$ > {folder}/pid
 echo "begin $number" >> {folder}/effects
 while ! [ -e {folder}/open ]; do sleep 0.05; done
 sleep 0.02
@@ -247,6 +250,57 @@ class Stopped(RetryCase):
                        self.shards(other) == 8, LEASE_S * 3 + NOISE_S)
         self.assertEqual({int(text) for text in self.effects()}, set(range(count)))
         self.assertEqual(self.left(), 0)
+
+
+class Slow(RetryCase):
+    """Attempts that take several times the lease of their task."""
+
+    seconds = 30
+
+    def setUp(self):
+        super().setUp()
+        for name in ("effects", "open"):
+            (self.stack.folder / name).unlink(missing_ok=True)
+        self.scene("slow", lease="2s", wait="fixed 200ms", attempts=0)
+        self.role = self.start("retry", sets={"retry.exec_programs": self.program()})
+
+    def insert_slow(self):
+        options = json.dumps({"program": str(self.stack.folder / "effect"), "timeout": "10m"})
+        self.put("slow", "exec", [(None, "1", options, "1\n")])
+        house.wait_for("the program to begin", self.words)
+
+    def words(self):
+        return (self.stack.folder / "effects").read_text().splitlines()
+
+    def has_ended(self, pid):
+        path = pathlib.Path(f"/proc/{pid}/stat")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return path.read_text().rpartition(")")[2].split()[0] in "ZX"
+        return True
+
+    def test_an_attempt_may_take_longer_than_the_lease_of_its_task(self):
+        self.insert_slow()
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            self.assertEqual(self.stack.sql("SELECT state, epoch, attempts FROM retry_task"),
+                             [(1, 1, 0)])
+            time.sleep(0.2)
+        (self.stack.folder / "open").touch()
+        self.wait_done()
+        self.assertEqual(self.words(), ["begin 1", "end 1"])
+
+    def test_an_attempt_whose_lease_is_lost_ends_at_once(self):
+        self.insert_slow()
+        pid = int((self.stack.folder / "pid").read_text())
+        # As after a pause of the whole process in which another one took the task.
+        self.stack.sql("UPDATE retry_task SET epoch = epoch + 1")
+        house.wait_for("the program to be ended", lambda: self.has_ended(pid))
+        self.assertEqual(self.words()[0], "begin 1")
+        self.assertNotIn("end 1", self.words())
+        house.wait_for("it to begin again", lambda: self.words() == ["begin 1"] * 2)
+        (self.stack.folder / "open").touch()
+        self.wait_done()
+        self.assertEqual(self.words(), ["begin 1", "begin 1", "end 1"])
 
 
 class Waiting(RetryCase):

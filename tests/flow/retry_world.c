@@ -367,7 +367,8 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
 
     (void)handler;
     (void)worker;
-    assert(job->until_ms > world.now_ms);
+    assert(atomic_load(job->lease_until_ms) > world.now_ms);
+    task->lease_until_ms = job->lease_until_ms;
     task->runs++;
     task->seen_attempt = job->attempt;
     snprintf(task->seen_options, sizeof(task->seen_options), "%s", job->options);

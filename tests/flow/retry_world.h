@@ -67,6 +67,7 @@ struct task {
     char seen_options[192];
     char seen_result[64];
     int64_t seen_attempt;
+    const atomic_llong *lease_until_ms; /* of the last run */
 };
 
 struct world;

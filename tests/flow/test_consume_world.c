@@ -136,13 +136,16 @@ static int64_t lane_now_ms(void)
     return now_ms;
 }
 
+static atomic_llong far_lease = INT64_MAX;
+
 /* The retry lane's handler at work on what is held of a content. */
 static void replay(int content)
 {
     const struct vote_task task = {.sink = &lane_sink.seam,
                                    .store = &lane_dead.store,
                                    .now_ms = lane_now_ms,
-                                   .until_ms = INT64_MAX};
+                                   .until_ms = INT64_MAX,
+                                   .lease_until_ms = &far_lease};
     struct vote_options options = {.has_dead = true, .topic = "votes"};
     struct retry_outcome outcome = {0};
 

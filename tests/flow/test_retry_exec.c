@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@ struct fixture {
     struct buf result;
     struct retry_outcome outcome;
     struct retry_job job;
+    atomic_llong lease_until_ms;
+    int64_t lose_after_ms; /* for renewer_main(): 0: the lease is renewed */
+    atomic_bool over;
 };
 
 static int setup(void **state)
@@ -55,7 +59,8 @@ static int setup(void **state)
                                      .idempotency_key = "key 1",
                                      .params_type = "application/json",
                                      .attempt = 3,
-                                     .until_ms = os_now_ms() + LONG_MS};
+                                     .lease_until_ms = &fixture.lease_until_ms};
+    atomic_store(&fixture.lease_until_ms, os_now_ms() + LONG_MS);
     *state = &fixture;
     return 0;
 }
@@ -202,20 +207,104 @@ static void what_may_not_or_cannot_be_run_is_ours_to_mend(void **state)
     assert_int_equal(outcome->fault, FAULT_REFUSED);
 }
 
+/* The script gets so much time. */
+static const struct retry_outcome *run_timed(struct fixture *fixture, const char *script,
+                                             int64_t timeout_ms)
+{
+    char options[1024];
+
+    snprintf(options, sizeof(options),
+             "{\"program\": \"/bin/sh\", \"args\": [\"-c\", \"%s\"], \"timeout\": \"%dms\"}",
+             script, (int)timeout_ms);
+    return run(fixture, options);
+}
+
 /* A busy machine may take longer to get a program as far as its trap: it gets more time then. */
 static void a_program_that_ignores_sigterm_is_killed_in_time(void **state)
 {
     struct fixture *fixture = *state;
     const struct retry_outcome *outcome = &fixture->outcome;
 
-    for (int64_t time_ms = 1500; time_ms < LONG_MS / 2 && outcome->code != SIGKILL; time_ms *= 2) {
-        fixture->job.until_ms = os_now_ms() + time_ms;
-        outcome = run_script(fixture, "trap '' TERM; while :; do sleep 60; done");
+    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && outcome->code != SIGKILL; time_ms *= 2) {
+        int64_t began_ms = os_now_ms();
+
+        outcome = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", time_ms);
         assert_int_equal(outcome->end, ATTEMPT_FAILED);
         assert_int_equal(outcome->source, FAULT_SIGNAL);
-        assert_true(os_now_ms() < fixture->job.until_ms + LONG_MS / 4);
+        assert_true(os_now_ms() < began_ms + time_ms + LONG_MS / 4);
     }
     assert_int_equal(outcome->code, SIGKILL);
+}
+
+/* Plays the lease renewer: a lease of 2 s that is renewed three times in it, or lost. */
+static void *renewer_main(void *arg)
+{
+    struct fixture *fixture = arg;
+    int64_t began_ms = os_now_ms();
+
+    while (!atomic_load(&fixture->over)) {
+        int64_t now_ms = os_now_ms();
+
+        if (fixture->lose_after_ms == 0)
+            atomic_store(&fixture->lease_until_ms, now_ms + 2000);
+        else if (now_ms >= began_ms + fixture->lose_after_ms)
+            atomic_store(&fixture->lease_until_ms, 0);
+        stop_wait(&fixture->stop, 300);
+    }
+    return NULL;
+}
+
+static const struct retry_outcome *run_renewed(struct fixture *fixture, const char *script,
+                                               int64_t timeout_ms)
+{
+    const struct retry_outcome *outcome;
+    pthread_t thread;
+
+    atomic_store(&fixture->over, false);
+    assert_int_equal(pthread_create(&thread, NULL, renewer_main, fixture), 0);
+    outcome = run_timed(fixture, script, timeout_ms);
+    atomic_store(&fixture->over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return outcome;
+}
+
+/* The lease that it has at its begin is over long before. */
+static void a_program_runs_as_long_as_its_timeout_while_the_lease_is_renewed(void **state)
+{
+    struct fixture *fixture = *state;
+
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + 2000);
+    assert_done(run_renewed(fixture, "sleep 4; echo done", LONG_MS));
+    assert_string_equal(buf_text(&fixture->result), "done\n");
+}
+
+static void a_program_ends_before_a_lease_that_is_not_renewed(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome;
+
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + 4000);
+    outcome = run_timed(fixture, "sleep 60", LONG_MS);
+    assert_true(os_now_ms() < atomic_load(&fixture->lease_until_ms));
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_non_null(strstr(outcome->err.text, "lease"));
+    /* It has no time to ignore that. */
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + 2000);
+    outcome = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_true(os_now_ms() < atomic_load(&fixture->lease_until_ms) + LONG_MS / 4);
+}
+
+static void a_program_whose_lease_is_lost_is_killed_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome;
+    int64_t began_ms = os_now_ms();
+
+    fixture->lose_after_ms = 500;
+    outcome = run_renewed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_true(os_now_ms() - began_ms < LONG_MS / 4);
 }
 
 static void the_tasks_own_time_counts_too(void **state)
@@ -235,10 +324,9 @@ static void a_program_that_uses_the_grace_is_done(void **state)
     struct fixture *fixture = *state;
 
     fixture->outcome.end = ATTEMPT_FAILED;
-    for (int64_t time_ms = 4000; time_ms < LONG_MS / 2 && fixture->outcome.end != ATTEMPT_DONE;
+    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && fixture->outcome.end != ATTEMPT_DONE;
          time_ms *= 2) {
-        fixture->job.until_ms = os_now_ms() + time_ms;
-        run_script(fixture, "trap 'exit 0' TERM; sleep 60 & wait");
+        run_timed(fixture, "trap 'exit 0' TERM; sleep 60 & wait", time_ms);
     }
     assert_done(&fixture->outcome);
 }
@@ -254,8 +342,7 @@ static void a_flood_is_read_to_its_end_and_bounded(void **state)
                                   " echo >&2; echo the end >&2; exit 1");
     assert_int_equal(outcome->code, 1);
     assert_non_null(strstr(outcome->err.text, ": the end"));
-    fixture->job.until_ms = os_now_ms() + 1000;
-    outcome = run_script(fixture, "yes & yes >&2");
+    outcome = run_timed(fixture, "yes & yes >&2", 1000);
     assert_int_equal(outcome->end, ATTEMPT_FAILED);
     assert_int_equal(outcome->source, FAULT_SIGNAL);
 }
@@ -389,6 +476,9 @@ int main(void)
         TEST(codes_and_signals_are_told),
         TEST(what_may_not_or_cannot_be_run_is_ours_to_mend),
         TEST(a_program_that_ignores_sigterm_is_killed_in_time),
+        TEST(a_program_runs_as_long_as_its_timeout_while_the_lease_is_renewed),
+        TEST(a_program_ends_before_a_lease_that_is_not_renewed),
+        TEST(a_program_whose_lease_is_lost_is_killed_at_once),
         TEST(the_tasks_own_time_counts_too),
         TEST(a_program_that_uses_the_grace_is_done),
         TEST(a_flood_is_read_to_its_end_and_bounded),

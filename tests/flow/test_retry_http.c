@@ -16,6 +16,7 @@
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct fixture {
     struct buf result;
     struct retry_outcome outcome;
     struct retry_job job;
+    atomic_llong lease_until_ms;
 };
 
 static void handler_open(struct fixture *fixture)
@@ -65,7 +67,8 @@ static int setup(void **state)
                                      .params_len = 8,
                                      .params_type = "application/json",
                                      .attempt = 3,
-                                     .until_ms = os_now_ms() + LONG_MS};
+                                     .lease_until_ms = &fixture.lease_until_ms};
+    atomic_store(&fixture.lease_until_ms, os_now_ms() + LONG_MS);
     *state = &fixture;
     return 0;
 }
@@ -267,9 +270,36 @@ static void whatever_goes_wrong_on_the_way_passes(void **state)
     assert_failed(run_path(fixture, "/heads", ""), -23);
     assert_failed(run_path(fixture, "/silent", ", \"timeout\": \"200ms\""), -28);
     assert_failed(run_path(fixture, "/stall", ", \"timeout\": \"200ms\""), -28);
-    fixture->job.until_ms = os_now_ms() + 300;
-    assert_failed(run_path(fixture, "/silent", ""), -28);
-    fixture->job.until_ms = os_now_ms() + LONG_MS;
+    assert_done(run_path(fixture, "/ok", ""));
+}
+
+static void *lose_main(void *arg)
+{
+    struct fixture *fixture = arg;
+
+    stop_wait(&fixture->stop, 300);
+    atomic_store(&fixture->lease_until_ms, 0);
+    return NULL;
+}
+
+static void a_call_ends_before_its_lease_and_when_it_is_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct retry_outcome *outcome;
+    int64_t began_ms = os_now_ms();
+    pthread_t thread;
+
+    atomic_store(&fixture->lease_until_ms, began_ms + 500);
+    outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_non_null(strstr(outcome->err.text, "lease"));
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + 2 * LONG_MS);
+    assert_int_equal(pthread_create(&thread, NULL, lose_main, fixture), 0);
+    outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_true(os_now_ms() - began_ms < LONG_MS / 2);
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + LONG_MS);
     assert_done(run_path(fixture, "/ok", ""));
 }
 
@@ -445,6 +475,7 @@ int main(void)
         TEST(only_listed_hosts_are_called),
         TEST(options_that_make_no_call_are_refused),
         TEST(whatever_goes_wrong_on_the_way_passes),
+        TEST(a_call_ends_before_its_lease_and_when_it_is_lost),
         TEST(an_answer_without_end_is_bounded),
         TEST(an_endpoint_that_fails_is_left_out),
         TEST(a_stop_cuts_the_call),

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,10 @@ struct fixture {
     struct stop stop;
     struct retry_handler_env env;
     void *handler;
+    atomic_llong lease_until_ms; /* of worker 0 */
 };
+
+static atomic_llong far_lease; /* of all that no test shortens */
 
 static void set_property(struct settings *settings, const char *name, const char *value)
 {
@@ -45,6 +49,7 @@ static int setup(void **state)
     struct err err = {0};
 
     memset(&fixture, 0, sizeof(fixture));
+    atomic_store(&far_lease, os_now_ms() + 10 * LONG_MS);
     fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
     assert_non_null(fixture.host);
     fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);
@@ -86,7 +91,7 @@ static struct retry_job job_of(const char *options, const char *params)
         .params_len = params ? strlen(params) : 0,
         .params_type = "application/json",
         .attempt = 3,
-        .until_ms = os_now_ms() + LONG_MS,
+        .lease_until_ms = &far_lease,
     };
 }
 
@@ -265,9 +270,17 @@ static void options_that_make_no_record_are_refused(void **state)
     assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_OK);
 }
 
+static struct retry_outcome run_leased(struct fixture *fixture, struct retry_job *job,
+                                       int64_t lease_ms)
+{
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + lease_ms);
+    job->lease_until_ms = &fixture->lease_until_ms;
+    return run(fixture, job);
+}
+
 /* What had no answer within the lease is not sent when the broker is there again: its key may have
  * gone on. */
-static void a_record_that_ran_out_of_time_is_not_sent_later(void **state)
+static void a_record_whose_lease_ran_out_is_not_sent_later(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "first");
@@ -275,16 +288,35 @@ static void a_record_that_ran_out_of_time_is_not_sent_later(void **state)
 
     assert_done(&outcome);
     rd_kafka_mock_broker_set_down(fixture->cluster, 1);
-    job.until_ms = os_now_ms() + 700;
-    outcome = run(fixture, &job);
-    assert_int_equal(outcome.end, ATTEMPT_FAILED);
-    assert_int_equal(outcome.source, FAULT_KAFKA);
-    assert_int_equal(outcome.fault, FAULT_TRANSIENT);
+    outcome = run_leased(fixture, &job, 700);
+    assert_int_equal(outcome.end, ATTEMPT_CUT);
+    assert_non_null(strstr(outcome.err.text, "lease"));
     rd_kafka_mock_broker_set_up(fixture->cluster, 1);
     job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "second");
     outcome = run(fixture, &job);
     assert_done(&outcome);
     assert_int_equal(records_in_the_log(fixture), 2);
+}
+
+/* The broker never answers: relay.send_timeout_ms decides, however long the lease is. */
+static void a_record_without_an_answer_fails_by_the_send_timeout(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "first");
+    struct retry_outcome outcome;
+    struct err err = {0};
+
+    retry_kafka_handler.close(fixture->handler);
+    fixture->settings.relay.send_timeout_ms = 1000;
+    assert_int_equal(retry_kafka_handler.open(&fixture->handler, &fixture->env, &err), RC_OK);
+    outcome = run(fixture, &job);
+    assert_done(&outcome);
+    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    outcome = run(fixture, &job);
+    assert_int_equal(outcome.end, ATTEMPT_FAILED);
+    assert_int_equal(outcome.source, FAULT_KAFKA);
+    assert_int_equal(outcome.fault, FAULT_TRANSIENT);
+    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
 }
 
 struct neighbour {
@@ -309,7 +341,7 @@ static void neighbour_start(struct neighbour *neighbour, struct fixture *fixture
     assert_int_equal(pthread_create(&neighbour->thread, NULL, neighbour_main, neighbour), 0);
 }
 
-/* Slow answers take one worker past its time, and the producer with it; the other one still has
+/* Slow answers take one worker past its lease, and the producer with it; the other one still has
  * time. */
 static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
 {
@@ -323,9 +355,8 @@ static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2,
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2);
     neighbour_start(&neighbour, fixture);
-    job.until_ms = os_now_ms() + 1000;
-    outcome = run(fixture, &job);
-    assert_int_equal(outcome.end, ATTEMPT_FAILED);
+    outcome = run_leased(fixture, &job, 1000);
+    assert_int_equal(outcome.end, ATTEMPT_CUT);
     assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
     assert_done(&neighbour.outcome);
 }
@@ -358,7 +389,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_task_without_params_is_a_tombstone, setup, teardown),
         cmocka_unit_test_setup_teardown(every_answer_of_the_broker_has_its_class, setup, teardown),
         cmocka_unit_test_setup_teardown(options_that_make_no_record_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_record_that_ran_out_of_time_is_not_sent_later, setup,
+        cmocka_unit_test_setup_teardown(a_record_whose_lease_ran_out_is_not_sent_later, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_record_without_an_answer_fails_by_the_send_timeout, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(whoever_has_time_left_goes_on_with_a_new_producer, setup,
                                         teardown),

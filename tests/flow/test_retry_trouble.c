@@ -115,6 +115,84 @@ static void the_result_of_a_lost_task_is_not_written(void **state)
     assert_int_equal(task->runs, 2);
 }
 
+/* Time passes while the handler works; the keeper is another thread. */
+static void pass_time(int64_t ms)
+{
+    struct host *host = &world.hosts[0];
+
+    for (int64_t until_ms = world.now_ms + ms; world.now_ms < until_ms; world.now_ms++)
+        if (world.now_ms >= host->keeper_due_ms)
+            host->keeper_due_ms = world.now_ms + keeper_step(&host->keeper, world.now_ms);
+}
+
+static void work_for_ten_leases(struct task *task)
+{
+    for (int i = 0; i < 100; i++) {
+        pass_time(100);
+        assert_true(atomic_load(task->lease_until_ms) > world.now_ms);
+    }
+}
+
+static void an_attempt_sees_its_lease_renewed_while_it_runs(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    task->meanwhile = work_for_ten_leases;
+    host_start(0);
+    assert_true(world_drain(1000));
+    assert_int_equal(task->claims, 1);
+    assert_int_equal(task->runs, 1);
+}
+
+static void is_lost_meanwhile(struct task *task)
+{
+    pass_time(100);
+    assert_true(atomic_load(task->lease_until_ms) > world.now_ms);
+    taken_by_somebody_else(task);
+    pass_time(400);
+    assert_int_equal(atomic_load(task->lease_until_ms), 0);
+}
+
+static void an_attempt_sees_that_its_lease_is_lost(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    task->meanwhile = is_lost_meanwhile;
+    host_start(0);
+    world_run(200);
+    assert_int_equal(task->runs, 1);
+    assert_int_equal(task->finishes, 0);
+}
+
+/* No renewal comes through: the time is not moved on. */
+static void runs_out_meanwhile(struct task *task)
+{
+    int64_t until_ms = atomic_load(task->lease_until_ms);
+
+    world.hosts[0].frozen = true;
+    pass_time(3000);
+    assert_true(atomic_load(task->lease_until_ms) <= until_ms);
+    assert_true(until_ms <= world.now_ms);
+    world.hosts[0].frozen = false;
+    task->meanwhile = NULL;
+}
+
+static void an_attempt_sees_that_its_lease_is_not_renewed(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    task->meanwhile = runs_out_meanwhile;
+    host_start(0);
+    world_run(100);
+    assert_true(task->runs > 0);
+}
+
 static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void **state)
 {
     struct task *task = world_task("mail", NULL);
@@ -329,6 +407,9 @@ int main(void)
         TEST(what_has_lapsed_is_not_begun_and_comes_back),
         TEST(a_killed_process_leaves_its_tasks_for_a_lease_and_a_sweep),
         TEST(the_result_of_a_lost_task_is_not_written),
+        TEST(an_attempt_sees_its_lease_renewed_while_it_runs),
+        TEST(an_attempt_sees_that_its_lease_is_lost),
+        TEST(an_attempt_sees_that_its_lease_is_not_renewed),
         TEST(what_is_in_flight_here_is_recognised_when_it_is_claimed_again),
         TEST(a_clean_stop_gives_back_and_costs_no_attempt),
         TEST(what_fails_in_a_stop_costs_no_attempt),

@@ -30,14 +30,20 @@ static int64_t now_ms(void)
     return clock_ms++;
 }
 
+static atomic_llong lease_until_ms;
+
 static void rig_open(void)
 {
     memset(&rig, 0, sizeof(rig));
     clock_ms = 0;
     sink_model_init(&rig.sink, &rig.world);
     dead_model_init(&rig.model, &rig.sink);
-    rig.task = (struct vote_task){
-        .sink = &rig.sink.seam, .store = &rig.model.store, .now_ms = now_ms, .until_ms = 1000000};
+    atomic_store(&lease_until_ms, 1000000);
+    rig.task = (struct vote_task){.sink = &rig.sink.seam,
+                                  .store = &rig.model.store,
+                                  .now_ms = now_ms,
+                                  .until_ms = 1000000,
+                                  .lease_until_ms = &lease_until_ms};
     rig.world.data.has_progress[1] = true;
 }
 
@@ -203,7 +209,7 @@ static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
     }
 }
 
-static void it_ends_before_its_lease_and_when_the_process_stops(void **state)
+static void it_ends_by_its_time_its_lease_and_the_stop(void **state)
 {
     struct stop stop = {0};
 
@@ -213,6 +219,9 @@ static void it_ends_before_its_lease_and_when_the_process_stops(void **state)
     rig.task.until_ms = 0;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_SNOOZED);
     rig.task.until_ms = 1000000;
+    atomic_store(&lease_until_ms, 0);
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
+    atomic_store(&lease_until_ms, 1000000);
     atomic_init(&stop.requested, true);
     rig.task.stop = &stop;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
@@ -304,7 +313,7 @@ int main(void)
         cmocka_unit_test(what_can_never_be_applied_any_more_is_passed),
         cmocka_unit_test(named_records_are_replayed_or_rejected),
         cmocka_unit_test(a_replay_may_end_at_every_call_and_be_done_again),
-        cmocka_unit_test(it_ends_before_its_lease_and_when_the_process_stops),
+        cmocka_unit_test(it_ends_by_its_time_its_lease_and_the_stop),
         cmocka_unit_test(a_vote_is_applied_once_however_often_it_is_tried),
         cmocka_unit_test(a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not),
         cmocka_unit_test(options_are_read_and_written),

@@ -15,10 +15,10 @@ struct task_run {
     int64_t epoch; /* that the database knew as it began */
 };
 
-/* job->until_ms as true time. */
+/* The end of the lease, as it is believed now, as true time. */
 static int64_t until_true_ms(const struct task_run *run)
 {
-    return run->job->until_ms - run->proc->clock_offset_ms;
+    return atomic_load(run->job->lease_until_ms) - run->proc->clock_offset_ms;
 }
 
 /* Nobody else may have the task now; but for a clock of the database that went ahead, by which its
@@ -171,7 +171,7 @@ static void work(struct task_run *run, struct retry_outcome *outcome)
     proc_pass(proc);
     if (!world->healed && world_chance(world, world->plan.task_slow))
         sched_pause(&world->sched, world_between(world, 1, world_chance(world, 100) ? 3000 : 60));
-    if (!deaf && (proc_clock(proc) >= run->job->until_ms || (proc->stopping && !run->job->step))) {
+    if (!deaf && (world_now(world) >= until_true_ms(run) || (proc->stopping && !run->job->step))) {
         outcome->end = ATTEMPT_CUT;
         return;
     }

@@ -134,6 +134,33 @@ static void a_loop_started_after_the_stop_does_nothing(void **state)
     assert_int_equal(atomic_load(&fixture->engine.steps), 0);
 }
 
+static int64_t long_step(void *arg, int64_t now_ms)
+{
+    struct fixture *fixture = arg;
+    char name[LOOP_NAME_SIZE];
+
+    loop_goes_on(now_ms - 1000);
+    assert_true(loops_stuck(now_ms, 500, name));
+    assert_string_equal(name, "test");
+    loop_goes_on(now_ms);
+    assert_false(loops_stuck(now_ms + 500, 500, name));
+    atomic_store(&fixture->engine.steps, 1);
+    return LOOP_END;
+}
+
+static void a_long_step_that_goes_on_is_not_stuck(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->loop.step = long_step;
+    fixture->loop.engine = fixture;
+    start(fixture, NULL);
+    loop_join(&fixture->loop);
+    assert_int_equal(atomic_load(&fixture->engine.steps), 1);
+    /* This thread runs no loop. */
+    loop_goes_on(1);
+}
+
 static void a_loop_that_never_started_can_be_joined(void **state)
 {
     struct fixture *fixture = *state;
@@ -156,6 +183,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_loop_that_never_sleeps_hears_the_stop, open_loop,
                                         close_loop),
         cmocka_unit_test_setup_teardown(a_loop_started_after_the_stop_does_nothing, open_loop,
+                                        close_loop),
+        cmocka_unit_test_setup_teardown(a_long_step_that_goes_on_is_not_stuck, open_loop,
                                         close_loop),
         cmocka_unit_test_setup_teardown(a_loop_that_never_started_can_be_joined, open_loop,
                                         close_loop),
