@@ -13,6 +13,14 @@ CREATE TABLE retry_scene (
     PRIMARY KEY (task_group, scene)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has the standard policy';
 
+CREATE TABLE retry_scene_change (
+    name   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the table: retry_scene',
+    number BIGINT      NOT NULL COMMENT 'grows with every change that tallybox makes to a scene',
+    PRIMARY KEY (name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'orders the changes of all scenes, so that a process needs to record only one number';
+
+INSERT INTO retry_scene_change (name, number) VALUES ('retry_scene', 0);
+
 CREATE TABLE retry_task (
     id              BIGINT       NOT NULL AUTO_INCREMENT,
     task_group      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'default' COMMENT 'whose task: a service, or an outbox table',

@@ -35,6 +35,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retr
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_retry'@'%';
+GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_retry'@'%';
@@ -120,6 +121,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retr
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retry_admin'@'%';
+GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 
 -- run: `tallybox run`: all that serve, relay, retry, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
@@ -139,6 +142,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
+GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_run'@'%';

@@ -237,38 +237,63 @@ enum rc look_classes(struct retry_mysql *store, retry_on_class on_class, void *o
 struct scenes {
     retry_on_scene on_scene;
     void *ctx;
+    struct scene_change *change;
 };
 
+/* The numbers are in every row, also in the one of a table without scenes. */
 static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct scenes *scenes = ctx;
     struct scene_row scene = {
-        .group = row->columns[0],
-        .scene = row->columns[1],
-        .policy = row->columns[2],
-        .options = row->columns[3],
-        .paused = db_column_i64(row, 4) != 0,
-        .version = db_column_i64(row, 5),
+        .group = row->columns[2],
+        .scene = row->columns[3],
+        .policy = row->columns[4],
+        .options = row->columns[5],
+        .paused = db_column_i64(row, 6) != 0,
+        .version = db_column_i64(row, 7),
     };
 
     (void)err;
-    scenes->on_scene(scenes->ctx, &scene);
+    scenes->change->number = db_column_i64(row, 0);
+    scenes->change->recorded = db_column_i64(row, 1);
+    if (scene.group)
+        scenes->on_scene(scenes->ctx, &scene);
     return RC_OK;
 }
 
 enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on_scene_ctx,
-                    struct err *err)
+                    struct scene_change *change, struct err *err)
 {
-    struct scenes scenes = {on_scene, on_scene_ctx};
+    struct scenes scenes = {on_scene, on_scene_ctx, change};
     enum rc rc = store_ready(store, err);
 
     if (rc != RC_OK)
         return rc;
-    buf_print(&store->sql,
-              "SELECT task_group, scene, policy, options, paused, version FROM retry_scene "
-              "ORDER BY task_group, scene LIMIT %d",
+    store_put(store, "SELECT COALESCE(c.number, 0), COALESCE(i.scene_change, 0), s.task_group, "
+                     "s.scene, s.policy, s.options, s.paused, s.version FROM (SELECT 1) AS one "
+                     "LEFT JOIN retry_scene_change c ON c.name = 'retry_scene' "
+                     "LEFT JOIN instance i ON i.role = '" RETRY_ROLE "' AND i.name = ");
+    store_put_text(store, store->owner);
+    buf_print(&store->sql, " LEFT JOIN retry_scene s ON 1 ORDER BY s.task_group, s.scene LIMIT %d",
               RETRY_SCENES_MAX);
     return store_query(store, scene_on_row, &scenes, err);
+}
+
+/* The first heartbeat may still be to come. */
+enum rc look_record(struct retry_mysql *store, int64_t change, struct err *err)
+{
+    enum rc rc = store_ready(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    store_put(store,
+              "INSERT INTO instance (name, role, started_at, seen_at, scene_change) VALUES (");
+    store_put_text(store, store->owner);
+    buf_print(&store->sql,
+              ", '" RETRY_ROLE "', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), %lld) "
+              "ON DUPLICATE KEY UPDATE scene_change = %lld",
+              (long long)change, (long long)change);
+    return store_exec(store, NULL, err);
 }
 
 struct depths {

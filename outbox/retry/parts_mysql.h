@@ -46,7 +46,8 @@ void walk_close(struct walk *walk);
 enum rc look_classes(struct retry_mysql *store, retry_on_class on_class, void *on_class_ctx,
                      struct err *err);
 enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on_scene_ctx,
-                    struct err *err);
+                    struct scene_change *change, struct err *err);
+enum rc look_record(struct retry_mysql *store, int64_t change, struct err *err);
 enum rc look_depths(struct retry_mysql *store, retry_on_depth on_depth, void *on_depth_ctx,
                     struct err *err);
 

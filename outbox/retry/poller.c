@@ -111,27 +111,40 @@ static void on_scene(void *ctx, const struct scene_row *row)
         reading->rc = scenes_take(&reading->poller->scenes, row, reading->err);
 }
 
+/* Invariant: what is recorded is in force. What was recorded is read from the table each time, so that
+ * a heartbeat's row that was removed gets its record again. */
+static enum rc scenes_record(struct poller *poller, const struct scene_change *change,
+                             struct err *err)
+{
+    if (change->recorded == change->number)
+        return RC_OK;
+    return poller->store.record(poller->store.ctx, change->number, err);
+}
+
 static void read_scenes(struct poller *poller, int64_t now_ms)
 {
     struct err err = {0};
     struct scene_reading reading = {poller, RC_OK, &err};
+    struct scene_change change = {0};
     enum rc rc;
 
     if (now_ms < poller->at_ms[POOL_SCENES])
         return;
     poller->at_ms[POOL_SCENES] = now_ms + SCENES_EVERY_MS;
     scenes_begin(&poller->scenes);
-    rc = poller->store.scenes(poller->store.ctx, on_scene, &reading, &err);
+    rc = poller->store.scenes(poller->store.ctx, on_scene, &reading, &change, &err);
     if (rc == RC_OK)
         rc = reading.rc;
     if (rc == RC_OK)
         rc = scenes_end(&poller->scenes, &err);
-    if (rc != RC_OK) {
-        poller_failed(poller, POOL_SCENES, rc, &err, now_ms);
-        return;
+    if (rc == RC_OK) {
+        poller->scenes_read = true;
+        rc = scenes_record(poller, &change, &err);
     }
-    poller_worked(poller, POOL_SCENES, now_ms);
-    poller->scenes_read = true;
+    if (rc == RC_OK)
+        poller_worked(poller, POOL_SCENES, now_ms);
+    else
+        poller_failed(poller, POOL_SCENES, rc, &err, now_ms);
 }
 
 static void rescue(struct poller *poller, int64_t now_ms)

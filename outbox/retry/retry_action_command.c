@@ -25,7 +25,7 @@ bool retry_action_asked(int argc, char **argv)
     return false;
 }
 
-static int act(struct db *db, struct retry_request *request, const char *by)
+static int act(struct db *db, struct retry_request *request, const char *by, int64_t lease_ms)
 {
     struct err err = {0};
     int64_t now_ms = 0;
@@ -60,7 +60,7 @@ static int act(struct db *db, struct retry_request *request, const char *by)
     case RETRY_HANDLERS:
         break;
     }
-    return retry_scene(db, request);
+    return retry_scene(db, request, lease_ms);
 }
 
 static int act_with(const struct options *options, struct retry_request *request)
@@ -80,7 +80,8 @@ static int act_with(const struct options *options, struct retry_request *request
     os_host_name(host, sizeof(host));
     snprintf(by, sizeof(by), "%s@%s", user, host);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
-    code = rc == RC_OK ? act(db, request, by) : options_fail(rc, &err);
+    code = rc == RC_OK ? act(db, request, by, config_settings(config)->retry.lease_ms)
+                       : options_fail(rc, &err);
     db_close(db);
     config_free(config);
     return code;
@@ -106,7 +107,8 @@ static const char about[] =
     "Looks after the tasks of the retry lane. Without IDs, the actions that change something say "
     "how many tasks match and ask; --yes answers, and without a terminal it must be said. Whatever "
     "was done once is harmless a second time. The exit code is 1 when something was left as it "
-    "was.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
+    "was, and 3 when a change of a scene is stored but not in force everywhere within "
+    "--wait.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
 
 static const char actions_and_examples[] =
     "Actions:\n"
@@ -136,7 +138,7 @@ static const char actions_and_examples[] =
 int retry_action_command(int argc, char **argv)
 {
     static struct retry_request request;
-    struct retry_words words = {.limit = RETRY_LIMIT_ANY};
+    struct retry_words words = {.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
     const struct option_entry entries[] = {
         {"group", OPTION_TEXT, &words.group, "GROUP",
          "only tasks of this group; of scenes: \"default\" when not said"},
@@ -170,6 +172,9 @@ int retry_action_command(int argc, char **argv)
          "scene set, edit: the handler's options; empty: none"},
         {"value", OPTION_TEXT, &words.value_path, "FILE",
          "edit: the new parameters; - reads standard input"},
+        {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
+         "scene set, pause, resume: how long to wait for the retry processes (10 when not said, 0: "
+         "do not wait)"},
         {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };

@@ -91,7 +91,7 @@ static enum rc leases_open(struct retry *retry, struct err *err)
     bool shares = pool_shares(&retry->pool);
     const struct lease_claim claim = {
         .owner = env->instance,
-        .role = "retry",
+        .role = RETRY_ROLE,
         .group = shares ? GROUP_SHARED : GROUP_FIXED,
         .weight = env->settings->retry.weight,
         .lanes = retry->shard_names,

@@ -98,9 +98,15 @@ static enum rc seam_look(void *ctx, retry_on_class on_class, void *on_class_ctx,
     return look_classes(ctx, on_class, on_class_ctx, err);
 }
 
-static enum rc seam_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+static enum rc seam_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                           struct scene_change *change, struct err *err)
 {
-    return look_scenes(ctx, on_scene, on_scene_ctx, err);
+    return look_scenes(ctx, on_scene, on_scene_ctx, change, err);
+}
+
+static enum rc seam_record(void *ctx, int64_t change, struct err *err)
+{
+    return look_record(ctx, change, err);
 }
 
 static enum rc seam_claim(void *ctx, const struct task_class *class, size_t rows_max,
@@ -168,6 +174,7 @@ struct retry_store retry_mysql_seam(struct retry_mysql *store)
         .ctx = store,
         .look = seam_look,
         .scenes = seam_scenes,
+        .record = seam_record,
         .claim = seam_claim,
         .finish = seam_finish,
         .beat = seam_beat,

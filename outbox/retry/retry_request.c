@@ -19,6 +19,7 @@
 #define ON_HISTORY (BIT(RETRY_HISTORY) | BIT(RETRY_REQUEUE))
 #define ON_SCENES \
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
+#define CHANGES_SCENES (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET))
 #define ALONE \
     (BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
 #define WITH_JSON \
@@ -182,6 +183,7 @@ static enum rc options_check(const struct retry_request *request, struct err *er
         {"params", words->params, BIT(RETRY_SHOW)},
         {"force", words->force, BIT(RETRY_CANCEL)},
         {"skip", words->skip, BIT(RETRY_UNPARK)},
+        {"wait", words->wait_s != RETRY_WAIT_UNSAID, CHANGES_SCENES},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
         {"value", words->value_path != NULL, BIT(RETRY_EDIT)},
@@ -201,6 +203,9 @@ static enum rc values_check(const struct retry_words *words, struct err *err)
 
     if (words->limit != RETRY_LIMIT_ANY && words->limit < 1)
         return err_fail(err, RC_FATAL, 0, "--limit takes a number from 1");
+    if (words->wait_s != RETRY_WAIT_UNSAID &&
+        (words->wait_s < 0 || words->wait_s > RETRY_WAIT_S_MAX))
+        return err_fail(err, RC_FATAL, 0, "--wait takes 0 to %d seconds", RETRY_WAIT_S_MAX);
     if (words->after < 0 || words->id < 0)
         return err_fail(err, RC_FATAL, 0, "--%s takes the id of a task",
                         words->after < 0 ? "after" : "id");
@@ -298,6 +303,9 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
         rc = rest_read(request, arguments + taken, count - taken, err);
     if (rc == RC_OK)
         rc = choice_check(request, err);
+    if (rc == RC_OK)
+        request->wait_ms =
+            1000 * (words->wait_s == RETRY_WAIT_UNSAID ? RETRY_WAIT_S : words->wait_s);
     return rc;
 }
 

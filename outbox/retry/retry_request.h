@@ -15,6 +15,9 @@
 #define RETRY_LIST_ROWS 50
 #define RETRY_LIST_ROWS_MAX 10000
 #define RETRY_LIMIT_ANY (-1)
+#define RETRY_WAIT_UNSAID INT64_MIN
+#define RETRY_WAIT_S 10 /* where it was not said */
+#define RETRY_WAIT_S_MAX 3600
 
 enum retry_action {
     RETRY_LIST,
@@ -37,7 +40,7 @@ enum retry_action {
 
 #define RETRY_ACTIONS (RETRY_HANDLERS + 1)
 
-/* The command line's words; NULL, false, 0 or RETRY_LIMIT_ANY where they were not said. */
+/* The command line's words; NULL, false, 0 or what a comment names where they were not said. */
 struct retry_words {
     const char *group;
     const char *scene;
@@ -53,8 +56,9 @@ struct retry_words {
     const char *options;
     const char *value_path;
     int64_t id;
-    int64_t limit;
+    int64_t limit; /* RETRY_LIMIT_ANY */
     int64_t after;
+    int64_t wait_s; /* RETRY_WAIT_UNSAID */
     bool all;
     bool yes;
     bool json;
@@ -69,6 +73,7 @@ struct retry_request {
     struct retry_filter filter; /* but for the times: retry_request_times() */
     const char *scene;          /* of pause, resume and the actions on scenes */
     const char *group;          /* of them */
+    int64_t wait_ms;            /* until a change of them is in force; 0: do not wait */
     int64_t ids[RETRY_IDS_MAX + 1];
 };
 

@@ -2,15 +2,20 @@
 #include "outbox/retry/retry_scene_command.h"
 
 #include "common/options.h"
+#include "common/os.h"
+#include "common/stop.h"
 #include "common/utf8.h"
 #include "outbox/retry/policy.h"
 #include "outbox/retry/scene_mysql.h"
+#include "outbox/retry/scene_wait.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WAIT_POLL_MS 100
 
 /* What is wrong with a scene's policy or options, into text; "" when nothing is. */
 static void fault_find(const char *policy_text, const char *options, struct err *err)
@@ -175,7 +180,46 @@ static bool is_whole_text(const struct buf *text)
            !(text->data && memchr(text->data, '\0', text->len));
 }
 
-static int set(struct db *db, const struct retry_request *request)
+/* The change is stored; is it in force? */
+static int await_processes(struct db *db, const struct retry_request *request, int64_t lease_ms)
+{
+    struct scene_processes_mysql asked = {db, lease_ms};
+    struct scene_processes processes = scene_mysql_processes(&asked);
+    struct scene_wait wait;
+    struct stop pause;
+    struct buf out = {0};
+    struct err err = {0};
+    int64_t change;
+    bool in_force;
+    enum rc rc;
+
+    if (request->wait_ms == 0)
+        return EXIT_DONE;
+    rc = scene_mysql_change(db, &change, &err);
+    if (rc == RC_OK)
+        rc = stop_init(&pause, &err);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    scene_wait_init(&wait, &processes, change, os_now_ms() + request->wait_ms);
+    while (!scene_wait_step(&wait, os_now_ms()))
+        stop_wait(&pause, WAIT_POLL_MS);
+    stop_done(&pause);
+    rc = wait.rc;
+    err = wait.err;
+    in_force = rc == RC_OK && scene_wait_text(&wait, &out);
+    scene_wait_done(&wait);
+    if (rc != RC_OK) {
+        fputs("tallybox retry: stored; whether it is in force cannot be read:\n", stderr);
+        return options_fail(rc, &err);
+    }
+    if (in_force)
+        return options_print(&out);
+    fprintf(stderr, "tallybox retry: %s", buf_text(&out));
+    buf_done(&out);
+    return EXIT_UNAVAILABLE;
+}
+
+static int set(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     const struct retry_words *words = &request->words;
     struct buf policy = {0};
@@ -209,10 +253,10 @@ static int set(struct db *db, const struct retry_request *request)
         return options_fail(rc, &err);
     printf("scene %s/%s %s\n", request->group, request->scene,
            changed ? "is set" : "was so before");
-    return EXIT_DONE;
+    return await_processes(db, request, lease_ms);
 }
 
-static int pause_or_resume(struct db *db, const struct retry_request *request)
+static int pause_or_resume(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     bool pause = request->action == RETRY_PAUSE;
     struct err err = {0};
@@ -224,18 +268,18 @@ static int pause_or_resume(struct db *db, const struct retry_request *request)
     printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
            pause ? (changed ? "is paused: what runs ends, nothing begins" : "paused before")
                  : (changed ? "goes on" : "not paused"));
-    return EXIT_DONE;
+    return await_processes(db, request, lease_ms);
 }
 
-int retry_scene(struct db *db, const struct retry_request *request)
+int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     if (request->action == RETRY_SCENE_LIST)
         return list(db, request);
     if (request->action == RETRY_SCENE_SHOW)
         return show(db, request);
     if (request->action == RETRY_SCENE_SET)
-        return set(db, request);
-    return pause_or_resume(db, request);
+        return set(db, request, lease_ms);
+    return pause_or_resume(db, request, lease_ms);
 }
 
 static enum rc note_put(void *ctx, const struct scene_row *row, struct err *err)

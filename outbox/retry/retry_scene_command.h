@@ -8,8 +8,8 @@
 #include "common/db.h"
 #include "outbox/retry/retry_request.h"
 
-/* Returns an enum exit_code. */
-int retry_scene(struct db *db, const struct retry_request *request);
+/* lease_ms: a retry process whose heartbeat is older is dead. Returns an enum exit_code. */
+int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms);
 
 /* Appends a sentence for each scene that is paused, or whose policy is none. */
 enum rc retry_scene_notes(struct db *db, const char *group, const char *scene, struct buf *out,

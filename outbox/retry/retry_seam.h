@@ -13,8 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define RETRY_ROLE "retry"     /* of its heartbeats */
 #define RETRY_CLASSES_MAX 4096 /* that one look tells of; the others wait for their turn */
 #define RETRY_SCENES_MAX 1024
+#define SCENE_PROCESSES_MAX 1024
 #define RETRY_CLAIM_ROWS_MAX 1000
 #define RETRY_RESULTS_MAX 1000
 
@@ -32,15 +34,36 @@ struct task_depth {
     int64_t oldest_ms;
 };
 
+/* number: of the newest change of the scenes, as the rows that were read hold it. recorded: what this
+ * process has recorded, 0 when it has recorded nothing. */
+struct scene_change {
+    int64_t number;
+    int64_t recorded;
+};
+
 typedef void (*retry_on_depth)(void *ctx, const struct task_depth *depth);
+
+/* in_force: the process has recorded this change, or a newer one; name is borrowed for the call. */
+typedef void (*scene_on_process)(void *ctx, const char *name, bool in_force);
+
+/* Whom an operator's change of a scene waits for. */
+struct scene_processes {
+    void *ctx;
+    /* Every live retry process. */
+    enum rc (*each)(void *ctx, int64_t change, scene_on_process on_process, void *on_process_ctx,
+                    struct err *err);
+};
 
 struct retry_store {
     void *ctx;
 
     /* Every class that has waiting tasks. */
     enum rc (*look)(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err);
-    /* Every row of retry_scene. */
-    enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err);
+    /* Every row of retry_scene, in one snapshot with *change. */
+    enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                      struct scene_change *change, struct err *err);
+    /* Records beside this process's heartbeat which change it has in force. */
+    enum rc (*record)(void *ctx, int64_t change, struct err *err);
 
     /* Takes up to rows_max due tasks of the class, in the order of next_at and id, for lease_ms, and
      * calls on_task for each once they are taken. A task that must wait for another one of its key

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of retry_scene as people read and change them. Every change is one statement that does
- * nothing when it is done twice. One thread at a time. */
+/* The rows of retry_scene as people read and change them, and which change each retry process has in
+ * force. A change that is made twice does nothing. One thread at a time. */
 #ifndef OUTBOX_RETRY_SCENE_MYSQL_H
 #define OUTBOX_RETRY_SCENE_MYSQL_H
 
 #include "common/db.h"
 #include "common/err.h"
+#include "outbox/retry/retry_seam.h"
 #include "outbox/retry/task_row.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define SCENE_ROWS_MAX 1024
 
@@ -18,12 +20,24 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
                                              struct err *err),
                          void *ctx, struct err *err);
 
-/* *changed: it was not so before. */
+/* *changed: it was not so before. Each change is one transaction, which also counts it. RC_RETRY:
+ * unknown, and doing it again is harmless. */
 enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
                           bool *changed, struct err *err);
 
 /* Writes policy and options; NULL leaves one as it is, "" takes it away. Both were checked. */
 enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
                         const char *options, bool *changed, struct err *err);
+
+/* The number of the newest change. */
+enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err);
+
+/* The retry processes whose heartbeat is younger than lease_ms. Borrows db. */
+struct scene_processes_mysql {
+    struct db *db;
+    int64_t lease_ms;
+};
+
+struct scene_processes scene_mysql_processes(struct scene_processes_mysql *processes);
 
 #endif

@@ -101,13 +101,27 @@ static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx
     return answer(CALL_LOOK, err);
 }
 
-static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                            struct scene_change *change, struct err *err)
 {
+    const struct host *host = ctx;
     enum rc rc = reach(ctx, CALL_SCENES, err);
 
     for (size_t i = 0; rc == RC_OK && i < world.scene_count; i++)
         on_scene(on_scene_ctx, &world.scenes[i]);
+    *change = (struct scene_change){world.scene_change, world.recorded[host->number]};
     return rc == RC_OK ? answer(CALL_SCENES, err) : rc;
+}
+
+static enum rc store_record(void *ctx, int64_t change, struct err *err)
+{
+    const struct host *host = ctx;
+    enum rc rc = reach(ctx, CALL_RECORD, err);
+
+    if (rc != RC_OK)
+        return rc;
+    world.recorded[host->number] = change;
+    return answer(CALL_RECORD, err);
 }
 
 /* Somebody of its key runs, or stands before it. */
@@ -438,8 +452,9 @@ void world_reset(uint64_t seed)
 void host_start(size_t number)
 {
     struct host *host = &world.hosts[number];
-    const struct retry_store store = {host,         store_look, store_scenes, store_claim,
-                                      store_finish, store_beat, store_rescue, store_depths};
+    const struct retry_store store = {host,         store_look,   store_scenes,
+                                      store_record, store_claim,  store_finish,
+                                      store_beat,   store_rescue, store_depths};
     enum rc rc;
 
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
@@ -518,6 +533,7 @@ void world_scene(const char *scene, const char *policy, const char *options, boo
     if (!row)
         row = &world.scenes[world.scene_count++];
     *row = (struct scene_row){"default", scene, policy, options, paused, row->version + 1};
+    world.scene_change++;
 }
 
 static void step(struct host *host)

@@ -23,6 +23,7 @@
 enum call {
     CALL_LOOK,
     CALL_SCENES,
+    CALL_RECORD,
     CALL_CLAIM,
     CALL_FINISH,
     CALL_BEAT,
@@ -99,6 +100,8 @@ struct world {
     size_t count;
     struct scene_row scenes[WORLD_SCENES_MAX];
     size_t scene_count;
+    int64_t scene_change;
+    int64_t recorded[WORLD_HOSTS]; /* the change that each has in force */
     struct host hosts[WORLD_HOSTS];
 
     size_t calls[CALLS];

@@ -126,6 +126,49 @@ static void nothing_is_claimed_before_the_scenes_are_known(void **state)
     assert_int_equal(task->claims, 0);
 }
 
+static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
+{
+    (void)state;
+    world_scene("mail", NULL, NULL, false);
+    host_start(0);
+    host_start(1);
+    world_run(1100);
+    assert_int_equal(world.recorded[0], 1);
+    assert_int_equal(world.recorded[1], 1);
+    world.calls[CALL_RECORD] = 0;
+    world_run(3000);
+    assert_int_equal(world.calls[CALL_RECORD], 0);
+    world_scene("mail", NULL, NULL, true);
+    while (world.recorded[0] < 2)
+        world_run(1);
+    world_task("mail", NULL);
+    world.hosts[1].poller_due_ms = INT64_MAX; /* only the first one may run it */
+    world_run(2000);
+    assert_int_equal(world.tasks[0].claims, 0);
+}
+
+static void a_record_that_fails_or_is_lost_is_made_again(void **state)
+{
+    (void)state;
+    world_scene("mail", NULL, NULL, false);
+    world.fail_kind = CALL_RECORD;
+    world.fail_from = 1;
+    world.fail_count = 2;
+    world.fail_rc = RC_RETRY;
+    host_start(0);
+    while (world.calls[CALL_RECORD] < 2)
+        world_run(1);
+    assert_int_equal(world.recorded[0], 0);
+    world_task("mail", NULL);
+    assert_true(world_drain(2000));
+    world_run(8000);
+    assert_int_equal(world.recorded[0], 1);
+    /* The row of its heartbeat was removed. */
+    world.recorded[0] = 0;
+    world_run(1500);
+    assert_int_equal(world.recorded[0], 1);
+}
+
 static void a_rate_is_kept_by_all_processes_together(void **state)
 {
     size_t done;
@@ -338,6 +381,8 @@ int main(void)
         TEST(a_scene_that_cannot_be_understood_is_paused_and_told),
         TEST(a_scene_whose_row_is_gone_has_the_standard_again),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
+        TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),
+        TEST(a_record_that_fails_or_is_lost_is_made_again),
         TEST(a_rate_is_kept_by_all_processes_together),
         TEST(a_failing_destination_is_only_probed),
         TEST(one_failing_task_does_not_open_the_breaker),

@@ -60,13 +60,23 @@ static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx
     return RC_OK;
 }
 
-static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                            struct scene_change *change, struct err *err)
 {
     const struct scene_row row = {"default", "mail", "{\"lease\": \"1s\"}", "{\"a\": 1}", false, 1};
 
     (void)ctx;
     (void)err;
     on_scene(on_scene_ctx, &row);
+    *change = (struct scene_change){1, 0};
+    return RC_OK;
+}
+
+static enum rc store_record(void *ctx, int64_t change, struct err *err)
+{
+    (void)ctx;
+    (void)change;
+    (void)err;
     return RC_OK;
 }
 
@@ -217,8 +227,9 @@ static void work(void)
     static const struct retry_handler *const list[] = {&handler};
     void *opened[] = {&done};
     const struct retry_handlers all = {list, 1, opened};
-    const struct retry_store store = {NULL,         store_look, store_scenes, store_claim,
-                                      store_finish, store_beat, store_rescue, store_depths};
+    const struct retry_store store = {NULL,         store_look,   store_scenes,
+                                      store_record, store_claim,  store_finish,
+                                      store_beat,   store_rescue, store_depths};
 
     assert_int_equal(stop_init(&stop, NULL), RC_OK);
     assert_int_equal(pool_init(&pool, &settings, &all, NULL), RC_OK);

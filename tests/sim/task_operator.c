@@ -94,6 +94,7 @@ static void scenes_toggle(struct world *world)
     scene->paused = !scene->paused;
     scene->paused_ms = world_now(world);
     scene->version++;
+    scene->paused_change = ++world->tasks->scene_change;
     world_tell(world, "operator", STORY_ALL, "makes the pause of scene %lld %lld",
                scene - world->tasks->scenes, scene->paused, 0);
 }
@@ -140,6 +141,7 @@ static void tidy(struct operator_process *person)
         if (tables->scenes[i].paused)
             tables->scenes[i].version++;
         tables->scenes[i].paused = false;
+        tables->scene_change++;
     }
     for (int64_t id = tables->first_live; id < tables->id_next; id++) {
         struct sim_task *task = &tables->tasks[id];

@@ -4,6 +4,7 @@
 #include "tests/sim/tasks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* It may stay as it is for ever. */
 static bool rests(const struct world *world, const struct sim_task *task)
@@ -73,4 +74,19 @@ void task_promises_check(struct world *world)
     for (int64_t id = 1; id < tables->id_next && !world->failed; id++)
         if (tables->tasks[id].old.writes > 0)
             check_callback(world, &tables->tasks[id]);
+}
+
+void task_promise_recorded(const struct task_edge *edge, const char *name)
+{
+    struct proc *proc = edge->link.proc;
+
+    for (int i = 0; i < SIM_SCENES; i++) {
+        const struct sim_scene_row *scene = &proc->world->tasks->scenes[i];
+
+        if (scene->paused && scene->paused_change <= edge->recorded &&
+            strcmp(scene->name, name) == 0)
+            world_fail(proc->world, STORY_ALL,
+                       "pause: %s claims of scene %s, and has recorded its pause, change %lld",
+                       proc->name, name, (long long)scene->paused_change);
+    }
 }

@@ -9,4 +9,10 @@
 bool task_promises_rest(const struct world *world, struct waiting *waiting);
 void task_promises_check(struct world *world);
 
+struct task_edge;
+
+/* A process that has recorded the pause of a scene claims nothing of it: an operator counts on the
+ * record. */
+void task_promise_recorded(const struct task_edge *edge, const char *scene);
+
 #endif

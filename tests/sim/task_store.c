@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's seam on the model of its tables, statement by statement as the edge does it. */
+#include "tests/sim/task_promises.h"
 #include "tests/sim/tasks.h"
 
 #include <assert.h>
@@ -56,7 +57,8 @@ static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx
     return link_answer(&edge->link, err);
 }
 
-static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx, struct err *err)
+static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                            struct scene_change *change, struct err *err)
 {
     struct task_edge *edge = ctx;
     const struct world *world = world_of(edge);
@@ -74,7 +76,19 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
                                        .version = scene->version,
                                    });
     }
+    *change = (struct scene_change){world->tasks->scene_change, edge->recorded};
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+static enum rc store_record(void *ctx, int64_t change, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    edge->recorded = change;
+    return link_answer(&edge->link, err);
 }
 
 /* A claim on its way. */
@@ -301,6 +315,7 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
     enum rc rc = link_begin(&edge->link, err);
 
     *full = false;
+    task_promise_recorded(edge, class->scene);
     if (rc == RC_OK)
         rc = claim_candidates(&claim, class, rows_max, err);
     if (rc == RC_OK && claim.count > 0)
@@ -557,10 +572,12 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
 void task_edge_init(struct task_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->main_db);
+    edge->recorded = 0;
     edge->seam = (struct retry_store){
         .ctx = edge,
         .look = store_look,
         .scenes = store_scenes,
+        .record = store_record,
         .claim = store_claim,
         .finish = store_finish,
         .beat = store_beat,

@@ -97,6 +97,7 @@ void task_scene_mend(struct world *world)
     scene->parsed = policy_parse(&scene->policy, scene->json, strlen(scene->json), NULL) == RC_OK;
     assert(scene->parsed);
     scene->version++;
+    world->tasks->scene_change++;
     world_tell(world, "operator", STORY_ALL, "mends a policy", 0, 0, 0);
 }
 
@@ -105,6 +106,7 @@ void tasks_begin_world(struct task_tables *tables, struct world *world)
     memset(tables->tasks, 0, (size_t)(tables->id_next + 1) * sizeof(struct sim_task));
     tables->id_next = tables->first_live = 1;
     tables->numbers = 0;
+    tables->scene_change = 1;
     memset(tables->keys, 0, sizeof(tables->keys));
     memset(tables->rates, 0, sizeof(tables->rates));
     memset(tables->last_effect, 0, sizeof(tables->last_effect));

@@ -71,7 +71,8 @@ struct sim_scene_row {
     char json[400];
     bool found;
     bool paused;
-    int64_t paused_ms; /* since when */
+    int64_t paused_ms;     /* since when */
+    int64_t paused_change; /* task_tables.scene_change then */
     int64_t version;
     struct policy policy; /* of json, as the promises see it */
     bool parsed;
@@ -89,6 +90,7 @@ struct task_tables {
     int64_t id_next;
     size_t numbers; /* of idempotency keys */
     struct sim_scene_row scenes[SIM_SCENES];
+    int64_t scene_change;                   /* changes of scenes so far */
     struct row keys[SIM_TASK_KEYS + 1];     /* what submitters lock for their order */
     int64_t last_effect[SIM_TASK_KEYS + 1]; /* id of the newest task whose effect came first */
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
@@ -99,6 +101,7 @@ struct task_tables {
 struct task_edge {
     struct link link;
     struct retry_store seam;
+    int64_t recorded; /* the change of the scenes that its process has in force */
 };
 
 void task_scene_mend(struct world *world);

@@ -215,7 +215,8 @@ demo_poison() {
     local late="SELECT COUNT(*) FROM vote_document WHERE voter_id >= $demo_voter AND content_id ="
     step "an event that the broker refuses, and then 3 votes on its content and 3 on another one"
     "$demo_bin" retry scene set publish --group outbox --config "$demo/tallybox.ini" \
-        --policy '{"wait": "fixed 1s", "attempts": 2, "stop": []}' >/dev/null
+        --policy '{"wait": "fixed 1s", "attempts": 2, "stop": []}' --wait 60 |
+        sed 's/^/  /' >&2
     demo_number "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES
         (UUID(), 'vote', '$poisoned', 'VoteCast', REPEAT('x', 2000000))"
     demo_vote $poisoned $neighbour $poisoned $neighbour $poisoned $neighbour

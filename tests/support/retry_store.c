@@ -75,7 +75,18 @@ static void on_scene(void *ctx, const struct scene_row *scene)
 
 static enum rc do_scenes(struct asked *asked, struct err *err)
 {
-    return asked->store.scenes(asked->store.ctx, on_scene, list_of(asked, "scenes"), err);
+    struct scene_change change = {0};
+    enum rc rc =
+        asked->store.scenes(asked->store.ctx, on_scene, list_of(asked, "scenes"), &change, err);
+
+    json_object_set_new(asked->answer, "change", json_integer(change.number));
+    json_object_set_new(asked->answer, "recorded", json_integer(change.recorded));
+    return rc;
+}
+
+static enum rc do_record(struct asked *asked, struct err *err)
+{
+    return asked->store.record(asked->store.ctx, number_of(asked->request, "change"), err);
 }
 
 static void on_depth(void *ctx, const struct task_depth *depth)
@@ -318,9 +329,9 @@ static enum rc answer(struct asked *asked, struct err *err)
         const char *name;
         enum rc (*run)(struct asked *asked, struct err *err);
     } calls[] = {
-        {"look", do_look},     {"scenes", do_scenes}, {"claim", do_claim},
-        {"finish", do_finish}, {"beat", do_beat},     {"rescue", do_rescue},
-        {"depths", do_depths}, {"append", do_append}, {"end", do_end},
+        {"look", do_look},     {"scenes", do_scenes}, {"record", do_record}, {"claim", do_claim},
+        {"finish", do_finish}, {"beat", do_beat},     {"rescue", do_rescue}, {"depths", do_depths},
+        {"append", do_append}, {"end", do_end},
     };
     const char *name = text_of(asked->request, "do");
 

@@ -18,7 +18,7 @@ static struct err err;
 
 static struct retry_words said(void)
 {
-    return (struct retry_words){.limit = RETRY_LIMIT_ANY};
+    return (struct retry_words){.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
 }
 
 /* Arguments separated by blanks. */

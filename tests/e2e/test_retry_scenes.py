@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""A scene that an operator changes: `tallybox retry scene set|pause|resume` waits until every live
+retry process has it in force, and names the processes that do not."""
+
+import json
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+
+LEASE_S = 2
+
+
+class SceneCase(house.Case):
+    """Retry processes that run one program, which always fails."""
+
+    settings = {"retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50}
+
+    def setUp(self):
+        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_scene"):
+            self.stack.sql(f"DELETE FROM {table}")
+        program = self.stack.folder / "fails"
+        program.write_text("#!/bin/sh\nexit 75\n")
+        program.chmod(0o755)
+        self.sets = {"retry.exec_programs": str(program)}
+        self.options = json.dumps({"program": str(program)})
+
+    def retry(self, *arguments, **options):
+        return self.stack.tallybox("retry", *arguments, **options)
+
+    def fails(self, scene):
+        """A task of the scene, and in how many seconds it is tried again once it has failed."""
+        self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES (%s, 'exec', %s)",
+                       [scene, self.options])
+        return house.wait_for("the attempt to be counted", lambda: self.stack.sql(
+            "SELECT TIMESTAMPDIFF(SECOND, updated_at, next_at) FROM retry_task WHERE scene = %s AND "
+            "attempts = 1", [scene]))[0][0]
+
+
+class InForce(SceneCase):
+    """With processes that live."""
+
+    def test_a_task_that_fails_right_after_the_change_follows_the_new_policy(self):
+        for _ in range(2):
+            self.start("retry", sets=self.sets)
+        for hours in range(2, 8):
+            scene = f"scene-{hours}"
+            done = self.retry("scene", "set", scene, "--policy", f'{{"wait": "fixed {hours}h"}}')
+            self.assertEqual(round(self.fails(scene) / 3600), hours)
+            self.assertIn("in force in 2 retry processes", done.stdout)
+
+    def test_no_task_of_a_scene_begins_once_it_is_said_to_be_paused(self):
+        self.start("retry", sets=self.sets)
+        for number in range(4):
+            self.retry("pause", f"p{number}")
+            self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES (%s, 'exec', "
+                           "%s)", [f"p{number}", self.options])
+        # Another scene's task is tried meanwhile.
+        self.fails("runs")
+        self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task WHERE "
+                                        "scene LIKE 'p%%'"), [(0, 0)])
+        self.retry("resume", "p0")
+        house.wait_for("the first to be tried", lambda: self.stack.number(
+            "SELECT attempts FROM retry_task WHERE scene = 'p0'") == 1)
+
+    def test_a_process_that_starts_meanwhile_reads_it_by_itself(self):
+        done = self.retry("scene", "set", "mail", "--policy", '{"wait": "fixed 3h"}')
+        self.assertIn("no retry process is live", done.stdout)
+        self.start("retry", sets=self.sets)
+        self.assertEqual(round(self.fails("mail") / 3600), 3)
+        # What was so before is waited for, too.
+        done = self.retry("scene", "set", "mail", "--policy", '{"wait": "fixed 3h"}')
+        self.assertIn("in force in 1 retry process\n", done.stdout)
+
+
+class Behind(SceneCase):
+    """With one that does not answer."""
+
+    settings = {**SceneCase.settings, "retry.lease_ms": 20000}
+
+    def test_a_frozen_process_is_named_until_it_goes_on(self):
+        role = self.start("retry", sets=self.sets)
+        other = self.start("retry", sets=self.sets)
+        self.addCleanup(lambda: role.alive() and role.process.send_signal(signal.SIGCONT))
+        role.process.send_signal(signal.SIGSTOP)
+        for words in (["pause", "mail"], ["pause", "mail"], ["resume", "mail"],
+                      ["scene", "set", "mail", "--options", "{}"]):
+            with self.subTest(words=words):
+                done = self.retry(*words, "--wait", 2, expect=house.UNAVAILABLE)
+                self.assertIn("1 of 2 retry processes", done.stderr)
+                self.assertIn(f"-{role.pid}-", done.stderr)
+                self.assertNotIn(f"-{other.pid}-", done.stderr)
+        # The change is stored all the same, and nothing is waited for when nobody wants to.
+        done = self.retry("pause", "mail", "--wait", 0)
+        self.assertNotIn("force", done.stdout + done.stderr)
+        role.process.send_signal(signal.SIGCONT)
+        done = self.retry("pause", "mail", "--wait", 60)
+        self.assertIn("in force in 2 retry processes", done.stdout)
+
+
+class Dead(SceneCase):
+    """With one that was killed."""
+
+    def test_a_dead_process_is_waited_for_no_longer_than_its_heartbeat_counts(self):
+        role = self.start("retry", sets=self.sets)
+        self.retry("pause", "mail")
+        role.kill()
+        done = self.retry("resume", "mail", "--wait", 60)
+        self.assertIn("no retry process is live", done.stdout)
+
+    def test_wait_is_refused_where_it_means_nothing(self):
+        for words in (["list", "--wait", 1], ["pause", "mail", "--wait", "-1"],
+                      ["pause", "mail", "--wait", 3601]):
+            with self.subTest(words=words):
+                self.assertIn("--wait", self.retry(*words, expect=house.USAGE).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
