@@ -202,6 +202,17 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
     return RC_OK;
 }
 
+void batch_pass(struct batch *batch, int64_t next_offset)
+{
+    batch->next_offset = next_offset;
+    batch->leader_epoch = -1;
+}
+
+bool batch_moves(const struct batch *batch)
+{
+    return batch->next_offset > batch->from_offset;
+}
+
 bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset)
 {
     for (size_t i = 0; i < batch->row_count; i++)

@@ -69,6 +69,13 @@ size_t batch_room(const struct batch *batch);
 enum rc batch_add(struct batch *batch, const struct record *record, batch_headers headers,
                   void *headers_ctx, struct err *err);
 
+/* No record lies between the batch's end and next_offset: it ends there. The leader epoch of what
+ * lies there is not known. */
+void batch_pass(struct batch *batch, int64_t next_offset);
+
+/* Has it anything to tell the database: records, or offsets that hold none? */
+bool batch_moves(const struct batch *batch);
+
 /* Is a vote at next_offset or behind it from before begin_day? */
 bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset);
 

@@ -273,13 +273,23 @@ static bool filling_begin(struct fetch *fetch, struct part *part)
     return true;
 }
 
+/* Offsets that hold no record at the end of a partition are no lag. The database is told, too, for
+ * all others that compare its next_offset with the broker's. */
+static void pass_to_end(struct fetch *fetch, struct part *part)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    if (part->state == PART_RUNNING && part_reach_end(part, stream->end(stream->ctx, part->handle)))
+        batch_pass(&part->filling->batch, part->position);
+}
+
 /* Reads once. *more: there was as much as was asked for. */
 static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, int64_t now_ms,
                             struct err *err)
 {
     const struct stream *stream = fetch->config.stream;
     size_t room = batch_room(&part->filling->batch);
-    bool empty = batch_count(&part->filling->batch) == 0;
+    bool empty = !batch_moves(&part->filling->batch);
     size_t wanted = room < READ_MAX ? room : READ_MAX;
     size_t count = 0;
     enum rc taken = RC_OK;
@@ -294,7 +304,9 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     part_hear(part, count > 0, now_ms);
     if (count > 0)
         fetch_broker_good(fetch, now_ms);
-    if (empty && batch_count(&part->filling->batch) > 0)
+    if (taken == RC_OK && rc == RC_OK)
+        pass_to_end(fetch, part);
+    if (empty && batch_moves(&part->filling->batch))
         part->filling_ms = now_ms;
     return taken != RC_OK ? taken : rc;
 }
@@ -306,7 +318,7 @@ static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms
     struct job *job = part->filling;
     bool full;
 
-    if (batch_count(&job->batch) == 0) {
+    if (!batch_moves(&job->batch)) {
         fetch_drop_filling(fetch, part);
         return IDLE_WAIT_MS;
     }

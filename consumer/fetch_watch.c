@@ -10,8 +10,8 @@
 #define PROBE_MS 2000
 #define QUIET_MS 5000 /* a broker that was not heard of for so long is asked */
 
-/* The broker has records and does not hand them out. At the end of a topic with transactions that
- * is so, but a fetcher that hangs looks the same: seek, now and then. */
+/* The broker has more and hands nothing out. Before a transaction that is not ended that is so, and
+ * before the marks of others, but a fetcher that hangs looks the same: seek, now and then. */
 static void seek_quiet(struct fetch *fetch, struct part *part, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -22,7 +22,7 @@ static void seek_quiet(struct fetch *fetch, struct part *part, int64_t now_ms)
         return;
     log_event(LOG_DEBUG, "partition_quiet", "topic=%s partition=%" PRId32 " offset=%" PRId64,
               part->topic, part->holding.place.partition, part->position);
-    part_seek_again(part, now_ms);
+    part_seek_quiet(part, now_ms);
 }
 
 void fetch_watch_parts(struct fetch *fetch, int64_t now_ms)

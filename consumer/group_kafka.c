@@ -85,6 +85,7 @@ static struct group_partition *partition_make(struct group *group, const char *t
         return NULL;
     snprintf(partition->name, sizeof(partition->name), "%s", topic);
     partition->number = number;
+    partition->end = -1;
     partition->queue = rd_kafka_queue_get_partition(group->kafka, topic, number);
     if (!partition->queue) {
         free(partition);
@@ -283,6 +284,7 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
                       partition->name, (int)partition->number, rd_kafka_error_string(error));
     else
         partition->ended = partition->answered = false;
+    partition->end = -1;
     if (error)
         rd_kafka_error_destroy(error);
     rd_kafka_topic_partition_list_destroy(list);

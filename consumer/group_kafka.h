@@ -22,6 +22,7 @@ struct group_partition {
     bool ended;    /* nothing is fetched any more: see group_renew() */
     char name[TOPIC_SIZE];
     int32_t number;
+    int64_t end; /* see stream_seam.h */
 };
 
 struct group {

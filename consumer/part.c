@@ -11,6 +11,9 @@
 #define STOPPED_RETRY_MS 10000
 
 #define QUIET_MS 15000
+/* Seeks that have to come to the same end before it is believed: 45 s, below the 60 s after which a
+ * partition counts as stale. */
+#define END_SEEKS 3
 
 _Static_assert(offsetof(struct part, holding) == 0, "part_of() turns one into the other");
 
@@ -89,11 +92,17 @@ bool part_recovered(struct part *part)
     return was_stopped;
 }
 
-void part_seek_again(struct part *part, int64_t now_ms)
+static void seek_begin(struct part *part, int64_t now_ms)
 {
     part->arrived = false;
     part->doubted = -1;
     part_enter(part, PART_CLAIMED, now_ms);
+}
+
+void part_seek_quiet(struct part *part, int64_t now_ms)
+{
+    part->end_seeks++;
+    seek_begin(part, now_ms);
 }
 
 enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err)
@@ -121,7 +130,8 @@ enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t 
     part->position = row->next_offset;
     part->last_epoch = row->leader_epoch;
     part->whole = row->holds || row->next_offset < part->whole_until;
-    part_seek_again(part, now_ms);
+    part->end = -1;
+    seek_begin(part, now_ms);
     return RC_OK;
 }
 
@@ -159,6 +169,22 @@ bool part_arrive(struct part *part, int64_t offset, int64_t now_ms)
     part->doubted = offset;
     part_enter(part, PART_CLAIMED, now_ms);
     return false;
+}
+
+bool part_reach_end(struct part *part, int64_t end)
+{
+    if (end <= (part->position == OFFSET_BEGINNING ? 0 : part->position))
+        return false;
+    if (!part->arrived && end != part->end) {
+        part->end = end;
+        part->end_seeks = 0;
+    }
+    if (!part->arrived && part->end_seeks < END_SEEKS)
+        return false;
+    part->position = end;
+    part->last_epoch = -1;
+    part->arrived = true;
+    return true;
 }
 
 enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct err *err)

@@ -35,6 +35,8 @@ struct part {
     int64_t quiet_ms;   /* reads have brought nothing since then; 0: the last one did */
     bool arrived;       /* a record has come since the seek */
     int64_t doubted;    /* where another seek shall show whether records before are gone */
+    int64_t end;        /* where reads came to the end without a record since the seek */
+    unsigned end_seeks; /* repeated since then */
     char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
     struct progress_row row;      /* as of the last claim; next_offset moves with what is applied */
     /* Of this claim: batches are whole, because something is held, or may have to be up to
@@ -89,13 +91,19 @@ bool part_is_past(const struct part *part);
 void part_hear(struct part *part, bool records, int64_t now_ms);
 bool part_is_quiet(const struct part *part, int64_t now_ms);
 
-/* Goes to where it reads already, once more. */
-void part_seek_again(struct part *part, int64_t now_ms);
+/* Goes to where it reads already, once more: reads bring nothing, though there is more. */
+void part_seek_quiet(struct part *part, int64_t now_ms);
 
 /* Is the first record since the seek the one that was looked for? A hole before it is legal (a
  * compacted topic, the marks of transactions), but a seek that got lost looks the same: such a
  * record is believed when a second seek brings it again. False: seek again. */
 bool part_arrive(struct part *part, int64_t offset, int64_t now_ms);
+
+/* The reads came to the end of the partition at `end`, and no record lies between its position and
+ * that: only marks of transactions, aborted or compacted records. True: its position is moved there.
+ * A seek that got lost looks the same; so, when no record has come since the seek, the end is
+ * believed only after several more seeks, made by part_seek_quiet(), came to the same one. */
+bool part_reach_end(struct part *part, int64_t end);
 
 /* May a record with this leader epoch follow in this partition? RC_REJECT: no, the log is another
  * one than before. */

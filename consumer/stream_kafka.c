@@ -107,6 +107,7 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
     if (error)
         rd_kafka_error_destroy(error);
     rd_kafka_topic_partition_list_destroy(list);
+    partition->end = -1;
     /* The beginning must be asked for, too. */
     if (rc == RC_OK)
         partition->answered = offset != OFFSET_BEGINNING;
@@ -158,12 +159,15 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
         const rd_kafka_message_t *message = stream->messages[i];
         enum rc rc;
 
+        partition->end = -1;
         if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
             record_fill(&records[(*count)++], message);
             continue;
         }
-        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+            partition->end = message->offset;
             continue;
+        }
         if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
             return offset_is_gone(partition, message, err);
         rc = kafka_fail(err, (int)message->err, "%s/%d: %s", partition->name,
@@ -218,6 +222,14 @@ static int64_t stream_high_watermark(void *ctx, void *handle)
     return high;
 }
 
+static int64_t stream_end(void *ctx, void *handle)
+{
+    const struct group_partition *partition = handle;
+
+    (void)ctx;
+    return partition->end;
+}
+
 static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
 {
     struct stream_kafka *stream = ctx;
@@ -260,6 +272,7 @@ static void seam_set(struct stream_kafka *stream)
         .headers = stream_headers,
         .store_offset = stream_store_offset,
         .high_watermark = stream_high_watermark,
+        .end = stream_end,
         .topic_id = stream_topic_id,
         .probe = stream_probe,
     };

@@ -13,6 +13,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import transactions  # noqa: E402
 import wire  # noqa: E402
 
 
@@ -126,6 +127,73 @@ class Records(ConsumerCase):
             self.assertEqual(places[row[7:9]].value, row[0])
         house.wait_for("the dead to be counted", lambda: self.consume.metric(
             "tallybox_consumer_dead_total") == before + len(poison))
+
+
+class Transactions(ConsumerCase):
+    """Votes of a producer with transactions: their marks take offsets and are no records."""
+
+    settings = {"admin.stale_ms": 3000}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.make_topic(1)
+        cls.consume = cls.stack.role("consume")
+
+    def votes(self, content, *voters):
+        return [(str(content).encode(), json.dumps(event(voter, content)).encode())
+                for voter in voters]
+
+    def behind(self):
+        """What the process, the page of people and a restart take for lag."""
+        page = json.loads(self.stack.tallybox("status", "--json").stdout)
+        next_offset = self.stack.number("SELECT next_offset FROM consumer_progress")
+        end = wire.end_offset(house.kafka().bootstrap, self.stack.topic, 0)
+        return (self.consume.metric("tallybox_consumer_lag_records"),
+                [one["lag"] for one in page["consumer"]["partitions"]], end - next_offset)
+
+    def assert_no_lag(self):
+        house.wait_for("no lag anywhere", lambda: self.behind() == (0, [0], 0), 30)
+
+    def test_a_mark_at_the_end_is_no_lag(self):
+        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "marks") as producer:
+            producer.transaction(self.votes(600, 1, 2))
+            self.wait_applied(600, 2)
+            self.assert_no_lag()
+            producer.transaction(self.votes(600, 3), commit=False)
+            self.assert_no_lag()
+            time.sleep(4)  # longer than admin.stale_ms
+            self.assertTrue(self.consume.ready(), self.consume.why_not_ready())
+            producer.transaction(self.votes(600, 4))
+            self.assertEqual([row[0] for row in self.wait_applied(600, 3)], [1, 2, 4])
+            self.assert_no_lag()
+
+    def test_an_open_transaction_is_not_passed(self):
+        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "open") as producer:
+            producer.transaction(self.votes(601, 1))
+            self.wait_applied(601, 1)
+            self.assert_no_lag()
+            producer.begin()
+            producer.send(self.votes(601, 2, 3))
+            house.wait_for("records that wait for their commit",
+                           lambda: self.consume.metric("tallybox_consumer_lag_records") == 2, 30)
+            house.wait_for("an old age",
+                           lambda: self.consume.metric("tallybox_consumer_oldest_age_seconds") > 3)
+            self.assertFalse(self.consume.ready())
+            producer.end()
+            self.wait_applied(601, 3)
+            self.assert_no_lag()
+
+    def test_a_restart_behind_a_mark_goes_on(self):
+        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "next") as producer:
+            producer.transaction(self.votes(602, 1))
+            self.wait_applied(602, 1)
+            self.assert_no_lag()
+            self.consume.kill()
+            producer.transaction(self.votes(602, 2))
+            self.consume.start().wait_ready()
+            self.wait_applied(602, 2)
+            self.assert_no_lag()
 
 
 class ForeignVotes(ConsumerCase):

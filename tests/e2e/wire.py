@@ -93,6 +93,15 @@ def produce_many(bootstrap, topic, pairs):
         raise AssertionError(f"kcat cannot write to {topic}: {done.stderr.decode()[-500:]}")
 
 
+def end_offset(bootstrap, topic, partition):
+    """The offset behind the newest record, whatever it is."""
+    done = subprocess.run(["kcat", "-b", bootstrap, "-Q", "-t", f"{topic}:{partition}:-1"],
+                          capture_output=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"kcat cannot ask for offsets of {topic}: {done.stderr.decode()}")
+    return int(done.stdout.split()[-1])
+
+
 def partitions(bootstrap, topic):
     """How many partitions a topic has; 0 when there is none of the name."""
     done = subprocess.run(["kcat", "-b", bootstrap, "-L", "-t", topic, "-m", "60"],

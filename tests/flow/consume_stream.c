@@ -116,6 +116,7 @@ static enum rc model_seek(void *ctx, void *handle, int64_t offset, int32_t leade
         return err_fail(err, RC_RETRY, 0, "not yet");
     }
     hold->gone = false;
+    hold->end = -1;
     if (model->seeks_lost > 0) {
         model->seeks_lost--;
         hold->position = model->seek_lost_ends ? from->end : from->begin;
@@ -155,6 +156,7 @@ static enum rc model_read(void *ctx, void *handle, struct record *records, size_
             .value_len = strlen(record->value),
         };
     }
+    hold->end = hold->position == from->end ? from->end : -1;
     return RC_OK;
 }
 
@@ -179,6 +181,14 @@ static int64_t model_high_watermark(void *ctx, void *handle)
     const struct topic_hold *hold = handle;
 
     return model->world->partitions[hold->number].end;
+}
+
+static int64_t model_end(void *ctx, void *handle)
+{
+    const struct topic_hold *hold = handle;
+
+    (void)ctx;
+    return hold->end;
 }
 
 static enum rc model_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
@@ -211,6 +221,7 @@ void stream_model_init(struct stream_model *model, struct topic_world *world, in
         .headers = model_headers,
         .store_offset = model_store_offset,
         .high_watermark = model_high_watermark,
+        .end = model_end,
         .topic_id = model_topic_id,
         .probe = model_probe,
     };

@@ -41,6 +41,7 @@ struct topic_hold {
     bool held;
     bool gone; /* its offset was not there */
     int64_t position;
+    int64_t end; /* of the partition, when the last read came to it; else -1 */
 };
 
 struct stream_model {

@@ -361,6 +361,66 @@ static void a_seek_lost_to_the_end_skips_nothing(void **state)
     consume_rig_kill(&rig);
 }
 
+/* Nothing comes that would show it: reads go on to say that they are at the end. */
+static void a_seek_lost_to_the_end_of_an_idle_partition_skips_nothing(void **state)
+{
+    (void)state;
+    start_in_the_middle();
+    rig.stream.seeks_lost = TOPIC_PARTITIONS;
+    rig.stream.seek_lost_ends = true;
+    own_all();
+    run(10000);
+    assert_int_equal(sink.data.vote_count, 100);
+    run(10000);
+    assert_all_applied(150);
+    consume_rig_kill(&rig);
+}
+
+static void offsets_without_records_at_the_end_are_no_lag(void **state)
+{
+    (void)state;
+    open_rig();
+    topic_put_vote(&topic, 1, 1, 1);
+    topic_put_hole(&topic, 1);
+    topic.partitions[1].owner = 0;
+    run(3000);
+    assert_all_applied(1);
+    assert_int_equal(metric_value(&consume_lag), 0);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    assert_int_equal(rig.stream.stored[1], 2);
+    /* Alone, behind what is applied. */
+    topic_put_hole(&topic, 1);
+    run(3000);
+    assert_all_applied(1);
+    assert_int_equal(metric_value(&consume_lag), 0);
+    /* The leader epoch of a mark is not known. */
+    assert_int_equal(sink.data.progress[1].leader_epoch, -1);
+    topic_put_vote(&topic, 2, 1, 1);
+    run(1000);
+    assert_all_applied(2);
+    consume_rig_kill(&rig);
+}
+
+/* No record tells whether the seek was lost, so the end is believed later, and still in time. */
+static void a_partition_of_marks_alone_is_no_lag_after_some_seeks(void **state)
+{
+    (void)state;
+    open_rig();
+    topic_put_hole(&topic, 1);
+    topic_put_hole(&topic, 1);
+    topic.partitions[1].owner = 0;
+    run(20000);
+    assert_int_equal(metric_value(&consume_lag), 2);
+    run(38000);
+    assert_int_equal(metric_value(&consume_lag), 0);
+    assert_int_equal(metric_value(&consume_oldest_age), 0);
+    assert_all_applied(0);
+    topic_put_vote(&topic, 1, 1, 1);
+    run(1000);
+    assert_all_applied(1);
+    consume_rig_kill(&rig);
+}
+
 static void offsets_that_hold_no_record_are_passed(void **state)
 {
     (void)state;
@@ -582,6 +642,9 @@ int main(void)
         cmocka_unit_test(seeks_that_are_refused_are_made_again),
         cmocka_unit_test(a_seek_lost_to_the_beginning_applies_nothing_twice),
         cmocka_unit_test(a_seek_lost_to_the_end_skips_nothing),
+        cmocka_unit_test(a_seek_lost_to_the_end_of_an_idle_partition_skips_nothing),
+        cmocka_unit_test(offsets_without_records_at_the_end_are_no_lag),
+        cmocka_unit_test(a_partition_of_marks_alone_is_no_lag_after_some_seeks),
         cmocka_unit_test(offsets_that_hold_no_record_are_passed),
         cmocka_unit_test(a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition),
         cmocka_unit_test(a_month_dropped_while_its_partition_is_held_counts_no_late_vote),

@@ -174,6 +174,7 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
     proc_pass(member->proc);
     if (!world->healed && world_chance(world, world->plan.broker_fails))
         return err_fail(err, RC_RETRY, 0, "kafka: not yet");
+    hold->end = -1;
     /* A late answer to an older question may undo it. */
     if (!world->healed && world_chance(world, world->plan.seeks_lost)) {
         hold->position = world_chance(world, 500) ? partition_of(member, hold)->end : 0;
@@ -232,6 +233,7 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
             ++*count;
         }
     }
+    hold->end = hold->position == from->end ? from->end : -1;
     return RC_OK;
 }
 
@@ -252,6 +254,14 @@ static void stream_store_offset(void *ctx, void *handle, int64_t next_offset)
 static int64_t stream_high_watermark(void *ctx, void *handle)
 {
     return partition_of(ctx, handle)->end;
+}
+
+static int64_t stream_end(void *ctx, void *handle)
+{
+    const struct hold *hold = handle;
+
+    (void)ctx;
+    return hold->end;
 }
 
 static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
@@ -290,6 +300,7 @@ void member_init(struct member *member, struct proc *proc, int number)
         .headers = stream_headers,
         .store_offset = stream_store_offset,
         .high_watermark = stream_high_watermark,
+        .end = stream_end,
         .topic_id = stream_topic_id,
         .probe = stream_probe,
     };

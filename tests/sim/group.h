@@ -30,6 +30,7 @@ struct hold {
     bool held;
     int64_t generation;
     int64_t position;
+    int64_t end; /* of the partition, when the last read came to it; else -1 */
 };
 
 struct member {
