@@ -45,6 +45,8 @@ static void window_begin(struct rollup *rollup, const struct rollup_state *state
         .changed_ms = greater(rolled_ms - rollup->config.overlap_ms, 0) - 1,
         .content_id = INT64_MAX,
     };
+    rollup->reading_due = true;
+    rollup->after_id = INT64_MIN;
     rollup->last_page = false;
     rollup->counts = (struct rollup_counts){0};
     rollup->phase = ROLLUP_READ;
@@ -101,7 +103,7 @@ static int by_content(const void *a, const void *b)
            (one->place.content_id < two->place.content_id);
 }
 
-/* Keeps the rows whose remark is behind, in the order of their keys: whoever locks remarks in that
+/* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever locks remarks in that
  * order too never meets us in a deadlock. */
 static void page_sift(struct rollup *rollup)
 {
@@ -111,32 +113,65 @@ static void page_sift(struct rollup *rollup)
         const struct rollup_row *row = &rollup->rows[i];
 
         rollup->counts.missing += row->remark_seq == ROLLUP_NO_REMARK;
-        if (row->remark_seq != ROLLUP_NO_REMARK && row->remark_seq < row->seq)
+        if (row->due || (row->remark_seq != ROLLUP_NO_REMARK && row->remark_seq < row->seq))
             rollup->rows[kept++] = *row;
     }
     rollup->count = kept;
     qsort(rollup->rows, kept, sizeof(*rollup->rows), by_content);
 }
 
-static enum rc read_page(struct rollup *rollup)
+/* Remarks that were inserted after their votes had been rolled up: no window covers them again. */
+static enum rc read_due_page(struct rollup *rollup)
 {
     const struct rollup_store *store = rollup->config.store;
+    enum rc rc = store->read_due(store->ctx, rollup->after_id, rollup->rows,
+                                 rollup->config.batch_rows_max, &rollup->count, &rollup->err);
+
+    if (rc == RC_OK && rollup->count > 0)
+        rollup->after_id = rollup->rows[rollup->count - 1].place.content_id;
+    return rc;
+}
+
+static enum rc read_changed_page(struct rollup *rollup)
+{
+    const struct rollup_store *store = rollup->config.store;
+    enum rc rc = store->read(store->ctx, &rollup->after, rollup->until_ms, rollup->rows,
+                             rollup->config.batch_rows_max, &rollup->count, &rollup->err);
+
+    if (rc != RC_OK)
+        return rc;
+    rollup->counts.contents += rollup->count;
+    metric_add(&rollup_contents, (int64_t)rollup->count);
+    if (rollup->count > 0)
+        rollup->after = rollup->rows[rollup->count - 1].place;
+    return RC_OK;
+}
+
+/* Where the pages of this kind go on. */
+static enum rollup_phase phase_after_page(struct rollup *rollup)
+{
+    if (!rollup->last_page)
+        return ROLLUP_READ;
+    if (!rollup->reading_due)
+        return ROLLUP_FINISH;
+    rollup->reading_due = false;
+    return ROLLUP_READ;
+}
+
+static enum rc read_page(struct rollup *rollup)
+{
     size_t max = rollup->config.batch_rows_max;
-    enum rc rc = store->read(store->ctx, &rollup->after, rollup->until_ms, rollup->rows, max,
-                             &rollup->count, &rollup->err);
+    enum rc rc = rollup->reading_due ? read_due_page(rollup) : read_changed_page(rollup);
 
     if (rc != RC_OK)
         return rc;
     assert(rollup->count <= max);
     rollup->last_page = rollup->count < max;
-    rollup->counts.contents += rollup->count;
-    metric_add(&rollup_contents, (int64_t)rollup->count);
-    if (rollup->count > 0)
-        rollup->after = rollup->rows[rollup->count - 1].place;
     page_sift(rollup);
     rollup->at = 0;
     rollup->write_rows_max = max;
-    rollup->phase = rollup->last_page && rollup->count == 0 ? ROLLUP_FINISH : ROLLUP_WRITE;
+    rollup->phase =
+        rollup->last_page && rollup->count == 0 ? phase_after_page(rollup) : ROLLUP_WRITE;
     return RC_OK;
 }
 
@@ -174,7 +209,7 @@ static enum rc write_rows(struct rollup *rollup)
     enum rc rc;
 
     /* Once its last rows are in, the page needs not be read again. */
-    if (count == rest)
+    if (count == rest && !rollup->reading_due)
         progress_ms = lesser(greater(progress_ms, rollup->after.changed_ms), rollup->target_ms);
     rc = store->write(store->ctx, &rollup->hold, progress_ms, rollup->rows + rollup->at, count,
                       &changed, &held, &rollup->err);
@@ -195,7 +230,7 @@ static enum rc write_rows(struct rollup *rollup)
     rollup->counts.changed += changed;
     metric_add(&rollup_remarks_changed, (int64_t)changed);
     if (rollup->at == rollup->count)
-        rollup->phase = rollup->last_page ? ROLLUP_FINISH : ROLLUP_READ;
+        rollup->phase = phase_after_page(rollup);
     return RC_OK;
 }
 

@@ -4,7 +4,8 @@
  * engines may run against one database; a lease lets one of them work.
  *
  * A window covers what changed up to its start. It begins `overlap_ms` before the last one ended,
- * because a row may be committed later than its changed_at says. Writing goes only forward
+ * because a row may be committed later than its changed_at says. Remarks that no roll-up has seen
+ * come first: their contents may have changed long before any window of today. Writing goes only forward
  * (votes_seq), so a window that was cut anywhere, or done by two at once, is done again harmlessly.
  * An engine belongs to one thread. */
 #ifndef CONSUMER_ROLLUP_H
@@ -60,7 +61,9 @@ struct rollup {
     int64_t target_ms;         /* the database's time then: what rolled_until will be */
     int64_t until_ms;          /* contents changed later are left to the next window */
     int64_t progress_ms;       /* rolled_until of the pages done so far */
-    struct rollup_place after; /* end of the page in hand */
+    bool reading_due;          /* pages are remarks that no roll-up has seen, not changed totals */
+    int64_t after_id;          /* end of the page of such remarks */
+    struct rollup_place after; /* end of the page of changed totals */
     bool last_page;
     struct rollup_row *rows;
     size_t count;

@@ -139,6 +139,39 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
     return rc;
 }
 
+static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct page *page = ctx;
+
+    (void)err;
+    page->rows[page->count++] = (struct rollup_row){
+        .place = {.content_id = db_column_i64(row, 0)},
+        .votes = db_column_i64(row, 1),
+        .seq = db_column_i64(row, 2),
+        .remark_seq = db_column_i64(row, 3),
+        .due = true,
+    };
+    return RC_OK;
+}
+
+static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
+                              size_t *count, struct err *err)
+{
+    struct rollup_mysql *mysql = ctx;
+    struct page page = {.rows = rows};
+    enum rc rc;
+
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SELECT r.id, COALESCE(t.votes, 0), COALESCE(t.seq, 0), r.votes_seq FROM remark r "
+              "FORCE INDEX (ix_remark_rollup_due) LEFT JOIN vote_tally t ON t.content_id = r.id "
+              "WHERE r.rollup_due = 1 AND r.id > %" PRId64 " ORDER BY r.id LIMIT %zu",
+              after_id, max);
+    rc = sql_query(mysql, due_on_row, &page, err);
+    *count = page.count;
+    return rc;
+}
+
 /* The rows travel as JSON, the one form of a table of values that both servers join; a JOIN with
  * vote_tally would lock its rows against the appliers. */
 static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_row *rows,
@@ -161,6 +194,25 @@ static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_ro
                       "seq BIGINT PATH '$[2]')) t STRAIGHT_JOIN remark r ON r.id = t.id "
                       "SET r.votes = t.votes, r.votes_seq = t.seq WHERE r.votes_seq < t.seq");
     return turn_mysql_run(&mysql->turn, changed, err);
+}
+
+static enum rc remarks_mark(struct rollup_mysql *mysql, const struct rollup_row *rows, size_t count,
+                            struct err *err)
+{
+    struct buf *sql = &mysql->sql;
+    size_t due = 0;
+
+    buf_reset(sql);
+    buf_text_put(sql, "UPDATE remark SET rollup_due = NULL WHERE id IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i].due)
+            continue;
+        if (due++ > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, rows[i].place.content_id);
+    }
+    buf_char(sql, ')');
+    return due > 0 ? turn_mysql_run(&mysql->turn, NULL, err) : RC_OK;
 }
 
 /* The lease is renewed last, so that it begins when the others may see it. */
@@ -188,6 +240,8 @@ static enum rc write_inside(struct rollup_mysql *mysql, const struct turn_hold *
         return rc;
     if (count > 0)
         rc = remarks_update(mysql, rows, count, changed, err);
+    if (rc == RC_OK)
+        rc = remarks_mark(mysql, rows, count, err);
     if (rc == RC_OK)
         rc = hold_renew(mysql, hold, rolled_until_ms, err);
     return rc;
@@ -260,6 +314,7 @@ enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings
         .look = store_look,
         .take = store_take,
         .read = store_read,
+        .read_due = store_read_due,
         .write = store_write,
         .finish = store_finish,
         .release = store_release,

@@ -36,6 +36,7 @@ struct rollup_row {
     int64_t votes;
     int64_t seq;
     int64_t remark_seq; /* ROLLUP_NO_REMARK: there is none */
+    bool due;           /* no roll-up has seen the remark: it is marked as seen */
 };
 
 struct rollup_store {
@@ -53,8 +54,13 @@ struct rollup_store {
     enum rc (*read)(void *ctx, const struct rollup_place *after, int64_t until_ms,
                     struct rollup_row *rows, size_t max, size_t *count, struct err *err);
 
+    /* Up to max remarks that no roll-up has seen, with ids above after_id, in order, without locks;
+     * votes and seq are 0 where there is no total. */
+    enum rc (*read_due)(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
+                        size_t *count, struct err *err);
+
     /* In one transaction: checks that hold is still the holder, brings remarks whose votes_seq is
-     * lower up to rows, notes rolled_until_ms and renews the lease. *changed: remarks written.
+     * lower up to rows, marks those that were due as seen, notes rolled_until_ms and renews the lease. *changed: remarks written.
      * *held false: another one took the lease, and nothing was written. */
     enum rc (*write)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                      const struct rollup_row *rows, size_t count, uint64_t *changed, bool *held,

@@ -109,8 +109,10 @@ CREATE TABLE remark (
     status      TINYINT      NOT NULL DEFAULT 0,
     votes       BIGINT       NOT NULL DEFAULT 0 COMMENT 'as of the last roll-up',
     votes_seq   BIGINT       NOT NULL DEFAULT 0 COMMENT 'content_seq that votes stands for',
+    rollup_due  TINYINT      NULL DEFAULT 1 COMMENT '1: no roll-up has seen the remark; NULL: one has',
     gmt_create  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (id),
+    KEY ix_remark_rollup_due (rollup_due),
     KEY ix_remark_item (item_id, votes)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_unicode_ci COMMENT = 'what people vote on';
 

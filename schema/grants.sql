@@ -60,7 +60,7 @@ GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
-GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_rollup'@'%';
+GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_rollup'@'%';
 
 -- housekeep: `tallybox housekeep`. The servers ask for CREATE, ALTER and DROP, and nothing less, to
 -- make and drop a partition; without them the rest is done, and the log says what was not.
@@ -105,7 +105,7 @@ GRANT SELECT ON sink_side.vote_base TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.log_begin TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.housekeep_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
-GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_verify'@'%';
+GRANT SELECT (id, votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_verify'@'%';
 
 -- dead: `tallybox dead`; for list and show SELECT on dead_record and dead_history is enough.
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_dead'@'%';
@@ -155,7 +155,7 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_run'@'%';
-GRANT SELECT (id, votes, votes_seq), UPDATE (votes, votes_seq) ON sink_side.remark TO 'tallybox_run'@'%';
+GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_base TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_run'@'%';

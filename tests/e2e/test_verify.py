@@ -70,6 +70,20 @@ class Verify(house.Case):
             self.assertEqual(check["violations"], 0)
             self.assertIn(check["name"], text)
 
+    def test_a_new_remark_of_an_old_content_waits_and_is_caught_up(self):
+        total = self.stack.number("SELECT votes FROM vote_tally WHERE content_id = 2")
+        self.stack.sql("DELETE FROM remark WHERE id = 2")
+        self.stack.tallybox("rollup", "--once")
+        self.stack.sql("INSERT INTO remark (id) VALUES (2)")
+        self.stack.verify()
+        self.stack.tallybox("rollup", "--once")
+        self.assertEqual(self.stack.number("SELECT votes FROM remark WHERE id = 2"), total)
+        self.stack.verify()
+        # What a roll-up has seen and left behind is a fault.
+        failed = self.damage("UPDATE remark SET votes = 0, votes_seq = 0 WHERE id = 2",
+                             "UPDATE vote_tally SET changed_at = changed_at - INTERVAL 1 HOUR")
+        self.assert_place(failed, "remark 2")
+
     def test_a_deleted_row_is_found(self):
         failed = self.damage("DELETE FROM vote_document WHERE content_id = 2 AND content_seq = 4")
         self.assert_place(failed, "2")

@@ -39,6 +39,21 @@ static enum rc state_commit(struct rollup_edge *edge, struct err *err)
     return rc;
 }
 
+/* An application inserts remarks of contents that may long have votes. */
+static void remarks_appear(struct world *world)
+{
+    for (int64_t content = 1; content <= SIM_CONTENTS && !world->healed; content++) {
+        struct sink_remark *remark = &world->sink->remarks[content];
+
+        if (remark->found || !world_chance(world, 20))
+            continue;
+        remark->found = true;
+        remark->due = true;
+        world_tell(world, "application", content, "inserts the remark of content %lld", content, 0,
+                   0);
+    }
+}
+
 static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err)
 {
     struct rollup_edge *edge = ctx;
@@ -46,6 +61,7 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
 
     if (rc != RC_OK)
         return rc;
+    remarks_appear(world_of(edge));
     *state = world_of(edge)->sink->state;
     state->now_ms = db_clock(edge->link.db);
     return link_answer(&edge->link, err);
@@ -90,6 +106,7 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
     struct rollup_place last = *after;
     enum rc rc = link_call(&edge->link, err);
 
+    remarks_appear(world_of(edge));
     *count = 0;
     while (rc == RC_OK && *count < max) {
         struct rollup_place best = {INT64_MAX, INT64_MAX};
@@ -117,6 +134,31 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
+static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
+                              size_t *count, struct err *err)
+{
+    struct rollup_edge *edge = ctx;
+    const struct sink_tables *tables = world_of(edge)->sink;
+    enum rc rc = link_call(&edge->link, err);
+
+    *count = 0;
+    for (int64_t content = 1; rc == RC_OK && content <= SIM_CONTENTS && *count < max; content++) {
+        const struct sink_total *total = &tables->totals[content];
+        const struct sink_remark *remark = &tables->remarks[content];
+
+        if (content <= after_id || !remark->found || !remark->due)
+            continue;
+        rows[(*count)++] = (struct rollup_row){
+            .place = {.content_id = content},
+            .votes = total->old_found ? total->old_votes : 0,
+            .seq = total->old_found ? total->old_seq : 0,
+            .remark_seq = remark->votes_seq,
+            .due = true,
+        };
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
 static void remark_write(struct rollup_edge *edge, const struct rollup_row *row, uint64_t *changed)
 {
     struct world *world = world_of(edge);
@@ -124,6 +166,7 @@ static void remark_write(struct rollup_edge *edge, const struct rollup_row *row,
 
     if (!remark->found)
         return;
+    remark->due = remark->due && !row->due;
     if (world->fault != FAULT_ROLLUP_UNFENCED && remark->votes_seq >= row->seq)
         return;
     if (remark->votes_seq > row->seq)
@@ -209,6 +252,7 @@ void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
         .look = store_look,
         .take = store_take,
         .read = store_read,
+        .read_due = store_read_due,
         .write = store_write,
         .finish = store_finish,
         .release = store_release,

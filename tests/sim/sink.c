@@ -22,8 +22,10 @@ void sink_begin_world(struct sink_tables *tables, struct world *world)
     memset(tables->progress, 0, sizeof(tables->progress));
     memset(tables->totals, 0, sizeof(tables->totals));
     memset(tables->remarks, 0, sizeof(tables->remarks));
-    for (int64_t content = 1; content <= SIM_CONTENTS; content++)
+    for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
         tables->remarks[content].found = !world_chance(world, 100);
+        tables->remarks[content].due = tables->remarks[content].found;
+    }
     memset(&tables->state_row, 0, sizeof(tables->state_row));
     memset(&tables->state, 0, sizeof(tables->state));
 }

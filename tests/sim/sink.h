@@ -54,6 +54,7 @@ struct sink_dead {
 struct sink_remark {
     struct row row; /* first */
     bool found;
+    bool due; /* no roll-up has seen it */
     int64_t votes;
     int64_t votes_seq;
 };

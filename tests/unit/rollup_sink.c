@@ -100,6 +100,29 @@ static enum rc sink_read(void *ctx, const struct rollup_place *after, int64_t un
     return rc == RC_OK ? trouble(sink, true, err) : rc;
 }
 
+static enum rc sink_read_due(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
+                             size_t *count, struct err *err)
+{
+    struct sink *sink = ctx;
+    enum rc rc = trouble(sink, false, err);
+
+    *count = 0;
+    for (int64_t id = 1; rc == RC_OK && id <= CONTENTS && *count < max; id++) {
+        const struct content *content = &sink->contents[id];
+
+        if (id <= after_id || !content->has_remark || !content->due)
+            continue;
+        rows[(*count)++] = (struct rollup_row){
+            .place = {.content_id = id},
+            .votes = content->exists ? content->votes : 0,
+            .seq = content->exists ? content->seq : 0,
+            .remark_seq = content->remark_seq,
+            .due = true,
+        };
+    }
+    return rc == RC_OK ? trouble(sink, true, err) : rc;
+}
+
 static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                           const struct rollup_row *rows, size_t count, uint64_t *changed,
                           bool *held, struct err *err)
@@ -118,6 +141,7 @@ static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolle
         struct content *content = &sink->contents[rows[i].place.content_id];
 
         assert_true(i == 0 || rows[i - 1].place.content_id < rows[i].place.content_id);
+        content->due = content->due && !rows[i].due;
         if (content->remark_seq >= rows[i].seq)
             continue;
         content->remark_seq = rows[i].seq;
@@ -164,6 +188,7 @@ void sink_init(struct sink *sink)
                 .look = sink_look,
                 .take = sink_take,
                 .read = sink_read,
+                .read_due = sink_read_due,
                 .write = sink_write,
                 .finish = sink_finish,
                 .release = sink_release,

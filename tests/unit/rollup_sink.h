@@ -24,6 +24,7 @@ struct content {
     bool has_remark;
     int64_t remark_votes;
     int64_t remark_seq;
+    bool due; /* no roll-up has seen the remark */
 };
 
 struct sink {

@@ -166,6 +166,66 @@ static void a_clock_that_was_set_back_hides_no_change(void **state)
     rollup_done(&rollup);
 }
 
+/* Remarks of contents whose last change no window covers any more; one has no votes yet. */
+static void add_late_remarks(struct sink *sink)
+{
+    sink->state.rolled_until_ms = NOON_MS - HOUR_MS;
+    for (int64_t id = 3; id <= 20; id++) {
+        sink->contents[id].changed_ms = 5;
+        sink->contents[id].due = true;
+    }
+    sink->contents[11].exists = false;
+}
+
+static void a_remark_inserted_after_its_votes_were_rolled_up_is_caught_up(void **state)
+{
+    struct sink sink;
+    struct rollup rollup;
+    int64_t offered;
+
+    (void)state;
+    sink_init(&sink);
+    add_late_remarks(&sink);
+    engine_start(&rollup, &sink, "a", false);
+    run_window(&rollup);
+    assert_rolled_up(&sink);
+    for (int64_t id = 1; id <= CONTENTS; id++)
+        assert_false(sink.contents[id].due);
+    assert_int_equal(rollup.counts.changed, CONTENTS - 1);
+    assert_int_equal(sink.contents[11].remark_seq, 0);
+    /* It is done once: the next window offers none of them. */
+    offered = sink.rows_offered;
+    sink.state.now_ms += HOUR_MS;
+    run_window(&rollup);
+    assert_int_equal(sink.rows_offered, offered);
+    rollup_done(&rollup);
+}
+
+static void every_call_may_fail_once_while_late_remarks_are_caught_up(void **state)
+{
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        for (int64_t call = 1;; call++) {
+            struct sink sink;
+            struct rollup rollup;
+
+            sink_init(&sink);
+            add_late_remarks(&sink);
+            sink.fail_call = call;
+            sink.fail_after = after == 1;
+            engine_start(&rollup, &sink, "a", true);
+            run_window(&rollup);
+            assert_rolled_up(&sink);
+            assert_false(sink.contents[3].due || sink.contents[11].due || sink.contents[20].due);
+            rollup_done(&rollup);
+            if (sink.calls < call) {
+                assert_true(call > 8);
+                break;
+            }
+        }
+    }
+}
+
 /* Every call fails once, before or after its effect: the engine goes on and the end is the same. */
 static void every_call_may_fail_once(void **state)
 {
@@ -284,6 +344,8 @@ int main(void)
         cmocka_unit_test(a_commit_that_comes_late_is_found_within_the_overlap),
         cmocka_unit_test(a_change_during_the_window_waits_for_the_next),
         cmocka_unit_test(a_clock_that_was_set_back_hides_no_change),
+        cmocka_unit_test(a_remark_inserted_after_its_votes_were_rolled_up_is_caught_up),
+        cmocka_unit_test(every_call_may_fail_once_while_late_remarks_are_caught_up),
         cmocka_unit_test(every_call_may_fail_once),
         cmocka_unit_test(trouble_makes_it_wait),
         cmocka_unit_test(a_refused_remark_is_left_out_alone),
