@@ -35,6 +35,7 @@ static int show(const struct settings *settings, struct status *status, bool jso
     status->group = settings->consumer.group;
     status->admin = settings->admin.listen;
     status->relay_lease_ms = settings->relay.lease_ms;
+    status->retry.threads = settings->retry.threads;
     status->now_ms = os_wall_ms();
     rc = status_mysql_fill(status, settings, &err);
     if (rc != RC_OK)

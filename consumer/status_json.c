@@ -148,10 +148,11 @@ static json_t *retry_json(const struct status *status)
         json_object_set_new(tasks, names[i], json_integer((json_int_t)one->tasks[i]));
     for (size_t i = 0; i < one->paused_count; i++)
         append(&paused, json_string(one->paused[i]));
-    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:I}", "error", fault_json(&one->fault), "tasks",
-                     tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
+    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:I, s:b}", "error", fault_json(&one->fault),
+                     "tasks", tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
                      one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(),
-                     "paused_scenes", paused, "instances", (json_int_t)one->instances);
+                     "paused_scenes", paused, "instances", (json_int_t)one->instances,
+                     "scenes_isolated", one->threads > 1);
 }
 
 void status_json(const struct status *status, struct buf *out)

@@ -77,6 +77,7 @@ struct status_retry {
     int64_t due_ms;    /* the oldest waiting one is due for so long; below 0: not yet;
                                           unknown: none waits */
     int64_t instances; /* that run it, seen in the last minute */
+    int64_t threads;   /* retry.threads of the configuration at hand */
     size_t paused_count;
     char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
 };

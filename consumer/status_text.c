@@ -276,6 +276,11 @@ static void put_retry(const struct status *status, struct buf *out)
         put_line(out, "processes that run it: %" PRId64, retry->instances);
     else
         put_line(out, "no process runs it");
+    if (retry->threads <= 1)
+        put_line(out,
+                 "isolation of scenes is off: with retry.threads = %" PRId64
+                 " a slow scene delays all others",
+                 retry->threads);
 }
 
 static void partition_rows(const struct status *status, struct table *table)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS bucket cron handler_list judge order_row policy scene_wait scenes shards span wait zone_rule)
+foreach(name IN ITEMS bucket cron fair_queue handler_list judge order_row policy scene_wait scenes shards span wait zone_rule)
   tallybox_test(test_retry_${name} unit unit/test_retry_${name}.c LINKS retry_core)
 endforeach()
 tallybox_test(test_retry_zone flow flow/test_retry_zone.c LINKS retry_core)
 tallybox_test(test_retry_threads flow flow/test_retry_threads.c LINKS retry_core)
-foreach(name IN ITEMS retry retry_lane retry_trouble)
+foreach(name IN ITEMS retry retry_fair retry_lane retry_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/retry_world.c LINKS retry_core)
 endforeach()
 tallybox_test(test_retry_request unit unit/test_retry_request.c LINKS retry_core)

@@ -437,6 +437,7 @@ static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
         .step = db_column_i64(row, 12),
         .step_result = row->columns[13],
         .step_result_len = row->lengths[13],
+        .due_ms = ms_of(row, 14),
     };
 
     (void)err;
@@ -457,7 +458,8 @@ static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void 
               "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
               "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.created_at), "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at) "
               "FROM JSON_TABLE('[");
     for (size_t i = 0; i < claim->taken; i++)
         buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],

@@ -75,6 +75,11 @@ static enum rc pending_field(struct policy *policy, const json_t *value, struct 
     return number_of(value, &policy->pending_max, err);
 }
 
+static enum rc threads_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return number_of(value, &policy->threads_max, err);
+}
+
 static enum rc span_of(const json_t *value, int64_t *ms, struct err *err)
 {
     const char *text = json_string_value(value);
@@ -290,6 +295,9 @@ const struct policy_field policy_fields[] = {
     {"rate", "\"\"",
      "Attempts per second of all processes together, as \"10/s burst 20\"; empty: no limit."},
     {"max_pending", "0", "Tasks that may wait; past it our API refuses more; 0: no limit."},
+    {"threads", "0",
+     "Threads of each process that run tasks of the scene at the same time, at most; 0: all but "
+     "one."},
     {"lease", "\"30s\"", "How long a process that fell silent keeps its tasks."},
     {"on_done", "null", "Task to make when one is done: {\"scene\": ..., \"handler\": ...}."},
     {"on_exhausted", "null", "Task to make when one is exhausted."},
@@ -301,8 +309,9 @@ const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[
 
 /* In the order of policy_fields. */
 static const field_parse parsers[] = {
-    wait_field, attempts_field, deadline_field, stop_field,    exhausted_field,    keep_done_field,
-    rate_field, pending_field,  lease_field,    on_done_field, on_exhausted_field, rules_field,
+    wait_field,      attempts_field,     deadline_field, stop_field,    exhausted_field,
+    keep_done_field, rate_field,         pending_field,  threads_field, lease_field,
+    on_done_field,   on_exhausted_field, rules_field,
 };
 
 _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==

@@ -51,6 +51,7 @@ struct policy {
     int64_t rate_per_s;
     int64_t rate_burst;
     int64_t pending_max; /* 0: no end */
+    int64_t threads_max; /* of one process; 0: no limit */
     int64_t lease_ms;    /* an attempt may take as long, without a heartbeat */
     struct policy_callback on_done;
     struct policy_callback on_exhausted;

@@ -202,7 +202,7 @@ static int by_due(const void *one, const void *two)
 
 static void note_oldest(struct poller *poller, int64_t now_ms)
 {
-    int64_t oldest_ms = now_ms;
+    int64_t oldest_ms = poller_look_queued(poller, now_ms);
 
     for (size_t i = 0; i < poller->class_count; i++) {
         const struct poller_class *class = &poller->classes[i];
@@ -251,7 +251,7 @@ static void look(struct poller *poller, int64_t now_ms)
     poller->looked_ms = now_ms;
     poller->class_count = 0;
     poller->class_at = 0;
-    poller->round_full = false;
+    poller->round_full = poller->round_short = false;
     poller->looks++;
     rc = poller->store.look(poller->store.ctx, on_class, &looking, &err);
     if (rc != RC_OK) {
@@ -269,17 +269,21 @@ static void look(struct poller *poller, int64_t now_ms)
 static bool claim(struct poller *poller, int64_t now_ms)
 {
     bool rate = strcmp(poller->pool->settings->retry.poll_pace, "rate") == 0;
+    bool again;
+    bool more;
 
     if (now_ms < poller->at_ms[POOL_CLAIM] || poller->class_at >= poller->class_count)
         return false;
     if (poller_claim(poller, now_ms))
         return poller->free_count > 0 && now_ms >= poller->at_ms[POOL_CLAIM];
-    /* The round is over: those that came back full begin the next one. */
-    poller->class_at = poller->round_full ? 0 : poller->class_count;
-    if (poller->round_full) {
-        poller->round_full = false;
-        return true;
-    }
+    /* The round is over: those that came back full begin the next one, or those for which there was
+     * no room, as soon as there is. */
+    again = poller->round_full || poller->round_short;
+    poller->class_at = again ? 0 : poller->class_count;
+    more = poller->round_full;
+    poller->round_full = poller->round_short = false;
+    if (again)
+        return more;
     if (!rate)
         plan_look(poller, pool_now(poller->pool, now_ms), now_ms);
     return false;

@@ -4,9 +4,9 @@
  *
  * All that filters is decided by class before a claim: the scene is paused, its rate is spent, its
  * destination's breaker is open, nobody here has the handler, the shard is another process'. Classes
- * take turns, the oldest due first, each with a bounded number of tasks. While claims come back full
- * and there is room it does not rest. It never waits for a task: the lease of every task in flight is
- * the keeper's business. */
+ * take turns, the oldest due first, each with a bounded number of tasks, and a scene takes no more
+ * room than it leaves free. While claims come back full and there is room it does not rest. It never
+ * waits for a task: the lease of every task in flight is the keeper's business. */
 #ifndef OUTBOX_RETRY_POLLER_H
 #define OUTBOX_RETRY_POLLER_H
 
@@ -65,7 +65,8 @@ struct poller {
     struct buf scratch;
 
     bool scenes_read;
-    bool round_full;
+    bool round_full;  /* a class may have more that is due */
+    bool round_short; /* a class was not claimed from for want of room */
     int64_t looked_ms;
     int64_t look_at_ms;
     bool more_due;             /* a write-back made another task due */

@@ -31,36 +31,26 @@ static unsigned shards_held(const struct poller *poller, int64_t now_ms)
     return held;
 }
 
-/* Is there another kind that could use the room? */
-static bool others_wait(const struct poller *poller, const struct kind *kind, int64_t now_ms)
-{
-    for (size_t i = 0; i < poller->class_count; i++) {
-        const struct poller_class *class = &poller->classes[i];
-
-        if (class->kind != kind && class->due_ms <= now_ms &&
-            poller_may_claim(poller, class, now_ms))
-            return true;
-    }
-    return false;
-}
-
 static int64_t least(int64_t one, int64_t two)
 {
     return one < two ? one : two;
 }
 
-/* A kind that is slow must leave room for the others. */
-static int64_t room_for(const struct poller *poller, const struct kind *kind, int64_t now_ms)
+/* A scene may use as much as it leaves free (A. K. Choudhury, E. L. Hahne, "Dynamic Queue Length
+ * Thresholds for Shared-Memory Packet Switches", 1998): one slow scene has half of all, two have a
+ * third each, and there is always room for the first tasks of another one. */
+static int64_t part_of(int64_t free, int64_t used)
 {
-    int64_t room = (int64_t)poller->free_count;
-    int64_t half = (int64_t)(poller->pool->slot_count + 1) / 2;
+    return free > used ? (free - used + 1) / 2 : 0;
+}
 
-    if ((int64_t)kind->in_flight + room > half && others_wait(poller, kind, now_ms))
-        room = least(room, half - (int64_t)kind->in_flight);
-    if (poller->bytes >= BYTES_MAX)
-        return 0;
-    room = least(room, 1 + (BYTES_MAX - poller->bytes) / (kind->task_bytes + 1));
-    return room;
+static int64_t room_for(const struct poller *poller, const struct kind *kind)
+{
+    const struct scene *scene = kind->scene;
+    int64_t rows = part_of((int64_t)poller->free_count, (int64_t)scene->in_flight);
+    int64_t bytes = part_of(BYTES_MAX - poller->bytes, scene->bytes);
+
+    return bytes > 0 ? least(rows, 1 + bytes / (kind->task_bytes + 1)) : 0;
 }
 
 /* How many of this class may be claimed now. */
@@ -68,14 +58,20 @@ static size_t rows_for(struct poller *poller, const struct poller_class *class, 
 {
     struct kind *kind = class->kind;
     int64_t rows = poller->pool->settings->retry.batch_rows_max;
+    int64_t room;
 
     if (class->due_ms > now_ms || !poller_may_claim(poller, class, now_ms))
         return 0;
     if (kind->breaker.open)
         rows = 1;
     rows = least(rows, scene_tokens(kind->scene, shards_held(poller, now_ms), now_ms));
-    rows = least(rows, room_for(poller, kind, now_ms));
-    return rows > 0 ? (size_t)rows : 0;
+    if (rows <= 0)
+        return 0;
+    room = room_for(poller, kind);
+    /* Its turn comes as soon as tasks of the scene are through. */
+    if (room == 0)
+        poller->round_short = true;
+    return (size_t)least(rows, room);
 }
 
 struct claiming {
@@ -149,12 +145,14 @@ static void hand_out(struct poller *poller, struct kind *kind, int64_t now_ms)
             continue;
         if (kind->breaker.open && breaker_allows(&kind->breaker, now_ms))
             slot->probe = true;
-        if (slot->handler)
-            poller->taken[count++] = slot;
-        else
+        if (slot->handler) {
+            pool_queue(poller->pool, slot, &kind->scene->fair, kind);
+            count++;
+        } else {
             poller_judge(poller, slot, now_ms);
+        }
     }
-    pool_queue(poller->pool, poller->taken, count);
+    pool_wake(poller->pool, count);
     metric_add(&retry_claimed, (int64_t)poller->claimed_count);
     poller->claimed_count = 0;
 }

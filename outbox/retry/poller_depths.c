@@ -36,6 +36,7 @@ void poller_depths(struct poller *poller, int64_t now_ms)
         poller_failed(poller, POOL_DEPTHS, rc, &err, now_ms);
         return;
     }
+    poller_age_queued(poller, now_ms);
     retry_depths_end();
     poller_worked(poller, POOL_DEPTHS, now_ms);
     poller->at_ms[POOL_DEPTHS] = now_ms + DEPTHS_EVERY_MS;

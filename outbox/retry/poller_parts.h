@@ -16,6 +16,12 @@ bool poller_claim(struct poller *poller, int64_t now_ms);
 bool poller_may_claim(const struct poller *poller, const struct poller_class *class,
                       int64_t now_ms);
 
+/* poller_queued.c: looks through the tasks that wait for a thread: since when the oldest of them is
+ * due, or now_ms. Those of a scene that is paused meanwhile go back. */
+int64_t poller_look_queued(struct poller *poller, int64_t now_ms);
+/* Adds their ages to a count of all tasks, see retry_depths_begin(). */
+void poller_age_queued(struct poller *poller, int64_t now_ms);
+
 /* poller_slots.c */
 struct slot *poller_slot_find(const struct poller *poller, int64_t id);
 struct slot *poller_slot_take(struct poller *poller, int64_t id);

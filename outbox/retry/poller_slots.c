@@ -63,6 +63,8 @@ void poller_slot_free(struct poller *poller, struct slot *slot)
     pthread_mutex_unlock(&poller->pool->lock);
     poller->bytes -= (int64_t)slot->bytes.len;
     slot->kind->in_flight--;
+    slot->kind->scene->in_flight--;
+    slot->kind->scene->bytes -= (int64_t)slot->bytes.len;
     slot->kind = NULL;
     trim(&slot->bytes);
     trim(&slot->result);
@@ -139,6 +141,7 @@ static void facts_fill(struct slot *slot, const struct task_row *row,
     slot->shut = &class->kind->shut;
     slot->attempts = row->attempts;
     slot->made_ms = row->made_ms;
+    slot->due_ms = now_ms - (row->now_ms - row->due_ms);
     slot->database_ahead_ms = row->now_ms - now_ms;
     slot->probe = false;
     slot->unsure = false;
@@ -160,6 +163,7 @@ void poller_slot_fill(struct poller *poller, struct slot *slot, const struct tas
     enum rc rc;
 
     class->kind->in_flight++;
+    class->kind->scene->in_flight++;
     facts_fill(slot, row, class, now_ms);
     buf_reset(bytes);
     rc = scene_options(class->kind->scene, row->options, row->options_len, &poller->scratch,
@@ -173,6 +177,7 @@ void poller_slot_fill(struct poller *poller, struct slot *slot, const struct tas
         job_fill(slot, row, options);
     }
     poller->bytes += (int64_t)bytes->len;
+    class->kind->scene->bytes += (int64_t)bytes->len;
     class->kind->task_bytes += ((int64_t)bytes->len - class->kind->task_bytes) / 8;
     if (rc != RC_OK)
         cannot_run(slot, rc, &err);

@@ -55,11 +55,13 @@ enum rc pool_init(struct pool *pool, const struct settings *settings,
     notes_init(pool);
     rc = shards_init(pool, err);
     pool->slots = calloc(pool->slot_count, sizeof(*pool->slots));
-    pool->queue = calloc(pool->slot_count, sizeof(struct slot *));
     pool->done = calloc(pool->slot_count, sizeof(struct slot *));
     pool->idle = calloc(pool->workers + 1, sizeof(*pool->idle));
-    if (rc == RC_OK && (!pool->slots || !pool->queue || !pool->done || !pool->idle))
+    if (rc == RC_OK && (!pool->slots || !pool->done || !pool->idle))
         rc = err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", pool->slot_count);
+    if (rc == RC_OK)
+        rc = fair_queue_init(&pool->queue, pool->slot_count, pool->workers > 0 ? pool->workers : 1,
+                             err);
     for (size_t i = 0; rc == RC_OK && i < pool->slot_count; i++)
         buf_init(&pool->slots[i].result, RETRY_RESULT_BYTES_MAX);
     if (rc != RC_OK)
@@ -75,11 +77,10 @@ void pool_done(struct pool *pool)
         buf_done(&pool->slots[i].callback);
     }
     free(pool->slots);
-    free(pool->queue);
+    fair_queue_done(&pool->queue);
     free(pool->done);
     free(pool->idle);
     pool->slots = NULL;
-    pool->queue = NULL;
     pool->done = NULL;
     pool->idle = NULL;
     for (size_t i = 0; i < POOL_CALLS; i++)
@@ -104,8 +105,16 @@ bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms)
     return leased_epoch(leased, now_ms) != 0 && !atomic_load(&leased->leaving);
 }
 
+void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,
+                const void *destination)
+{
+    pthread_mutex_lock(&pool->lock);
+    fair_queue_put(&pool->queue, scene, destination, &slot->fair);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 /* Who is woken was idle, so nobody is woken twice for one slot. */
-static void wake_workers(struct pool *pool, size_t count)
+void pool_wake(struct pool *pool, size_t count)
 {
     for (size_t i = 0; i < pool->workers && count > 0; i++) {
         bool idle;
@@ -122,18 +131,6 @@ static void wake_workers(struct pool *pool, size_t count)
     }
 }
 
-void pool_queue(struct pool *pool, struct slot **slots, size_t count)
-{
-    pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < count; i++) {
-        size_t at = (pool->queue_head + pool->queue_count++) % pool->slot_count;
-
-        pool->queue[at] = slots[i];
-    }
-    pthread_mutex_unlock(&pool->lock);
-    wake_workers(pool, count);
-}
-
 size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count)
 {
     pthread_mutex_lock(&pool->lock);
@@ -146,26 +143,39 @@ size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count)
     return count;
 }
 
-static struct slot *queue_take(struct pool *pool)
+/* The task is the first thing in its slot. */
+static struct slot *slot_of(struct fair_task *task)
 {
-    struct slot *slot;
-
-    if (pool->queue_count == 0)
-        return NULL;
-    slot = pool->queue[pool->queue_head];
-    pool->queue_head = (pool->queue_head + 1) % pool->slot_count;
-    pool->queue_count--;
-    return slot;
+    return (struct slot *)(void *)task;
 }
 
 struct slot *pool_take_queued(struct pool *pool)
 {
-    struct slot *slot;
+    struct fair_task *task;
 
     pthread_mutex_lock(&pool->lock);
-    slot = queue_take(pool);
+    task = fair_queue_first(&pool->queue);
+    if (task)
+        fair_queue_remove(&pool->queue, task);
     pthread_mutex_unlock(&pool->lock);
-    return slot;
+    return task ? slot_of(task) : NULL;
+}
+
+size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, struct slot **taken)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < pool->slot_count && pool->queue.waiting > 0; i++) {
+        struct slot *slot = &pool->slots[i];
+
+        if (!slot->fair.waits || !on_slot(ctx, slot))
+            continue;
+        fair_queue_remove(&pool->queue, &slot->fair);
+        taken[count++] = slot;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return count;
 }
 
 bool pool_may_sleep(struct pool *pool)
@@ -181,13 +191,13 @@ bool pool_may_sleep(struct pool *pool)
 
 struct slot *pool_take(struct pool *pool, size_t worker)
 {
-    struct slot *slot;
+    struct fair_task *task;
 
     pthread_mutex_lock(&pool->lock);
-    slot = queue_take(pool);
-    pool->idle[worker] = !slot;
+    task = fair_queue_take(&pool->queue);
+    pool->idle[worker] = !task;
     pthread_mutex_unlock(&pool->lock);
-    return slot;
+    return task ? slot_of(task) : NULL;
 }
 
 void pool_give(struct pool *pool, struct slot *slot)
@@ -195,6 +205,7 @@ void pool_give(struct pool *pool, struct slot *slot)
     bool waits;
 
     pthread_mutex_lock(&pool->lock);
+    fair_queue_end(&pool->queue, &slot->fair);
     pool->done[pool->done_count++] = slot;
     waits = pool->poller_waits;
     pool->poller_waits = false;

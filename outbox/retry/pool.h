@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the steps of one retry process share. A claimed task sits in a slot, and slots go round:
  *
- *     poller --queue--> worker --done--> poller
+ *     poller --queue (fair_queue.h)--> worker --done--> poller
  *
  * The poller fills a slot at the claim and empties it when its result is written; between queue and
  * done it is a runner's. What the keeper touches meanwhile (which task, until when we may believe to
@@ -14,6 +14,7 @@
 #include "common/settings.h"
 #include "outbox/leased.h"
 #include "outbox/note.h"
+#include "outbox/retry/fair_queue.h"
 #include "outbox/retry/task_row.h"
 #include "outbox/retry_handler.h"
 
@@ -30,7 +31,8 @@ struct kind;
 
 struct slot {
     /* Under the pool's lock. */
-    int64_t id; /* 0: empty */
+    struct fair_task fair; /* first */
+    int64_t id;            /* 0: empty */
     int64_t epoch;
     atomic_llong
         valid_until_ms; /* by our own clock; 0: lost. A handler reads it without the lock */
@@ -54,6 +56,7 @@ struct slot {
     struct kind *kind;
     int64_t attempts; /* that failed before */
     int64_t made_ms;
+    int64_t due_ms;             /* since when it could run, by our own clock */
     int64_t database_ahead_ms;  /* of our own clock */
     bool probe;                 /* of an open breaker */
     bool unsure;                /* a write-back of it got no answer */
@@ -90,9 +93,7 @@ struct pool {
     size_t slot_count;
 
     pthread_mutex_t lock; /* guards all below, and the first part of every slot */
-    struct slot **queue;  /* for the workers, a ring */
-    size_t queue_head;
-    size_t queue_count;
+    struct fair_queue queue;
     struct slot **done; /* by the workers */
     size_t done_count;
     bool *idle;        /* by worker: it waits to be woken */
@@ -119,11 +120,20 @@ int64_t pool_now(const struct pool *pool, int64_t now_ms);
 bool pool_shares(const struct pool *pool);
 bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms);
 
-/* The poller's: hands slots to the workers, and takes what they are through with; at most count. */
-void pool_queue(struct pool *pool, struct slot **slots, size_t count);
+/* The poller's: the task in the slot waits for a worker from now on; pool_wake() when there are no
+ * more. destination: see fair_queue.h. */
+void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,
+                const void *destination);
+void pool_wake(struct pool *pool, size_t count);
+/* Takes what the workers are through with; at most count. */
 size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count);
 /* One that no worker has begun; NULL: there is none. */
 struct slot *pool_take_queued(struct pool *pool);
+/* Calls on_slot for each that no worker has begun; where it answers true, the slot is the poller's
+ * again, and comes to taken, which has room for all. Returns how many did. on_slot runs under the
+ * lock. */
+typedef bool (*pool_on_slot)(void *ctx, struct slot *slot);
+size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, struct slot **taken);
 /* The poller will sleep: false when a worker was faster, and there is something to take. */
 bool pool_may_sleep(struct pool *pool);
 

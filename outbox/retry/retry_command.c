@@ -206,6 +206,11 @@ static enum rc retry_open(void **role, const struct role_env *env, struct err *e
         retry->loops[i].bell.fd = -1;
     retry_metrics_register();
     rc = parts_open(retry, err);
+    if (rc == RC_OK && retry->pool.workers <= 1)
+        log_event(LOG_WARN, "scenes_not_isolated",
+                  "threads=%zu text=\"a slow scene delays all others\" hint=\"retry.threads = 2 or "
+                  "more\"",
+                  retry->pool.workers);
     if (rc == RC_OK)
         *role = retry;
     else

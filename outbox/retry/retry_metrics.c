@@ -35,7 +35,7 @@ struct kind {
 
 static const struct kind kinds[] = {
     {AT(oldest_age), "tallybox_retry_oldest_due_age_seconds", METRIC_GAUGE,
-     "For how long the oldest waiting task of the scene is due."},
+     "For how long the oldest task of the scene is due that waits, for its claim or for a thread."},
     {AT(seconds), "tallybox_retry_attempt_seconds", METRIC_SECONDS, "Time that attempts took."},
     {AT(exhausted), "tallybox_retry_exhausted_total", METRIC_COUNTER,
      "Tasks that are not tried again: out of attempts or time, or refused."},
@@ -140,6 +140,12 @@ void retry_depths_begin(void)
         memset(&all[i].counting, 0, sizeof(all[i].counting));
 }
 
+void retry_depths_age(struct retry_scene_metrics *metrics, int64_t age_ms)
+{
+    if (age_ms > metrics->counting.oldest_ms)
+        metrics->counting.oldest_ms = age_ms;
+}
+
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
                       int64_t oldest_ms, int64_t pending_max, bool handled)
 {
@@ -147,8 +153,7 @@ void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state
     metrics->counting.pending_max = pending_max;
     if (state != TASK_WAITING)
         return;
-    if (oldest_ms > metrics->counting.oldest_ms)
-        metrics->counting.oldest_ms = oldest_ms;
+    retry_depths_age(metrics, oldest_ms);
     if (!handled)
         metrics->counting.no_handler += count;
 }

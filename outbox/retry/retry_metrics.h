@@ -57,6 +57,8 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
 void retry_depths_begin(void);
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
                       int64_t oldest_ms, int64_t pending_max, bool handled);
+/* A task of the scene that is claimed and waits for a thread is due for so long. */
+void retry_depths_age(struct retry_scene_metrics *metrics, int64_t age_ms);
 void retry_depths_end(void);
 
 /* The word of an attempt's end in metrics and in retry_attempt; static. */

@@ -108,6 +108,7 @@ static void policy_take(struct scene *scene, struct policy *policy)
         policy_done(&scene->policy);
     scene->policy = *policy;
     scene->known = true;
+    atomic_store(&scene->fair.threads_max, (size_t)policy->threads_max);
     if (!same_rate)
         rate_init(scene);
 }
@@ -148,6 +149,7 @@ static struct scene *scene_make(struct scenes *scenes, const char *group, const 
     memcpy(scene->group, group, strlen(group));
     memcpy(scene->name, name, strlen(name));
     scene->bucket_seen_ms = now_ms;
+    fair_scene_init(&scene->fair);
     if (standard_take(scene, NULL) != RC_OK) {
         scene_free(scene);
         return NULL;

@@ -10,6 +10,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/bucket.h"
+#include "outbox/retry/fair_queue.h"
 #include "outbox/retry/policy.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
@@ -46,6 +47,9 @@ struct scene {
     int64_t bucket_rest; /* of it, below a ms */
     int64_t bucket_seen_ms;
     size_t kinds;
+    size_t in_flight; /* its tasks that are claimed and not yet written back */
+    int64_t bytes;    /* of them */
+    struct fair_scene fair;
     struct retry_scene_metrics *metrics;
     struct scene *next;
 };

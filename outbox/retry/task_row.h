@@ -38,7 +38,8 @@ struct task_row {
     size_t params_len;
     const char *params_type;
     int64_t attempts; /* that failed so far */
-    int64_t made_ms;  /* since 1970, as now_ms; both by the database's clock */
+    int64_t made_ms;  /* since 1970, as due_ms and now_ms; all by the database's clock */
+    int64_t due_ms;   /* next_at */
     int64_t now_ms;
     int64_t step;
     const void *step_result;

@@ -449,6 +449,12 @@ class Status(RetryCase):
         for word in ("2 keys wait for a person", "scene default/mail is paused", "no process"):
             self.assertIn(word, text)
 
+    def test_one_thread_isolates_nothing(self):
+        self.assertTrue(self.status()["scenes_isolated"])
+        self.assertNotIn("isolation", self.stack.tallybox("status").stdout)
+        text = self.stack.tallybox("status", sets={"retry.threads": 1}).stdout
+        self.assertIn("isolation of scenes is off", text)
+
 
 class Scenes(RetryCase):
     """Policies, and scenes that are paused."""

@@ -118,7 +118,7 @@ class Killed(RetryCase):
     def test_one_of_three_is_killed_in_the_middle_of_a_batch(self):
         for name in ("batch", "ordered"):
             self.scene(name, lease="10s", wait="fixed 200ms", attempts=0)
-        sets = {"retry.batch_rows_max": 500, "retry.in_flight_max": 500, "retry.threads": 2,
+        sets = {"retry.batch_rows_max": 500, "retry.in_flight_max": 600, "retry.threads": 2,
                 "retry.exec_programs": self.program()}
         roles = [self.start("retry", sets=sets) for _ in range(3)]
         self.wait_shares(roles)

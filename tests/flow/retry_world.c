@@ -155,6 +155,7 @@ static void row_of(const struct task *task, struct task_row *row)
         .params_type = "application/json",
         .attempts = task->attempts,
         .made_ms = EPOCH_MS + task->made_ms,
+        .due_ms = EPOCH_MS + task->next_ms,
         .now_ms = EPOCH_MS + world.now_ms,
         .step = task->step,
         .step_result = task->result[0] ? task->result : NULL,
@@ -384,6 +385,7 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     assert(atomic_load(job->lease_until_ms) > world.now_ms);
     task->lease_until_ms = job->lease_until_ms;
     task->runs++;
+    task->began_ms = world.now_ms;
     task->seen_attempt = job->attempt;
     snprintf(task->seen_options, sizeof(task->seen_options), "%s", job->options);
     snprintf(task->seen_result, sizeof(task->seen_result), "%.*s", (int)job->step_result_len,
@@ -429,7 +431,9 @@ void world_reset(uint64_t seed)
     for (size_t i = 0; i < WORLD_HOSTS; i++)
         if (world.hosts[i].lives)
             host_kill(i);
-    memset(&world, 0, sizeof(world));
+    memset(world.tasks, 0, world.count * sizeof(world.tasks[0]));
+    memset((char *)&world + offsetof(struct world, count), 0,
+           sizeof(world) - offsetof(struct world, count));
     world.now_ms = 1000000;
     world.dice = seed;
     world.fail_kind = CALLS;
@@ -441,7 +445,7 @@ void world_reset(uint64_t seed)
         world.hosts[i].number = i;
         settings->retry.threads = 2;
         settings->retry.batch_rows_max = 10;
-        settings->retry.in_flight_max = 32;
+        settings->retry.in_flight_max = 64;
         settings->retry.poll_ms = 100;
         settings->retry.sweep_ms = 1000;
         snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "delay");
@@ -485,6 +489,7 @@ void host_kill(size_t number)
     keeper_done(&host->keeper);
     poller_done(&host->poller);
     pool_done(&host->pool);
+    memset(host->occupied, 0, sizeof(host->occupied));
     host->lives = false;
 }
 
@@ -536,6 +541,32 @@ void world_scene(const char *scene, const char *policy, const char *options, boo
     world.scene_change++;
 }
 
+/* Begins a task, or ends the one that has had its time; false: there is none. */
+static bool worker_step(struct host *host, size_t worker)
+{
+    struct slot *slot = host->occupied[worker];
+    struct task *task = slot ? world_find(slot->job.id) : NULL;
+
+    if (!host->timed)
+        return runner_step(&host->workers[worker], world.now_ms) == 0;
+    if (task && world.now_ms < task->began_ms + task->takes_ms)
+        return true;
+    if (slot) {
+        host->occupied[worker] = NULL;
+        task->done++;
+        slot->tried = true;
+        pool_give(&host->pool, slot);
+    }
+    slot = pool_take(&host->pool, worker);
+    if (!slot)
+        return false;
+    host->occupied[worker] = slot;
+    task = world_find(slot->job.id);
+    task->runs++;
+    task->began_ms = world.now_ms;
+    return true;
+}
+
 static void step(struct host *host)
 {
     size_t which = (size_t)below(2 + (uint64_t)host->settings.retry.threads);
@@ -554,7 +585,7 @@ static void step(struct host *host)
     if (which < 2 || host->slow || world.now_ms < host->worker_due_ms[which - 2])
         return;
     host->worker_due_ms[which - 2] = INT64_MAX;
-    if (runner_step(&host->workers[which - 2], world.now_ms) == 0)
+    if (worker_step(host, which - 2))
         host->worker_due_ms[which - 2] = 0;
 }
 

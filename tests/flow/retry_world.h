@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WORLD_TASKS_MAX 4000
+#define WORLD_TASKS_MAX 12000
 #define WORLD_SCENES_MAX 8
 #define WORLD_HOSTS 3
 #define WORLD_WORKERS_MAX 4
@@ -60,6 +60,8 @@ struct task {
     size_t runs;
     size_t done;      /* effects */
     size_t fail_runs; /* so many runs fail before the first that works */
+    int64_t takes_ms; /* of a host whose workers are timed */
+    int64_t began_ms; /* of its last run */
     enum attempt_end end;
     enum fault_class fault;
     int64_t delay_ms;
@@ -91,6 +93,8 @@ struct host {
     bool frozen;  /* the keeper cannot reach the database */
     bool slow;    /* its workers are not called */
     bool cut_off; /* no call reaches the database */
+    bool timed;   /* a task occupies its worker for takes_ms */
+    struct slot *occupied[WORLD_WORKERS_MAX];
 };
 
 struct world {

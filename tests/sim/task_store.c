@@ -299,6 +299,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                              .params_type = "application/json",
                              .attempts = task->now.attempts,
                              .made_ms = task->made_ms,
+                             .due_ms = task->now.next_ms,
                              .now_ms = db_clock(claim->edge->link.db),
                              .step = task->now.step,
                              .step_result = task->now.step > 0 ? "{}" : NULL,

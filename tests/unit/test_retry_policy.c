@@ -35,6 +35,7 @@ static void nothing_said_is_the_default(void **state)
     assert_false(policy.keep_done);
     assert_int_equal(policy.rate_per_s, 0);
     assert_int_equal(policy.pending_max, 0);
+    assert_int_equal(policy.threads_max, 0);
     assert_int_equal(policy.lease_ms, 30000);
     assert_string_equal(policy.on_done.scene, "");
     assert_int_equal(policy.rule_count, 0);
@@ -43,13 +44,13 @@ static void nothing_said_is_the_default(void **state)
 
 static void every_field_may_be_said(void **state)
 {
-    struct policy policy =
-        policy_of("{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
-                  " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
-                  " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"lease\": \"2m\","
-                  " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
-                  " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
-                  " \"rules\": {\"http 409\": \"refused\", \"mysql 1040-1045\": \"ours\"}}");
+    struct policy policy = policy_of(
+        "{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
+        " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
+        " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"threads\": 3, \"lease\": \"2m\","
+        " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
+        " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
+        " \"rules\": {\"http 409\": \"refused\", \"mysql 1040-1045\": \"ours\"}}");
 
     (void)state;
     assert_int_equal(policy.wait.kind, WAIT_EXPONENTIAL);
@@ -62,6 +63,7 @@ static void every_field_may_be_said(void **state)
     assert_int_equal(policy.rate_per_s, 10);
     assert_int_equal(policy.rate_burst, 20);
     assert_int_equal(policy.pending_max, 1000);
+    assert_int_equal(policy.threads_max, 3);
     assert_int_equal(policy.lease_ms, 120000);
     assert_string_equal(policy.on_done.scene, "mail");
     assert_string_equal(policy.on_done.handler, "http");

@@ -109,6 +109,7 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
     *retry = (struct status_retry){.tasks = {STATUS_COUNT_MAX, 3, 2, 1, 1},
                                    .due_ms = 65000,
                                    .instances = 2,
+                                   .threads = 2,
                                    .paused_count = 1,
                                    .paused = {"default/mail"}};
     buf_reset(&out);
@@ -118,11 +119,13 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
     assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
     assert_non_null(strstr(buf_text(&out), "scene default/mail is paused"));
     assert_non_null(strstr(buf_text(&out), "processes that run it: 2"));
-    *retry = (struct status_retry){.tasks = {1}, .due_ms = -5000};
+    assert_null(strstr(buf_text(&out), "isolation"));
+    *retry = (struct status_retry){.tasks = {1}, .due_ms = -5000, .threads = 1};
     buf_reset(&out);
     status_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "the next is due in 5.0 s"));
     assert_non_null(strstr(buf_text(&out), "no process runs it"));
+    assert_non_null(strstr(buf_text(&out), "isolation of scenes is off"));
     assert_null(strstr(buf_text(&out), "wait for a person"));
     buf_done(&out);
     free(status);

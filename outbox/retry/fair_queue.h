@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The claimed tasks that wait for a thread, and which of them a free thread runs next: a task of the
+ * scene that has the fewest threads, and within the scene a task of the destination that has the
+ * fewest; equal ones take turns, and the tasks of one scene and destination run in the order in
+ * which they came.
+ *
+ * Invariant: with two threads or more, the last free thread goes only to a scene that has none. So
+ * one scene never has all threads, and while fewer scenes than threads have slow tasks, the first
+ * task of another scene finds a free thread; when it is slow, too, one is free again from the end of
+ * the next task on. With more slow scenes a task waits for the next thread that becomes free, behind
+ * the other scenes that have none.
+ *
+ * Pure. The caller's lock guards a queue and all that is in it but threads_max. */
+#ifndef OUTBOX_RETRY_FAIR_QUEUE_H
+#define OUTBOX_RETRY_FAIR_QUEUE_H
+
+#include "common/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In a list that begins and ends with its head. */
+struct fair_link {
+    struct fair_link *next;
+    struct fair_link *prev;
+};
+
+struct fair_flow;
+
+/* What a scene has in the queue. */
+struct fair_scene {
+    struct fair_link link;  /* among the scenes whose tasks wait; first */
+    struct fair_link flows; /* of it whose tasks wait */
+    struct fair_flow *used; /* all of it that have a task in the queue or on a thread */
+    size_t threads;         /* that run its tasks */
+    size_t waiting;
+    atomic_size_t threads_max; /* 0: no limit of its own; set by any thread */
+};
+
+/* The tasks of one scene that go to one destination. */
+struct fair_flow {
+    struct fair_link link;  /* among those of the scene whose tasks wait; first */
+    struct fair_link tasks; /* that wait, the first one first */
+    struct fair_scene *scene;
+    const void *destination;
+    size_t threads;
+    size_t count; /* tasks that wait or are on a thread */
+    struct fair_flow *next;
+};
+
+/* A claimed task. */
+struct fair_task {
+    struct fair_link link; /* first */
+    struct fair_flow *flow;
+    bool waits; /* for a thread */
+};
+
+struct fair_queue {
+    struct fair_link scenes;
+    struct fair_flow *flows;
+    struct fair_flow *free;
+    size_t threads;
+    size_t busy;
+    size_t waiting;
+};
+
+/* For at most tasks_max tasks that wait or are on a thread. RC_FATAL: no memory. */
+enum rc fair_queue_init(struct fair_queue *queue, size_t tasks_max, size_t threads,
+                        struct err *err);
+/* A zeroed queue may be released, too. */
+void fair_queue_done(struct fair_queue *queue);
+
+/* A scene lives at least as long as a task of it is in the queue or on a thread. */
+void fair_scene_init(struct fair_scene *scene);
+
+/* The task waits from now on. destination tells two destinations apart, no more. */
+void fair_queue_put(struct fair_queue *queue, struct fair_scene *scene, const void *destination,
+                    struct fair_task *task);
+
+/* For a free thread: the task that it runs, until fair_queue_end(). NULL: none may run now. */
+struct fair_task *fair_queue_take(struct fair_queue *queue);
+
+/* The thread that took the task is free again. */
+void fair_queue_end(struct fair_queue *queue, struct fair_task *task);
+
+/* Any task that waits; NULL: none does. */
+struct fair_task *fair_queue_first(const struct fair_queue *queue);
+
+/* A task that waits does so no more. */
+void fair_queue_remove(struct fair_queue *queue, struct fair_task *task);
+
+#endif

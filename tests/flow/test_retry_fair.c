@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tasks of one scene, or to one destination, do to the others: nothing. In virtual time, with
+ * tasks that occupy their threads. */
+#include "tests/flow/retry_world.h"
+
+#include "common/log.h"
+#include "outbox/retry/retry_metrics.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOW_MS 5000
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_reset(1);
+    world.hosts[0].timed = true;
+    world.hosts[0].settings.retry.threads = 4;
+    world.hosts[0].settings.retry.in_flight_max = 500;
+    world.hosts[0].settings.retry.batch_rows_max = 100;
+    world.hosts[0].settings.retry.poll_ms = 200;
+    return 0;
+}
+
+static void many(const char *scene, size_t count, int64_t takes_ms)
+{
+    for (size_t i = 0; i < count; i++)
+        world_task(scene, NULL)->takes_ms = takes_ms;
+}
+
+static int by_number(const void *one, const void *other)
+{
+    const int64_t *a = one;
+    const int64_t *b = other;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* Adds a quick task of the scene each second; the p99 of how long one waited for its thread. */
+static int64_t wait_p99(const char *scene, size_t seconds)
+{
+    static int64_t waits_ms[WORLD_TASKS_MAX];
+    size_t first = world.count;
+
+    for (size_t i = 0; i < seconds; i++) {
+        many(scene, 1, 10);
+        world_run(1000);
+    }
+    world_run(1000);
+    for (size_t i = 0; i < seconds; i++) {
+        const struct task *task = &world.tasks[first + i];
+
+        waits_ms[i] = (task->runs > 0 ? task->began_ms : world.now_ms) - task->made_ms;
+    }
+    qsort(waits_ms, seconds, sizeof(waits_ms[0]), by_number);
+    return waits_ms[seconds * 99 / 100];
+}
+
+static void a_slow_scene_does_not_keep_another_one_waiting(void **state)
+{
+    int64_t free_ms;
+    int64_t shared_ms;
+
+    (void)state;
+    host_start(0);
+    free_ms = wait_p99("quick", 100);
+    many("slow", 10000, SLOW_MS);
+    world_run(2000);
+    shared_ms = wait_p99("quick", 100);
+    assert_true(shared_ms < free_ms + 1000);
+    /* The slow one has all the other threads meanwhile. */
+    {
+        size_t runs = 0;
+
+        for (size_t i = 100; i < 10100; i++)
+            runs += world.tasks[i].runs;
+        assert_in_range(runs, 3 * 100 / 5, 3 * 104 / 5 + 3);
+    }
+}
+
+static void two_slow_scenes_leave_a_thread_for_a_third(void **state)
+{
+    int64_t free_ms;
+
+    (void)state;
+    host_start(0);
+    free_ms = wait_p99("quick", 60);
+    many("slow", 1000, SLOW_MS);
+    world_run(3000);
+    many("sluggish", 1000, SLOW_MS);
+    world_run(12000);
+    assert_true(wait_p99("quick", 60) < free_ms + 1000);
+}
+
+static void more_slow_scenes_than_threads_take_turns(void **state)
+{
+    static const char *const slow[] = {"one", "two", "three", "four", "five", "six"};
+    size_t runs[6] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++)
+        many(slow[i], 100, SLOW_MS);
+    host_start(0);
+    world_run(60000);
+    for (size_t i = 0; i < 600; i++)
+        runs[i / 100] += world.tasks[i].runs;
+    for (size_t i = 0; i < 6; i++)
+        assert_in_range(runs[i], 6, 10);
+}
+
+static void a_scene_has_at_most_its_threads(void **state)
+{
+    size_t most = 0;
+
+    (void)state;
+    world_scene("slow", "{\"threads\": 2}", NULL, false);
+    many("slow", 100, 500);
+    host_start(0);
+    for (size_t i = 0; i < 3000; i++) {
+        size_t now = 0;
+
+        world_run(1);
+        for (size_t j = 0; j < WORLD_WORKERS_MAX; j++)
+            now += world.hosts[0].occupied[j] != NULL;
+        most = now > most ? now : most;
+    }
+    assert_int_equal(most, 2);
+    world_scene("slow", "{\"threads\": 1}", NULL, false);
+    world_run(2000);
+    {
+        size_t now = 0;
+
+        for (size_t j = 0; j < WORLD_WORKERS_MAX; j++)
+            now += world.hosts[0].occupied[j] != NULL;
+        assert_int_equal(now, 1);
+    }
+}
+
+static void what_waits_for_a_thread_ages(void **state)
+{
+    struct retry_scene_metrics *metrics = retry_metrics_of("default", "aging");
+
+    (void)state;
+    many("aging", 100, 60000);
+    host_start(0);
+    world_run(2000);
+    /* All of them are claimed. */
+    assert_int_equal(world_count(TASK_WAITING), 0);
+    world_run(28000);
+    assert_in_range(atomic_load(&world.hosts[0].pool.oldest_age), 29000, 30000);
+    assert_in_range(metric_value(&metrics->oldest_age), 19000, 30000);
+}
+
+static void a_pause_gives_back_what_waits_for_a_thread(void **state)
+{
+    (void)state;
+    many("slow", 100, SLOW_MS);
+    host_start(0);
+    world_run(2000);
+    assert_int_equal(world_count(TASK_RUNNING), 100);
+    world_scene("slow", NULL, NULL, true);
+    world_run(2000);
+    assert_int_equal(world_count(TASK_RUNNING), 3);
+    world_run(20000);
+    assert_int_equal(world_count(TASK_RUNNING), 0);
+    assert_int_equal(world_count(TASK_WAITING), 97);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(world.tasks[i].attempts, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_slow_scene_does_not_keep_another_one_waiting),
+        TEST(two_slow_scenes_leave_a_thread_for_a_third),
+        TEST(more_slow_scenes_than_threads_take_turns),
+        TEST(a_scene_has_at_most_its_threads),
+        TEST(what_waits_for_a_thread_ages),
+        TEST(a_pause_gives_back_what_waits_for_a_thread),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
