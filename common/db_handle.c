@@ -201,6 +201,32 @@ int db_handle_socket(MYSQL *mysql)
 #endif
 }
 
+/* What our SQL depends on, so that no default of a server changes what a statement does, how many
+ * rows it gives, which rows it locks or when it is cut off. Not DEFAULT: that is the server's own
+ * value. Each server takes the other one's part for a comment, and so all of it is one statement.
+ *
+ * sql_select_limit would hide rows; completion_type would chain a second transaction to each COMMIT,
+ * whose deletes nothing commits; unique_checks = 0 may let an event in twice; a query cache may answer
+ * with an older snapshot than the last one; a range that is given up for its size becomes a scan,
+ * which waits for the locks of rows that are not ours. sql_big_selects comes after max_join_size,
+ * which sets it. */
+#define SESSION_COMMON                                                                            \
+    "SET NAMES utf8mb4 COLLATE utf8mb4_bin, time_zone = '+00:00', autocommit = 1, "               \
+    "completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE," \
+    "NO_ZERO_IN_DATE,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, "          \
+    "max_join_size = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, "           \
+    "sql_auto_is_null = 0, unique_checks = 1, foreign_key_checks = 1, max_sort_length = 1024, "   \
+    "optimizer_switch = 'default'"
+#define SESSION_MYSQL                                                                   \
+    " /*!80000 , transaction_isolation = 'READ-COMMITTED', transaction_read_only = 0, " \
+    "max_execution_time = 0, range_optimizer_max_mem_size = 8388608 */"
+#define SESSION_MARIADB                                                                   \
+    " /*M! , tx_isolation = 'READ-COMMITTED', tx_read_only = 0, max_statement_time = 0, " \
+    "idle_transaction_timeout = 0, idle_write_transaction_timeout = 0, "                  \
+    "idle_readonly_transaction_timeout = 0, old_mode = '', sql_if_exists = 0, "           \
+    "check_constraint_checks = 1, query_cache_type = 0, "                                 \
+    "in_predicate_conversion_threshold = 1000, optimizer_max_sel_arg_weight = 32000 */"
+
 /* The waits of the server end before ours do, so that it says what happened and the connection
  * lives. A session whose client froze or whose host vanished gives its locks back after a while;
  * without a bound that would be eight hours. */
@@ -210,15 +236,11 @@ static void session_sql(struct buf *sql, const struct mysql_settings *settings)
     unsigned lock = query > 1 ? query - 1 : 1;
     unsigned idle = query < 15 ? 30 : 2 * query;
 
-    /* The casts are for MySQL, where LEAST() of these makes a decimal, which SET does not take. */
     buf_print(sql,
-              "SET NAMES utf8mb4, time_zone = '+00:00', autocommit = 1, sql_mode = "
-              "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,NO_ZERO_IN_DATE,"
-              "NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = "
-              "CAST(LEAST(@@innodb_lock_wait_timeout, %u) AS SIGNED), lock_wait_timeout = "
-              "CAST(LEAST(@@lock_wait_timeout, %u) AS SIGNED), wait_timeout = "
-              "CAST(LEAST(@@wait_timeout, %u) AS SIGNED)",
-              lock, lock, idle);
+              SESSION_COMMON ", innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, "
+                             "wait_timeout = %u, net_read_timeout = %u, net_write_timeout = "
+                             "%u" SESSION_MYSQL SESSION_MARIADB,
+              lock, lock, idle, idle, idle);
 }
 
 static enum rc session_run(MYSQL *mysql, const char *place, const char *sql, struct err *err)
@@ -302,9 +324,6 @@ enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, co
     session_sql(&sql, settings);
     rc = sql.failed ? err_fail(err, RC_FATAL, 0, "%s: out of memory", place)
                     : session_run(mysql, place, buf_text(&sql), err);
-    if (rc == RC_OK)
-        rc = session_run(mysql, place, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-                         err);
     if (rc == RC_OK)
         rc = session_read(mysql, place, server, err);
     buf_done(&sql);

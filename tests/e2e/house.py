@@ -30,6 +30,7 @@ import unittest
 import pymysql
 
 import accounts
+import server_defaults
 import wire
 from ports import free_port
 
@@ -204,7 +205,7 @@ def connect(name=None, **more):
     server = database()
     options = {"host": server.host, "port": server.port, "user": "root", "database": name,
                "autocommit": True, "charset": "utf8mb4", "connect_timeout": 60,
-               "init_command": "SET time_zone = '+00:00'"}
+               "init_command": server_defaults.SESSION}
     return pymysql.connect(**{**options, **more})
 
 
