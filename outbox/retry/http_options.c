@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/http_options.h"
 
-#include "common/list.h"
+#include "common/host.h"
 #include "outbox/retry/span.h"
 #include "outbox/retry/task_options.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
 #include <jansson.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #define URL_BYTES_MAX 8000
-#define HOST_BYTES_MAX 253
 #define VALUE_BYTES_MAX 8000
 
 static enum rc take_method(void *ctx, const json_t *value, struct err *err)
@@ -35,29 +31,12 @@ static enum rc take_method(void *ctx, const json_t *value, struct err *err)
     return err_fail(err, RC_REJECT, 0, "GET, POST, PUT, PATCH, DELETE or HEAD is expected");
 }
 
-/* The length of an IPv6 address in brackets; 0: it is none. */
-static size_t bracketed_len(const char *text)
-{
-    char address[INET6_ADDRSTRLEN];
-    struct in6_addr parsed;
-    size_t len = strspn(text + 1, "0123456789abcdefABCDEF:.");
-
-    if (len >= sizeof(address) || text[len + 1] != ']')
-        return 0;
-    memcpy(address, text + 1, len);
-    address[len] = '\0';
-    return inet_pton(AF_INET6, address, &parsed) == 1 ? len + 2 : 0;
-}
-
-/* The name of a host, or an IPv6 address in brackets; 0: it is neither. It fits into an origin. */
+/* Of the host, which fits into an origin; 0: there is none, or one that DNS would read twice. */
 static size_t host_len(const char *text)
 {
-    size_t len;
+    size_t len = host_name_len(text);
 
-    if (*text == '[')
-        return bracketed_len(text);
-    len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.");
-    return len <= HOST_BYTES_MAX && *text != '.' && (len == 0 || text[len - 1] != '.') ? len : 0;
+    return len > 0 && text[len - 1] != '.' ? len : 0;
 }
 
 static bool port_read(const char **at, int *port)
@@ -288,35 +267,11 @@ void http_options_done(struct http_options *options)
     memset(options, 0, sizeof(*options));
 }
 
-/* One entry: name, name:port or *.suffix, with a port or without. */
-static bool entry_fits(const char *entry, size_t len, const struct http_url *url)
-{
-    const char *bracket = memchr(entry, ']', len);
-    const char *from = bracket ? bracket : entry;
-    const char *colon = memchr(from, ':', len - (size_t)(from - entry));
-    int port = colon ? (int)strtol(colon + 1, NULL, 10) : url->scheme_port;
-    size_t name_len = colon ? (size_t)(colon - entry) : len;
-
-    if (port != url->port)
-        return false;
-    if (name_len > 2 && entry[0] == '*') {
-        /* ".suffix", with something in front of it. */
-        entry++;
-        name_len--;
-        return url->host_len > name_len &&
-               strncasecmp(url->host + url->host_len - name_len, entry, name_len) == 0;
-    }
-    return url->host_len == name_len && strncasecmp(url->host, entry, name_len) == 0;
-}
-
 bool http_is_allowed(const char *list, const struct http_url *url)
 {
-    size_t len;
+    const struct host host = {url->host, url->host_len, url->port};
 
-    for (const char *entry; (entry = list_next(&list, ',', &len));)
-        if (entry_fits(entry, len, url))
-            return true;
-    return false;
+    return host_is_listed(&host, list, url->scheme_port);
 }
 
 bool http_is_ok(const struct http_options *options, int status)
