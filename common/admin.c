@@ -139,6 +139,7 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
         .connections_max = CONNECTIONS_MAX,
         .idle_timeout_ms = IDLE_TIMEOUT_MS,
         .guard = {.section = "admin",
+                  .hosts = settings->admin.hosts,
                   .token_file = settings->admin.token_file,
                   .tls_cert = settings->admin.tls_cert,
                   .tls_key = settings->admin.tls_key,

@@ -35,6 +35,7 @@
 #define STATUS_BAD 400
 #define STATUS_NO_TOKEN 401
 #define STATUS_TOO_LARGE 413
+#define STATUS_OTHER_HOST 421
 #define STATUS_BUSY 503
 
 enum request_state {
@@ -50,6 +51,7 @@ struct http_request {
     struct MHD_Connection *connection;
     const char *method;
     const char *path;
+    bool is_old; /* HTTP/1.0, where Host may be left out */
     struct buf body;
     size_t dropped_bytes;
     int refused; /* the status, or 0 */
@@ -146,6 +148,7 @@ static enum MHD_Result request_send(struct http_request *request)
 static void refuse_plainly(struct http_request *request)
 {
     const char *text = "the request cannot be read\n";
+    char sentence[128];
 
     if (request->refused == STATUS_NO_TOKEN)
         text = "a bearer token is needed: Authorization: Bearer ...\n";
@@ -153,6 +156,12 @@ static void refuse_plainly(struct http_request *request)
         text = "the body is too large\n";
     if (request->refused == STATUS_BUSY)
         text = "too many bodies are being received; try again later\n";
+    if (request->refused == STATUS_OTHER_HOST) {
+        snprintf(sentence, sizeof(sentence),
+                 "this server does not answer for that host; %s.hosts may name it\n",
+                 request->server->config.guard.section);
+        text = sentence;
+    }
     http_answer(request, request->refused, "text/plain; charset=utf-8", text, strlen(text));
 }
 
@@ -219,13 +228,31 @@ static enum MHD_Result body_put(struct http_request *request, const char *bytes,
     return request->dropped_bytes > DROP_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
+static bool is_for_open_path(const struct http_request *request)
+{
+    const char *open_path = request->server->config.open_path;
+
+    return open_path && strcmp(request->path, open_path) == 0;
+}
+
+/* Browsers always name a host. */
+static bool is_for_our_host(struct http_request *request)
+{
+    const char *host = http_header(request, MHD_HTTP_HEADER_HOST);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    if (!host || is_for_open_path(request))
+        return true;
+    return info && http_guard_answers_for(&request->server->guard, host, info->connect_fd);
+}
+
 static bool may_pass(struct http_request *request)
 {
     struct http_server *server = request->server;
-    const char *open_path = server->config.open_path;
 
     request->scopes = (struct http_scopes){.bits = 0};
-    if (open_path && strcmp(request->path, open_path) == 0)
+    if (is_for_open_path(request))
         return true;
     return http_guard_allows(&server->guard, http_header(request, MHD_HTTP_HEADER_AUTHORIZATION),
                              &request->scopes);
@@ -239,12 +266,12 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-static bool has_clear_end(const struct http_request *request)
+static bool has_clear_frame(const struct http_request *request)
 {
     struct http_frame frame = {0};
 
     MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_header, &frame);
-    return http_frame_is_clear(&frame);
+    return http_frame_is_clear(&frame) && (frame.hosts == 1 || request->is_old);
 }
 
 /* What the headers already say. */
@@ -256,11 +283,13 @@ static enum MHD_Result request_begin(struct http_request *request)
 
     /* Answered at once, because the library then closes the connection: nobody knows where the next
      * request would begin. */
-    if (!has_clear_end(request)) {
+    if (!has_clear_frame(request)) {
         request->refused = STATUS_BAD;
         return request_deliver(request);
     }
-    if (!may_pass(request))
+    if (!is_for_our_host(request))
+        request->refused = STATUS_OTHER_HOST;
+    else if (!may_pass(request))
         request->refused = STATUS_NO_TOKEN;
     else if (len > body_bytes_max)
         request->refused = STATUS_TOO_LARGE;
@@ -281,7 +310,6 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     struct http_request *request = *slot;
     enum MHD_Result result;
 
-    (void)version;
     if (!request) {
         request = atomic_load(&server->closing) ? NULL : request_take(server);
         if (!request)
@@ -290,6 +318,7 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
         request->connection = connection;
         request->method = method;
         request->path = url;
+        request->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
         return request_begin(request);
     }
     if (*len > 0) {
@@ -426,7 +455,8 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     if (rc == RC_OK)
         rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
     if (rc == RC_OK)
-        rc = http_guard_open(&server->guard, &server->config.guard, server->listen_fd, err);
+        rc = http_guard_open(&server->guard, &server->config.guard, config->listen,
+                             server->listen_fd, err);
     if (rc == RC_OK && has_tls(server) && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         rc = err_fail(err, RC_FATAL, 0, "this libmicrohttpd was built without TLS");
     if (rc == RC_OK) {

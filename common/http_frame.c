@@ -12,6 +12,8 @@ void http_frame_see(struct http_frame *frame, const char *name, const char *valu
 {
     if (!*name || name[strspn(name, letters)] != '\0') {
         frame->bad = true;
+    } else if (strcasecmp(name, "Host") == 0) {
+        frame->hosts++;
     } else if (strcasecmp(name, "Content-Length") == 0) {
         frame->lengths++;
     } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
@@ -22,5 +24,5 @@ void http_frame_see(struct http_frame *frame, const char *name, const char *valu
 
 bool http_frame_is_clear(const struct http_frame *frame)
 {
-    return !frame->bad && frame->lengths + frame->encodings <= 1;
+    return !frame->bad && frame->hosts <= 1 && frame->lengths + frame->encodings <= 1;
 }

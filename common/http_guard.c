@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/http_guard.h"
 
+#include "common/host.h"
 #include "common/http_tls.h"
 #include "common/log.h"
 #include "common/secret_file.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -45,27 +47,57 @@ static bool is_loopback4(const unsigned char *address)
     return address[0] == 127;
 }
 
-/* Where the socket really is, whatever name was written for it. What is neither family can be
- * reached by nobody else. */
-static bool is_loopback(int fd)
+/* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address of
+ * a socket for both families is four. */
+static int place_of(int fd, struct in_addr *four, struct in6_addr *six)
 {
     struct sockaddr_storage place = {0};
     socklen_t len = sizeof(place);
-    struct sockaddr_in four;
-    struct sockaddr_in6 six;
+    struct sockaddr_in address4;
+    struct sockaddr_in6 address6;
 
     if (getsockname(fd, (struct sockaddr *)&place, &len) != 0)
-        return false;
+        return AF_UNSPEC;
     if (place.ss_family == AF_INET) {
-        memcpy(&four, &place, sizeof(four));
-        return is_loopback4((const unsigned char *)&four.sin_addr.s_addr);
+        memcpy(&address4, &place, sizeof(address4));
+        *four = address4.sin_addr;
+    } else if (place.ss_family == AF_INET6) {
+        memcpy(&address6, &place, sizeof(address6));
+        *six = address6.sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(six)) {
+            memcpy(four, six->s6_addr + 12, sizeof(*four));
+            return AF_INET;
+        }
     }
-    if (place.ss_family != AF_INET6)
+    return place.ss_family;
+}
+
+static bool is_anywhere(int fd)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    int family = place_of(fd, &four, &six);
+
+    return (family == AF_INET && four.s_addr == htonl(INADDR_ANY)) ||
+           (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six));
+}
+
+/* What is neither family can be reached by nobody else. */
+static bool is_loopback(int fd)
+{
+    struct in_addr four;
+    struct in6_addr six;
+
+    switch (place_of(fd, &four, &six)) {
+    case AF_UNSPEC:
+        return false;
+    case AF_INET:
+        return is_loopback4((const unsigned char *)&four.s_addr);
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    default:
         return true;
-    memcpy(&six, &place, sizeof(six));
-    if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
-        return is_loopback4(six.sin6_addr.s6_addr + 12);
-    return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+    }
 }
 
 static enum rc place_check(const struct http_guard_config *config, int fd, struct err *err)
@@ -135,12 +167,15 @@ static enum rc tokens_read(struct http_guard *guard, struct err *err)
     return RC_OK;
 }
 
-enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config *config, int fd,
-                        struct err *err)
+enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config *config,
+                        const char *listen, int fd, struct err *err)
 {
+    const char *colon = strrchr(listen, ':');
     enum rc rc;
 
     *guard = (struct http_guard){.config = config, .has_tokens = is_set(config->token_file)};
+    if (!is_anywhere(fd) && colon)
+        snprintf(guard->name, sizeof(guard->name), "%.*s", (int)(colon - listen), listen);
     pthread_mutex_init(&guard->lock, NULL);
     rc = place_check(config, fd, err);
     if (rc == RC_OK)
@@ -161,6 +196,38 @@ void http_guard_close(struct http_guard *guard)
     secret_file_forget(&guard->key);
     pthread_mutex_destroy(&guard->lock);
     guard->config = NULL;
+}
+
+/* Is it the address that the client came to? */
+static bool is_place(const struct host *host, int fd)
+{
+    char text[INET6_ADDRSTRLEN + 2] = "";
+    struct in_addr four;
+    struct in6_addr six;
+    int family = place_of(fd, &four, &six);
+
+    if (family == AF_INET)
+        inet_ntop(AF_INET, &four, text, sizeof(text));
+    else if (family == AF_INET6 && inet_ntop(AF_INET6, &six, text + 1, sizeof(text) - 2)) {
+        text[0] = '[';
+        text[strlen(text)] = ']';
+    }
+    return *text && host_has_name(host, text, strlen(text));
+}
+
+bool http_guard_answers_for(const struct http_guard *guard, const char *text, int fd)
+{
+    const char *hosts = guard->config->hosts;
+    struct host host;
+
+    if (!hosts)
+        return true;
+    if (!host_read(&host, text))
+        return false;
+    if (*hosts)
+        return host_is_listed(&host, hosts, 0);
+    return host_is_listed(&host, "localhost,127.0.0.1,[::1]", 0) ||
+           host_has_name(&host, guard->name, strlen(guard->name)) || is_place(&host, fd);
 }
 
 bool http_guard_allows(struct http_guard *guard, const char *authorization,

@@ -71,6 +71,9 @@ const struct setting settings_table[] = {
 
     {LISTEN(api, listen), "127.0.0.1:8080", 0, 0, NULL,
      "Where the API listens; port 0 takes a free one."},
+    {ENTRY(api, hosts, SETTING_HOSTS), "", 0, 0, NULL,
+     "Names under which the API is called, separated by commas: name, name:port or *.suffix; "
+     "another Host is answered 421. Empty: localhost, 127.0.0.1, [::1] and the address of listen."},
     {TEXT(api, token_file), "", 0, 0, NULL,
      "File of bearer tokens, one a line: TOKEN [SCOPE ...], with the scopes votes, read and "
      "tasks:GROUP; without a scope: votes read. Needed where other machines can reach listen, and "
@@ -228,6 +231,8 @@ const struct setting settings_table[] = {
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
      "Where /healthz, /readyz and /metrics are served; port 0 takes a free one."},
+    {ENTRY(admin, hosts, SETTING_HOSTS), "", 0, 0, NULL,
+     "Names under which the pages are called, as in api.hosts; /healthz answers under every name."},
     {TEXT(admin, token_file), "", 0, 0, NULL,
      "File of bearer tokens, one a line: TOKEN operate, which opens these pages; /healthz needs "
      "none."},

@@ -48,6 +48,8 @@ struct settings {
     } kafka;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port; port 0 = any free one */
+        char hosts
+            [SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": of the loopback, of listen */
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tasks[SETTING_TEXT_SIZE];         /* off | on */
@@ -131,6 +133,7 @@ struct settings {
     } housekeep;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
+        char hosts[SETTING_LIST_SIZE];  /* as api.hosts */
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tls_cert[SETTING_TEXT_SIZE];

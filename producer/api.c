@@ -148,6 +148,10 @@ static void on_refuse(void *ctx, struct http_request *request, int status)
         fault_set(&fault, FAULT_NO_TOKEN,
                   "the API takes no request without one of its bearer tokens: send the header "
                   "Authorization: Bearer ...");
+    else if (status == fault_status(FAULT_OTHER_HOST))
+        fault_set(&fault, FAULT_OTHER_HOST,
+                  "this server does not answer for the host \"%.80s\"; api.hosts may name it",
+                  http_header(request, "Host"));
     else if (status == fault_status(FAULT_TOO_LARGE))
         fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %lld bytes",
                   (long long)api->config.settings->api.body_bytes_max);
@@ -186,6 +190,7 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
         .connections_max = connections_max(config->settings),
         .idle_timeout_ms = (unsigned)config->settings->api.request_timeout_ms,
         .guard = {.section = "api",
+                  .hosts = config->settings->api.hosts,
                   .token_file = config->settings->api.token_file,
                   .tls_cert = config->settings->api.tls_cert,
                   .tls_key = config->settings->api.tls_key,

@@ -24,6 +24,7 @@ static const struct {
     [FAULT_TOO_LARGE] = {"too_large", 413},
     [FAULT_NO_TOKEN] = {"unauthorized", 401},
     [FAULT_NO_SCOPE] = {"forbidden", 403},
+    [FAULT_OTHER_HOST] = {"misdirected_request", 421},
     [FAULT_BAD_REQUEST] = {"bad_request", 400},
     [FAULT_FULL] = {"too_many_requests", 429},
     [FAULT_AWAY] = {"unavailable", 503},

@@ -28,6 +28,7 @@ enum fault_code {
     FAULT_TOO_LARGE,
     FAULT_NO_TOKEN,    /* no bearer token, or none of the right ones */
     FAULT_NO_SCOPE,    /* the token does not allow it, or nobody may here */
+    FAULT_OTHER_HOST,  /* not a host that this server answers for */
     FAULT_BAD_REQUEST, /* not HTTP as it should be */
     FAULT_FULL,        /* too many wait already */
     FAULT_AWAY,        /* no database, or the process stops */

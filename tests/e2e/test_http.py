@@ -162,6 +162,25 @@ class Limits(house.Case):
         connection.sendall(data)
         return connection
 
+    def test_a_web_page_that_rebinds_its_name_cannot_vote_or_read(self):
+        headers = {**JSON, "Host": f"rebound.example:{self.serve.api_port}"}
+        before = self.stack.number("SELECT COUNT(*) FROM vote_state")
+        answer = self.serve.call("POST", "/v1/votes", GOOD, headers)
+        self.assertEqual(answer.status, 421)
+        self.assertEqual(json.loads(answer.body)["error"]["code"], "misdirected_request")
+        self.assertEqual(self.serve.call("GET", "/v1/contents/1/votes", headers=headers).status, 421)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_state"), before)
+        for path, status in (("/metrics", 421), ("/readyz", 421), ("/healthz", 200)):
+            answer = house.http_call(self.serve.admin_port, "GET", path, headers=headers)
+            self.assertEqual((path, answer.status), (path, status))
+
+    def test_a_host_that_is_named_is_answered(self):
+        serve = self.start("serve", sets={"api.hosts": "votes.example,127.0.0.1:1"})
+        for host, status in (("votes.example:8080", 200), ("localhost", 421), ("127.0.0.1", 421),
+                             ("127.0.0.1:1", 200)):
+            answer = serve.call("GET", "/v1/contents/1/votes", headers={"Host": host})
+            self.assertEqual((host, answer.status), (host, status))
+
     def test_a_body_above_the_limit_is_413(self):
         answer = self.serve.call("POST", "/v1/votes", b" " * 1025, JSON)
         self.assertEqual(answer.status, 413)
@@ -171,7 +190,7 @@ class Limits(house.Case):
 
     def test_a_chunked_body_above_the_limit_is_413(self):
         connection = self.open(
-            b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b" " * 1024 + b"\r\n" +
             b"400\r\n" + b" " * 1024 + b"\r\n0\r\n\r\n")
         self.assertRegex(connection.recv(4096), rb"^HTTP/1.1 413 ")
@@ -189,8 +208,8 @@ class Limits(house.Case):
 
     def open_silent(self, serve):
         return [self.open(data, serve) for data in (
-            b"", b"POST /v1", b"POST /v1/votes HTTP/1.1\r\nHost: x\r\n",
-            b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"", b"POST /v1", b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\n",
+            b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 50\r\n\r\n{") for _ in range(2)]
 
     def test_slow_and_half_open_clients_do_not_block_others(self):

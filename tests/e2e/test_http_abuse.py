@@ -38,20 +38,20 @@ def vote_body(voter, content=1, voting=1):
 
 def vote_request(voter, content=1, voting=1, more=b""):
     body = vote_body(voter, content, voting)
-    return (b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + more +
+    return (b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + more +
             b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
 def chunked_request(voter, content=1):
     body = vote_body(voter, content)
-    return (b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    return (b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n5\r\n" + body[:5] +
             b"\r\n%x\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\n\r\n")
 
 
 # A request of 3 KiB with an answer of three times as much.
 LONG_ANSWER = ("GET /v1/votes?voterId=1&contentIds=" + ",".join(map(str, range(10**15, 10**15 + 200))) +
-               " HTTP/1.1\r\nHost: x\r\n\r\n").encode()
+               " HTTP/1.1\r\nHost: localhost\r\n\r\n").encode()
 
 
 def status_of(answer):
@@ -231,10 +231,10 @@ class Slow(Abuse):
 class HalfOpen(Abuse):
     """Clients that are there by half."""
 
-    PIECES = (b"", b"P", b"POST /v1/votes HTTP/1.1\r\n", b"POST /v1/votes HTTP/1.1\r\nHost: x\r\n",
-              b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    PIECES = (b"", b"P", b"POST /v1/votes HTTP/1.1\r\n", b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\n",
+              b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
               b"Content-Length: 500\r\n\r\n{",
-              b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+              b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
               b"Transfer-Encoding: chunked\r\n\r\n10\r\n{")
 
     def test_peers_that_vanish_are_forgotten(self):
@@ -400,7 +400,7 @@ class Cut(Abuse):
     def test_an_array_cut_off_is_not_counted_in_part(self):
         votes = [{"voterId": next(self.voters), "contentId": 4, "voting": 1} for _ in range(1000)]
         body = json.dumps(votes).encode()
-        head = (b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = (b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Content-Length: %d\r\n\r\n" % len(body))
         for length in range(0, len(body), 997):
             reset(self.connect(head + body[:length]))
@@ -437,9 +437,9 @@ class Pipelined(Abuse):
 
     def test_a_bad_request_among_them_is_answered_in_its_place(self):
         voters = [next(self.voters) for _ in range(2)]
-        bad = (b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        bad = (b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                b"Content-Length: 1\r\n\r\n{")
-        other = b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"
+        other = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
         connection = self.connect(vote_request(voters[0]) + bad + other + vote_request(voters[1]))
         answers = Answers(connection)
         self.assertEqual([answers.next()[0] for _ in range(4)], [200, 400, 404, 200])
@@ -457,7 +457,7 @@ class Pipelined(Abuse):
 class Wrong(Abuse):
     """Requests that are not as they should be."""
 
-    HEAD = b"POST /v1/votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    HEAD = b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
     def refused(self, request, statuses=(400,)):
         """One answer with one of these statuses, then the end."""
@@ -528,8 +528,8 @@ class Wrong(Abuse):
 
     def test_floods_of_headers_are_refused(self):
         many = b"".join(b"X-%d: y\r\n" % number for number in range(5000))
-        for request in (b"GET /v1/contents/1/votes HTTP/1.1\r\nHost: x\r\n" + many + b"\r\n",
-                        b"GET /v1/contents/1/votes HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000000,
+        for request in (b"GET /v1/contents/1/votes HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n",
+                        b"GET /v1/contents/1/votes HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000000,
                         b"GET /" + b"x" * 1000000, b"G" * 1000000,
                         b"GET /v1/votes?" + b"a=b&" * 100000 + b" HTTP/1.1\r\n\r\n",
                         b"GET /v1/votes?" + b"&" * 3000 + b" HTTP/1.1\r\n\r\n"):
@@ -548,7 +548,7 @@ class Wrong(Abuse):
         for _ in range(600):
             method, path = dice.choice(methods), dice.choice(paths)
             with self.subTest(method=method, path=path[:60]):
-                connection = self.connect(f"{method} {path} HTTP/1.1\r\nHost: x\r\n"
+                connection = self.connect(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
                                           "Connection: close\r\n\r\n".encode())
                 status = status_of(read_to_end(connection))
                 self.assertTrue(status == 200 and "contents" in path and method in ("GET", "HEAD")
@@ -564,7 +564,7 @@ class Wrong(Abuse):
                        b"POST /v1/votes HTTP/1.1\r\nContent-Type: application/json\r\n"
                        b"Content-Length: %d\r\n" % len(rubbish))[number % 4]
             tail = rubbish if number % 4 == 3 else b""
-            connection = self.connect(request + b"Host: x\r\nConnection: close\r\n\r\n" + tail)
+            connection = self.connect(request + b"Host: localhost\r\nConnection: close\r\n\r\n" + tail)
             head, _, body = read_to_end(connection).partition(b"\r\n\r\n")
             with self.subTest(request):
                 self.assertIn(status_of(head), (400, 404))

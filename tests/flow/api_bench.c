@@ -167,9 +167,9 @@ void send_request(int fd, const char *method, const char *path, const char *head
                   const char *body)
 {
     struct buf request = {0};
+    const char *host = strstr(headers, "Host: ") ? "" : "Host: localhost\r\n";
 
-    buf_print(&request, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s", method, path,
-              headers);
+    buf_print(&request, "%s %s HTTP/1.1\r\n%sConnection: close\r\n%s", method, path, host, headers);
     if (body)
         buf_print(&request, "Content-Length: %zu\r\n", strlen(body));
     buf_print(&request, "\r\n%s", body ? body : "");

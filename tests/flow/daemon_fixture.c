@@ -230,8 +230,8 @@ int child_ask(const struct child *child, const char *method, const char *path)
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-             method, path);
+    snprintf(request, sizeof(request),
+             "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
     assert_int_equal(write(fd, request, strlen(request)), strlen(request));
     while ((n = read(fd, answer + len, sizeof(answer) - 1 - len)) > 0)
         len += (size_t)n;

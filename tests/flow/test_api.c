@@ -129,6 +129,25 @@ static void a_refused_method_names_those_that_work(void **state)
     expect_header(bench, "Allow: GET, HEAD, POST, OPTIONS\r\n");
 }
 
+/* A web page whose name stands for 127.0.0.1 all at once cannot vote. */
+static void a_request_for_another_host_is_421(void **state)
+{
+    struct bench *bench = *state;
+
+    workers_start(bench);
+    ask(bench, "POST", "/v1/votes", JSON "Host: localhost\r\nHost: rebound.example\r\n", GOOD);
+    expect_fault(bench, 400, "bad_request", NULL);
+    ask(bench, "POST", "/v1/votes", JSON "Host: rebound.example:8080\r\n", GOOD);
+    expect_fault(bench, 421, "misdirected_request", NULL);
+    assert_non_null(strstr(bench->body, "rebound.example:8080"));
+    assert_non_null(strstr(bench->body, "api.hosts"));
+    ask(bench, "POST", "/v1/votes", JSON "Host: \"\xff\r\n", GOOD);
+    expect_fault(bench, 421, "misdirected_request", NULL);
+    assert_int_equal(bench->fake.commits, 0);
+    ask(bench, "POST", "/v1/votes", JSON "Host: 127.0.0.1:8080\r\n", GOOD);
+    assert_int_equal(bench->status, 200);
+}
+
 static void a_body_too_large_is_413(void **state)
 {
     struct bench *bench = *state;
@@ -274,6 +293,7 @@ int main(void)
         TEST(a_trace_goes_with_the_event_if_it_is_one),
         TEST(every_fault_has_its_status_code_and_place),
         TEST(a_refused_method_names_those_that_work),
+        TEST(a_request_for_another_host_is_421),
         TEST(a_body_too_large_is_413),
         TEST(totals_are_read_one_by_one_and_as_a_list),
         TEST(a_list_without_a_voter_answers_totals_only),

@@ -197,6 +197,141 @@ static void a_refused_body_is_dropped(void **state)
     shut(&fixture);
 }
 
+static int status_for(const struct fixture *fixture, const char *address, const char *start,
+                      const char *headers)
+{
+    struct client client;
+    struct answer answer;
+    struct buf text = {0};
+
+    assert_true(client_try(&client, address, http_port(fixture->server)));
+    buf_print(&text, "GET %s\r\n%s\r\n", start, headers);
+    client_say(&client, buf_text(&text));
+    client_answer(&client, &answer, true);
+    if (answer.status == 421)
+        assert_non_null(strstr(answer.body, "api.hosts"));
+    client_close(&client);
+    buf_done(&text);
+    return answer.status;
+}
+
+struct host_case {
+    const char *headers;
+    int status;
+};
+
+static void expect_hosts(const struct fixture *fixture, const char *address,
+                         const struct host_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int status = status_for(fixture, address, "/x HTTP/1.1", cases[i].headers);
+
+        if (status != cases[i].status)
+            fail_msg("%s: %d", cases[i].headers, status);
+    }
+}
+
+/* A web page whose name its owner makes stand for 127.0.0.1 has a browser send that name. */
+static void only_the_listen_address_and_loopback_names_are_answered_by_default(void **state)
+{
+    static const struct host_case cases[] = {
+        {"Host: localhost\r\n", 200},
+        {"Host: LocalHost:8080\r\n", 200},
+        {"Host: 127.0.0.1\r\n", 200},
+        {"Host: 127.0.0.1:1\r\n", 200},
+        {"Host: [::1]:8080\r\n", 200},
+        {"Host: 127.0.0.2:8080\r\n", 200},
+        {"Host: rebound.example\r\n", 421},
+        {"Host: rebound.example:8080\r\n", 421},
+        {"Host: localhost.rebound\r\n", 421},
+        {"Host: 127.0.0.3\r\n", 421},
+        {"Host: \r\n", 421},
+        {"Host: a b\r\n", 421},
+        {"", 400},
+        {"Host: localhost\r\nHost: x\r\n", 400},
+    };
+    const struct http_guard_config guard = {.section = "api", .hosts = ""};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(open_with(&fixture, "127.0.0.2:0", guard, &err), RC_OK);
+    expect_hosts(&fixture, "127.0.0.2", cases, sizeof(cases) / sizeof(cases[0]));
+    shut(&fixture);
+}
+
+/* Where it listens at every address, the one that the client came to is its own. */
+static void an_address_of_the_machine_is_answered_where_it_listens_at_all(void **state)
+{
+    static const struct host_case cases[] = {
+        {"Host: 127.0.0.2:7\r\n", 200},
+        {"Host: 127.0.0.3\r\n", 421},
+        {"Host: 0.0.0.0\r\n", 421},
+        {"Host: *\r\n", 421},
+    };
+    static const char *const wide[] = {"0.0.0.0:0", "*:0"};
+    const struct http_guard_config guard = {.section = "api", .hosts = "", .without_token = true};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(open_with(&fixture, wide[i], guard, &err), RC_OK);
+        expect_hosts(&fixture, "127.0.0.2", cases, sizeof(cases) / sizeof(cases[0]));
+        shut(&fixture);
+    }
+}
+
+static void named_hosts_are_the_only_ones(void **state)
+{
+    static const struct host_case cases[] = {
+        {"Host: votes.example\r\n", 200},     {"Host: VOTES.example:443\r\n", 200},
+        {"Host: a.votes.example:1\r\n", 200}, {"Host: other.example:8443\r\n", 200},
+        {"Host: other.example\r\n", 421},     {"Host: localhost\r\n", 421},
+        {"Host: 127.0.0.1\r\n", 421},
+    };
+    const struct http_guard_config guard = {
+        .section = "api", .hosts = "votes.example,*.votes.example,other.example:8443"};
+    struct fixture fixture;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
+    expect_hosts(&fixture, "127.0.0.1", cases, sizeof(cases) / sizeof(cases[0]));
+    /* No browser speaks HTTP/1.0 or leaves Host out; probes do. The open path tells nothing. */
+    assert_int_equal(status_for(&fixture, "127.0.0.1", "/x HTTP/1.0", ""), 200);
+    assert_int_equal(status_for(&fixture, "127.0.0.1", "/x HTTP/1.0", "Host: localhost\r\n"), 421);
+    assert_int_equal(
+        status_for(&fixture, "127.0.0.1", "/healthz HTTP/1.1", "Host: 10.0.0.7:9464\r\n"), 200);
+    assert_int_equal(status_for(&fixture, "127.0.0.1", "/healthz HTTP/1.1", ""), 400);
+    shut(&fixture);
+}
+
+/* A connection is not trusted for its first request. */
+static void every_request_of_a_connection_is_checked(void **state)
+{
+    const struct http_guard_config guard = {.section = "api", .hosts = ""};
+    struct fixture fixture;
+    struct client client;
+    struct answer answer;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
+    client_open(&client, &fixture);
+    for (int i = 0; i < 3; i++) {
+        client_say(&client, "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab");
+        client_answer(&client, &answer, true);
+        assert_int_equal(answer.status, 200);
+        client_say(&client, "POST /x HTTP/1.1\r\nHost: bad\r\nContent-Length: 2\r\n\r\nab");
+        client_answer(&client, &answer, true);
+        assert_int_equal(answer.status, 421);
+    }
+    assert_int_equal(atomic_load(&fixture.handled), 3);
+    client_close(&client);
+    shut(&fixture);
+}
+
 static void a_certificate_without_its_key_is_refused(void **state)
 {
     const struct http_guard_config cert = {.section = "api", .tls_cert = path};
@@ -223,6 +358,10 @@ int main(void)
         cmocka_unit_test(only_a_token_opens_and_files_are_read_again),
         cmocka_unit_test(a_needed_scope_must_be_had_by_a_token),
         cmocka_unit_test(a_refused_body_is_dropped),
+        cmocka_unit_test(only_the_listen_address_and_loopback_names_are_answered_by_default),
+        cmocka_unit_test(an_address_of_the_machine_is_answered_where_it_listens_at_all),
+        cmocka_unit_test(named_hosts_are_the_only_ones),
+        cmocka_unit_test(every_request_of_a_connection_is_checked),
         cmocka_unit_test(a_certificate_without_its_key_is_refused),
     };
 

@@ -110,7 +110,8 @@ static void open_once(void)
                                        .body_bytes_max = BODY_BYTES_MAX,
                                        .header_bytes_max = 4096,
                                        .connections_max = 100,
-                                       .idle_timeout_ms = 5000};
+                                       .idle_timeout_ms = 5000,
+                                       .guard = {.section = "fuzz", .hosts = "x,*.y:80,[::1]"}};
     pthread_t thread;
     struct err err = {0};
 

@@ -40,6 +40,7 @@ static void one_way_to_say_the_end_is_clear(void **state)
 static void several_ways_are_not(void **state)
 {
     static const struct frame_case cases[] = {
+        {{{"Host", "a"}, {"host", "a"}}},
         {{{"Content-Length", "5"}, {"Content-Length", "6"}}},
         {{{"Content-Length", "5"}, {"CONTENT-LENGTH", "5"}}},
         {{{"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}}},
