@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/http.h"
 
-#include "common/buf.h"
 #include "common/http_frame.h"
 #include "common/http_listen.h"
+#include "common/http_request.h"
 #include "common/log.h"
 #include "common/stop.h"
 
@@ -19,49 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* All bodies being received at a time; without it connections_max full bodies could be in memory. */
-#define BODIES_BYTES_MAX ((size_t)64 << 20)
-
-/* Of a body that is too large this much is read and dropped, so that the client, which sends before
- * it reads, sees the answer. What is larger ends with its connection. */
-#define DROP_BYTES_MAX ((size_t)4 << 20)
-
-/* A larger body's memory is not kept for the next request. */
-#define KEPT_BYTES_MAX ((size_t)8 << 10)
-
 /* How long http_close() waits for answers that are still being sent. */
 #define CLOSE_WAIT_MS 2000
-
-#define STATUS_BAD 400
-#define STATUS_NO_TOKEN 401
-#define STATUS_TOO_LARGE 413
-#define STATUS_OTHER_HOST 421
-#define STATUS_BUSY 503
-
-enum request_state {
-    REQUEST_GATHERING, /* its body is being received */
-    REQUEST_HANDLING,  /* the handler has it; the connection is not suspended yet */
-    REQUEST_WAITING,   /* the handler has it; the connection is suspended */
-    REQUEST_ANSWERED,  /* http_answer() was called */
-};
-
-/* Belongs to the server's thread, except between the handler's call and http_answer(). */
-struct http_request {
-    struct http_server *server;
-    struct MHD_Connection *connection;
-    const char *method;
-    const char *path;
-    bool is_old; /* HTTP/1.0, where Host may be left out */
-    struct buf body;
-    size_t dropped_bytes;
-    int refused; /* the status, or 0 */
-    struct http_scopes scopes;
-    struct buf headers; /* of the answer: name, zero, value, zero ... */
-    struct MHD_Response *response;
-    int status;
-    atomic_int state; /* an enum request_state */
-    struct http_request *next;
-};
 
 struct http_server {
     struct http_config config;
@@ -72,69 +31,10 @@ struct http_server {
     struct http_guard guard;
     int listen_fd;
     int port;
-    atomic_bool quiet;   /* takes no new connections */
     atomic_bool closing; /* takes no new requests */
-    atomic_int requests; /* begun and not yet ended */
     struct stop drained; /* requested when closing and no request is left */
-    /* Of the server's thread only: */
-    struct http_request *spare;
-    size_t bodies_bytes;
+    struct http_requests requests;
 };
-
-static struct http_request *request_take(struct http_server *server)
-{
-    struct http_request *request = server->spare;
-
-    if (request) {
-        server->spare = request->next;
-        request->next = NULL;
-    } else {
-        request = calloc(1, sizeof(*request));
-        if (!request)
-            return NULL;
-        request->server = server;
-        buf_init(&request->body, server->config.body_bytes_max);
-    }
-    server->bodies_bytes += request->body.size;
-    atomic_init(&request->state, REQUEST_GATHERING);
-    atomic_fetch_add(&server->requests, 1);
-    return request;
-}
-
-static void body_drop(struct http_request *request)
-{
-    request->server->bodies_bytes -= request->body.size;
-    buf_done(&request->body);
-    buf_init(&request->body, request->server->config.body_bytes_max);
-}
-
-static void request_free(struct http_request *request)
-{
-    buf_done(&request->body);
-    buf_done(&request->headers);
-    free(request);
-}
-
-/* Keeps the request and its memory for the next one. */
-static void request_give_back(struct http_request *request)
-{
-    struct http_server *server = request->server;
-
-    if (request->body.size > KEPT_BYTES_MAX)
-        body_drop(request);
-    server->bodies_bytes -= request->body.size;
-    buf_reset(&request->body);
-    buf_reset(&request->headers);
-    if (request->response)
-        MHD_destroy_response(request->response);
-    request->response = NULL;
-    request->refused = 0;
-    request->dropped_bytes = 0;
-    request->next = server->spare;
-    server->spare = request;
-    if (atomic_fetch_sub(&server->requests, 1) == 1 && atomic_load(&server->closing))
-        stop_request(&server->drained);
-}
 
 /* The connection's thread: the answer is there, hand it to the library. */
 static enum MHD_Result request_send(struct http_request *request)
@@ -150,35 +50,35 @@ static void refuse_plainly(struct http_request *request)
     const char *text = "the request cannot be read\n";
     char sentence[128];
 
-    if (request->refused == STATUS_NO_TOKEN)
+    if (request->refusal == HTTP_REFUSAL_NO_TOKEN)
         text = "a bearer token is needed: Authorization: Bearer ...\n";
-    if (request->refused == STATUS_TOO_LARGE)
+    if (request->refusal == HTTP_REFUSAL_TOO_LARGE)
         text = "the body is too large\n";
-    if (request->refused == STATUS_BUSY)
+    if (request->refusal == HTTP_REFUSAL_BUSY)
         text = "too many bodies are being received; try again later\n";
-    if (request->refused == STATUS_OTHER_HOST) {
+    if (request->refusal == HTTP_REFUSAL_OTHER_HOST) {
         snprintf(sentence, sizeof(sentence),
                  "this server does not answer for that host; %s.hosts may name it\n",
                  request->server->config.guard.section);
         text = sentence;
     }
-    http_answer(request, request->refused, "text/plain; charset=utf-8", text, strlen(text));
+    http_answer(request, request->refusal, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 static void request_hand_out(struct http_request *request)
 {
     struct http_server *server = request->server;
 
-    if (!request->refused) {
+    if (!request->refusal) {
         server->handler(server->ctx, request);
         return;
     }
-    if (request->refused == STATUS_NO_TOKEN)
+    if (request->refusal == HTTP_REFUSAL_NO_TOKEN)
         http_answer_header(request, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tallybox\"");
-    if (request->refused == STATUS_BUSY)
+    if (request->refusal == HTTP_REFUSAL_BUSY)
         http_answer_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (server->on_refuse)
-        server->on_refuse(server->ctx, request, request->refused);
+        server->on_refuse(server->ctx, request, request->refusal);
     else
         refuse_plainly(request);
 }
@@ -188,44 +88,16 @@ static void request_hand_out(struct http_request *request)
  * handler's return and the suspension. */
 static enum MHD_Result request_deliver(struct http_request *request)
 {
-    int handling = REQUEST_HANDLING;
+    int handling = HTTP_REQUEST_HANDLING;
 
-    atomic_store(&request->state, REQUEST_HANDLING);
+    atomic_store(&request->state, HTTP_REQUEST_HANDLING);
     request_hand_out(request);
-    if (atomic_load(&request->state) == REQUEST_ANSWERED)
+    if (atomic_load(&request->state) == HTTP_REQUEST_ANSWERED)
         return request_send(request);
     MHD_suspend_connection(request->connection);
-    if (!atomic_compare_exchange_strong(&request->state, &handling, REQUEST_WAITING))
+    if (!atomic_compare_exchange_strong(&request->state, &handling, HTTP_REQUEST_WAITING))
         MHD_resume_connection(request->connection);
     return MHD_YES;
-}
-
-static enum MHD_Result body_put(struct http_request *request, const char *bytes, size_t len)
-{
-    struct http_server *server = request->server;
-    size_t size = request->body.size;
-    size_t bound = BODIES_BYTES_MAX > server->config.body_bytes_max ? BODIES_BYTES_MAX
-                                                                    : server->config.body_bytes_max;
-
-    if (!request->refused) {
-        /* A buf grows to twice its size. */
-        size_t growth = size - request->body.len < len ? (size > len ? size : len) : 0;
-
-        if (len > server->config.body_bytes_max - request->body.len)
-            request->refused = STATUS_TOO_LARGE;
-        else if (server->bodies_bytes + growth > bound)
-            request->refused = STATUS_BUSY;
-        else
-            buf_put(&request->body, bytes, len);
-        if (request->body.failed)
-            return MHD_NO;
-        server->bodies_bytes += request->body.size - size;
-    }
-    if (request->refused) {
-        body_drop(request);
-        request->dropped_bytes += len;
-    }
-    return request->dropped_bytes > DROP_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
 static bool is_for_open_path(const struct http_request *request)
@@ -284,20 +156,20 @@ static enum MHD_Result request_begin(struct http_request *request)
     /* Answered at once, because the library then closes the connection: nobody knows where the next
      * request would begin. */
     if (!has_clear_frame(request)) {
-        request->refused = STATUS_BAD;
+        request->refusal = HTTP_REFUSAL_BAD;
         return request_deliver(request);
     }
     if (!is_for_our_host(request))
-        request->refused = STATUS_OTHER_HOST;
+        request->refusal = HTTP_REFUSAL_OTHER_HOST;
     else if (!may_pass(request))
-        request->refused = STATUS_NO_TOKEN;
+        request->refusal = HTTP_REFUSAL_NO_TOKEN;
     else if (len > body_bytes_max)
-        request->refused = STATUS_TOO_LARGE;
+        request->refusal = HTTP_REFUSAL_TOO_LARGE;
     else
         return MHD_YES;
     /* A client that asks first, or would send too much, is answered at once; the library closes
      * the connection afterwards, unread. */
-    if (http_header(request, MHD_HTTP_HEADER_EXPECT) || len > DROP_BYTES_MAX)
+    if (http_header(request, MHD_HTTP_HEADER_EXPECT) || !http_request_would_gather(len))
         return request_deliver(request);
     return MHD_YES;
 }
@@ -308,25 +180,25 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
 {
     struct http_server *server = ctx;
     struct http_request *request = *slot;
-    enum MHD_Result result;
+    bool gathered;
 
     if (!request) {
-        request = atomic_load(&server->closing) ? NULL : request_take(server);
+        if (!atomic_load(&server->closing))
+            request = http_request_take(&server->requests, server, connection);
         if (!request)
             return MHD_NO;
         *slot = request;
-        request->connection = connection;
         request->method = method;
         request->path = url;
         request->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
         return request_begin(request);
     }
     if (*len > 0) {
-        result = body_put(request, bytes, *len);
+        gathered = http_request_gather(request, bytes, *len);
         *len = 0;
-        return result;
+        return gathered ? MHD_YES : MHD_NO;
     }
-    if (atomic_load(&request->state) == REQUEST_ANSWERED)
+    if (atomic_load(&request->state) == HTTP_REQUEST_ANSWERED)
         return request_send(request);
     return request_deliver(request);
 }
@@ -334,11 +206,12 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
 static void on_completed(void *ctx, struct MHD_Connection *connection, void **slot,
                          enum MHD_RequestTerminationCode code)
 {
-    (void)ctx;
+    struct http_server *server = ctx;
+
     (void)connection;
     (void)code;
-    if (*slot)
-        request_give_back(*slot);
+    if (*slot && http_request_give_back(*slot) && atomic_load(&server->closing))
+        stop_request(&server->drained);
     *slot = NULL;
 }
 
@@ -418,19 +291,14 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
         flags |= MHD_USE_TLS;
     /* The logger has to come first; pairs of pointers do not fit into the array. */
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
-                            on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+                            on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
                             MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_ARRAY,
                             options, MHD_OPTION_END);
 }
 
 static void server_free(struct http_server *server)
 {
-    while (server->spare) {
-        struct http_request *request = server->spare;
-
-        server->spare = request->next;
-        request_free(request);
-    }
+    http_requests_done(&server->requests);
     if (server->listen_fd >= 0)
         close(server->listen_fd);
     http_guard_close(&server->guard);
@@ -451,6 +319,7 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     server->on_refuse = on_refuse;
     server->ctx = ctx;
     server->listen_fd = -1;
+    http_requests_init(&server->requests, config->body_bytes_max);
     rc = stop_init(&server->drained, err);
     if (rc == RC_OK)
         rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
@@ -476,7 +345,7 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
 
 void http_quiesce(struct http_server *server)
 {
-    if (atomic_exchange(&server->quiet, true))
+    if (atomic_exchange(&server->requests.parting, true))
         return;
     /* The library gives the socket back but may look at it until it is stopped: it is closed then,
      * and made to refuse connections now. */
@@ -490,7 +359,7 @@ void http_close(struct http_server *server)
         return;
     http_quiesce(server);
     atomic_store(&server->closing, true);
-    if (atomic_load(&server->requests) > 0)
+    if (atomic_load(&server->requests.open) > 0)
         stop_wait(&server->drained, CLOSE_WAIT_MS);
     MHD_stop_daemon(server->daemon);
     server_free(server);
@@ -504,127 +373,4 @@ int http_port(const struct http_server *server)
 const char *http_scheme(const struct http_server *server)
 {
     return has_tls(server) ? "https" : "http";
-}
-
-const char *http_method(const struct http_request *request)
-{
-    return request->method;
-}
-
-const char *http_path(const struct http_request *request)
-{
-    return request->path;
-}
-
-const char *http_header(struct http_request *request, const char *name)
-{
-    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
-}
-
-const struct http_scopes *http_scopes(const struct http_request *request)
-{
-    return &request->scopes;
-}
-
-const void *http_body(const struct http_request *request, size_t *len)
-{
-    *len = request->body.len;
-    return request->body.data ? request->body.data : "";
-}
-
-struct each_argument {
-    void (*on_argument)(void *ctx, const char *name, const char *value);
-    void *ctx;
-};
-
-static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    struct each_argument *each = ctx;
-
-    (void)kind;
-    each->on_argument(each->ctx, name, value ? value : "");
-    return MHD_YES;
-}
-
-void http_each_argument(struct http_request *request,
-                        void (*callback)(void *ctx, const char *name, const char *value), void *ctx)
-{
-    struct each_argument each = {callback, ctx};
-
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
-}
-
-struct one_argument {
-    const char *name;
-    const char *value;
-};
-
-static void on_one_argument(void *ctx, const char *name, const char *value)
-{
-    struct one_argument *one = ctx;
-
-    if (!one->value && strcmp(name, one->name) == 0)
-        one->value = value;
-}
-
-/* The library's own look-up takes either case. */
-const char *http_argument(struct http_request *request, const char *name)
-{
-    struct one_argument one = {.name = name};
-
-    http_each_argument(request, on_one_argument, &one);
-    return one.value;
-}
-
-void http_answer_header(struct http_request *request, const char *name, const char *value)
-{
-    size_t len = request->headers.len;
-
-    buf_put(&request->headers, name, strlen(name) + 1);
-    buf_put(&request->headers, value, strlen(value) + 1);
-    /* Without memory for a header it is whole or not there. */
-    if (request->headers.failed)
-        buf_cut(&request->headers, len);
-}
-
-/* A header the library refuses (empty, or with a line end in it) is left out: the answer counts. */
-static void headers_add(struct http_request *request, struct MHD_Response *response,
-                        const char *content_type)
-{
-    const char *at = request->headers.data;
-    const char *end = at ? at + request->headers.len : at;
-
-    if (content_type)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    while (at < end) {
-        const char *value = at + strlen(at) + 1;
-
-        MHD_add_response_header(response, at, value);
-        at = value + strlen(value) + 1;
-    }
-    /* A server that is about to go asks its clients to go as well. */
-    if (atomic_load(&request->server->quiet))
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-}
-
-void http_answer(struct http_request *request, int status, const char *content_type,
-                 const void *body, size_t len)
-{
-    struct MHD_Connection *connection = request->connection;
-    /* The library's parameter is not const, but it only copies from it. */
-    void *bytes = (void *)(uintptr_t)body;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
-    int was;
-
-    if (response)
-        headers_add(request, response, content_type);
-    request->response = response;
-    request->status = status;
-    was = atomic_exchange(&request->state, REQUEST_ANSWERED);
-    assert(was == REQUEST_HANDLING || was == REQUEST_WAITING);
-    /* From here on the request belongs to the server's thread. */
-    if (was == REQUEST_WAITING)
-        MHD_resume_connection(connection);
 }
