@@ -62,6 +62,10 @@ const char *kafka_acl_hint(int code);
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
                            int replication, int timeout_ms, struct err *err);
 
+/* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it would
+ * wait for a controller until the time is up. Waits up to timeout_ms for the broker's first answer. */
+bool kafka_is_in_process(struct rd_kafka_s *kafka, int timeout_ms);
+
 /* For a handle that gets no answer: names the brokers of its bootstrap.servers again; those that it
  * still knows stay as they are. A broker that is going away may say that there are none. Some
  * versions of librdkafka (2.13 and 2.14 at least) then forget all, these too, and connect nowhere any

@@ -215,16 +215,14 @@ static enum rc topic_touch(const struct topic_wish *wish, struct err *err)
     return RC_RETRY;
 }
 
-/* librdkafka's in-process broker, by the name it gives its cluster: an admin request to it would
- * wait for a controller until the time is up. */
-static bool is_in_process(const struct topic_wish *wish)
+bool kafka_is_in_process(rd_kafka_t *kafka, int timeout_ms)
 {
     static const char prefix[] = "mockCluster";
-    char *name = rd_kafka_clusterid(wish->kafka, wish_left_ms(wish));
+    char *name = rd_kafka_clusterid(kafka, timeout_ms);
     bool in_process = name && strncmp(name, prefix, sizeof(prefix) - 1) == 0;
 
     if (name)
-        rd_kafka_mem_free(wish->kafka, name);
+        rd_kafka_mem_free(kafka, name);
     return in_process;
 }
 
@@ -240,7 +238,7 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
         leaders_await(&wish, there);
     if (rc != RC_OK || there > 0)
         return rc;
-    if (is_in_process(&wish))
+    if (kafka_is_in_process(kafka, wish_left_ms(&wish)))
         return topic_touch(&wish, err);
     rc = topic_create(&wish, &code, err);
     /* Brokers before 0.10.1. */

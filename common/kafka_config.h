@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What the configuration of topics says about records: how large a batch may be, how long a record
+ * is kept, whether a topic is compacted. Asks the broker without waiting, so that a thread that
+ * sends may ask again now and then. Needs the ACL DescribeConfigs on the topics; without it Kafka's
+ * own defaults are assumed, and a warning says so once for the process. One thread at a time. */
+#ifndef COMMON_KAFKA_CONFIG_H
+#define COMMON_KAFKA_CONFIG_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_kafka_s;
+struct rd_kafka_queue_s;
+
+struct kafka_topic_config {
+    bool known;              /* false: the broker did not tell; all below are Kafka's defaults */
+    bool compacted;          /* cleanup.policy names compact */
+    int64_t retention_ms;    /* retention.ms; -1: no limit */
+    int64_t batch_bytes_max; /* max.message.bytes, which is of a batch as the broker stores it */
+    int64_t older_ms_max;    /* message.timestamp.before.max.ms: older records are refused */
+    int64_t newer_ms_max;    /* message.timestamp.after.max.ms */
+};
+
+void kafka_topic_config_default(struct kafka_topic_config *config);
+
+/* Takes one entry of a topic's configuration, as the broker prints it. What is not needed or is no
+ * number is passed over. Pure. */
+void kafka_topic_config_set(struct kafka_topic_config *config, const char *name, const char *value);
+
+/* One question under way. Zeroed: none. */
+struct kafka_config_query {
+    struct rd_kafka_queue_s *queue;
+};
+
+/* One topic's answer. err is NULL unless the broker did not tell. */
+typedef void (*kafka_on_topic_config)(void *ctx, const char *topic,
+                                      const struct kafka_topic_config *config,
+                                      const struct err *err);
+
+/* Asks about topics, which is forgotten when an earlier question is still under way. The broker has
+ * timeout_ms. RC_RETRY: it cannot be asked (also the in-process broker). */
+enum rc kafka_config_ask(struct kafka_config_query *query, struct rd_kafka_s *kafka,
+                         const char *const *topics, size_t count, int timeout_ms, struct err *err);
+
+/* Hands on the answer if it comes within wait_ms (0: if it is there). False while it is still under
+ * way. A question that failed as a whole ends without a call of on_config; err then says why, and is
+ * empty otherwise. */
+bool kafka_config_poll(struct kafka_config_query *query, int wait_ms,
+                       kafka_on_topic_config on_config, void *ctx, struct err *err);
+
+/* Gives the question up. Before the handle is destroyed. */
+void kafka_config_drop(struct kafka_config_query *query);
+
+/* Asks about one topic and waits. *config is always filled. RC_RETRY: the broker did not answer.
+ * RC_REJECT: it does not tell this account. */
+enum rc kafka_config_read(struct rd_kafka_s *kafka, const char *topic, int timeout_ms,
+                          struct kafka_topic_config *config, struct err *err);
+
+#endif
