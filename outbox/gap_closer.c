@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/gap_closer.h"
 
-#define WRITERS_EVERY_MS 1000
+/* The process shares its answers: most questions cost nothing. */
+#define WRITERS_ASK_MS 250
 #define WRITERS_AFTER_MS 1000
 #define CLOSE_AFTER_MS 2000
 #define PROBE_EVERY_MS 20
@@ -16,12 +17,15 @@ void gap_closer_init(struct gap_closer *closer, int64_t gap_wait_ms)
         .gap_wait_ms = gap_wait_ms, .writers_seen_ms = INT64_MIN / 2, .probe_count = 1};
 }
 
-static void writers_apply(struct gaps *gaps, const struct source_writers *writers, int64_t now_ms)
+/* Invariant: an answer counts for a gap only when the server was asked a second after the gap was
+ * first seen. It may have been given to another lane, long before this one hears it: its age, not
+ * the present time, says what it knows of. */
+static void writers_apply(struct gaps *gaps, const struct source_writers *writers)
 {
     for (size_t i = 0; i < gaps->count; i++) {
         struct gap *gap = &gaps->list[i];
 
-        if (now_ms - gap->first_ms < WRITERS_AFTER_MS)
+        if (writers->asked_ms - gap->first_ms < WRITERS_AFTER_MS)
             continue;
         if (!gap->writer_known) {
             gap->writer = writers->newest;
@@ -40,18 +44,16 @@ static enum rc writers_ask(struct gap_closer *closer, struct gaps *gaps,
 
     if (now_ms < closer->writers_at_ms)
         return RC_OK;
-    closer->writers_at_ms = now_ms + WRITERS_EVERY_MS;
+    closer->writers_at_ms = now_ms + WRITERS_ASK_MS;
     rc = source->writers(source->ctx, &writers, err);
     if (rc != RC_OK)
         return rc;
     /* What was seen before counts for as long as a gap waits when nothing can be seen. */
-    if (!writers.known && now_ms - closer->writers_seen_ms < closer->gap_wait_ms)
-        return RC_OK;
-    closer->writers_known = writers.known;
-    if (!writers.known)
-        return RC_OK;
-    closer->writers_seen_ms = now_ms;
-    writers_apply(gaps, &writers, now_ms);
+    if (writers.known && writers.asked_ms > closer->writers_seen_ms)
+        closer->writers_seen_ms = writers.asked_ms;
+    closer->writers_known = now_ms - closer->writers_seen_ms < closer->gap_wait_ms;
+    if (writers.known)
+        writers_apply(gaps, &writers);
     return RC_OK;
 }
 

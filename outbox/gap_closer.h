@@ -19,7 +19,7 @@
 struct gap_closer {
     int64_t gap_wait_ms;
     int64_t writers_at_ms;   /* when to ask for open transactions again */
-    int64_t writers_seen_ms; /* when they were seen last */
+    int64_t writers_seen_ms; /* when the newest answer was asked for */
     int64_t probe_at_ms;     /* when the next probe may be made */
     size_t probe_count;      /* gaps probed with one statement: grows while all goes well */
     bool writers_known;

@@ -91,6 +91,13 @@ static size_t find(const struct gaps *gaps, int64_t seq)
     return low;
 }
 
+bool gaps_has(const struct gaps *gaps, int64_t seq)
+{
+    size_t at = find(gaps, seq);
+
+    return at < gaps->count && gaps->list[at].range.from <= seq;
+}
+
 /* Where the list is full the seq stays in its gap: read once more, it is known by then. */
 static void split(struct gaps *gaps, size_t at, int64_t seq)
 {

@@ -40,6 +40,8 @@ bool gaps_add(struct gaps *gaps, int64_t from, int64_t to, int64_t now_ms);
 /* seq is not missing any more. True when it was in a gap. */
 bool gaps_remove(struct gaps *gaps, int64_t seq);
 
+bool gaps_has(const struct gaps *gaps, int64_t seq);
+
 /* Takes out whole gaps by their place: count of them at `at`. */
 void gaps_close(struct gaps *gaps, size_t at, size_t count);
 

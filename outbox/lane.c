@@ -149,9 +149,14 @@ void lane_origin_lost(struct lane *lane, const struct err *why)
     wake_all(lane);
 }
 
+int64_t lane_now(const struct lane *lane, int64_t now_ms)
+{
+    return lane->time_ms ? lane->time_ms(lane->time_ctx) : now_ms;
+}
+
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
 {
-    return lane_epoch(lane, lane->time_ms ? lane->time_ms(lane->time_ctx) : now_ms);
+    return lane_epoch(lane, lane_now(lane, now_ms));
 }
 
 void lane_sweep(struct lane *lane)

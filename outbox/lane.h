@@ -83,7 +83,10 @@ void lane_wake(const struct lane *lane, enum lane_step step);
 /* The epoch of the lease when it is held at this time, else 0. */
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
 
-/* The same, now: the process may have been frozen since the step began at now_ms. */
+/* Now, also in the middle of a step that began at now_ms. */
+int64_t lane_now(const struct lane *lane, int64_t now_ms);
+
+/* lane_epoch(), now: the process may have been frozen since the step began at now_ms. */
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
 
 /* The database is not the one that the rows under way were read from: the lease counts as lost, is

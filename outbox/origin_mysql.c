@@ -46,6 +46,19 @@ void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *tu
     db_disconnect(db);
 }
 
+uint64_t origin_mysql_server(struct origin_mysql *origin)
+{
+    uint64_t server = UINT64_C(0xcbf29ce484222325);
+    bool noted;
+
+    pthread_mutex_lock(&origin->lock);
+    noted = origin->noted;
+    for (const char *at = origin->origin.server; *at; at++)
+        server = (server ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    pthread_mutex_unlock(&origin->lock);
+    return noted ? server : 0;
+}
+
 static bool is_same(const struct db_origin *one, const struct db_origin *other)
 {
     return strcmp(one->server, other->server) == 0 &&

@@ -35,6 +35,9 @@ void origin_mysql_begin(struct origin_mysql *origin);
  * at first. */
 void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *turn);
 
+/* A number that stands for the server that was noted, the same in every lane; 0 before. */
+uint64_t origin_mysql_server(struct origin_mysql *origin);
+
 /* From now on each connection of db is compared. */
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db);
 

@@ -16,6 +16,8 @@
 #define LOOK_EVERY_MS 1000
 /* A lane that is somebody else's, or nobody's. */
 #define LOOK_REST_MS 5000
+/* A look that passes many deleted rows may take this part of the time. */
+#define LOOK_PART 1000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
@@ -34,6 +36,7 @@ enum rc reader_init(struct reader *reader, struct lane *lane, const struct sourc
     reader->dice = dice;
     reader->ranges_max = READER_RANGES_MAX;
     reader->again_from = INT64_MAX;
+    reader->left_from = INT64_MAX;
     reader->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     gap_closer_init(&reader->closer, settings->relay.gap_wait_ms);
     rc = gaps_init(&reader->gaps, (size_t)settings->relay.gaps_max, err);
@@ -51,12 +54,14 @@ void reader_done(struct reader *reader)
 }
 
 /* The rows of a block are not under way any more; the block goes back to the sender. */
-static void take_block(struct reader *reader, struct seqs *block)
+static void take_block(struct reader *reader, struct seqs *block, int64_t *lowest)
 {
+    if (block->again)
+        lowest = &reader->again_from;
     for (size_t i = 0; i < block->count; i++) {
         window_remove(&reader->window, block->list[i]);
-        if (block->again && block->list[i] < reader->again_from)
-            reader->again_from = block->list[i];
+        if (block->list[i] < *lowest)
+            *lowest = block->list[i];
     }
     block->count = 0;
     block->again = false;
@@ -70,16 +75,17 @@ static void take_back(struct reader *reader)
     struct lane *lane = reader->lane;
     struct relay_batch *batch;
     struct seqs *block;
+    int64_t deleted = INT64_MAX;
     bool any = false;
 
     while ((batch = ring_take(&lane->empty)))
         reader->spare[reader->spare_count++] = batch;
     while ((block = ring_take(&lane->dropped))) {
-        take_block(reader, block);
+        take_block(reader, block, &reader->left_from);
         any = true;
     }
     while ((block = ring_take(&lane->gone))) {
-        take_block(reader, block);
+        take_block(reader, block, &deleted);
         any = true;
     }
     if (any)
@@ -93,7 +99,7 @@ static void begin_pass(struct reader *reader)
     atomic_store(&reader->lane->pass, (long long)reader->pass);
     reader->cursor = 0;
     reader->again_from = INT64_MAX;
-    reader->look_from = 0;
+    reader->left_from = INT64_MAX;
     reader->pass_end = reader->high > 0 ? reader->high : 1;
 }
 
@@ -103,10 +109,10 @@ static void show_age(const struct reader *reader, int64_t now_ms)
     metric_set(&reader->lane->metrics->oldest_age, reader->waits ? now_ms - reader->oldest_ms : 0);
 }
 
-static enum rc look_once(struct reader *reader, int64_t from, struct source_look *look,
-                         int64_t now_ms)
+static enum rc look_once(struct reader *reader, int64_t from, int64_t above,
+                         struct source_look *look, int64_t now_ms)
 {
-    enum rc rc = reader->source.look(reader->source.ctx, from, look, NULL);
+    enum rc rc = reader->source.look(reader->source.ctx, from, above, look, NULL);
 
     if (rc == RC_OK) {
         reader->waits = look->oldest_seq > 0;
@@ -115,13 +121,77 @@ static enum rc look_once(struct reader *reader, int64_t from, struct source_look
     return rc;
 }
 
+/* Up to here every row is deleted, under way, in a gap, or left in the table. During a pass the
+ * cursor meets again what was read before. */
+static int64_t read_up_to(const struct reader *reader)
+{
+    return reader->pass_end > 0 ? reader->high : reader->cursor;
+}
+
+/* The lowest seq at which a row may be that the reader knows of, or has not read yet. */
+static int64_t lowest_known(const struct reader *reader)
+{
+    int64_t from = reader->look_from;
+
+    if (from > read_up_to(reader) + 1)
+        from = read_up_to(reader) + 1;
+    if (reader->gaps.count > 0 && reader->gaps.list[0].range.from < from)
+        from = reader->gaps.list[0].range.from;
+    return from;
+}
+
+static bool is_known(const struct reader *reader, int64_t seq)
+{
+    return seq > read_up_to(reader) || seq >= reader->left_from || seq >= reader->again_from ||
+           window_has(&reader->window, seq) || gaps_has(&reader->gaps, seq);
+}
+
+static void read_from_lowest(struct reader *reader, int64_t seq)
+{
+    log_event(LOG_WARN, "row_below_cursor",
+              "lane=%s seq=%" PRId64 " cursor=%" PRId64 " text=\"the table was truncated, or a gap "
+              "was closed too early: the lane is read from its lowest row\"",
+              reader->lane->name, seq, reader->cursor);
+    lane_sweep(reader->lane);
+}
+
+/* Nothing is above the cursor: are there rows below it that were never read? During a pass they are
+ * on the way to be found. oldest_seq: the lowest row from look_from on, or 0. */
+static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t now_ms)
+{
+    struct source_restart restart = {0};
+    int64_t from_ms = lane_now(reader->lane, now_ms);
+    bool low = now_ms >= reader->low_at_ms;
+    struct err err;
+
+    if (reader->high == 0 || reader->pass_end > 0)
+        return;
+    /* The next read meets the same trouble and tells. */
+    if (reader->source.restart(reader->source.ctx, low ? lowest_known(reader) : 0, &restart,
+                               NULL) != RC_OK)
+        return;
+    if (low)
+        reader->low_at_ms = now_ms + LOOK_PART * (lane_now(reader->lane, now_ms) - from_ms);
+    if (restart.next_seq > 0 && restart.next_seq <= reader->high) {
+        err_set(&err,
+                "the table %s gives out seq %" PRId64 " next, and %" PRId64
+                " was read before: TRUNCATE, or a lowered AUTO_INCREMENT",
+                reader->lane->name, restart.next_seq, reader->high);
+        lane_origin_lost(reader->lane, &err);
+    } else if (restart.low_seq > 0) {
+        read_from_lowest(reader, restart.low_seq);
+    } else if (oldest_seq > 0 && !is_known(reader, oldest_seq)) {
+        read_from_lowest(reader, oldest_seq);
+    }
+}
+
 /* Also while nothing can be read on: a row that waits must be seen to grow older. Rows above the
  * cursor are counted by their seqs: nobody has read them yet. */
 static void look(struct reader *reader, int64_t now_ms)
 {
     struct relay_metrics *metrics = reader->lane->metrics;
     struct source_look look = {0};
-    int64_t from = reader->look_from;
+    int64_t above = read_up_to(reader);
     int64_t rows;
 
     metric_set(&metrics->open_gaps, (int64_t)reader->gaps.count);
@@ -130,19 +200,19 @@ static void look(struct reader *reader, int64_t now_ms)
     if (now_ms < reader->look_at_ms)
         return;
     reader->look_at_ms = now_ms + LOOK_EVERY_MS;
-    if (reader->gaps.count > 0 && reader->gaps.list[0].range.from < from)
-        from = reader->gaps.list[0].range.from;
     /* The next read meets the same trouble and tells. */
-    if (look_once(reader, from, &look, now_ms) != RC_OK)
+    if (look_once(reader, lowest_known(reader), above, &look, now_ms) != RC_OK)
         return;
-    reader->look_from = look.oldest_seq;
+    reader->look_from = look.oldest_seq > 0 ? look.oldest_seq : above + 1;
     rows = (int64_t)reader->window.count;
-    if (look.newest_seq > reader->cursor)
-        rows += look.newest_seq - reader->cursor;
+    if (look.newest_seq > above)
+        rows += look.newest_seq - above;
     else if (rows == 0 && look.oldest_seq > 0)
         rows = 1;
     metric_set(&metrics->rows, rows);
     show_age(reader, now_ms);
+    if (look.newest_seq == 0)
+        look_for_restart(reader, look.oldest_seq, now_ms);
 }
 
 static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
@@ -169,11 +239,15 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
 
     metric_set(&reader->lane->metrics->rows, 0);
     if (now_ms >= reader->look_at_ms) {
-        reader->look_at_ms = now_ms + LOOK_REST_MS;
-        if (look_once(reader, 0, &look, now_ms) == RC_OK)
+        int64_t from_ms = lane_now(reader->lane, now_ms);
+
+        if (look_once(reader, 0, INT64_MAX, &look, now_ms) == RC_OK)
             note_clear(&reader->lane->reading, now_ms);
         else
             begin_source(reader, NULL);
+        /* It knows no lower bound: it may have passed many deleted rows. */
+        reader->look_at_ms =
+            now_ms + LOOK_REST_MS + LOOK_PART * (lane_now(reader->lane, now_ms) - from_ms);
     }
     show_age(reader, now_ms);
 }
@@ -210,6 +284,8 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     reader->rows_next =
         1 + (size_t)(lane->settings->relay.read_bytes_max / lane->settings->relay.row_bytes_max);
     reader->look_at_ms = 0;
+    reader->look_from = 0;
+    reader->low_at_ms = now_ms;
     reader->epoch = epoch;
     return 0;
 }

@@ -9,7 +9,12 @@
  *
  * Every sweep_ms the cursor goes back to zero, which finds rows in gaps that were closed wrongly
  * and rows that were left in the table; after trouble it goes back to the lowest row that was given
- * up. Rows that are under way are in the window and are passed over. A pass counts the sweeps. */
+ * up. Rows that are under way are in the window and are passed over. A pass counts the sweeps.
+ *
+ * TRUNCATE and a lowered AUTO_INCREMENT give seqs out again, below the cursor. When the table's next
+ * value is not above the highest seq seen, the whole lane begins anew (lane_origin_lost), because a
+ * row under way must not be taken for another one with its seq. A row below every one that is known
+ * of starts a pass at once. */
 #ifndef OUTBOX_READER_H
 #define OUTBOX_READER_H
 
@@ -41,6 +46,7 @@ struct reader {
     int64_t cursor;
     int64_t high;       /* highest seq seen: above it a missing seq is a new gap */
     int64_t again_from; /* lowest row that was given up, or INT64_MAX */
+    int64_t left_from;  /* lowest row of this pass that stays in the table, or INT64_MAX */
     uint64_t pass;
     int64_t pass_end; /* where the running sweep meets the old cursor; 0: no sweep runs */
     int64_t sweep_at_ms;
@@ -49,7 +55,8 @@ struct reader {
 
     int64_t busy_ms; /* when the last row was found */
     int64_t look_at_ms;
-    int64_t look_from;
+    int64_t look_from; /* Invariant: no row that the reader knows of lies below it */
+    int64_t low_at_ms; /* when to look for rows below all that are known */
     bool waits;        /* when it last looked, there was a row in the table */
     int64_t oldest_ms; /* since when, on our clock */
     struct backoff backoff;

@@ -161,6 +161,8 @@ static void take_rows(struct reader *reader, const struct relay_batch *batch, in
         int64_t seq = batch->rows[i].seq;
 
         window_add(&reader->window, seq);
+        if (seq < reader->look_from)
+            reader->look_from = seq;
         if (seq <= reader->high) {
             if (gaps_remove(&reader->gaps, seq))
                 metric_add(&reader->lane->metrics->gaps_found, 1);
@@ -203,6 +205,8 @@ enum rc reader_poll(struct reader *reader, struct relay_batch *batch, int64_t no
         *more = true;
     }
     relay_batch_sort(batch);
-    take_rows(reader, batch, cursor, now_ms);
+    /* Gaps are first seen now, not when the step began: the gap closer compares this with answers that
+     * other lanes have asked for. */
+    take_rows(reader, batch, cursor, lane_now(reader->lane, now_ms));
     return RC_OK;
 }

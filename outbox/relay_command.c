@@ -47,6 +47,7 @@ struct relay {
     const char *names[RELAY_LANES_MAX];
     size_t count;
     char group[LEASES_GROUP_SIZE];
+    struct writers_mysql writers;
     struct lease_mysql store;
     struct leases leases;
     struct loop keeper;
@@ -86,10 +87,11 @@ static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *
     return rc;
 }
 
-static enum rc edges_open(struct strand *strand, const struct role_env *env, struct err *err)
+static enum rc edges_open(struct strand *strand, struct relay *relay, struct err *err)
 {
-    enum rc rc =
-        source_mysql_open(&strand->source, strand->name, &strand->origin, env->settings, err);
+    const struct role_env *env = relay->env;
+    enum rc rc = source_mysql_open(&strand->source, strand->name, &strand->origin, &relay->writers,
+                                   env->settings, err);
 
     if (rc == RC_OK)
         rc = retirer_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
@@ -149,7 +151,7 @@ static enum rc strand_open(struct relay *relay, const char *name, struct err *er
     if (rc == RC_OK)
         rc = loops_init(strand, relay->env->stop, err);
     if (rc == RC_OK)
-        rc = edges_open(strand, relay->env, err);
+        rc = edges_open(strand, relay, err);
     if (rc == RC_OK)
         rc = engines_init(strand, err);
     strand->lane.wake = wake;
@@ -195,6 +197,7 @@ static void relay_close(void *role)
         return;
     for (size_t i = 0; i < relay->count; i++)
         strand_close(relay->strands[i]);
+    writers_mysql_done(&relay->writers);
     lease_mysql_close(&relay->store);
     leases_done(&relay->leases);
     loop_done(&relay->keeper);
@@ -239,6 +242,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
         return err_fail(err, RC_FATAL, 0, "out of memory");
     relay->env = env;
     relay->keeper.bell.fd = -1;
+    writers_mysql_init(&relay->writers);
     rc = strands_open(relay, err);
     if (rc == RC_OK)
         rc = leases_open(relay, err);

@@ -25,7 +25,8 @@ static const struct kind kinds[] = {
     {AT(resets), "tallybox_relay_resets_total", METRIC_COUNTER,
      "Times a lane gave up what was under way and read it again."},
     {AT(origins_lost), "tallybox_relay_database_changes_total", METRIC_COUNTER,
-     "Times a lane began anew because its database was started again or is another one."},
+     "Times a lane began anew because its database was started again, is another one, or gives "
+     "seqs out again."},
     {AT(gaps_closed), "tallybox_relay_gaps_closed_total", METRIC_COUNTER,
      "Gaps given up because no transaction can fill them any more."},
     {AT(gaps_found), "tallybox_relay_gap_rows_total", METRIC_COUNTER,

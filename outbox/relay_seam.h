@@ -32,12 +32,19 @@ struct source_writers {
     uint64_t oldest;
     uint64_t newest;
     bool known;
+    int64_t asked_ms; /* by our clock: they were looked at after this moment */
 };
 
 struct source_look {
     int64_t oldest_seq; /* 0 when the table is empty */
     int64_t oldest_age_ms;
-    int64_t newest_seq;
+    int64_t newest_seq; /* of the rows above `above`; 0: there is none */
+};
+
+/* Signs that the table gives its seqs out again: TRUNCATE, or a lowered AUTO_INCREMENT. */
+struct source_restart {
+    int64_t next_seq; /* the table's next AUTO_INCREMENT value; 0: the server does not tell */
+    int64_t low_seq;  /* the lowest row below `below`; 0: there is none */
 };
 
 /* The table of one lane. */
@@ -55,8 +62,13 @@ struct source {
     enum rc (*probe)(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
                      bool *found, struct err *err);
     enum rc (*writers)(void *ctx, struct source_writers *writers, struct err *err);
-    /* For metrics. from: no row is expected below. */
-    enum rc (*look)(void *ctx, int64_t from, struct source_look *look, struct err *err);
+    /* For metrics. Reads nothing below from, and for newest_seq nothing at or below above: rows that
+     * were deleted may still stand there for as long as an old snapshot is open. */
+    enum rc (*look)(void *ctx, int64_t from, int64_t above, struct source_look *look,
+                    struct err *err);
+    /* Looks for rows below `below`, which may pass every deleted row that is still there; for none
+     * when it is 0. */
+    enum rc (*restart)(void *ctx, int64_t below, struct source_restart *restart, struct err *err);
 };
 
 /* Ranges deleted with one call. */

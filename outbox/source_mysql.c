@@ -9,11 +9,6 @@
 /* Longest id, aggregatetype, aggregateid and type, in bytes. */
 #define TEXT_BYTES_MAX 1024
 
-/* Read-only transactions are listed with numbers from here on, or 0: they have written nothing. */
-#define WRITER_ID_END "281474976710656"
-
-#define WRITERS_TESTS_MAX 3
-
 #define PROBE_SEQS_MAX 1000
 
 enum column {
@@ -276,81 +271,16 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
     return rc;
 }
 
-static enum rc writers_on_row(void *ctx, const struct db_row *row, struct err *err)
-{
-    struct source_writers *writers = ctx;
-
-    (void)err;
-    writers->oldest = db_column_u64(row, 0);
-    writers->newest = db_column_u64(row, 1);
-    return RC_OK;
-}
-
-/* MySQL's list of transactions holds the text of what they are doing: none of it can be read while
- * one of them runs a statement with bytes that are no text, as a binary literal may be. */
-static bool is_unreadable(enum rc rc, const struct err *err)
-{
-    return rc != RC_OK && err->code == DB_CANNOT_CONVERT;
-}
-
-/* An account without the right PROCESS gets an error from one server and an empty list from the
- * other: it may see the list when it sees itself there. MySQL shows a list up to 100 ms old. */
-static enum rc writers_test(struct source_mysql *source, struct err *err)
-{
-    struct err own = {0};
-    int64_t mine = 0;
-    enum rc rc = db_begin(source->db, err);
-
-    if (rc == RC_OK)
-        rc = db_number(source->db, "SELECT epoch FROM relay_lease LIMIT 1", &mine, NULL, err);
-    if (rc != RC_OK)
-        return rc;
-    mine = 0;
-    rc = db_number(source->db,
-                   "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = "
-                   "CONNECTION_ID()",
-                   &mine, NULL, &own);
-    db_rollback(source->db);
-    if (is_unreadable(rc, &own))
-        return RC_OK;
-    if (rc == RC_RETRY) {
-        if (err)
-            *err = own;
-        return rc;
-    }
-    source->writers_known = rc == RC_OK && mine > 0;
-    source->writers_tests = source->writers_known ? 0 : source->writers_tests + 1;
-    if (source->writers_tests >= WRITERS_TESTS_MAX)
-        source->writers_tests = 0;
-    if (source->writers_tests == 0)
-        source->writers_session = db_session(source->db);
-    return RC_OK;
-}
-
 static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
 {
-    static const char sql[] = "SELECT MIN(trx_id + 0), MAX(trx_id + 0) FROM "
-                              "information_schema.innodb_trx WHERE trx_id + 0 > 0 AND trx_id + 0 "
-                              "< " WRITER_ID_END;
     struct source_mysql *source = ctx;
-    struct err own = {0};
     enum rc rc = db_connect(source->db, err);
 
     memset(writers, 0, sizeof(*writers));
-    if (rc == RC_OK && source->writers_session != db_session(source->db))
-        rc = writers_test(source, err);
-    if (rc != RC_OK || !source->writers_known)
+    if (rc != RC_OK)
         return rc;
-    writers->known = true;
-    rc = db_query(source->db, sql, sizeof(sql) - 1, writers_on_row, writers, &own);
-    if (rc == RC_OK)
-        return RC_OK;
-    writers->known = false;
-    if (is_unreadable(rc, &own))
-        return RC_OK;
-    if (err)
-        *err = own;
-    return rc;
+    return writers_mysql_ask(source->writers, source->db, origin_mysql_server(source->origin),
+                             writers, err);
 }
 
 static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -366,7 +296,18 @@ static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-static enum rc source_look(void *ctx, int64_t from, struct source_look *look, struct err *err)
+/* Asked only while there is a row above: the server goes down from the highest seq, past every
+ * deleted row and every bound, until it meets one. */
+static enum rc look_newest(struct source_mysql *source, struct source_look *look, struct err *err)
+{
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT MAX(seq) FROM ");
+    db_put_name(&source->sql, source->lane);
+    return query(source, number_on_row, &look->newest_seq, err);
+}
+
+static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
+                           struct err *err)
 {
     struct source_mysql *source = ctx;
     enum rc rc = columns_make(source, err);
@@ -380,25 +321,70 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
                  source->has_created_at
                      ? "TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(3)) DIV 1000"
                      : "0");
-    buf_text_put(&source->sql, ", (SELECT MAX(seq) FROM ");
-    db_put_name(&source->sql, source->lane);
-    buf_char(&source->sql, ')');
+    buf_text_put(&source->sql, ", (SELECT seq");
+    put_from(source);
+    buf_text_put(&source->sql, "seq > ");
+    buf_i64(&source->sql, above);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1)");
     put_from(source);
     buf_text_put(&source->sql, "seq >= ");
     buf_i64(&source->sql, from);
     buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
-    return query(source, look_on_row, look, err);
+    rc = query(source, look_on_row, look, err);
+    return rc == RC_OK && look->newest_seq > 0 ? look_newest(source, look, err) : rc;
+}
+
+/* MySQL keeps what information_schema says of a table for a day, unless the session says otherwise;
+ * MariaDB always asks the table. */
+static enum rc statistics_expire(struct source_mysql *source, struct err *err)
+{
+    enum rc rc = db_connect(source->db, err);
+
+    if (rc != RC_OK || source->statistics_session == db_session(source->db))
+        return rc;
+    if (db_server_kind(source->db) == DB_MYSQL)
+        rc = db_run(source->db, "SET SESSION information_schema_stats_expiry = 0", err);
+    if (rc == RC_OK)
+        source->statistics_session = db_session(source->db);
+    return rc;
+}
+
+/* The value is above every seq that was ever given out, whether its row is there or not. */
+static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
+                              struct err *err)
+{
+    struct source_mysql *source = ctx;
+    enum rc rc = statistics_expire(source, err);
+
+    memset(restart, 0, sizeof(*restart));
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT auto_increment FROM information_schema.tables WHERE "
+                               "table_schema = DATABASE() AND table_name = ");
+    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    rc = query(source, number_on_row, &restart->next_seq, err);
+    if (rc != RC_OK || below == 0)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT seq");
+    put_from(source);
+    buf_text_put(&source->sql, "seq < ");
+    buf_i64(&source->sql, below);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
+    return query(source, number_on_row, &restart->low_seq, err);
 }
 
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,
-                          struct origin_mysql *origin, const struct settings *settings,
-                          struct err *err)
+                          struct origin_mysql *origin, struct writers_mysql *writers,
+                          const struct settings *settings, struct err *err)
 {
     enum rc rc;
 
     memset(source, 0, sizeof(*source));
     source->lane = lane;
     source->origin = origin;
+    source->writers = writers;
     source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;
     rc = db_open(&source->db, &settings->mysql, err);
     if (rc == RC_OK)
@@ -423,5 +409,6 @@ struct source source_mysql_seam(struct source_mysql *source)
         .probe = source_probe,
         .writers = source_writers,
         .look = source_look,
+        .restart = source_restart,
     };
 }

@@ -8,6 +8,7 @@
 #include "common/settings.h"
 #include "outbox/origin_mysql.h"
 #include "outbox/relay_seam.h"
+#include "outbox/writers_mysql.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,21 +17,20 @@ struct source_mysql {
     struct db *db;
     struct origin_mysql *origin;
     uint64_t turn; /* of the origin */
+    struct writers_mysql *writers;
     const char *lane;
     uint64_t row_bytes_max;
     struct buf sql;
     struct buf columns; /* what is selected, for the session of columns_session */
     uint64_t columns_session;
     bool has_created_at;
-    uint64_t writers_session; /* for which writers_known holds */
-    unsigned writers_tests;   /* in vain so far */
-    bool writers_known;
+    uint64_t statistics_session; /* for which information_schema is not cached */
 };
 
-/* Borrows lane, origin and settings. RC_FATAL: no memory. */
+/* Borrows lane, origin, writers and settings. RC_FATAL: no memory. */
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,
-                          struct origin_mysql *origin, const struct settings *settings,
-                          struct err *err);
+                          struct origin_mysql *origin, struct writers_mysql *writers,
+                          const struct settings *settings, struct err *err);
 void source_mysql_close(struct source_mysql *source);
 
 struct source source_mysql_seam(struct source_mysql *source);

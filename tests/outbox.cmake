@@ -5,8 +5,7 @@ endforeach()
 
 foreach(name IN ITEMS relay relay_lease relay_moves relay_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/relay_rig.c flow/relay_world.c
-                flow/relay_world_tasks.c LINKS
-                outbox_core)
+                flow/relay_world_table.c flow/relay_world_tasks.c LINKS outbox_core)
 endforeach()
 
 tallybox_test(test_leases flow flow/test_leases.c LINKS outbox_core)

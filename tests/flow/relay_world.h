@@ -75,6 +75,7 @@ struct world {
     bool writing; /* writers begin new transactions */
     bool healed;  /* nothing is refused any more */
     bool writers_known;
+    bool next_hidden;   /* the server does not tell the table's next AUTO_INCREMENT value */
     bool calls_advance; /* writers and broker go on between two calls of a step */
 
     struct world_row rows[WORLD_ROWS_MAX + 1]; /* by seq */
@@ -101,6 +102,7 @@ struct world {
     size_t fail_call; /* this call fails; 0: none */
     enum rc fail_rc;
     size_t wrong_deletes;
+    int64_t look_from; /* of the last look for metrics */
 
     int64_t tasks[WORLD_ROWS_MAX + 1]; /* rows in the retry lane, in their order; 0: it has ended */
     size_t task_count;
@@ -151,8 +153,10 @@ size_t world_lost(const struct world *world);
 /* Of the world's own files.
  *
  * world_fails(): a call is made; does it fail, and how? world_append_record(): the broker has one
- * more. The others are of relay_world_tasks.c. */
+ * more. world_pass(): a call lasts, and others go on meanwhile. The others are of
+ * relay_world_tasks.c. */
 bool world_fails(struct world *world, unsigned chance, enum rc *rc, struct err *err);
+void world_pass(struct world *world);
 void world_append_record(struct world *world, int64_t seq);
 void world_task_step(struct world *world);
 enum rc world_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,

@@ -149,6 +149,119 @@ static void a_row_in_a_gap_that_was_closed_is_found_by_the_sweep(void **state)
     assert_int_equal(world_lost(&rig.world), 0);
 }
 
+/* TRUNCATE: what was read before is gone, and its seqs are given out again. */
+static void truncate_table(void)
+{
+    world_lose_rows(&rig.world, 1);
+}
+
+static void a_truncated_table_begins_the_lane_anew(void **state)
+{
+    (void)state;
+    rig.settings.relay.sweep_ms = 60000;
+    append_some(20);
+    assert_true(rig_drain(&rig, 10000));
+    truncate_table();
+    append_some(3);
+    rig_run(&rig, 1200);
+    assert_true(atomic_load(&rig.lane.lease.strange));
+    rig_run(&rig, 500);
+    assert_true(atomic_load(&rig.lane.lease.idle));
+    rig_lose_lease(&rig);
+    atomic_store(&rig.lane.lease.strange, false);
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 1000));
+    assert_int_equal(rig.world.log_count, 3);
+    rig_run(&rig, 3000);
+    assert_false(atomic_load(&rig.lane.lease.strange));
+    assert_all_is_well();
+}
+
+/* The rows under way have the seqs of new ones: those must be neither passed over nor deleted. */
+static void a_table_truncated_with_rows_under_way_loses_none(void **state)
+{
+    (void)state;
+    rig.settings.relay.sweep_ms = 60000;
+    rig.world.faults.broker = 1000;
+    append_some(5);
+    rig_run(&rig, 200);
+    assert_int_equal(rig.reader.window.count, 5);
+    world_kill(&rig.world);
+    rig.world.ghost_count = 0;
+    truncate_table();
+    append_some(3);
+    rig_run(&rig, 1200);
+    assert_true(atomic_load(&rig.lane.lease.strange));
+    rig_run(&rig, 1000);
+    rig_lose_lease(&rig);
+    rig.world.faults.broker = 0;
+    atomic_store(&rig.lane.lease.strange, false);
+    rig_take_lease(&rig);
+    assert_true(rig_drain(&rig, 5000));
+    assert_all_is_well();
+}
+
+static void rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told(void **state)
+{
+    (void)state;
+    rig.settings.relay.sweep_ms = 60000;
+    rig.world.next_hidden = true;
+    append_some(20);
+    assert_true(rig_drain(&rig, 10000));
+    truncate_table();
+    append_some(3);
+    assert_true(rig_drain(&rig, 1500));
+    assert_int_equal(rig.world.log_count, 3);
+    assert_all_is_well();
+}
+
+/* A row with a higher seq was deleted before: the highest seq of the table went down. */
+static void a_table_that_the_deleter_empties_is_no_truncated_one(void **state)
+{
+    int64_t late;
+    uint64_t pass;
+
+    (void)state;
+    rig.settings.relay.sweep_ms = 60000;
+    append_some(10);
+    late = world_reserve(&rig.world, WORLD_KEYS - 1);
+    append_some(10);
+    rig_run(&rig, 1500);
+    pass = rig.reader.pass;
+    world_commit(&rig.world, late);
+    assert_true(rig_drain(&rig, 1000));
+    rig_run(&rig, 5000);
+    assert_int_equal(rig.reader.pass, pass);
+    assert_false(atomic_load(&rig.lane.lease.strange));
+    assert_all_is_well();
+}
+
+static void the_look_for_the_age_begins_at_the_lowest_row_that_is_not_deleted(void **state)
+{
+    int64_t late;
+
+    (void)state;
+    rig.settings.relay.sweep_ms = 4000;
+    append_some(40);
+    assert_true(rig_drain(&rig, 10000));
+    rig_run(&rig, 2500);
+    assert_int_equal(rig.world.look_from, 41);
+    late = world_reserve(&rig.world, 3);
+    append_some(40);
+    rig_run(&rig, 1500);
+    assert_int_equal(rig.world.look_from, late);
+    world_commit(&rig.world, late);
+    assert_true(rig_drain(&rig, 5000));
+    rig_run(&rig, 2500);
+    assert_int_equal(rig.world.look_from, 82);
+    /* A pass does not make it begin at the lowest seq again. */
+    for (int i = 0; i < 5000; i++) {
+        rig_run(&rig, 1);
+        assert_true(rig.world.look_from >= 82);
+    }
+    assert_int_equal(world_lost(&rig.world), 0);
+}
+
 static void gaps_stay_open_while_their_writers_are_open(void **state)
 {
     int64_t open[10];
@@ -298,6 +411,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_sweep,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_truncated_table_begins_the_lane_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_table_truncated_with_rows_under_way_loses_none, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_table_that_the_deleter_empties_is_no_truncated_one,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_look_for_the_age_begins_at_the_lowest_row_that_is_not_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gaps_stay_open_while_their_writers_are_open, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(one_look_that_cannot_see_the_writers_forgets_none, set_up,

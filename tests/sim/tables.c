@@ -251,9 +251,11 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
 {
     struct lane_edge *edge = ctx;
     const struct db *db = edge->link.db;
+    int64_t asked_ms = proc_clock(edge->link.proc);
     enum rc rc = edge_call(edge, err);
 
-    *writers = (struct source_writers){.known = db->world->plan.writers_known};
+    *writers =
+        (struct source_writers){.known = db->world->plan.writers_known, .asked_ms = asked_ms};
     if (rc != RC_OK)
         return rc;
     for (size_t i = 0; writers->known && i < DB_SESSIONS_MAX; i++) {
@@ -269,7 +271,8 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     return link_answer(&edge->link, err);
 }
 
-static enum rc source_look(void *ctx, int64_t from, struct source_look *look, struct err *err)
+static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
+                           struct err *err)
 {
     struct lane_edge *edge = ctx;
     struct world *world = edge->link.db->world;
@@ -284,7 +287,28 @@ static enum rc source_look(void *ctx, int64_t from, struct source_look *look, st
             continue;
         if (look->oldest_seq == 0)
             look->oldest_seq = seq;
-        look->newest_seq = seq;
+        if (seq > above)
+            look->newest_seq = seq;
+    }
+    return link_answer(&edge->link, err);
+}
+
+static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
+                              struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    enum rc rc = edge_call(edge, err);
+
+    *restart = (struct source_restart){.next_seq = table->seq_next};
+    if (rc != RC_OK)
+        return rc;
+    for (int64_t seq = scan_from(table, 1); seq < below && seq < table->seq_next; seq++) {
+        if (table->rows[seq].state != OUTBOX_COMMITTED)
+            continue;
+        restart->low_seq = seq;
+        break;
     }
     return link_answer(&edge->link, err);
 }
@@ -298,6 +322,7 @@ struct source tables_source(struct lane_edge *edge)
         .probe = source_probe,
         .writers = source_writers,
         .look = source_look,
+        .restart = source_restart,
     };
 }
 
