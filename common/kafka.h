@@ -58,9 +58,10 @@ const char *kafka_acl_hint(int code);
  * where it does not. A topic that is there is left alone whatever its partitions. A broker without
  * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_REJECT:
  * no topic can have that name. RC_FATAL: it is missing and may not be made; err says by whom and
- * how to. Blocks up to timeout_ms. */
+ * how to. *count, where it is not NULL, is how many partitions it has; 0: not known. Blocks up to
+ * timeout_ms. */
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
-                           int replication, int timeout_ms, struct err *err);
+                           int replication, int timeout_ms, int *count, struct err *err);
 
 /* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it would
  * wait for a controller until the time is up. Waits up to timeout_ms for the broker's first answer. */

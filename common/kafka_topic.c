@@ -227,13 +227,15 @@ bool kafka_is_in_process(rd_kafka_t *kafka, int timeout_ms)
 }
 
 enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions, int replication,
-                           int timeout_ms, struct err *err)
+                           int timeout_ms, int *count, struct err *err)
 {
     struct topic_wish wish = {kafka, topic, partitions, replication, os_now_ms() + timeout_ms};
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     int there = 0;
     enum rc rc = topic_find(&wish, &there, err);
 
+    if (count)
+        *count = there;
     if (rc == RC_OK && there > 0)
         leaders_await(&wish, there);
     if (rc != RC_OK || there > 0)
@@ -246,5 +248,7 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
         rc = topic_touch(&wish, err);
     else if (rc == RC_OK)
         leaders_await(&wish, partitions);
+    if (rc == RC_OK && count)
+        rc = topic_find(&wish, count, err);
     return rc;
 }

@@ -32,7 +32,8 @@ static void limits_make(struct limits *limits, const struct settings *settings)
 }
 
 /* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
- * what keeps a key's later rows from passing a refused one; the sender resets the producer then. It
+ * what keeps a key's later rows from passing a refused one, where the partition knows the producer
+ * (primed_kafka.h); the sender resets the producer then. It
  * does not cover time-outs: librdkafka drops the late record and sends the younger ones. So there
  * are none, and the sender gives up all together.
  *
@@ -74,9 +75,10 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
     enum rc rc;
 
     (void)kafka;
+    rc = producer_report(message, &err);
+    primed_reported(&broker->primed, message, rc == RC_OK);
     if (!broker->on_report)
         return;
-    rc = producer_report(message, &err);
     broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc,
                       rc == RC_OK ? NULL : &err);
 }
@@ -126,14 +128,18 @@ static enum rc broker_topic_open(void *ctx, const char *topic, struct err *err)
     struct broker_kafka *broker = ctx;
     const struct settings *settings = broker->settings;
     int64_t wait_ms = settings->relay.lease_ms / 4;
+    int count = 0;
     enum rc rc = ready(broker, err);
 
     if (rc != RC_OK)
         return RC_RETRY;
     if (wait_ms > TOPIC_WAIT_MS)
         wait_ms = TOPIC_WAIT_MS;
-    return kafka_ensure_topic(broker->kafka, topic, (int)settings->relay.topic_partitions,
-                              (int)settings->relay.topic_replication, (int)wait_ms, err);
+    rc = primed_open(&broker->primed, broker->kafka, topic, err);
+    if (rc == RC_OK)
+        rc = kafka_ensure_topic(broker->kafka, topic, (int)settings->relay.topic_partitions,
+                                (int)settings->relay.topic_replication, (int)wait_ms, &count, err);
+    return rc == RC_OK ? primed_count(&broker->primed, topic, count, err) : rc;
 }
 
 static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
@@ -157,6 +163,9 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     if (rc == RC_OK)
         rc = topic_handle(broker, topic, topic_index, err);
+    if (rc == RC_OK &&
+        !primed_may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
+        return RC_RETRY;
     if (rc == RC_OK)
         rc = headers_make(&headers, row, broker->lane, broker->settings->relay.source, err);
     if (rc != RC_OK)
@@ -170,7 +179,10 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
         .ticket = (uintptr_t)ticket,
     };
 
-    return producer_send(broker->kafka, broker->topics[topic_index], &record, err);
+    rc = producer_send(broker->kafka, broker->topics[topic_index], &record, err);
+    if (rc == RC_OK)
+        primed_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
+    return rc;
 }
 
 static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,
@@ -215,6 +227,7 @@ static void broker_reset(void *ctx)
             rd_kafka_topic_destroy(broker->topics[i]);
         broker->topics[i] = NULL;
     }
+    primed_close(&broker->primed);
     if (broker->queue)
         rd_kafka_queue_destroy(broker->queue);
     if (broker->kafka)

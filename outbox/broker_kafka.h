@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "common/settings.h"
+#include "outbox/primed_kafka.h"
 #include "outbox/relay_seam.h"
 
 struct rd_kafka_s;
@@ -19,6 +20,7 @@ struct broker_kafka {
     struct rd_kafka_s *kafka;
     struct rd_kafka_queue_s *queue;
     struct rd_kafka_topic_s *topics[BROKER_TOPICS_MAX];
+    struct primed primed;
     broker_on_report on_report;
     void *on_report_ctx;
     struct err trouble; /* what librdkafka told last */

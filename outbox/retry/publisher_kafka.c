@@ -304,7 +304,7 @@ static enum rc topic_ready(struct publisher *publisher, struct producer *produce
         wait_ms = TOPIC_WAIT_MS_MAX;
     rc = kafka_ensure_topic(producer->kafka, topic, (int)settings->relay.topic_partitions,
                             (int)settings->relay.topic_replication, wait_ms > 1 ? (int)wait_ms : 1,
-                            err);
+                            NULL, err);
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_OK)
         topic_learn(producer, topic);

@@ -14,6 +14,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import wire  # noqa: E402
 
 ROW_BYTES_MAX = 4000
 BIG = 6000  # for the relay; the retry lane of these tests takes it
@@ -119,6 +120,22 @@ class Lane(house.Case):
     def wait_not_ready(self, relay):
         house.wait_for("it to say why it is not ready",
                        lambda: "retry_task" in relay.why_not_ready())
+
+    def test_a_row_that_a_new_producer_sends_first_and_the_broker_refuses_is_not_overtaken(self):
+        """A partition takes any first request of a producer that it does not know: the second one,
+        when it has refused the first."""
+        wire.create_topic(house.kafka().bootstrap, self.topic, 2, {"max.message.bytes": 20000})
+        events = []
+        for number in range(30):
+            events += [{**event(self.kind, f"key-{key}", number),
+                        **({"payload": b"%d " % number + os.urandom(40000)} if number == 0 else {})}
+                       for key in range(6)]
+        self.stack.append(events)
+        self.start("relay", sets={"relay.row_bytes_max": 100000,
+                                  "kafka.producer.batch.size": 10000})
+        self.stack.wait_drained()
+        self.assertEqual(set(self.first_records()), set())
+        self.assertEqual(len(self.tasks()), len(events))
 
     def test_a_relay_without_the_right_to_move_holds_up_that_key_only(self):
         self.stack.sql("RENAME TABLE retry_task TO elsewhere")

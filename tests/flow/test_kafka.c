@@ -328,7 +328,7 @@ static void a_topic_that_is_there_is_left_alone(void **state)
 
     assert_int_equal(rd_kafka_mock_topic_create(fixture->cluster, "there", 7, 1),
                      RD_KAFKA_RESP_ERR_NO_ERROR);
-    if (kafka_ensure_topic(fixture->producer, "there", 12, -1, 10000, &err) != RC_OK)
+    if (kafka_ensure_topic(fixture->producer, "there", 12, -1, 10000, NULL, &err) != RC_OK)
         fail_msg("%s", err.text);
     assert_int_equal(partitions_of(fixture->producer, "there"), 7);
 }
@@ -339,11 +339,12 @@ static void a_broker_without_admin_requests_makes_its_topics_itself(void **state
     struct err err = {0};
 
     assert_int_equal(partitions_of(fixture->producer, "new"), -1);
-    if (kafka_ensure_topic(fixture->producer, "new", 12, -1, 10000, &err) != RC_OK)
+    if (kafka_ensure_topic(fixture->producer, "new", 12, -1, 10000, NULL, &err) != RC_OK)
         fail_msg("%s", err.text);
     assert_true(partitions_of(fixture->producer, "new") > 0);
     /* Done twice is as good as once. */
-    assert_int_equal(kafka_ensure_topic(fixture->producer, "new", 12, -1, 10000, &err), RC_OK);
+    assert_int_equal(kafka_ensure_topic(fixture->producer, "new", 12, -1, 10000, NULL, &err),
+                     RC_OK);
 }
 
 static void a_broker_that_is_away_may_be_asked_again(void **state)
@@ -352,7 +353,7 @@ static void a_broker_that_is_away_may_be_asked_again(void **state)
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(kafka_ensure_topic(producer, "any", 12, -1, 300, &err), RC_RETRY);
+    assert_int_equal(kafka_ensure_topic(producer, "any", 12, -1, 300, NULL, &err), RC_RETRY);
     assert_non_null(strstr(err.text, "kafka: "));
     rd_kafka_destroy(producer);
 }
