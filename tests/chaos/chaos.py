@@ -22,9 +22,12 @@ import watch  # noqa: E402
 RATE = 300           # votes a second over HTTP, at most
 RATE_MAX = 2000
 PROGRESS_S = 5
+PROGRESS_LINES_MAX = 240  # of a run
+DISK_MIB_START, DISK_MIB_SECOND = 6000, 4  # a run that takes more has a fault that fills disks
 VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
 QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
+QUIET_ROUNDS_MAX = 5
 QUIET_DEAD_S = 30
 OPERATOR_S = 2
 MOVE_S = 60
@@ -59,9 +62,12 @@ class Chaos:
         self.began = time.monotonic()
 
     def decide(self):
-        """An operator who looks at stopped keys now and then."""
-        while not self.stop.wait(OPERATOR_S):
-            self.world.decide()
+        """An operator who looks at blocked tasks now and then."""
+        try:
+            while not self.stop.wait(OPERATOR_S):
+                self.world.operator.act()
+        except Exception as reason:  # pylint: disable=broad-except
+            self.boss.faults.append(f"the operator: {reason!r}")
 
     @property
     def votes(self):
@@ -71,10 +77,11 @@ class Chaos:
         """Until the time is over."""
         self.boss.load(self.troubles, self.began)
         told = self.began
+        every = max(PROGRESS_S, self.seconds / PROGRESS_LINES_MAX)
         while time.monotonic() - self.began < self.seconds:
             self.boss.tick()
-            if time.monotonic() - told >= PROGRESS_S:
-                told += PROGRESS_S
+            if time.monotonic() - told >= every:
+                told += every
                 self.say_progress()
             time.sleep(0.02)
 
@@ -85,7 +92,15 @@ class Chaos:
         say(f"  {time.monotonic() - self.began:4.0f} s  votes={self.votes} "
             f"events={sum(w.events for w in self.writers)} "
             f"unknown={sum(w.unknown for w in self.writers)} kills={counts['kills']} "
-            f"stops={counts['stops']} cuts={counts['cuts']}  {away}")
+            f"stops={counts['stops']} cuts={counts['cuts']} disk={self.check_disk()} MiB  {away}")
+
+    def check_disk(self):
+        """MiB; a run that fills the disk ends as one that cannot be judged."""
+        mib = self.world.disk_mib()
+        limit = DISK_MIB_START + DISK_MIB_SECOND * self.seconds
+        if mib > limit:
+            self.boss.broken = f"{self.world.folder} takes {mib} MiB, {limit} are due at most"
+        return mib
 
     def heal(self):
         """Every trouble ends; every role must recover."""
@@ -97,7 +112,7 @@ class Chaos:
         """Kills relays and consumers one after the other, with nothing else wrong, to see how long
         what they hold takes to move on."""
         self.watch.begin_quiet()
-        for _ in range(1 + self.seconds // QUIET_EVERY_S):
+        for _ in range(min(1 + self.seconds // QUIET_EVERY_S, QUIET_ROUNDS_MAX)):
             for names in (plan.RELAYS, plan.CONSUMERS):
                 pids = {name: self.world.roles[name].pid for name in names}
                 name = max(names, key=lambda name: self.watch.owns(pids[name]))
@@ -128,6 +143,7 @@ class Chaos:
             elif writer.trouble:
                 self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
         self.operator.join(150)
+        self.world.effects.healthy = True
         finish.drain(self.world, self.boss.tick, say)
         self.watch.end()
         self.boss.stop_roles()
@@ -155,6 +171,8 @@ class Chaos:
     def report(self, verdict):
         """Details, then the line; true when all is well."""
         counts = self.boss.counts
+        for fault in self.watch.memory.faults():
+            self.boss.faults.append(fault)
         for fault in self.boss.faults:
             print(f"FAULT: {fault}")
         for note in self.boss.notes:

@@ -49,7 +49,7 @@ def drain(world, tick, say, seconds=DRAIN_S):
         if now - told > 5:
             told = now
             say(f"  draining: {left}")
-        world.decide()
+        world.operator.act()
         time.sleep(0.25)
 
 
@@ -90,11 +90,12 @@ def read_records(world):
             yield judge.Record(stack.topic, partition, record.offset, record.key.decode(),
                                record.headers["id"], vote["voterId"], vote["voting"],
                                vote["votes"], None)
-    for steps in (f"event.{stack.name}.step", world.task_topic):
+    for steps in (world.step_topic, world.task_topic):
         for partition in range(wire.partitions(bootstrap, steps)):
             for record in wire.read_topic(bootstrap, steps, READ_S, partition):
                 yield judge.Record(steps, partition, record.offset, record.key.decode(),
-                                   record.headers["id"], None, None, None, int(record.value))
+                                   record.headers["id"], None, None, None,
+                                   int(record.value) if record.value.isdigit() else -1)
 
 
 def roll_up_and_verify(stack, verdict):

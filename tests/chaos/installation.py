@@ -11,8 +11,10 @@ import socket
 import subprocess
 import sys
 
+import effects
 import house
 import plan
+import task_operator
 import wire
 import writers
 
@@ -21,7 +23,7 @@ PARTITIONS = 6
 LANES = ("outbox", "outbox_1", "outbox_2", "orders")
 STOP_MS = 6000
 MONTHS_AHEAD, MONTHS_AHEAD_MAX = 24, 110
-HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS = 8, 2, 6, 3
+HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS, CALLERS = 8, 2, 6, 3, 2
 ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
 
 SETTINGS = {
@@ -36,6 +38,8 @@ SETTINGS = {
     "relay.lease_ms": plan.LEASE_MS,
     "relay.send_timeout_ms": 2000,
     "relay.gap_wait_ms": 2000,
+    "relay.row_bytes_max": writers.ROW_BYTES_MAX,
+    "kafka.producer.batch.size": writers.TOPIC_BYTES_MAX // 2,
     "relay.sweep_ms": 3000,
     "retry.poll_ms": 50,
     "retry.sweep_ms": 500,
@@ -46,6 +50,13 @@ SETTINGS = {
     "admin.stop_timeout_ms": STOP_MS,
 }
 
+
+# An hour writes gigabytes of binlog, which nobody reads.
+SERVER_ARGUMENTS = {
+    "mariadb": ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=300"],
+    "mysql": ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=300"],
+    "kafka": [],
+}
 
 # Of chaos alone, between those of tests/support/server and those that clients get: what is dead
 # for a while must find its port again.
@@ -121,18 +132,27 @@ class Installation:
 
     def __init__(self, seed, say):
         self.say = say
-        self.proxy = None
+        self.proxy = self.effects = self.operator = None
         self.roles = {}
         self.folder = house.run().folder
         self.ledgers = self.folder / "ledger"
         self.ledgers.mkdir()
         self.serve_ports = {name: free_port() for name in plan.SERVES}
         self.start_servers()
-        self.stack = house.Stack("chaos", {**SETTINGS, **plan.settings(seed)})
+        self.effects = effects.Server(self.ledgers, seed)
+        self.program = effects.write_program(self.folder, self.ledgers)
+        self.stack = house.Stack("chaos", {
+            **SETTINGS, **plan.settings(seed), "retry.exec_programs": self.program,
+            "retry.http_hosts": f"127.0.0.1:{self.effects.server_port}"})
         for statement in writers.TABLES:
             self.stack.sql(statement)
         self.task_topic = f"tasks-{self.stack.name}"
+        self.step_topic = f"event.{self.stack.name}.step"
         wire.create_topic(house.kafka().bootstrap, self.task_topic, PARTITIONS)
+        wire.create_topic(house.kafka().bootstrap, self.step_topic, PARTITIONS,
+                          {"max.message.bytes": writers.TOPIC_BYTES_MAX})
+        self.operator = task_operator.TaskOperator(self.stack, self.ledgers, seed,
+                                                   writers.STEP_LANES)
 
     def start_servers(self):
         kind = house.DATABASE
@@ -149,7 +169,7 @@ class Installation:
         self.say(f"starting {kind} and kafka in {self.folder}")
         servers = house.run().servers
         servers[kind] = Server(kind, self.folder / kind, ports["mysql"],
-                               house.SERVER_ARGUMENTS[kind])
+                               house.SERVER_ARGUMENTS[kind] + SERVER_ARGUMENTS[kind])
         servers["kafka"] = Server("kafka", self.folder / "kafka", ports["kafka"],
                                   house.SERVER_ARGUMENTS["kafka"] + listeners)
         for server in servers.values():
@@ -195,16 +215,21 @@ class Installation:
                  for n in range(STEPPERS)]
         made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.3,
                                    topic=self.task_topic, **sql) for n in range(SUBMITTERS)]
+        made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 0.5,
+                                url=f"http://127.0.0.1:{self.effects.server_port}/effect",
+                                program=self.program, **sql) for n in range(CALLERS)]
         return made
 
-    def decide(self):
-        """What an operator does with keys that are stopped: they go on without the task."""
-        for action in (("cancel", "--state", "blocked"), ("unpark", "--all", "--skip")):
-            self.stack.tallybox("retry", *action, "--yes", expect=None, seconds=60)
+    def disk_mib(self):
+        """What everything of this run takes on the disk."""
+        done = subprocess.run(["du", "-sm", str(self.folder)], capture_output=True, text=True,
+                              check=False)  # files come and go: it may say so and end with 1
+        return int(done.stdout.split()[0])
 
     def close(self):
         for role in self.roles.values():
             role.kill()
-        if self.proxy:
-            self.proxy.close()
+        for part in (self.proxy, self.effects, self.operator):
+            if part:
+                part.close()
         house.run().close()

@@ -7,6 +7,7 @@ A vote's whole way is compared: ledger, topic (first occurrence of each event id
 "totals" counts all other contradictions."""
 
 import collections
+import itertools
 
 KEPT = 50  # descriptions of one kind of fault; all are counted
 
@@ -34,7 +35,6 @@ class Verdict:
         self.counts = dict.fromkeys(self.KINDS, 0)
         self.stories = {kind: [] for kind in self.KINDS}
         self.lost_ids = set()
-        self.dead_places = set()
         self.facts = collections.Counter()
 
     def add(self, kind, story):
@@ -70,20 +70,24 @@ class Account:
     """The ledger, sorted by what it says, once the unknown transactions are resolved."""
 
     def __init__(self, entries, transactions):
+        self.transactions = transactions
         self.pairs = collections.defaultdict(list)  # (voter, content): its votes in their order
         self.asked = collections.Counter()          # (voter, content, voting): unanswered
         self.votes = {}                             # event: (voter, content, voting, votes)
         self.steps = {}                             # event: (key, n)
+        self.calls = {}                             # event: (handler, key, n)
         self.poison = set()                         # events of tasks that cannot be done
+        self.refused = set()                        # of steps that nobody publishes as they stand
+        self.decisions = {}                         # event: what the operator did with it
+        self.effects = {}                           # event: (handler, key, n), the first one
+        self.wrong_effects = []                     # that say something else than the first
         self.undone = set()                         # events whose transaction did not commit
         self.facts = collections.Counter()
         self.faults = []
-        self.open = {}                              # transactions without an answer
         for entry in entries:
-            if entry["what"] == "vote":
-                self.add_vote(entry)
-            else:
-                self.add_transaction(entry, transactions)
+            add = {"vote": self.add_vote, "transaction": self.add_transaction,
+                   "effect": self.add_effect, "decision": self.add_decision}[entry["what"]]
+            add(entry)
 
     def add_vote(self, entry):
         pair = entry["voter"], entry["content"]
@@ -95,9 +99,23 @@ class Account:
             if entry["changed"]:
                 self.votes[entry["event"]] = (*pair, entry["voting"], entry["votes"])
 
-    def add_transaction(self, entry, transactions):
+    def add_effect(self, entry):
+        """An effect may happen again; it is the first that an order is judged by."""
+        effect = entry["handler"], entry["key"], entry["n"]
+        self.facts[f"effects of {entry['handler']}"] += 1
+        first = self.effects.setdefault(entry["event"], effect)
+        if first is not effect:
+            self.facts[f"effects of {entry['handler']}, repeated"] += 1
+            if first != effect:
+                self.wrong_effects.append((entry["event"], effect))
+
+    def add_decision(self, entry):
+        self.facts[f"refused rows, to {entry['action']}"] += 1
+        self.decisions[entry["event"]] = entry["action"]
+
+    def add_transaction(self, entry):
         outcome, name = entry["outcome"], entry["id"]
-        happened = name in transactions
+        happened = name in self.transactions
         self.facts[f"transactions {outcome}"] += 1
         if outcome == "unknown":
             self.facts["transactions unknown, committed"] += happened
@@ -107,8 +125,12 @@ class Account:
         if not (happened or outcome == "committed"):
             self.undone.update(event for *_, event in entry["votes"] + entry["steps"])
             self.undone.update(entry.get("poison", ()))
+            self.undone.update(event for *_, event in entry.get("calls", ()))
             return
         self.poison.update(entry.get("poison", ()))
+        self.refused.update(entry.get("refused", ()))
+        for handler, key, n, event in entry.get("calls", ()):
+            self.calls[event] = handler, key, n
         if outcome == "committed":
             self.facts["votes ok"] += len(entry["votes"])
             self.facts["steps"] += len(entry["steps"])
@@ -122,15 +144,15 @@ class Account:
 class Topics:
     """What Kafka holds: the first occurrence of each event, by key in order of offset."""
 
-    def __init__(self, records, verdict):
-        self.verdict = verdict
+    def __init__(self, records, dead_places, verdict):
+        self.dead = set()                            # events of dead records
         self.first = {}                              # event: record
         self.by_key = collections.defaultdict(list)  # (topic, key): first occurrences
-        self.places = {}                             # (topic, partition, offset): event
         partitions = {}
         for record in records:
             verdict.facts["records"] += 1
-            self.places[record.topic, record.partition, record.offset] = record.event
+            if (record.topic, record.partition, record.offset) in dead_places:
+                self.dead.add(record.event)
             key = record.topic, record.key
             if partitions.setdefault(key, record.partition) != record.partition:
                 verdict.add("reordered", f"key {record.key} of {record.topic} is in partitions "
@@ -146,10 +168,57 @@ def _place(record):
     return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
+def _is_skipped(event, account, tables):
+    """Whether the operator gave up a refused row, and the history has it."""
+    return (event in account.refused and account.decisions.get(event) == "skip"
+            and tables.ended.get(event, ("",))[0] == "cancelled")
+
+
+def _judge_refused(account, topics, tables, verdict):
+    """A refused row is corrected and published (its order is judged with that of its key), or it is
+    in the history and not in its topic."""
+    for event in account.refused:
+        action = account.decisions.get(event)
+        if event in topics.first and (event in tables.ended or action != "correct"):
+            verdict.add("totals", f"{event} was refused and is in its topic, though nobody "
+                        f"corrected it: decision {action}, history {tables.ended.get(event)}")
+    for event, action in account.decisions.items():
+        if event not in account.refused:
+            verdict.add("totals", f"the operator had to {action} {event}, which "
+                        + ("was rolled back" if event in account.undone else
+                           "could be published"))
+    verdict.facts["refused rows"] = len(account.refused)
+
+
+def _judge_effects(account, verdict):
+    """Every task of http and exec that committed had its effect, none other had one, and the first
+    effects of a key are in the order of its tasks."""
+    for event, (handler, key, n) in account.calls.items():
+        if event not in account.effects:
+            verdict.lose(event, f"task {n} of key {key} was committed and {handler} saw no effect")
+    for event, effect in account.wrong_effects:
+        verdict.add("totals", f"the effect {effect} of {event} is not its first one, "
+                    f"{account.effects[event]}")
+    last = {}
+    for event, effect in account.effects.items():
+        handler, key, n = effect
+        if account.calls.get(event) != effect:
+            verdict.add("totals", f"{handler} saw effect {n} of key {key} by {event}, which "
+                        + ("was rolled back" if event in account.undone else
+                           "can never be done" if event in account.poison else
+                           f"is the task {account.calls.get(event)}"))
+            continue
+        if n <= last.get((handler, key), 0):
+            verdict.add("reordered", f"{handler} saw effect {n} of key {key} after effect "
+                        f"{last[handler, key]}")
+        last[handler, key] = n
+    verdict.facts["tasks of http and exec"] = len(account.calls)
+
+
 def _judge_steps(account, topics, tables, verdict):
     """Events of another application: every committed one is there, none other, in order."""
     for event, (key, n) in account.steps.items():
-        if event not in topics.first:
+        if event not in topics.first and not _is_skipped(event, account, tables):
             left = [lane for lane, ids in tables.left.items() if event in ids]
             verdict.lose(event, f"step {n} of key {key} was committed and is not in its topic"
                          + (f", but still in {left[0]}" if left else ""))
@@ -160,12 +229,15 @@ def _judge_steps(account, topics, tables, verdict):
                 verdict.add("totals", f"{_place(record)} holds event {record.event}, which was "
                             + ("rolled back" if record.event in account.undone else
                                "written by nobody"))
+            elif (record.key, record.n) != account.steps[record.event]:
+                verdict.add("totals", f"{_place(record)} holds step {record.n} of key "
+                            f"{record.key} in place of step {account.steps[record.event]}")
         for earlier, later in zip(steps, steps[1:]):
             if later.n <= earlier.n:
                 verdict.add("reordered", f"{topic} key {key}: step {later.n} ({_place(later)}) "
                             f"comes after step {earlier.n} ({_place(earlier)})")
     numbers = collections.defaultdict(set)
-    for key, n in account.steps.values():
+    for *_, key, n in itertools.chain(account.steps.values(), account.calls.values()):
         numbers[key].add(n)
     for key, count in tables.counters.items():
         if numbers[key] != set(range(1, count + 1)):
@@ -183,7 +255,7 @@ def _judge_tasks(account, tables, verdict):
             verdict.lose(event, "a task that cannot be done was committed and is not in the "
                          "history")
     for event, (outcome, attempts, rows) in tables.ended.items():
-        if event not in account.poison:
+        if event not in account.poison and not _is_skipped(event, account, tables):
             verdict.add("totals", f"task {event} is in the history as {outcome}, "
                         + ("and was rolled back" if event in account.undone else
                            "and could be done"))
@@ -191,7 +263,7 @@ def _judge_tasks(account, tables, verdict):
             verdict.add("totals", f"task {event} is in the history with {attempts} attempts, and "
                         f"{rows} are kept")
     verdict.facts["tasks that could not be done"] = len(account.poison)
-    verdict.facts["tasks done"] = sum(key.startswith(("task-", "free-"))
+    verdict.facts["tasks of kafka"] = sum(key.startswith(("task-", "free-"))
                                       for key, _ in account.steps.values())
 
 
@@ -205,7 +277,7 @@ def _judge_log(account, topics, rows_of_content, verdict):
                             f"{row.content} content_seq {logged[row.event].seq} and {row.seq}")
             else:
                 logged[row.event] = row
-    dead = {topics.places.get(place) for place in verdict.dead_places}
+    dead = topics.dead
     for event, (voter, content, voting, votes) in account.votes.items():
         what = f"vote {voting} of voter {voter} on content {content} was acknowledged"
         if event not in topics.first:
@@ -250,6 +322,16 @@ def _judge_order(account, topics, rows_of_content, verdict):
                         f"topic has {first[at]}, place {at} of {len(first)}")
 
 
+def _next_changes(told, where, end):
+    """For each answer the place of the next later change that the log has."""
+    untils = []
+    for _, changed, event in reversed(told):
+        untils.append(end)
+        if changed and event in where:
+            end = where[event]
+    return reversed(untils)
+
+
 def _judge_pair(pair, told, rows, account, logged, verdict):
     """One voter's votes on one content: rows are the log's of this pair in their order. Nothing
     is known of those that no answer named, except how many were asked."""
@@ -267,7 +349,8 @@ def _judge_pair(pair, told, rows, account, logged, verdict):
                         f"voting {voting} that no answer named, {unanswered} were asked without "
                         f"an answer: {rows}")
     last = -1
-    for n, (voting, changed, event) in enumerate(told):
+    untils = _next_changes(told, where, len(rows))
+    for (voting, changed, event), until in zip(told, untils):
         at = where.get(event)
         if changed and at is not None:
             if at < last:
@@ -277,8 +360,6 @@ def _judge_pair(pair, told, rows, account, logged, verdict):
         elif not changed:
             if event is not None and event not in logged:
                 verdict.lose(event, f"{name}: an answer named it as the last change")
-            until = next((where[later] for _, new, later in told[n + 1:]
-                          if new and later in where), len(rows))
             held = {row.voting for row in rows[max(last, 0):until]} | ({0} if last < 0 else set())
             if voting not in held:
                 verdict.add("lost", f"{name}: voting {voting} was answered as being so already, "
@@ -342,8 +423,7 @@ def judge(entries, records, tables):
     verdict.facts.update(account.facts)
     for fault in account.faults:
         verdict.add("totals", fault)
-    topics = Topics(records, verdict)
-    verdict.dead_places = {place[:3] for place in tables.dead}
+    topics = Topics(records, {place[:3] for place in tables.dead}, verdict)
     for *place, reason in tables.dead:
         verdict.add("totals", f"dead_record holds {place}, which was a good vote: {reason}")
     for lane, ids in tables.left.items():
@@ -355,7 +435,9 @@ def judge(entries, records, tables):
     for rows in rows_of_content.values():
         rows.sort(key=lambda row: row.seq)
     _judge_steps(account, topics, tables, verdict)
+    _judge_refused(account, topics, tables, verdict)
     _judge_tasks(account, tables, verdict)
+    _judge_effects(account, verdict)
     logged = _judge_log(account, topics, rows_of_content, verdict)
     _judge_order(account, topics, rows_of_content, verdict)
     _judge_states(account, rows_of_content, tables, logged, verdict)

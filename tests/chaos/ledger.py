@@ -6,7 +6,12 @@ writer goes on.
   {"what": "vote", "outcome": "unknown" or "refused", "voter", "content", "voting"}
   {"what": "transaction", "outcome": "committed" or "rolled back" or "unknown", "id",
    "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...],
-   "poison": [event of a task that cannot be done...]}
+   "poison": [event of a task that cannot be done...],
+   "calls": [[handler, key, n, event] of a task of http or exec...],
+   "refused": [event of an outbox row that is among the steps and that nobody publishes as it
+   stands...]}
+  {"what": "effect", "handler", "event", "key", "n"}
+  {"what": "decision", "event", "action": "correct" or "skip"}
 
 unknown: asked, and no answer seen. refused: answered, nothing was done."""
 

@@ -18,7 +18,8 @@ class World:
     def __init__(self):
         self.entries, self.records, self.rows = [], [], []
         self.states, self.counts = {}, {1: 0, 2: 0}
-        self.transactions, self.counters = set(), {"a": 0, "b": 0}
+        self.transactions = set()
+        self.counters = {"a": 0, "b": 0, "http-1": 0, "exec-1": 0}
         self.left, self.dead = {"outbox": []}, []
         self.tasks, self.ended = [], {}
         self.seqs = {1: 0, 2: 0}
@@ -29,6 +30,14 @@ class World:
         self.transaction("t2", [("a", 3)])
         self.transaction("t3", [("b", 2)])
         self.poison("p1", ("exhausted", 2, 2))
+        self.transaction("t4", [("a", 4), ("a", 5)], refused=["t4-a4", "t4-a5"])
+        self.decide("t4-a4", "correct")
+        self.decide("t4-a5", "skip")
+        del self.records[self.place("t4-a5")]
+        self.ended["t4-a5"] = ("cancelled", 1, 1)
+        for n in (1, 2):
+            self.call(f"c{n}", "http", "http-1", n)
+        self.call("e1", "exec", "exec-1", 1)
 
     def happen(self, voter, content, voting):
         """A vote in all places but the ledger; its event and total."""
@@ -51,10 +60,10 @@ class World:
         event, votes = self.happen(voter, content, voting)
         self.tell("ok", voter, content, voting, changed=True, votes=votes, event=event)
 
-    def transaction(self, name, steps, outcome="committed"):
+    def transaction(self, name, steps, outcome="committed", refused=()):
         told = [[key, n, f"{name}-{key}{n}"] for key, n in steps]
         self.entries.append({"what": "transaction", "outcome": outcome, "id": name, "votes": [],
-                             "steps": told})
+                             "steps": told, "refused": list(refused)})
         if outcome == "committed":
             self.commit(name, told)
 
@@ -71,6 +80,26 @@ class World:
                              "votes": [], "steps": [], "poison": [event]})
         self.transactions.add(name)
         self.ended[event] = ended
+
+    def decide(self, event, action):
+        self.entries.append({"what": "decision", "event": event, "action": action})
+
+    def call(self, event, handler, key, n, outcome="committed"):
+        """A task of http or exec, and its effect."""
+        self.entries.append({"what": "transaction", "outcome": outcome, "id": f"t-{event}",
+                             "votes": [], "steps": [], "calls": [[handler, key, n, event]]})
+        if outcome == "committed":
+            self.transactions.add(f"t-{event}")
+            self.counters[key] += 1
+            self.effect(event, handler, key, n)
+
+    def effect(self, event, handler, key, n):
+        self.entries.append({"what": "effect", "handler": handler, "event": event, "key": key,
+                             "n": n})
+
+    def effect_place(self, event):
+        return next(n for n, entry in enumerate(self.entries)
+                    if entry["what"] == "effect" and entry["event"] == event)
 
     def publish(self, key, n, event):
         self.records.append(judge.Record(STEPS, 0, len(self.records), key, event, None, None,
@@ -115,7 +144,7 @@ class Judge(unittest.TestCase):
         self.assertEqual(verdict.text(), "")
         self.assertEqual(verdict.line(), "lost=0 twice=0 reordered=0 totals=ok")
         self.assertEqual(verdict.facts["votes ok"], 7)
-        self.assertEqual(verdict.facts["steps"], 5)
+        self.assertEqual(verdict.facts["steps"], 7)
 
     def test_duplicates_in_kafka_are_counted_and_allowed(self):
         self.world.records.append(self.world.records[0]._replace(offset=99))
@@ -224,20 +253,20 @@ class Judge(unittest.TestCase):
         self.assert_found("reordered", 1)
 
     def test_a_rolled_back_step_in_the_topic_is_a_wrong_total(self):
-        self.world.transaction("t9", [("a", 4)], "rolled back")
+        self.world.transaction("t9", [("a", 6)], "rolled back")
         self.assertTrue(self.world.verdict().good)
-        self.world.publish("a", 4, "t9-a4")
+        self.world.publish("a", 6, "t9-a6")
         self.assertIn("rolled back", self.assert_found("totals", 1).stories["totals"][0])
 
     def test_an_unanswered_transaction_is_what_the_database_says(self):
-        self.world.transaction("t9", [("a", 4)], "unknown")
+        self.world.transaction("t9", [("a", 6)], "unknown")
         self.assertTrue(self.world.verdict().good)
-        self.world.commit("t9", [["a", 4, "t9-a4"]])
+        self.world.commit("t9", [["a", 6, "t9-a6"]])
         self.assertTrue(self.world.verdict().good)
 
     def test_an_unanswered_transaction_that_committed_must_be_published(self):
-        self.world.transaction("t9", [("a", 4)], "unknown")
-        self.world.commit("t9", [["a", 4, "t9-a4"]])
+        self.world.transaction("t9", [("a", 6)], "unknown")
+        self.world.commit("t9", [["a", 6, "t9-a6"]])
         del self.world.records[-1]
         self.assert_found("lost", 1)
 
@@ -298,6 +327,101 @@ class Judge(unittest.TestCase):
     def test_a_good_task_in_the_history_is_a_wrong_total(self):
         self.world.ended["t1-a1"] = ("exhausted", 1, 1)
         self.assert_found("totals", 1)
+
+    def test_a_task_without_an_effect_is_lost(self):
+        del self.world.entries[self.world.effect_place("c2")]
+        self.assertIn("c2", self.assert_found("lost", 1).stories["lost"][0])
+
+    def test_an_effect_that_happened_again_is_counted_and_allowed(self):
+        """Also behind the next one of its key, by a call that was given up long ago."""
+        self.world.effect("c1", "http", "http-1", 1)
+        verdict = self.world.verdict()
+        self.assertEqual(verdict.text(), "")
+        self.assertEqual(verdict.facts["effects of http, repeated"], 1)
+
+    def test_first_effects_in_the_wrong_order_are_reordered(self):
+        entries = self.world.entries
+        one, two = self.world.effect_place("c1"), self.world.effect_place("c2")
+        entries[one], entries[two] = entries[two], entries[one]
+        self.assert_found("reordered", 1)
+
+    def test_an_effect_of_a_task_that_was_rolled_back_is_a_wrong_total(self):
+        self.world.call("c9", "http", "http-1", 3, "rolled back")
+        self.assertTrue(self.world.verdict().good)
+        self.world.effect("c9", "http", "http-1", 3)
+        self.assertIn("rolled back", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_an_effect_that_no_task_asked_for_is_a_wrong_total(self):
+        self.world.effect("nobody's", "exec", "exec-1", 2)
+        self.assert_found("totals", 1)
+
+    def test_an_effect_of_a_task_that_can_never_be_done_is_a_wrong_total(self):
+        self.world.effect("p1", "exec", "exec-1", 0)
+        self.assertIn("can never", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_an_effect_under_the_idempotency_key_of_another_is_a_wrong_total(self):
+        self.world.effect("c1", "http", "http-1", 2)
+        self.assert_found("totals", 1)
+
+    def test_an_effect_by_the_wrong_handler_is_a_wrong_total(self):
+        at = self.world.effect_place("e1")
+        self.world.entries[at]["handler"] = "http"
+        self.assert_found("totals", 1)
+
+    def test_a_task_of_http_that_is_in_the_history_is_a_wrong_total(self):
+        self.world.ended["c1"] = ("exhausted", 1, 1)
+        self.assert_found("totals", 1)
+
+    def test_a_task_of_http_that_the_ledger_lacks_is_a_wrong_total(self):
+        self.world.counters["http-1"] += 1
+        self.assert_found("totals", 1)
+
+    def test_a_refused_row_that_nobody_corrected_and_nobody_skipped_is_lost(self):
+        del self.world.records[self.world.place("t4-a4")]
+        self.assert_found("lost", 1)
+
+    def test_a_skipped_row_that_is_not_in_the_history_is_lost(self):
+        del self.world.ended["t4-a5"]
+        self.assert_found("lost", 1)
+
+    def test_a_row_that_is_in_the_history_though_it_was_to_be_corrected_is_lost(self):
+        del self.world.records[self.world.place("t4-a4")]
+        self.world.ended["t4-a4"] = ("cancelled", 1, 1)
+        self.assert_found("lost", 1)
+
+    def test_a_good_row_that_is_in_the_history_is_lost(self):
+        del self.world.records[self.world.place("t2-a3")]
+        self.world.ended["t2-a3"] = ("cancelled", 1, 1)
+        self.assert_found("lost", 1)
+
+    def test_a_skipped_row_that_was_published_is_a_wrong_total(self):
+        self.world.publish("a", 5, "t4-a5")
+        self.assert_found("totals", 1)
+
+    def test_a_refused_row_that_was_published_as_it_stood_is_a_wrong_total(self):
+        at = self.world.place("t4-a4")
+        self.world.records[at] = self.world.records[at]._replace(n=-1)
+        self.assert_found("totals")
+
+    def test_a_refused_row_that_was_published_without_a_correction_is_a_wrong_total(self):
+        self.world.entries = [entry for entry in self.world.entries
+                              if entry.get("event") != "t4-a4"]
+        self.assert_found("totals", 1)
+
+    def test_a_corrected_row_behind_its_successor_is_reordered(self):
+        self.world.transaction("t5", [("a", 6)])
+        records = self.world.records
+        one, two = self.world.place("t4-a4"), self.world.place("t5-a6")
+        records[one], records[two] = records[two], records[one]
+        self.assert_found("reordered", 1)
+
+    def test_a_good_row_that_was_refused_is_a_wrong_total(self):
+        self.world.decide("t2-a3", "correct")
+        self.assert_found("totals", 1)
+
+    def test_a_refused_row_of_a_transaction_that_was_rolled_back_is_nothing(self):
+        self.world.transaction("t9", [("b", 3)], "rolled back", ["t9-b3"])
+        self.assertEqual(self.world.verdict().text(), "")
 
     def test_a_good_vote_in_dead_record_is_a_wrong_total(self):
         record = self.world.records[self.world.place("v2")]

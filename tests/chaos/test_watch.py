@@ -66,8 +66,29 @@ class Lives(unittest.TestCase):
         memory.lives["relay-2", 8] = [(n, 500) for n in range(50)]
         memory.peaks.update({"relay-1": 120, "relay-2": 501})
         line, = memory.text()
-        self.assertEqual(line, "memory of relay: peak 501.0 MiB; longest life 99 s, each fifth's "
-                         "end: 29.0 49.0 69.0 89.0 109.0")
+        self.assertEqual(line, "memory of relay: peak 501.0 MiB; longest life 99 s, the median of "
+                         "each fifth: 19.5 39.5 59.5 79.5 99.5")
+
+    def faults_of(self, *fifths):
+        """A life of 100 s at these MiB."""
+        memory = watch.Memory()
+        memory.lives["relay-1", 7] = [(n, fifths[n // 20]) for n in range(100)]
+        return memory.faults()
+
+    def test_growth_from_the_second_fifth_to_the_last_is_a_fault(self):
+        fault, = self.faults_of(10, 20, 30, 40, 50)
+        self.assertIn("memory of relay grew from 20.0 MiB", fault)
+        self.assertEqual(len(self.faults_of(100, 100, 110, 120, 130)), 1)
+
+    def test_a_start_a_peak_and_a_little_growth_are_none(self):
+        self.assertEqual(self.faults_of(10, 50, 50, 50, 51), [])
+        self.assertEqual(self.faults_of(20, 20, 90, 20, 20), [])
+        self.assertEqual(self.faults_of(100, 100, 110, 115, 120), [])
+
+    def test_a_life_that_is_short_tells_nothing(self):
+        memory = watch.Memory()
+        memory.lives["relay-1", 7] = [(n, 10 * n) for n in range(watch.GROWTH_SAMPLES_MIN - 1)]
+        self.assertEqual(memory.faults(), [])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ import house
 LOOK_S = 0.1
 SAMPLE_S = 1.0
 LOOKS = 5  # at a life's memory
+# From the second fifth of the longest life to the last: what caches and buffers may still take, and
+# a leak of an hour may not.
+GROWTH_MIB, GROWTH_PART = 12, 0.25
+GROWTH_SAMPLES_MIN = 30
 Move = collections.namedtuple("Move", "seconds quiet")
 
 
@@ -26,6 +30,16 @@ def read_memory(pid):
         return tuple(int(values[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
     except (OSError, KeyError):
         return None
+
+
+def span(samples):
+    """Seconds from the first to the last."""
+    return samples[-1][0] - samples[0][0]
+
+
+def fifth(samples, number):
+    """One of LOOKS parts, by number from 0."""
+    return samples[len(samples) * number // LOOKS:len(samples) * (number + 1) // LOOKS]
 
 
 class Memory:
@@ -42,19 +56,36 @@ class Memory:
                 self.lives[name, role.pid].append((time.monotonic(), memory[0]))
                 self.peaks[name] = max(self.peaks[name], memory[1])
 
+    def longest(self):
+        """{kind: samples of the longest life of any process of the kind}."""
+        found = {}
+        for (name, _), samples in self.lives.items():
+            kind = name.split("-")[0]
+            if kind not in found or span(samples) > span(found[kind]):
+                found[kind] = samples
+        return found
+
+    def faults(self):
+        """A sentence for each kind of role whose memory goes on growing."""
+        said = []
+        for kind, samples in sorted(self.longest().items()):
+            if len(samples) < GROWTH_SAMPLES_MIN:
+                continue
+            second, last = (statistics.median(mib for _, mib in fifth(samples, n)) for n in (1, 4))
+            if last > second + max(GROWTH_MIB, GROWTH_PART * second):
+                said.append(f"memory of {kind} grew from {second:.1f} MiB in the second fifth of "
+                            f"{span(samples):.0f} s to {last:.1f} MiB in the last")
+        return said
+
     def text(self):
         """A line per kind of role; its longest life tells whether memory goes on growing."""
         lines = []
-        for kind in sorted({name.split("-")[0] for name in self.peaks}):
-            lives = {key: samples for key, samples in self.lives.items()
-                     if key[0].startswith(kind + "-")}
-            longest = max(lives.values(), key=lambda samples: samples[-1][0] - samples[0][0])
-            seconds = longest[-1][0] - longest[0][0]
+        for kind, longest in sorted(self.longest().items()):
             peak = max(mib for name, mib in self.peaks.items() if name.startswith(kind + "-"))
-            looks = [f"{longest[len(longest) * n // LOOKS - 1][1]:.1f}"
-                     for n in range(1, LOOKS + 1) if len(longest) >= LOOKS]
-            lines.append(f"memory of {kind}: peak {peak:.1f} MiB; longest life {seconds:.0f} s, "
-                         f"each fifth's end: {' '.join(looks)}")
+            looks = [f"{statistics.median(mib for _, mib in fifth(longest, n)):.1f}"
+                     for n in range(LOOKS) if len(longest) >= LOOKS]
+            lines.append(f"memory of {kind}: peak {peak:.1f} MiB; longest life "
+                         f"{span(longest):.0f} s, the median of each fifth: {' '.join(looks)}")
         return lines
 
 

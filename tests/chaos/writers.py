@@ -3,6 +3,7 @@
 and a service with events of its own. Each writes into its ledger what it was told before it goes
 on. Voters belong to one writer each, contents and keys to all."""
 
+import base64
 import http.client
 import json
 import os
@@ -13,11 +14,15 @@ import uuid
 
 import pymysql
 
+import effects
 import house
 import ledger
 
 CONTENTS = 40
-KEYS, TASK_KEYS = 30, 30
+KEYS, TASK_KEYS, CALL_KEYS = 60, 30, 12
+REFUSED_PART = 0.0015    # of steps
+TOPIC_BYTES_MAX = 40000  # of the steps' topic: max.message.bytes
+ROW_BYTES_MAX = 100000   # relay.row_bytes_max
 VOTE_LANES = ("outbox", "outbox_1", "outbox_2")
 STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
@@ -171,7 +176,7 @@ class SqlWriter(Writer):
 
     def act(self):
         name = str(uuid.uuid4())
-        written = {"votes": [], "steps": [], "poison": []}
+        written = {"votes": [], "steps": [], "poison": [], "calls": [], "refused": []}
         outcome = "rolled back"
         try:
             if self.connection is None:
@@ -196,7 +201,7 @@ class SqlWriter(Writer):
         self.ledger.write({"what": "transaction", "outcome": outcome, "id": name, **written})
         if outcome == "committed":
             self.votes += len(written["votes"])
-            self.events += len(written["steps"])
+            self.events += len(written["steps"]) + len(written["calls"])
         elif outcome == "unknown":
             self.unknown += len(written["votes"]) + len(written["steps"])
 
@@ -209,11 +214,11 @@ class SqlWriter(Writer):
         self.stop.wait(self.dice.choices((0, 0.01, 0.2, 1, 5), (60, 30, 7, 2.5, 0.5))[0])
 
     def append(self, cursor, table, events):
-        """One INSERT of (id, aggregatetype, aggregateid, type, payload)s."""
-        marks = ", ".join(["(%s, %s, %s, %s, %s)"] * len(events))
+        """One INSERT of (id, aggregatetype, aggregateid, type, payload, headers)s."""
+        marks = ", ".join(["(%s, %s, %s, %s, %s, %s)"] * len(events))
         cursor.execute(
-            f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload) VALUES {marks}",
-            [value for event in events for value in event])
+            f"INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload, headers) VALUES "
+            f"{marks}", [value for event in events for value in event])
 
 
 class SqlVoter(SqlWriter):
@@ -257,11 +262,23 @@ class SqlVoter(SqlWriter):
         written["votes"].append([voter, content, voting, votes, event])
         return votes, (event, "vote", str(content), "Voted", json.dumps({
             "eventId": event, "voterId": voter, "contentId": content, "voting": voting,
-            "votes": votes, "occurredAt": int(now_s * 1000)}))
+            "votes": votes, "occurredAt": int(now_s * 1000)}), None)
+
+
+def poisoned_row(dice, n):
+    """Payload and headers of a row that is refused; the number is the first word of the
+    payload."""
+    kind = dice.choice(("topic", "row", "headers"))
+    if kind == "headers":
+        return str(n), dice.choice(('["no object"]', '{"a": 1}', "{"))
+    junk = ROW_BYTES_MAX if kind == "row" else TOPIC_BYTES_MAX
+    return f"{n} {base64.b64encode(dice.randbytes(junk)).decode()}", None
 
 
 class Stepper(SqlWriter):
-    """Numbers the steps of keys under a lock and appends them, several in one INSERT."""
+    """Numbers the steps of keys under a lock and appends them, several in one INSERT. A few rows
+    cannot be published as they stand: above the topic's limit or the relay's, or with headers that
+    are none."""
 
     def write(self, cursor, written):
         for key in sorted(self.dice.sample(range(KEYS), self.dice.choice((1, 1, 1, 2, 3)))):
@@ -271,8 +288,14 @@ class Stepper(SqlWriter):
             cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
             last = cursor.fetchone()[0]
             steps = [[name, n, new_id()] for n in range(last - count + 1, last + 1)]
-            self.append(cursor, lane_of(name, STEP_LANES),
-                        [(event, "step", name, "Stepped", str(n)) for _, n, event in steps])
+            rows = []
+            for _, n, event in steps:
+                payload, headers = str(n), None
+                if self.dice.random() < REFUSED_PART:
+                    payload, headers = poisoned_row(self.dice, n)
+                    written["refused"].append(event)
+                rows.append((event, "step", name, "Stepped", payload, headers))
+            self.append(cursor, lane_of(name, STEP_LANES), rows)
             written["steps"] += steps
             if self.dice.random() < 0.1:
                 self.hold()
@@ -318,8 +341,44 @@ class Submitter(SqlWriter):
                 json.dumps({"topic": "no topic"}), "")
 
 
+class Caller(SqlWriter):
+    """Tasks for the handlers http and exec: numbers of keys, counted under a lock; a few are never
+    accepted and stop their key until somebody decides."""
+
+    def __init__(self, *args, url, program, **sql):
+        super().__init__(*args, **sql)
+        self.options = {
+            "http": json.dumps({"url": url, "timeout": effects.TIMEOUT}),
+            "exec": json.dumps({"program": program, "timeout": effects.TIMEOUT})}
+
+    def write(self, cursor, written):
+        rows = []
+        for key in sorted(self.dice.sample(range(CALL_KEYS), self.dice.choice((1, 1, 2)))):
+            handler = "exec" if key % 3 == 0 else "http"  # a program costs more
+            name = f"{handler}-{key}"
+            count = self.dice.choice((1, 1, 3))
+            cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
+            cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
+            last = cursor.fetchone()[0]
+            for n in range(last - count + 1, last + 1):
+                if self.dice.random() < 0.01:
+                    event = new_id()
+                    written["poison"].append(event)
+                    rows.append((self.dice.choice(("parked", "blocked")), handler, name, event,
+                                 self.options[handler], f"{name} 0 {effects.REFUSED}\n"))
+                event = new_id()
+                written["calls"].append([handler, name, n, event])
+                rows.append(("call", handler, name, event, self.options[handler], f"{name} {n}\n"))
+        marks = ", ".join(["(%s, %s, %s, %s, %s, %s, 'text/plain')"] * len(rows))
+        cursor.execute("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
+                       f"options, params, params_type) VALUES {marks}",
+                       [value for row in rows for value in row])
+
+
+LANE_SCENE = {"wait": "random 50ms 2s", "attempts": 0, "stop": ["refused"], "lease": "4s"}
 TASK_SCENES = {
     "step": {"wait": "random 50ms 2s", "attempts": 0, "stop": [], "lease": "4s"},
+    "call": {"wait": "random 50ms 2s", "attempts": 0, "stop": [], "lease": "4s"},
     "parked": {"wait": "fixed 100ms", "attempts": 2, "stop": [], "exhausted": "park",
                "lease": "4s"},
     "blocked": {"exhausted": "block", "lease": "4s"},
@@ -334,8 +393,12 @@ TABLES = (
     "INSERT INTO chaos_counter VALUES " + ", ".join(f"('key-{key}', 0)" for key in range(KEYS)),
     "INSERT INTO chaos_counter VALUES "
     + ", ".join(f"('task-{key}', 0)" for key in range(TASK_KEYS)),
+    "INSERT INTO chaos_counter VALUES "
+    + ", ".join(f"('{'http' if key % 3 else 'exec'}-{key}', 0)" for key in range(CALL_KEYS)),
     "INSERT INTO retry_scene (task_group, scene, policy) VALUES "
     + ", ".join(f"('default', '{scene}', '{json.dumps(policy)}')"
                 for scene, policy in TASK_SCENES.items()),
+    "INSERT INTO retry_scene (task_group, scene, policy) VALUES "
+    + ", ".join(f"('{lane}', 'publish', '{json.dumps(LANE_SCENE)}')" for lane in STEP_LANES),
     "INSERT INTO remark (id) VALUES " + ", ".join(f"({n})" for n in range(1, CONTENTS + 1)),
 )

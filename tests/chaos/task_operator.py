@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""An operator who looks after blocked tasks with the program's own commands alone: corrects some of
+the refused outbox rows, skips the others, and gives up tasks that can never be done. What the
+operator is about to do goes into a ledger first."""
+
+import json
+import random
+import zlib
+
+import house
+import ledger
+
+SKIPPED_OF = 3     # one of so many refused rows is skipped
+INTERRUPTED = 0.15  # of corrections: the operator is called away before the task may run
+LOOK_ROWS = 50
+
+
+def action_for(event):
+    """What is done with a refused row; the same at every look."""
+    return "skip" if zlib.crc32(event.encode()) % SKIPPED_OF == 0 else "correct"
+
+
+class TaskOperator:
+    """One person at one terminal; call from one thread at a time."""
+
+    def __init__(self, stack, folder, seed, lanes):
+        self.stack = stack
+        self.lanes = lanes
+        self.dice = random.Random(f"{seed} operator")
+        self.ledger = ledger.Ledger(folder / "operator.ledger")
+        self.decided = set()
+
+    def retry(self, *words, stdin=None):
+        """The command's end; while the database is away it fails, and is said again later."""
+        return self.stack.tallybox("retry", *words, stdin=stdin, expect=None, seconds=60)
+
+    def act(self):
+        """One look at everything that is blocked or parked."""
+        self.retry("cancel", "--group", "default", "--state", "blocked", "--yes")
+        self.retry("unpark", "--group", "default", "--skip", "--yes")
+        for lane in self.lanes:
+            done = self.retry("list", "--group", lane, "--state", "blocked", "--json",
+                              "--limit", str(LOOK_ROWS))
+            if done.returncode != house.DONE:
+                return
+            for task in json.loads(done.stdout)["tasks"]:
+                self.decide(task["id"], task["idempotency_key"])
+
+    def decide(self, task, event):
+        action = action_for(event)
+        if event not in self.decided:
+            self.decided.add(event)
+            self.ledger.write({"what": "decision", "event": event, "action": action})
+        if action == "skip":
+            self.retry("cancel", str(task))
+            return
+        if self.correct(task, event) and self.dice.random() >= INTERRUPTED:
+            self.retry("run-now", str(task))
+
+    def correct(self, task, event):
+        """The row's number is the first word of what was refused. Correcting it again is
+        harmless."""
+        done = self.retry("show", str(task), "--json")
+        if done.returncode != house.DONE:
+            return False
+        shown = json.loads(done.stdout)["task"]
+        words = ["edit", str(task), "--value", "-"]
+        options = json.loads(shown["options"])
+        if not isinstance(options["headers"], list):
+            words += ["--options", json.dumps({**options, "headers": [["id", event]]})]
+        return self.retry(*words, stdin=shown["params"].split()[0].encode()).returncode == house.DONE
+
+    def close(self):
+        self.ledger.close()
