@@ -23,6 +23,7 @@ enum mishap {
     MISHAP_REFUSE,
     MISHAP_AWAY,
     MISHAP_GROW,
+    MISHAP_SLOW,
     MISHAPS
 };
 
@@ -93,6 +94,23 @@ static void plan_tasks(struct world *world)
     plan->writers = 0;
 }
 
+/* One world in twelve is about leases that are lost in the middle of a read or a move: many rows
+ * are refused, relays are slow, and the database's clock jumps past leases. */
+static void plan_fences(struct world *world)
+{
+    struct plan *plan = &world->plan;
+
+    if (!world_chance(world, 80))
+        return;
+    plan->relays = (size_t)world_between(world, 2, SIM_RELAYS_MAX);
+    plan->lanes = plan->consumers = plan->rollups = plan->voters = 1;
+    plan->writers = (size_t)world_between(world, 2, SIM_WRITERS_MAX);
+    plan->bad_rows = (unsigned)world_between(world, 50, 250);
+    plan->actions |= 1U << MISHAP_SLOW | 1U << MISHAP_CLOCK;
+    plan->chaos_every_ms = world_between(world, 60, 400);
+    plan->leases_jump = true;
+}
+
 void chaos_plan(struct world *world)
 {
     struct plan *plan = &world->plan;
@@ -130,6 +148,8 @@ void chaos_plan(struct world *world)
         .eager = world_chance(world, 500),
     };
     plan_tasks(world);
+    if (plan->retries == 0)
+        plan_fences(world);
 }
 
 static void tend(void *arg)
@@ -167,6 +187,11 @@ static void clock_jump(struct world *world)
     struct db *db = of_main ? world->main_db : world->sink_db;
     int64_t most_ms = world_chance(world, 600) ? 300 : 4000;
 
+    if (world->plan.leases_jump) {
+        of_main = true;
+        db = world->main_db;
+        most_ms = 2 * world->settings.relay.lease_ms;
+    }
     if (of_main)
         db->clock_ms += world_between(world, -most_ms, most_ms);
     else
@@ -230,6 +255,11 @@ static void happen(struct world *world, enum mishap mishap)
                    0);
         group_rebalance(world);
         break;
+    case MISHAP_SLOW:
+        proc->slow_until_ms = now_ms + world_between(world, 500, 6000);
+        world_tell(world, proc->name, STORY_ALL, "is slow for %lld ms",
+                   proc->slow_until_ms - now_ms, 0, 0);
+        break;
     case MISHAPS:
         break;
     }
@@ -265,6 +295,7 @@ void chaos_heal(struct world *world)
         struct proc *proc = &world->procs[i];
 
         proc->frozen_until_ms = proc->cut_until_ms = proc->restart_ms = 0;
+        proc->slow_until_ms = 0;
         proc->calls_to_end = proc->calls_to_freeze = 0;
     }
     world->main_db->away_until_ms = world->sink_db->away_until_ms = 0;

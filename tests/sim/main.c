@@ -22,6 +22,8 @@
 /* One seed takes milliseconds; this is for an engine that does not come back. */
 #define SEED_SECONDS_MAX 120
 #define PROGRESS_SECONDS 5
+#define PROGRESS_SECONDS_LONG 60 /* once it has run for ten minutes */
+#define LONG_SECONDS 600
 
 static const struct {
     const char *name;
@@ -61,12 +63,21 @@ struct failure {
     char text[400];
 };
 
+static volatile sig_atomic_t interrupted; /* in every process: the terminal signals all of them */
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
 /* Shared by all processes. */
 struct board {
     atomic_ullong next;
     atomic_ullong passed;
     atomic_ullong failed;
     atomic_ullong steps;
+    atomic_bool stopping;
     _Atomic uint64_t running[JOBS_MAX];
     struct failure failures[FAILURES_MAX];
 };
@@ -148,7 +159,8 @@ static void failure_note(struct board *board, uint64_t seed, const struct run_re
 
 static bool goes_on(const struct options *options, struct board *board)
 {
-    return !options->until_failure || atomic_load(&board->failed) == 0;
+    return !interrupted && !atomic_load(&board->stopping) &&
+           (!options->until_failure || atomic_load(&board->failed) == 0);
 }
 
 static void work(const struct options *options, struct board *board, size_t job)
@@ -194,11 +206,13 @@ static void progress(const struct options *options, const struct board *board, t
     time_t now = time(NULL);
     unsigned long long done = atomic_load(&board->passed) + atomic_load(&board->failed);
 
-    if (now - said < PROGRESS_SECONDS || now == began)
+    if (now - said < (now - began < LONG_SECONDS ? PROGRESS_SECONDS : PROGRESS_SECONDS_LONG) ||
+        now == began)
         return;
     said = now;
-    fprintf(stderr, "%llu of %" PRIu64 " seeds, %llu failed, %lld s\n", done, options->count,
-            (unsigned long long)atomic_load(&board->failed), (long long)(now - began));
+    fprintf(stderr, "%llu of %" PRIu64 " seeds, %llu failed, %lld s, from seed %" PRIu64 "\n", done,
+            options->count, (unsigned long long)atomic_load(&board->failed),
+            (long long)(now - began), options->first);
 }
 
 static void run_all(const struct options *options, struct board *board)
@@ -215,6 +229,8 @@ static void run_all(const struct options *options, struct board *board)
         pid_t pid = waitpid(-1, &status, WNOHANG);
         size_t job = 0;
 
+        if (interrupted)
+            atomic_store(&board->stopping, true);
         if (pid <= 0) {
             progress(options, board, began);
             nanosleep(&nap, NULL);
@@ -229,6 +245,16 @@ static void run_all(const struct options *options, struct board *board)
         failure_note(board, atomic_load(&board->running[job]) - 1, NULL);
         pids[job] = worker(options, board, job);
     }
+}
+
+/* Every seed that was given out has run. */
+static void say_rest(const struct options *options, const struct board *board)
+{
+    uint64_t given = atomic_load(&board->passed) + atomic_load(&board->failed);
+
+    if (interrupted && given < options->count)
+        printf("interrupted; the rest: ./dev sim --from %" PRIu64 " --seeds %" PRIu64 "\n",
+               options->first + given, options->count - given);
 }
 
 static void tell(const struct options *options, const struct failure *failure)
@@ -283,10 +309,13 @@ int main(int argc, char **argv)
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         return 1;
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
     run_all(&options, board);
     failed = atomic_load(&board->failed);
     for (size_t i = 0; i < FAILURES_MAX && i < failed; i++)
         tell(&options, &board->failures[i]);
+    say_rest(&options, board);
     printf("%llu passed, %llu failed\n", (unsigned long long)atomic_load(&board->passed), failed);
-    return failed > 0;
+    return failed > 0 || interrupted;
 }

@@ -53,6 +53,7 @@ struct proc {
     bool finished; /* and is not started again */
     int64_t frozen_until_ms;
     int64_t cut_until_ms;    /* its network is */
+    int64_t slow_until_ms;   /* each call takes a part of a lease: a machine that swaps */
     int64_t restart_ms;      /* when it is dead */
     int64_t clock_offset_ms; /* of its monotonic clock */
     int64_t calls_to_end;    /* it is killed at this call from now; 0: it is not */
@@ -124,6 +125,7 @@ struct plan {
     int64_t operator_ms;    /* and a person acts */
     int64_t task_keys;      /* so many ordering keys */
     bool tasks_left;        /* nobody cares for blocked and parked ones in the end */
+    bool leases_jump;       /* only the clock that leases are by is set, and by much */
     bool writers_known;     /* the relays may see open transactions */
     bool grows;             /* topics get more partitions: keys move, and their order with them */
     bool eager;             /* the group takes all partitions away before it gives any */

@@ -15,6 +15,7 @@ the promises are checked. See tests/sim/README.md.
 
 --seeds N      so many worlds (default: 10000; with --mutant at most so many)
 --from S       the first seed (default: 1)
+               Many are run in parts; one that is interrupted (SIGINT, SIGTERM) says how to go on
 --jobs N       processes at the same time (default: one for each core)
 --seed S       one world; tells its story when it breaks a promise. A seed is always the same world
 --mutant NAME  breaks the code as tests/sim/mutants/NAME.* says, which has to be seen
