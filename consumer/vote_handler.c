@@ -96,6 +96,14 @@ static enum rc vote_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
+static void vote_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             struct buf *name)
+{
+    (void)all;
+    (void)job;
+    buf_text_put(name, "sink");
+}
+
 static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
                      struct retry_outcome *outcome)
 {
@@ -135,6 +143,7 @@ const struct retry_handler vote_handler = {
     .about = "Applies a vote event to the log, or replays dead records of the consumer.",
     .open = vote_open,
     .check = vote_check,
+    .destination = vote_destination,
     .run = vote_run,
     .close = vote_close,
 };

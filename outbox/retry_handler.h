@@ -113,6 +113,11 @@ struct retry_handler {
      * err says what is wrong with options or params. May be NULL. Any thread. */
     enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
                      struct err *err);
+    /* Appends the name of where the attempt goes, for its circuit breaker: an origin, a topic, a
+     * program. Nothing: it cannot be told, and the scene's tasks of this handler share a breaker. May
+     * be NULL. Any thread. */
+    void (*destination)(const struct retry_handlers *all, const struct retry_job *job,
+                        struct buf *name);
     /* One attempt; when job->lease_until_ms comes near it ends as ATTEMPT_CUT. A call that waits
      * does so in parts of HANDLER_WAIT_MS_MAX at most, to see that, and calls loop_goes_on().
      * worker: the number of the calling thread. */

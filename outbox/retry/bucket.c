@@ -46,6 +46,12 @@ int64_t bucket_count(struct bucket *bucket, int64_t now_ms)
     return bucket->thousandths / TOKEN;
 }
 
+void bucket_return(struct bucket *bucket)
+{
+    if (bucket->per_s > 0 && bucket->thousandths + TOKEN <= bucket->burst * TOKEN)
+        bucket->thousandths += TOKEN;
+}
+
 void bucket_spend(struct bucket *bucket, int64_t count)
 {
     int64_t whole = bucket->thousandths / TOKEN;

@@ -27,4 +27,7 @@ int64_t bucket_count(struct bucket *bucket, int64_t now_ms);
 /* Takes up to count of them; never below zero. */
 void bucket_spend(struct bucket *bucket, int64_t count);
 
+/* One that was taken is not needed after all; never above the burst. */
+void bucket_return(struct bucket *bucket);
+
 #endif

@@ -50,6 +50,19 @@ static enum rc exec_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
+static void exec_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             struct buf *name)
+{
+    struct exec_options options;
+
+    (void)all;
+    if (exec_options_read(&options, job->options, NULL) != RC_OK)
+        return;
+    buf_text_put(name, "exec:");
+    buf_text_put(name, options.args[0]);
+    exec_options_done(&options);
+}
+
 /* NAME=value, each with its end, one behind the other. */
 static void variable_put(struct buf *buf, const char *name, const char *value)
 {
@@ -185,6 +198,7 @@ const struct retry_handler retry_exec_handler = {
     .about = "Runs a program of retry.exec_programs with the parameters on its stdin.",
     .open = exec_open,
     .check = exec_check,
+    .destination = exec_destination,
     .run = exec_run,
     .close = exec_close,
 };

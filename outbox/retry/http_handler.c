@@ -73,6 +73,23 @@ static enum rc http_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
+/* Of several servers any may be called (endpoints.h leaves out those that fail): they are one. */
+static void http_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             struct buf *name)
+{
+    struct http_options options;
+
+    (void)all;
+    if (http_options_read(&options, job->options, NULL) != RC_OK)
+        return;
+    for (size_t i = 0; i < options.url_count; i++) {
+        if (i > 0)
+            buf_char(name, ',');
+        buf_text_put(name, options.urls[i].origin);
+    }
+    http_options_done(&options);
+}
+
 static size_t pick(struct http *http, const struct http_options *options)
 {
     const char *names[HTTP_URLS_MAX];
@@ -236,6 +253,7 @@ const struct retry_handler retry_http_handler = {
     .about = "Calls a host of retry.http_hosts with the parameters as the body.",
     .open = http_open,
     .check = http_check,
+    .destination = http_destination,
     .run = http_run,
     .close = http_close,
 };

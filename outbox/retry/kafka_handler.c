@@ -38,6 +38,18 @@ static enum rc kafka_check(const struct retry_handlers *all, const struct retry_
     return rc;
 }
 
+static void kafka_destination(const struct retry_handlers *all, const struct retry_job *job,
+                              struct buf *name)
+{
+    struct kafka_options options;
+
+    (void)all;
+    if (kafka_options_read(&options, job->options, NULL) != RC_OK)
+        return;
+    buf_print(name, "kafka:%s", options.topic);
+    kafka_options_done(&options);
+}
+
 static struct bytes text_bytes(const char *text)
 {
     return (struct bytes){text, strlen(text)};
@@ -124,6 +136,7 @@ const struct retry_handler retry_kafka_handler = {
     .about = "Publishes the parameters to a Kafka topic and waits for the broker's word.",
     .open = kafka_open,
     .check = kafka_check,
+    .destination = kafka_destination,
     .run = kafka_run,
     .close = kafka_close,
 };

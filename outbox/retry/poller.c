@@ -69,6 +69,8 @@ enum rc poller_init(struct poller *poller, struct pool *pool, const struct retry
 void poller_done(struct poller *poller)
 {
     scenes_done(&poller->scenes);
+    destinations_done(&poller->destinations);
+    buf_done(&poller->destination_name);
     free(poller->index);
     free(poller->classes);
     free(poller->claimed);

@@ -2,8 +2,9 @@
 /* The retry lane's first and last step: finds classes of tasks that are due, decides which of them to
  * claim and how many, hands what it got to the runners, and writes back what became of it.
  *
- * All that filters is decided by class before a claim: the scene is paused, its rate is spent, its
- * destination's breaker is open, nobody here has the handler, the shard is another process'. Classes
+ * What filters classes is decided before a claim: the scene is paused, its rate is spent, nobody here
+ * has the handler, the shard is another process'. Where a task goes is known once it is claimed; one
+ * whose destination's circuit breaker is open is put off, see destinations.h. Classes
  * take turns, the oldest due first, each with a bounded number of tasks, and a scene takes no more
  * room than it leaves free. While claims come back full and there is room it does not rest. It never
  * waits for a task: the lease of every task in flight is the keeper's business. */
@@ -13,6 +14,7 @@
 #include "common/backoff.h"
 #include "common/err.h"
 #include "common/said.h"
+#include "outbox/retry/destinations.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
 #include "outbox/retry/runner.h"
@@ -63,6 +65,8 @@ struct poller {
     bool *lost;
     struct slot **taken; /* scratch */
     struct buf scratch;
+    struct destinations destinations;
+    struct buf destination_name; /* scratch, too */
 
     bool scenes_read;
     bool round_full;  /* a class may have more that is due */

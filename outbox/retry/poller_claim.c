@@ -18,8 +18,7 @@ bool poller_may_claim(const struct poller *poller, const struct poller_class *cl
     const struct kind *kind = class->kind;
 
     return kind->handler && pool_holds(poller->pool, class->class.shard, now_ms) &&
-           !kind->scene->paused && !kind->scene->faulty && now_ms >= kind->rest_until_ms &&
-           breaker_wait_ms(&kind->breaker, now_ms) == 0;
+           !kind->scene->paused && !kind->scene->faulty && now_ms >= kind->rest_until_ms;
 }
 
 static unsigned shards_held(const struct poller *poller, int64_t now_ms)
@@ -62,8 +61,6 @@ static size_t rows_for(struct poller *poller, const struct poller_class *class, 
 
     if (class->due_ms > now_ms || !poller_may_claim(poller, class, now_ms))
         return 0;
-    if (kind->breaker.open)
-        rows = 1;
     rows = least(rows, scene_tokens(kind->scene, shards_held(poller, now_ms), now_ms));
     if (rows <= 0)
         return 0;
@@ -134,24 +131,29 @@ static void lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
     pthread_mutex_unlock(&poller->pool->lock);
 }
 
-static void hand_out(struct poller *poller, struct kind *kind, int64_t now_ms)
+/* True: it waits for a thread now. */
+static bool hand_out(struct poller *poller, struct slot *slot, int64_t now_ms)
+{
+    if (!slot->handler) {
+        poller_judge(poller, slot, now_ms);
+        return false;
+    }
+    if (!destination_passes(slot->destination, now_ms, &slot->probe)) {
+        slot->outcome.end = ATTEMPT_CUT;
+        poller_judge(poller, slot, now_ms);
+        return false;
+    }
+    pool_queue(poller->pool, slot, &slot->kind->scene->fair, slot->destination);
+    return true;
+}
+
+static void hand_out_claimed(struct poller *poller, int64_t now_ms)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < poller->claimed_count; i++) {
-        struct slot *slot = poller->claimed[i].slot;
-
-        if (poller->claimed[i].known)
-            continue;
-        if (kind->breaker.open && breaker_allows(&kind->breaker, now_ms))
-            slot->probe = true;
-        if (slot->handler) {
-            pool_queue(poller->pool, slot, &kind->scene->fair, kind);
-            count++;
-        } else {
-            poller_judge(poller, slot, now_ms);
-        }
-    }
+    for (size_t i = 0; i < poller->claimed_count; i++)
+        if (!poller->claimed[i].known)
+            count += hand_out(poller, poller->claimed[i].slot, now_ms);
     pool_wake(poller->pool, count);
     metric_add(&retry_claimed, (int64_t)poller->claimed_count);
     poller->claimed_count = 0;
@@ -182,7 +184,7 @@ static bool claim_class(struct poller *poller, struct poller_class *class, size_
     count = poller->claimed_count;
     bucket_spend(&class->kind->scene->bucket, (int64_t)count);
     lease(poller, sent_ms, lease_ms);
-    hand_out(poller, class->kind, now_ms);
+    hand_out_claimed(poller, now_ms);
     if (full && count > 0)
         poller->round_full = true;
     else

@@ -37,6 +37,7 @@ void poller_depths(struct poller *poller, int64_t now_ms)
         return;
     }
     poller_age_queued(poller, now_ms);
+    metric_set(&retry_breakers_open_age, destinations_open_ms(&poller->destinations, now_ms));
     retry_depths_end();
     poller_worked(poller, POOL_DEPTHS, now_ms);
     poller->at_ms[POOL_DEPTHS] = now_ms + DEPTHS_EVERY_MS;

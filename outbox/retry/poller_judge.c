@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many failures in a row, that another time or other help would cure, open the breaker. */
-#define BREAKER_FAILURES 10
-
 /* Exhausted tasks of one scene are in the log this often; the metric counts all. */
 #define SAID_AGAIN_MS 60000
 
@@ -25,51 +22,37 @@ static enum fault_class fault_of(const struct slot *slot)
                            outcome->fault);
 }
 
-static void breaker_closed(struct kind *kind)
-{
-    kind->failures = 0;
-    if (!breaker_worked(&kind->breaker))
-        return;
-    atomic_store(&kind->shut, false);
-    metric_add(&kind->scene->metrics->breakers_open, -1);
-    log_event(LOG_INFO, "breaker_closed", "handler=%s group=%s scene=%s", kind->handler_name,
-              kind->scene->group, kind->scene->name);
-}
-
-static void breaker_counted(struct poller *poller, struct slot *slot, int64_t now_ms)
-{
-    struct kind *kind = slot->kind;
-
-    kind->failures++;
-    if (kind->failures < BREAKER_FAILURES && !kind->breaker.open)
-        return;
-    if (!breaker_failed(&kind->breaker, now_ms, dice_next(&poller->dice)))
-        return;
-    atomic_store(&kind->shut, true);
-    metric_add(&kind->scene->metrics->breakers_open, 1);
-    log_error(LOG_WARN, "breaker_opened", &slot->outcome.err, "handler=%s group=%s scene=%s",
-              kind->handler_name, kind->scene->group, kind->scene->name);
-}
-
-/* A destination that answers at all is well: a refusal is about the task. */
+/* What the attempt tells of its destination. One that answers at all is well: a refusal is about the
+ * task. What was refused before anything was sent tells nothing. */
 static void breaker_hears(struct poller *poller, struct slot *slot, int64_t now_ms)
 {
+    struct destination *destination = slot->destination;
+
+    if (!destination)
+        return;
+    if (!slot->tried) {
+        if (slot->probe)
+            destination_learned_nothing(destination);
+        return;
+    }
     switch (slot->outcome.end) {
     case ATTEMPT_FAILED:
-        if (fault_of(slot) == FAULT_REFUSED)
-            breaker_closed(slot->kind);
-        else
-            breaker_counted(poller, slot, now_ms);
+        if (fault_of(slot) != FAULT_REFUSED)
+            destinations_failed(&poller->destinations, destination, &slot->outcome.err, now_ms,
+                                dice_next(&poller->dice));
+        else if (slot->outcome.source != FAULT_PLAIN)
+            destinations_worked(&poller->destinations, destination, now_ms);
+        else if (slot->probe)
+            destination_learned_nothing(destination);
         return;
     case ATTEMPT_DONE:
     case ATTEMPT_SNOOZED:
     case ATTEMPT_REJECTED:
-        breaker_closed(slot->kind);
+        destinations_worked(&poller->destinations, destination, now_ms);
         return;
     case ATTEMPT_CUT:
-        /* Nothing was learned: the next one probes. */
         if (slot->probe)
-            slot->kind->breaker.probing = false;
+            destination_learned_nothing(destination);
         return;
     }
 }
@@ -78,7 +61,8 @@ static void count(struct slot *slot)
 {
     struct retry_scene_metrics *metrics = slot->kind->scene->metrics;
 
-    metric_add(&metrics->attempts[slot->outcome.end], 1);
+    if (slot->tried || slot->outcome.end != ATTEMPT_CUT)
+        metric_add(&metrics->attempts[slot->outcome.end], 1);
     if (slot->tried)
         metric_observe_us(&metrics->seconds, slot->took_ms * 1000);
 }
@@ -189,6 +173,34 @@ static void exhausted(struct poller *poller, struct slot *slot, const char *why,
     say_exhausted(poller, slot, now_ms);
 }
 
+/* While it is put off it must not stand at the front of its queue, or the tasks behind it would not be
+ * seen. */
+static void put_off(struct slot *slot, int64_t now_ms)
+{
+    struct task_result *verdict = &slot->verdict;
+
+    verdict->end = TASK_END_AGAIN;
+    verdict->outcome = NULL;
+    verdict->delay_ms = destination_put_off_ms(slot->destination, now_ms);
+    verdict->reason_class = fault_class_name(FAULT_TRANSIENT);
+    snprintf(slot->reason, sizeof(slot->reason), "the circuit breaker of %.100s is open: %s",
+             slot->destination->name, slot->destination->why);
+    verdict->reason = slot->reason;
+    metric_add(&retry_put_off, 1);
+}
+
+/* Nothing was tried, or it came to no end. */
+static void give_back(struct poller *poller, struct slot *slot, int64_t now_ms)
+{
+    slot->verdict.end = TASK_END_BACK;
+    if (slot->tried)
+        return;
+    bucket_return(&slot->kind->scene->bucket);
+    if (slot->destination && atomic_load(&slot->destination->open) && !slot->probe &&
+        !atomic_load(&poller->pool->leaving))
+        put_off(slot, now_ms);
+}
+
 static void decide(struct poller *poller, struct slot *slot, int64_t now_ms)
 {
     const struct judged task = {slot->attempts, slot->made_ms};
@@ -199,7 +211,7 @@ static void decide(struct poller *poller, struct slot *slot, int64_t now_ms)
 
     slot->verdict.attempts = judged.attempts;
     if (slot->outcome.end == ATTEMPT_CUT) {
-        slot->verdict.end = TASK_END_BACK;
+        give_back(poller, slot, now_ms);
         return;
     }
     switch (judged.kind) {

@@ -65,6 +65,9 @@ void poller_slot_free(struct poller *poller, struct slot *slot)
     slot->kind->in_flight--;
     slot->kind->scene->in_flight--;
     slot->kind->scene->bytes -= (int64_t)slot->bytes.len;
+    if (slot->destination)
+        destinations_leave(&poller->destinations, slot->destination);
+    slot->destination = NULL;
     slot->kind = NULL;
     trim(&slot->bytes);
     trim(&slot->result);
@@ -136,9 +139,9 @@ static void facts_fill(struct slot *slot, const struct task_row *row,
                        const struct poller_class *class, int64_t now_ms)
 {
     slot->kind = class->kind;
+    slot->destination = NULL;
     slot->handler = class->kind->handler;
     slot->opened = class->kind->opened;
-    slot->shut = &class->kind->shut;
     slot->attempts = row->attempts;
     slot->made_ms = row->made_ms;
     slot->due_ms = now_ms - (row->now_ms - row->due_ms);
@@ -149,6 +152,25 @@ static void facts_fill(struct slot *slot, const struct task_row *row,
     slot->tried = false;
     slot->took_ms = 0;
     memset(&slot->outcome, 0, sizeof(slot->outcome));
+}
+
+/* Where the handler cannot tell, the tasks of its kind share a destination. */
+static enum rc destination_fill(struct poller *poller, struct slot *slot, struct err *err)
+{
+    struct buf *name = &poller->destination_name;
+
+    buf_reset(name);
+    if (slot->handler && slot->handler->destination)
+        slot->handler->destination(poller->pool->handlers, &slot->job, name);
+    if (name->len == 0 && !name->failed)
+        buf_print(name, "%s:%s/%s", slot->kind->handler_name, slot->kind->scene->group,
+                  slot->kind->scene->name);
+    if (!name->failed)
+        slot->destination = destinations_use(&poller->destinations, name->data, name->len);
+    if (!slot->destination)
+        return err_fail(err, RC_RETRY, 0, "no memory for the task's destination");
+    slot->breaker_open = &slot->destination->open;
+    return RC_OK;
 }
 
 void poller_slot_fill(struct poller *poller, struct slot *slot, const struct task_row *row,
@@ -179,6 +201,8 @@ void poller_slot_fill(struct poller *poller, struct slot *slot, const struct tas
     poller->bytes += (int64_t)bytes->len;
     class->kind->scene->bytes += (int64_t)bytes->len;
     class->kind->task_bytes += ((int64_t)bytes->len - class->kind->task_bytes) / 8;
+    if (rc == RC_OK)
+        rc = destination_fill(poller, slot, &err);
     if (rc != RC_OK)
         cannot_run(slot, rc, &err);
 }

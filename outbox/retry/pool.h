@@ -28,6 +28,7 @@
 #define POOL_WAIT_MS 100
 
 struct kind;
+struct destination;
 
 struct slot {
     /* Under the pool's lock. */
@@ -44,7 +45,7 @@ struct slot {
     /* Whoever has the slot. */
     const struct retry_handler *handler;
     void *opened;
-    const atomic_bool *shut; /* set: its destination fails, and it is not tried now */
+    const atomic_bool *breaker_open; /* set: its destination fails, and it is not tried now */
     struct retry_job job;
     struct buf bytes; /* that job points to */
     struct retry_outcome outcome;
@@ -54,11 +55,12 @@ struct slot {
 
     /* The poller's. */
     struct kind *kind;
+    struct destination *destination;
     int64_t attempts; /* that failed before */
     int64_t made_ms;
     int64_t due_ms;             /* since when it could run, by our own clock */
     int64_t database_ahead_ms;  /* of our own clock */
-    bool probe;                 /* of an open breaker */
+    bool probe;                 /* of a half-open breaker */
     bool unsure;                /* a write-back of it got no answer */
     unsigned refusals;          /* of its write-back */
     struct task_result verdict; /* what is to be written back; points into the slot */

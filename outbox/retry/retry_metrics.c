@@ -24,6 +24,19 @@ struct metric retry_invalid_scenes = {
     .kind = METRIC_GAUGE,
     .help = "Rows of retry_scene that cannot be understood; their scenes are paused."};
 
+struct metric retry_breakers_open = {
+    .name = "tallybox_retry_breakers_open",
+    .kind = METRIC_GAUGE,
+    .help = "Destinations whose circuit breaker is open or half-open: only probes go there."};
+struct metric retry_breakers_open_age = {
+    .name = "tallybox_retry_breakers_open_age_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "For how long the circuit breaker is open that opened first; 0: none is."};
+struct metric retry_put_off = {
+    .name = "tallybox_retry_put_off_total",
+    .kind = METRIC_COUNTER,
+    .help = "Tasks that were not tried because the circuit breaker of their destination was open."};
+
 struct kind {
     size_t offset;
     const char *name;
@@ -45,8 +58,6 @@ static const struct kind kinds[] = {
      "Waiting tasks whose handler this process does not have."},
     {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
      "1 while the scene is paused, or its row cannot be understood."},
-    {AT(breakers_open), "tallybox_retry_breakers_open", METRIC_GAUGE,
-     "Handlers of the scene whose destination fails: only probes are made."},
 };
 
 static struct retry_scene_metrics all[RETRY_METRICS_SCENES + 1]; /* the last one: other */
@@ -179,9 +190,10 @@ void retry_depths_end(void)
 
 void retry_metrics_register(void)
 {
-    static struct metric *const singles[] = {&retry_claimed, &retry_rescued,
-                                             &retry_lost,    &retry_in_flight,
-                                             &retry_shards,  &retry_invalid_scenes};
+    static struct metric *const singles[] = {
+        &retry_claimed, &retry_rescued,        &retry_lost,          &retry_in_flight,
+        &retry_shards,  &retry_invalid_scenes, &retry_breakers_open, &retry_breakers_open_age,
+        &retry_put_off};
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);

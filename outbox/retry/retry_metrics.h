@@ -27,7 +27,6 @@ struct retry_scene_metrics {
     struct metric over_max;
     struct metric no_handler;
     struct metric paused;
-    struct metric breakers_open;
     struct {
         int64_t tasks[TASK_STATES];
         int64_t oldest_ms;
@@ -45,6 +44,9 @@ extern struct metric retry_lost;
 extern struct metric retry_in_flight;
 extern struct metric retry_shards;
 extern struct metric retry_invalid_scenes;
+extern struct metric retry_breakers_open;
+extern struct metric retry_breakers_open_age;
+extern struct metric retry_put_off;
 
 /* Registers all of them, so that lists of all metrics have them. */
 void retry_metrics_register(void);

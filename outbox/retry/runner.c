@@ -36,8 +36,8 @@ static void run(struct runner *runner, struct slot *slot, int64_t now_ms)
         cut(slot, "its lease ran out before it was begun");
         return;
     }
-    if (atomic_load(slot->shut) && !slot->probe) {
-        cut(slot, "others of its kind fail");
+    if (atomic_load(slot->breaker_open) && !slot->probe) {
+        cut(slot, "the circuit breaker of its destination is open");
         return;
     }
     slot->tried = true;

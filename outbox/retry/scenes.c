@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BREAKER_BASE_MS 1000
-#define BREAKER_CAP_MS 60000
 #define TASK_BYTES_GUESS 4096
 
 void scenes_init(struct scenes *scenes, const struct pool *pool)
@@ -347,7 +345,6 @@ static struct kind *kind_make(struct scenes *scenes, const struct task_class *cl
         kind->handler = all->list[at];
         kind->opened = all->opened[at];
     }
-    kind->breaker.backoff = (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     kind->task_bytes = TASK_BYTES_GUESS;
     if (!kind->handler)
         log_event(LOG_WARN, "handler_unknown",

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What the poller knows of the kinds of tasks: of every scene its policy, options and rate, and of
- * every kind (a handler in a scene) whether we run it and whether its destination is well. A scene
+ * every kind (a handler in a scene) whether we run it. A scene
  * without a row has the standard policy; one whose row cannot be understood is paused, and keeps
- * what it had for the tasks in flight. The poller's thread, but for kind.shut. */
+ * what it had for the tasks in flight. The poller's thread. */
 #ifndef OUTBOX_RETRY_SCENES_H
 #define OUTBOX_RETRY_SCENES_H
 
-#include "common/backoff.h"
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/bucket.h"
@@ -17,7 +16,6 @@
 #include "outbox/retry/task_row.h"
 
 #include <jansson.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,9 +57,6 @@ struct kind {
     struct scene *scene;
     const struct retry_handler *handler; /* NULL: not here */
     void *opened;
-    struct breaker breaker;
-    unsigned failures; /* in a row */
-    atomic_bool shut;  /* the breaker is open */
     size_t in_flight;
     int64_t task_bytes; /* of an average task */
     int64_t rest_until_ms;

@@ -80,6 +80,36 @@ static enum rc steps_check(const struct retry_handlers *all, const struct retry_
     return rc;
 }
 
+static void step_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             const struct steps_options *options, struct buf *name)
+{
+    struct retry_job inner = *job;
+    const struct step *step;
+    size_t at;
+
+    if (job->step < 0 || (uint64_t)job->step >= options->count)
+        return;
+    step = &options->steps[job->step];
+    at = find(all, step->handler);
+    if (at == all->count || is_itself(step) || !all->list[at]->destination)
+        return;
+    inner.options = step->options;
+    all->list[at]->destination(all, &inner, name);
+}
+
+/* Where the step goes that is next. */
+static void steps_destination(const struct retry_handlers *all, const struct retry_job *job,
+                              struct buf *name)
+{
+    struct steps_options *options = malloc(sizeof(*options));
+
+    if (options && steps_options_read(options, job->options, NULL) == RC_OK) {
+        step_destination(all, job, options, name);
+        steps_options_done(options);
+    }
+    free(options);
+}
+
 /* As for a task whose own handler is not known: it is neither failed nor dropped. */
 static void say_elsewhere(const struct step *step, struct retry_outcome *outcome)
 {
@@ -161,6 +191,7 @@ const struct retry_handler retry_steps_handler = {
     .about = "Runs other handlers one after the other, and goes on with the one that failed.",
     .open = steps_open,
     .check = steps_check,
+    .destination = steps_destination,
     .run = steps_run,
     .close = steps_close,
 };

@@ -71,7 +71,7 @@ struct task_result {
     size_t step_result_len;
 
     /* The attempt, for retry_attempt; not of TASK_END_BACK. */
-    const char *outcome; /* a word: done, failed, snoozed, rejected */
+    const char *outcome; /* a word: done, failed, snoozed, rejected; NULL: none was made */
     int64_t took_ms;
 
     /* A callback, made in the same transaction; scene NULL: none. Its parent is the task, its group

@@ -2,14 +2,17 @@
 """Isolation of the retry queue on real servers: what slow scenes, dead destinations and deadlines do
 to tasks beside them."""
 
+import http.server
 import json
 import pathlib
 import sys
+import threading
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import ports  # noqa: E402
 
 SLOW_S = 4
 
@@ -75,6 +78,60 @@ class Threads(FairCase):
         house.wait_for("the age in readiness", lambda: "is due for" in role.why_not_ready())
         house.wait_for("the age in the metric", lambda: role.metrics().get(
             'tallybox_retry_oldest_due_age_seconds{group="default",scene="slow"}', 0) > 3, 30)
+
+
+class Answerer(http.server.BaseHTTPRequestHandler):
+    """Says yes, and counts."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+class Destinations(FairCase):
+    """One circuit breaker for each destination."""
+
+    seconds = 40
+
+    def serve(self, port=0):
+        peer = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answerer)
+        peer.asked = 0
+        threading.Thread(target=peer.serve_forever, daemon=True).start()
+        self.addCleanup(peer.server_close)
+        self.addCleanup(peer.shutdown)
+        return peer
+
+    def test_a_dead_host_does_not_keep_a_living_one_waiting(self):
+        living, dead_port = self.serve(), ports.free_port()
+        role = self.start("retry", sets={
+            "retry.http_hosts": f"127.0.0.1:{living.server_port},127.0.0.1:{dead_port}"})
+        self.scene("mail", wait="fixed 1s", attempts=0)
+        self.put("mail", "http", {"url": f"http://127.0.0.1:{dead_port}/"}, 60)
+        house.wait_for("the breaker to open",
+                       lambda: role.metric("tallybox_retry_breakers_open") == 1)
+        self.assertIn(f"event=breaker_opened destination=http://127.0.0.1:{dead_port} ",
+                      role.log_text())
+        self.put("mail", "http", {"url": f"http://127.0.0.1:{living.server_port}/"}, 20)
+        house.wait_for("the living one to be called", lambda: living.asked == 20, 20)
+        self.assertEqual(self.left("mail"), 60)
+        # Of 60 tasks only those were tried that opened it, and its probes.
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE outcome <> "
+                                           "'failed'"), 0)
+        self.assertEqual(self.stack.number("SELECT SUM(attempts) FROM retry_task"),
+                         self.stack.number("SELECT COUNT(*) FROM retry_attempt"))
+        house.wait_for("the reason of those that are put off", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE attempts = 0 AND reason LIKE "
+            "'the circuit breaker of http://127.0.0.1:%% is open%%'") > 0, 20)
+        late = self.serve(dead_port)
+        house.wait_for("all to be done", lambda: self.left("mail") == 0, 120)
+        self.assertEqual(late.asked, 60)
+        self.assertEqual(role.metric("tallybox_retry_breakers_open"), 0)
 
 
 if __name__ == "__main__":

@@ -374,6 +374,15 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
     return rc == RC_OK ? answer(CALL_DEPTHS, err) : rc;
 }
 
+static void fail_as(const struct task *task, struct retry_outcome *outcome)
+{
+    outcome->end = task->end;
+    outcome->source = FAULT_PLAIN;
+    outcome->fault = task->fault;
+    outcome->delay_ms = task->delay_ms;
+    err_set(&outcome->err, "it does not work");
+}
+
 /* Does what the task tells it to; the effect counts once a run. */
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
                         struct retry_outcome *outcome)
@@ -399,14 +408,22 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
             buf_print(outcome->result, "step %d", (int)job->step);
         return;
     }
-    outcome->end = task->end;
-    outcome->source = FAULT_PLAIN;
-    outcome->fault = task->fault;
-    outcome->delay_ms = task->delay_ms;
-    err_set(&outcome->err, "it does not work");
+    fail_as(task, outcome);
 }
 
-static const struct retry_handler test_handler = {.name = "test", .run = handler_run};
+/* What the task's options have behind "to". */
+static void handler_destination(const struct retry_handlers *all, const struct retry_job *job,
+                                struct buf *name)
+{
+    const char *to = strstr(job->options, "\"to\":");
+
+    (void)all;
+    if (to)
+        buf_text_put(name, to + strlen("\"to\":"));
+}
+
+static const struct retry_handler test_handler = {
+    .name = "test", .destination = handler_destination, .run = handler_run};
 static const struct retry_handler other_handler = {.name = "other", .run = handler_run};
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
 
@@ -553,13 +570,22 @@ static bool worker_step(struct host *host, size_t worker)
         return true;
     if (slot) {
         host->occupied[worker] = NULL;
-        task->done++;
         slot->tried = true;
+        if (task->runs > task->fail_runs)
+            task->done++;
+        else
+            fail_as(task, &slot->outcome);
         pool_give(&host->pool, slot);
     }
     slot = pool_take(&host->pool, worker);
     if (!slot)
         return false;
+    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    if (atomic_load(slot->breaker_open) && !slot->probe) {
+        slot->outcome.end = ATTEMPT_CUT;
+        pool_give(&host->pool, slot);
+        return true;
+    }
     host->occupied[worker] = slot;
     task = world_find(slot->job.id);
     task->runs++;

@@ -176,6 +176,107 @@ static void a_pause_gives_back_what_waits_for_a_thread(void **state)
         assert_int_equal(world.tasks[i].attempts, 0);
 }
 
+static void send(const char *scene, const char *destination, size_t count, int64_t takes_ms)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct task *task = world_task(scene, NULL);
+
+        snprintf(task->options, sizeof(task->options), "{\"to\":\"%s\"}", destination);
+        task->takes_ms = takes_ms;
+        if (strcmp(destination, "dead") == 0)
+            task->fail_runs = 1000000;
+    }
+}
+
+static size_t sum_of_runs(size_t from, size_t to)
+{
+    size_t runs = 0;
+
+    for (size_t i = from; i < to; i++)
+        runs += world.tasks[i].runs;
+    return runs;
+}
+
+#define TIMEOUT_MS 10000
+
+static void a_dead_destination_does_not_keep_a_living_one_waiting(void **state)
+{
+    (void)state;
+    world_scene("mail", "{\"attempts\": 0}", NULL, false);
+    send("mail", "dead", 60, TIMEOUT_MS);
+    host_start(0);
+    world_run(1000);
+    /* The dead one has three threads by now, each until its time is up. */
+    send("mail", "living", 20, 10);
+    world_run(TIMEOUT_MS + 1000);
+    assert_int_equal(sum_of_runs(60, 80), 20);
+    /* Nor later on, when its breaker is open. */
+    world_run(60000);
+    assert_int_equal(metric_value(&retry_breakers_open), 1);
+    for (size_t i = 0; i < 30; i++) {
+        size_t at = world.count;
+
+        send("mail", "living", 1, 10);
+        world_run(1000);
+        assert_int_equal(world.tasks[at].done, 1);
+    }
+}
+
+static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **state)
+{
+    size_t claims = 0;
+
+    (void)state;
+    world_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1s\"}", NULL, false);
+    send("mail", "dead", 3000, 1);
+    host_start(0);
+    world_run(30000);
+    for (size_t i = 0; i < 3000; i++)
+        world.tasks[i].claims = 0;
+    world_run(100000);
+    for (size_t i = 0; i < 3000; i++) {
+        claims += world.tasks[i].claims;
+        assert_true((size_t)world.tasks[i].attempts == world.tasks[i].runs);
+    }
+    assert_in_range(claims, 100, 100 * 1000 / DESTINATION_RETURN_MS * 12 / 10);
+    /* Ten that opened it, those on threads then, and its probes. */
+    assert_in_range(sum_of_runs(0, 3000), 10, 60);
+    for (size_t i = 0; i < 3000; i++)
+        world.tasks[i].fail_runs = 0;
+    assert_true(world_drain(DESTINATION_PUT_OFF_MS_MAX));
+    assert_int_equal(metric_value(&retry_breakers_open), 0);
+}
+
+static void what_is_put_off_takes_nothing_of_the_rate(void **state)
+{
+    (void)state;
+    world_scene("mail", "{\"attempts\": 0, \"rate\": \"10/s burst 10\"}", NULL, false);
+    send("mail", "dead", 10, 1);
+    host_start(0);
+    world_run(3000);
+    assert_int_equal(metric_value(&retry_breakers_open), 1);
+    send("mail", "dead", 1000, 1);
+    send("mail", "living", 20, 1);
+    world_run(8000);
+    assert_int_equal(sum_of_runs(1010, 1030), 20);
+}
+
+static void scenes_that_share_a_destination_share_its_breaker(void **state)
+{
+    (void)state;
+    send("mail", "dead", 12, 1);
+    host_start(0);
+    world_run(500);
+    assert_int_equal(metric_value(&retry_breakers_open), 1);
+    send("letter", "dead", 20, 1);
+    send("letter", "living", 20, 1);
+    world_run(500);
+    assert_in_range(sum_of_runs(12, 32), 0, 2);
+    assert_int_equal(sum_of_runs(32, 52), 20);
+    assert_non_null(strstr(world.tasks[31].reason, "the circuit breaker of"));
+    assert_non_null(strstr(world.tasks[31].reason, "it does not work"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
 
 int main(void)
@@ -187,6 +288,10 @@ int main(void)
         TEST(a_scene_has_at_most_its_threads),
         TEST(what_waits_for_a_thread_ages),
         TEST(a_pause_gives_back_what_waits_for_a_thread),
+        TEST(a_dead_destination_does_not_keep_a_living_one_waiting),
+        TEST(tasks_behind_an_open_breaker_cost_no_attempt_and_little_work),
+        TEST(what_is_put_off_takes_nothing_of_the_rate),
+        TEST(scenes_that_share_a_destination_share_its_breaker),
     };
 
     log_init(LOG_ERROR);

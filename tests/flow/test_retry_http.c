@@ -258,6 +258,25 @@ static void options_that_make_no_call_are_refused(void **state)
     assert_int_equal(retry_http_handler.check(NULL, &fixture->job, &err), RC_OK);
 }
 
+static void its_destination_is_the_origin(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buf name = {0};
+
+    fixture->job.options = "{\"url\": \"https://Billing.example.org/v1?a=b\"}";
+    retry_http_handler.destination(NULL, &fixture->job, &name);
+    assert_string_equal(buf_text(&name), "https://billing.example.org:443");
+    buf_reset(&name);
+    fixture->job.options = "{\"urls\": [\"http://a/1\", \"http://b:8080/2\"]}";
+    retry_http_handler.destination(NULL, &fixture->job, &name);
+    assert_string_equal(buf_text(&name), "http://a:80,http://b:8080");
+    buf_reset(&name);
+    fixture->job.options = "{\"url\": \"gopher://a\"}";
+    retry_http_handler.destination(NULL, &fixture->job, &name);
+    assert_int_equal(name.len, 0);
+    buf_done(&name);
+}
+
 static void whatever_goes_wrong_on_the_way_passes(void **state)
 {
     struct fixture *fixture = *state;
@@ -474,6 +493,7 @@ int main(void)
         TEST(a_proxy_of_the_environment_is_not_asked),
         TEST(only_listed_hosts_are_called),
         TEST(options_that_make_no_call_are_refused),
+        TEST(its_destination_is_the_origin),
         TEST(whatever_goes_wrong_on_the_way_passes),
         TEST(a_call_ends_before_its_lease_and_when_it_is_lost),
         TEST(an_answer_without_end_is_bounded),

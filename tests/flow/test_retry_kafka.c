@@ -259,6 +259,7 @@ static void options_that_make_no_record_are_refused(void **state)
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"a b\"}", "{}");
     struct retry_outcome outcome = run(fixture, &job);
+    struct buf name = {0};
     struct err err = {0};
 
     assert_int_equal(outcome.end, ATTEMPT_FAILED);
@@ -268,6 +269,9 @@ static void options_that_make_no_record_are_refused(void **state)
     assert_string_equal(err.text, outcome.err.text);
     job = job_of("{\"topic\": \"orders\"}", NULL);
     assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_OK);
+    retry_kafka_handler.destination(NULL, &job, &name);
+    assert_string_equal(buf_text(&name), "kafka:orders");
+    buf_done(&name);
 }
 
 static struct retry_outcome run_leased(struct fixture *fixture, struct retry_job *job,

@@ -210,7 +210,6 @@ static size_t runs_of_all(void)
 
 static void a_failing_destination_is_only_probed(void **state)
 {
-    struct retry_scene_metrics *metrics = retry_metrics_of("default", "mail");
     struct task *other;
 
     (void)state;
@@ -218,7 +217,7 @@ static void a_failing_destination_is_only_probed(void **state)
     pass_to_open();
     /* Those that were claimed with the ones that failed are not tried, and it costs them nothing. */
     assert_in_range(runs_of_all(), 10, 13);
-    assert_int_equal(metric_value(&metrics->breakers_open), 1);
+    assert_int_equal(metric_value(&retry_breakers_open), 1);
     other = world_task("other", NULL);
     world_run(4000);
     assert_int_equal(other->runs, 1);
@@ -226,7 +225,7 @@ static void a_failing_destination_is_only_probed(void **state)
     for (size_t i = 0; i < world.count; i++)
         world.tasks[i].fail_runs = 0;
     assert_true(world_drain(90000));
-    assert_int_equal(metric_value(&metrics->breakers_open), 0);
+    assert_int_equal(metric_value(&retry_breakers_open), 0);
     for (size_t i = 0; i < 30; i++)
         assert_in_range(world.tasks[i].attempts, 0, 3);
 }

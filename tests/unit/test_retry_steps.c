@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/steps_handler.h"
 
+#include "outbox/retry/exec_handler.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,16 +40,23 @@ static void echo_run(void *handler, size_t worker, const struct retry_job *job,
         err_set(&outcome->err, "no luck");
 }
 
+static void echo_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             struct buf *name)
+{
+    (void)all;
+    buf_print(name, "echo:%s", job->options);
+}
+
 static const struct retry_handler echo_handler = {
-    .name = "echo", .check = echo_check, .run = echo_run};
+    .name = "echo", .check = echo_check, .destination = echo_destination, .run = echo_run};
 static const struct retry_handler absent_handler = {.name = "absent", .run = echo_run};
 
 static const struct retry_handler *const list[] = {&retry_steps_handler, &echo_handler,
-                                                   &absent_handler};
+                                                   &absent_handler, &retry_exec_handler};
 
 struct fixture {
     struct echo echo;
-    void *opened[3];
+    void *opened[4];
     struct retry_handlers all;
     struct retry_job job;
     struct buf result;
@@ -61,7 +70,7 @@ static int setup(void **state)
     struct err err = {0};
 
     memset(&fixture, 0, sizeof(fixture));
-    fixture.all = (struct retry_handlers){.list = list, .count = 3, .opened = fixture.opened};
+    fixture.all = (struct retry_handlers){.list = list, .count = 4, .opened = fixture.opened};
     env = (struct retry_handler_env){.all = &fixture.all};
     assert_int_equal(retry_steps_handler.open(&fixture.opened[0], &env, &err), RC_OK);
     fixture.opened[1] = &fixture.echo;
@@ -186,6 +195,27 @@ static void a_check_looks_into_every_step(void **state)
     }
 }
 
+static void its_destination_is_that_of_the_next_step(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buf name = {0};
+
+    fixture->job.options = "{\"steps\": [{\"handler\": \"echo\", \"options\": {\"a\": 1}}, "
+                           "{\"handler\": \"exec\", \"options\": {\"program\": \"/bin/a\"}}, "
+                           "{\"handler\": \"absent\"}, {\"handler\": \"steps\"}]}";
+    retry_steps_handler.destination(&fixture->all, &fixture->job, &name);
+    assert_string_equal(buf_text(&name), "echo:{\"a\":1}");
+    for (fixture->job.step = 1; fixture->job.step < 6; fixture->job.step++) {
+        buf_reset(&name);
+        retry_steps_handler.destination(&fixture->all, &fixture->job, &name);
+        assert_string_equal(buf_text(&name), fixture->job.step == 1 ? "exec:/bin/a" : "");
+    }
+    fixture->job.options = "{\"steps\": ";
+    retry_steps_handler.destination(&fixture->all, &fixture->job, &name);
+    assert_int_equal(name.len, 0);
+    buf_done(&name);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -195,6 +225,7 @@ int main(void)
         TEST(a_failure_is_the_steps_own),
         TEST(a_step_of_a_handler_that_is_not_here_waits),
         TEST(a_step_that_is_not_there_is_refused),
+        TEST(its_destination_is_that_of_the_next_step),
         TEST(a_check_looks_into_every_step),
     };
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Where tasks go, each destination with its circuit breaker: the origin of a URL, a topic, a program,
+ * the sink's database. Failures of one destination are nothing to the others, also within one scene,
+ * and scenes that share a destination share its breaker.
+ *
+ *     closed      every task passes
+ *     open        after DESTINATION_FAILURES failures in a row: no task passes until a time, up to a
+ *                 minute from now
+ *     half-open   from that time on: one task passes, the probe; it closes the breaker or opens it
+ *                 for longer
+ *
+ * A task that does not pass is put off: it leaves the front of its queue, so that the tasks behind it
+ * are seen, and comes back when the breaker is half-open. Those of one destination come back
+ * DESTINATION_RETURN_MS apart, so that many of them cost little while it is away.
+ *
+ * The destinations that have tasks in flight are kept, and of the others the DESTINATIONS_IDLE_MAX
+ * that were used last. The poller's thread, but for `open`. */
+#ifndef OUTBOX_RETRY_DESTINATIONS_H
+#define OUTBOX_RETRY_DESTINATIONS_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DESTINATION_NAME_SIZE 320
+#define DESTINATIONS_IDLE_MAX 1024
+#define DESTINATIONS_CHAINS 1024 /* a power of two */
+
+#define DESTINATION_FAILURES 10
+#define DESTINATION_RETURN_MS 10
+#define DESTINATION_PUT_OFF_MS_MAX 300000
+
+struct destination {
+    char name[DESTINATION_NAME_SIZE]; /* a longer one ends with a hash of all of it */
+    struct breaker breaker;
+    unsigned failures; /* in a row */
+    int64_t opened_ms;
+    int64_t return_ms; /* when the last of those comes back that were put off */
+    char why[256];     /* the last failure */
+    atomic_bool open;  /* or half-open */
+    size_t in_flight;
+    struct destination *next;                    /* in its chain */
+    struct destination *used_before, *used_then; /* among those with nothing in flight */
+};
+
+struct destinations {
+    struct destination *chains[DESTINATIONS_CHAINS];
+    struct destination *idle_first, *idle_last; /* by the time of their last use */
+    size_t idle_count;
+    size_t open_count;
+};
+
+/* A zeroed struct destinations is one without any. */
+void destinations_done(struct destinations *destinations);
+
+/* Made when it is new; it stays until destinations_leave(). NULL: no memory. */
+struct destination *destinations_use(struct destinations *destinations, const char *name,
+                                     size_t len);
+void destinations_leave(struct destinations *destinations, struct destination *destination);
+
+/* May a task go there now? *probe: it is the one whose outcome decides. */
+bool destination_passes(struct destination *destination, int64_t now_ms, bool *probe);
+/* For how long a task that did not pass is put off. */
+int64_t destination_put_off_ms(struct destination *destination, int64_t now_ms);
+
+/* The outcome of an attempt; both log a change of the breaker. rng: 64 random bits. */
+void destinations_failed(struct destinations *destinations, struct destination *destination,
+                         const struct err *err, int64_t now_ms, uint64_t rng);
+void destinations_worked(struct destinations *destinations, struct destination *destination,
+                         int64_t now_ms);
+/* A probe came to no end: the next task is one. */
+void destination_learned_nothing(struct destination *destination);
+
+/* For how long the breaker has not been closed that opened first; 0: all are closed. */
+int64_t destinations_open_ms(const struct destinations *destinations, int64_t now_ms);
+
+#endif
