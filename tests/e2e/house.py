@@ -24,7 +24,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import pymysql
@@ -33,6 +32,7 @@ import accounts
 import server_defaults
 import wire
 from ports import free_port
+from waiting import NotThere, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.path.abspath(os.environ.get("TALLYBOX_BIN") or ROOT / "build/dev/tallybox")
@@ -54,20 +54,6 @@ SERVER_ARGUMENTS = {
 }
 
 Answer = collections.namedtuple("Answer", "status headers body")
-
-
-def wait_for(what, probe, seconds=60, every=0.05):
-    """Calls probe until it returns something true, which is the result. The last look is after the
-    time is up, however long the one before it took."""
-    deadline = time.monotonic() + seconds
-    while True:
-        late = time.monotonic() > deadline
-        value = probe()
-        if value:
-            return value
-        if late:
-            raise AssertionError(f"waited {seconds} s for {what}; the last look gave {value!r}")
-        time.sleep(every)
 
 
 def tail(path, lines=25):
@@ -500,8 +486,16 @@ class Stack:
             connection.close()
 
     def number(self, statement, arguments=()):
-        """The first column of the first row."""
-        return self.sql(statement, arguments)[0][0]
+        """The first column of the first row; NotThere, for which wait_for() asks again, when there
+        is none."""
+        return self.row(statement, arguments)[0]
+
+    def row(self, statement, arguments=()):
+        """The first row; NotThere when there is none."""
+        rows = self.sql(statement, arguments)
+        if not rows:
+            raise NotThere(f"no row: {statement} {arguments or ''}")
+        return rows[0]
 
     def append(self, rows, table="outbox", connection=None):
         """Plain INSERTs of another application: dicts of columns."""

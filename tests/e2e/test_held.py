@@ -101,8 +101,8 @@ class Held(HeldCase):
         self.assertEqual(self.log_of(8), [1, 2])
         self.assertEqual(sorted(self.held()),
                          [("behind", b"7"), ("behind", b"7"), ("refused", b"7")])
-        self.assertIn("partition", self.stack.sql(
-            "SELECT reason FROM dead_record WHERE reason_class = 'refused'")[0][0])
+        self.assertIn("partition", self.stack.number(
+            "SELECT reason FROM dead_record WHERE reason_class = 'refused'"))
 
         # While the cause is there a replay changes nothing; then it goes in order.
         self.stack.tallybox("dead", "replay", "--all", "--yes", expect=house.FAILED)

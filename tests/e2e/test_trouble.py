@@ -503,7 +503,7 @@ class DeletedTopic(house.Case):
                        lambda: "event=partition_stopped" in consume.log_text())
         house.wait_for("it not to be ready", lambda: consume.admin("/readyz").status == 503)
         self.assertTrue(relay.alive() and consume.alive())
-        partition = self.stack.records()[0].partition
+        partition = house.wait_for("the record in the new topic", self.stack.records)[0].partition
         self.stack.tallybox("consume", "--restart-partition",
                             f"{self.stack.topic}/{partition}@earliest")
         house.wait_for("the vote after it", lambda: self.stack.number(

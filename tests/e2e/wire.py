@@ -8,6 +8,8 @@ import socket
 import struct
 import subprocess
 
+from waiting import NotThere
+
 Record = collections.namedtuple("Record", "partition offset timestamp key value headers")
 
 # Lengths first, so that keys and values may hold any byte. The end mark is for headers, of which
@@ -59,7 +61,9 @@ def read_topic(bootstrap, topic, seconds=120, partition=None):
         words += ["-p", str(partition)]
     done = subprocess.run(words, capture_output=True, timeout=seconds, check=False)
     if done.returncode != 0:
-        raise AssertionError(f"kcat cannot read {topic}: {done.stderr.decode()[-500:]}")
+        text = done.stderr.decode()[-500:]
+        kind = NotThere if "Unknown topic or partition" in text else AssertionError
+        raise kind(f"kcat cannot read {topic}: {text}")
     return sorted(parse_records(done.stdout), key=lambda record: record[:2])
 
 
