@@ -35,26 +35,6 @@ class RetryStore(retry_store.Case):
             self.assertEqual(tasks, [one for one in (*first, later) if shards[one] == shard])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1"), 3)
 
-    def test_two_sessions_get_different_tasks_and_wait_for_nobody(self):
-        if self.compare_and_set:
-            self.skipTest("waits for the other one")
-        store, other = self.store(), self.session()
-        self.insert(*[None] * 40)
-        shard, count = self.stack.sql("SELECT shard, COUNT(*) n FROM retry_task GROUP BY shard "
-                                      "ORDER BY n DESC, shard LIMIT 1")[0]
-        mine = [row[0] for row in self.stack.sql("SELECT id FROM retry_task WHERE shard = %s "
-                                                 "ORDER BY next_at, id", [shard])]
-        self.assertGreater(count, 2)
-        with other.cursor() as cursor:
-            # The middle ones are another session's claim, which is not committed.
-            cursor.execute(f"SELECT id FROM retry_task FORCE INDEX (PRIMARY) WHERE id IN "
-                           f"({mine[1]}) FOR UPDATE")
-            cursor.execute(f"UPDATE retry_task SET state = 1 WHERE id = {mine[1]}")
-        tasks = [task["id"] for task in store.claim(shard=shard)]
-        self.assertEqual(tasks, [mine[0], *mine[2:]])
-        other.rollback()
-        self.assertEqual([task["id"] for task in store.claim(shard=shard)], [mine[1]])
-
     def test_look_tells_every_class_and_when_it_is_due(self):
         store = self.store()
         self.assertEqual(store.classes(), [])
@@ -184,23 +164,6 @@ class RetryStore(retry_store.Case):
         last, = self.insert(other)
         self.assertEqual(len(store.claim(rows=2)), 2)
         self.assertEqual(self.states()[last], RUNNING)
-
-    def test_what_somebody_else_is_ending_is_left_for_the_next_time(self):
-        store, other = self.store(), self.session()
-        if self.compare_and_set:
-            self.skipTest("waits for the other one")
-        first, second = self.insert("k", "k")
-        task, = store.claim(rows=1)
-        self.stack.sql("UPDATE retry_task SET state = 0 WHERE id = %s", [second])
-        with other.cursor() as cursor:
-            cursor.execute("DELETE FROM retry_task WHERE id = %s", [first])
-        self.assertEqual(store.claim(), [])
-        self.assertEqual(self.states()[second], WAITING)
-        other.rollback()
-        self.assertEqual(store.claim(), [])
-        self.assertEqual(self.states()[second], QUEUED)
-        self.assertEqual(store.finish([task]), [False])
-        self.assertEqual(len(store.claim()), 1)
 
     def test_no_claim_waits_for_an_insert(self):
         store, open_one = self.store(), self.session()
@@ -342,7 +305,7 @@ class RetryStore(retry_store.Case):
                        "REPEAT('x', (16 << 20) + 1))")
         store = self.store()
         self.assertEqual(store.claim(), [])
-        state, reason = self.stack.sql("SELECT state, reason FROM retry_task")[0]
+        state, reason = self.stack.row("SELECT state, reason FROM retry_task")
         self.assertEqual(state, BLOCKED)
         self.assertIn("params have 16777217 bytes", reason)
         self.assertEqual(store.claim(), [])
@@ -361,6 +324,43 @@ class RetryStore(retry_store.Case):
             self.stack.sql("UPDATE retry_task SET ordering_key = %s WHERE id = %s", [key, one])
         store = self.store()
         self.assertEqual([len(store.claim()) for _ in range(3)], [2, 2, 0])
+
+
+class RetryStorePast(retry_store.Case):
+    """Claims with SKIP LOCKED pass rows that somebody else holds; compare-and-set waits for them."""
+
+    def test_two_sessions_get_different_tasks_and_wait_for_nobody(self):
+        store, other = self.store(), self.session()
+        self.insert(*[None] * 40)
+        shard, count = self.stack.row("SELECT shard, COUNT(*) n FROM retry_task GROUP BY shard "
+                                      "ORDER BY n DESC, shard LIMIT 1")
+        mine = [row[0] for row in self.stack.sql("SELECT id FROM retry_task WHERE shard = %s "
+                                                 "ORDER BY next_at, id", [shard])]
+        self.assertGreater(count, 2)
+        with other.cursor() as cursor:
+            # The middle ones are another session's claim, which is not committed.
+            cursor.execute(f"SELECT id FROM retry_task FORCE INDEX (PRIMARY) WHERE id IN "
+                           f"({mine[1]}) FOR UPDATE")
+            cursor.execute(f"UPDATE retry_task SET state = 1 WHERE id = {mine[1]}")
+        tasks = [task["id"] for task in store.claim(shard=shard)]
+        self.assertEqual(tasks, [mine[0], *mine[2:]])
+        other.rollback()
+        self.assertEqual([task["id"] for task in store.claim(shard=shard)], [mine[1]])
+
+    def test_what_somebody_else_is_ending_is_left_for_the_next_time(self):
+        store, other = self.store(), self.session()
+        first, second = self.insert("k", "k")
+        task, = store.claim(rows=1)
+        self.stack.sql("UPDATE retry_task SET state = 0 WHERE id = %s", [second])
+        with other.cursor() as cursor:
+            cursor.execute("DELETE FROM retry_task WHERE id = %s", [first])
+        self.assertEqual(store.claim(), [])
+        self.assertEqual(self.states()[second], WAITING)
+        other.rollback()
+        self.assertEqual(store.claim(), [])
+        self.assertEqual(self.states()[second], QUEUED)
+        self.assertEqual(store.finish([task]), [False])
+        self.assertEqual(len(store.claim()), 1)
 
 
 class RetryStoreCompared(RetryStore):

@@ -28,7 +28,7 @@ class Result(unittest.TextTestResult):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.bad, self.skips, self.good = set(), set(), set()
+        self.bad, self.skips, self.good = set(), {}, set()
 
     def startTest(self, test):
         super().startTest(test)
@@ -60,15 +60,17 @@ class Result(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.skips.add(test.id())
+        self.skips[test.id()] = reason
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
         self.bad.add(test.id())
 
-    def counts(self):
-        return {"good": len(self.good - self.bad), "bad": len(self.bad),
-                "skipped": len(self.skips - self.bad)}
+    def outcome(self):
+        """Counts, the names of the tests that ran, and why the others were skipped."""
+        skips = {test: reason for test, reason in self.skips.items() if test not in self.bad}
+        return {"good": len(self.good - self.bad), "bad": len(self.bad), "skipped": len(skips),
+                "ran": sorted(self.good | self.bad), "skips": skips}
 
 
 def tests_in(suite):
@@ -122,7 +124,7 @@ def main():
     while line := sys.stdin.readline():
         runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
         result = runner.run(classes[line.strip()])
-        print(json.dumps({**result.counts(), "text": said(output)}), file=answers, flush=True)
+        print(json.dumps({**result.outcome(), "text": said(output)}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

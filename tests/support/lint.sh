@@ -5,7 +5,7 @@
 # shellcheck source=tests/support/format.sh
 . "$ROOT/tests/support/format.sh"
 
-LINT_RULES=(layout floors sql scripts python gcc clang headers tidy)
+LINT_RULES=(layout floors sql skips scripts python gcc clang headers tidy)
 
 lint_help() {
     cat <<'END'
@@ -16,6 +16,7 @@ Without a RULE all of them:
   layout    clang-format 14 would change nothing           (./dev format does it for you)
   floors    who may include whom, sizes of files and functions, and the check's own test
   sql       no text is put into a statement as it is; and the check's own test
+  skips     tests/skips.txt can be read; and the check's own test
   scripts   shellcheck of all bash
   python    all Python compiles
   gcc       the build has no warning under GCC
@@ -43,6 +44,8 @@ lint_floors() {
 lint_sql() {
     tests/lint/sql && quietly /usr/bin/python3 -B tests/lint/test_sql.py
 }
+
+lint_skips() { quietly /usr/bin/python3 -B tests/lint/test_skips.py; }
 
 lint_scripts() {
     local file first

@@ -5,7 +5,8 @@
 Most of what these tests do is to wait, so several are run at a time: the classes of each database
 are shared out among TALLYBOX_TEST_WORKERS processes (default: 2 for e2e, 1 for others), all databases
 at once, each process with servers, ports and files of its own (in TALLYBOX_WORK). What a class
-prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE.
+prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE. Each
+difference between what was skipped and tests/skips.txt counts as a failed test.
 
 A class may say of itself
   any_database = True   it does not touch the database: one of them is enough
@@ -21,6 +22,7 @@ import threading
 import time
 
 import e2e_worker
+import skips
 
 WORKER = os.path.abspath(e2e_worker.__file__)
 
@@ -60,7 +62,7 @@ class Worker:
             text = e2e_worker.said(self.output)
         except OSError:
             text = ""
-        return {"good": 0, "bad": 1, "skipped": 0,
+        return {"good": 0, "bad": 1, "skipped": 0, "ran": [], "skips": {},
                 "text": f"{text}\nFAILED: the process that ran {name} ended with {code}\n"}
 
     def end(self):
@@ -76,10 +78,16 @@ class Suite:
     """All classes, who runs them, and what came of it."""
 
     def __init__(self, tier, programs, name):
+        self.tier = tier
         self.counts = {"good": 0, "bad": 0, "skipped": 0}
+        self.ran = {db: set() for db in programs}
+        self.skips = {db: {} for db in programs}
         self.lock = threading.Lock()  # of counts and of what is printed
-        classes = {key: type(next(e2e_worker.tests_in(suite)))
-                   for key, suite in e2e_worker.discover(tier, *name).items()}
+        suites = e2e_worker.discover(tier, *name)
+        # A NAME hides the others.
+        self.known = None if name else {test.id() for suite in suites.values()
+                                        for test in e2e_worker.tests_in(suite)}
+        classes = {key: type(next(e2e_worker.tests_in(suite))) for key, suite in suites.items()}
         order = sorted(classes, key=lambda key: -getattr(classes[key], "seconds", 0))
         first = next(iter(programs))
         self.left = {db: queue.SimpleQueue() for db in programs}
@@ -102,6 +110,8 @@ class Suite:
         with self.lock:
             for what in self.counts:
                 self.counts[what] += answer[what]
+            self.ran[worker.db].update(answer["ran"])
+            self.skips[worker.db].update(answer["skips"])
             print(f"\n== {key} ({worker.label}, {time.monotonic() - began:.1f} s)\n"
                   f"{answer['text']}", flush=True)
 
@@ -119,6 +129,12 @@ class Suite:
             workers = [worker for worker in self.workers if worker.db in dbs]
             self.all(workers, self.share)
             self.all(workers, Worker.end)
+
+    def check_skips(self):
+        for db, ran in self.ran.items():
+            for sentence in skips.check(self.tier, db, ran, self.skips[db], self.known):
+                self.counts["bad"] += 1
+                print(f"FAILED: {sentence}", flush=True)
 
     @staticmethod
     def all(workers, work):
@@ -148,6 +164,7 @@ def main():
     suite = Suite(tier, programs, [word for word in rest if "=" not in word])
     try:
         suite.run()
+        suite.check_skips()
     except KeyboardInterrupt:
         suite.interrupt()
         raise
