@@ -27,16 +27,31 @@ build_libraries() {
     done
 }
 
-# build_in FOLDER PRESET [CMAKE-ARG...]
-build_in() {
+# build_configure FOLDER PRESET [CMAKE-ARG...]
+build_configure() {
     local folder=$1 preset=$2
     shift 2
-    step "building $folder"
     [[ $(build_libraries) == "$(cat "$folder/libraries.txt" 2>/dev/null)" ]] || set -- --fresh "$@"
     quietly cmake --preset "$preset" -B "$ROOT/$folder" "$@" ||
         fail "configuring $folder failed (see above)"
     build_libraries >"$folder/libraries.txt"
-    cmake --build "$folder" >&2 || fail "the build of $folder failed (see above)"
+}
+
+# build_in FOLDER PRESET [CMAKE-ARG...]
+build_in() {
+    step "building $1"
+    build_configure "$@"
+    cmake --build "$1" >&2 || fail "the build of $1 failed (see above)"
+}
+
+# build_programs NAME...: these programs alone, in the folder and with the flags of ./dev build, which
+# finds their objects done. The tests are not even configured, unless they are already.
+build_programs() {
+    local -a words=()
+    step "building $*, about a minute on two cores the first time"
+    grep -qs '^TALLYBOX_TESTS:BOOL=ON' build/dev/CMakeCache.txt || words=(-DTALLYBOX_TESTS=OFF)
+    build_configure build/dev dev "${words[@]}"
+    quietly cmake --build build/dev --target "$@" || fail "the build of $* failed (see above)"
 }
 
 build_preset() { build_in "build/$1" "$1"; }

@@ -10,14 +10,14 @@ demo_help() {
     cat <<'END'
 ./dev demo [--kafka] [--keep]
 
-Builds the program, starts a private MariaDB and a broker on free loopback ports under build/demo,
+Installs what is missing, builds the program and the broker, starts a private MariaDB and a broker on free loopback ports under build/demo,
 and sends the 103,689 votes of tests/data/wiki-vote.csv.gz through HTTP, MySQL, the outbox, the
 broker and the consumer into vote_document and remark. Every 10th vote is also taken back and given
 again. Meanwhile the relay and the consumer are each killed with SIGKILL and started again. The
 totals are compared with ones that awk counts in the file. Then an event that the broker refuses
 comes in front of some votes: the retry lane keeps it and what follows on its key, all else flows,
 and an operator lets the key go on. At the end `tallybox verify` checks every promise on the data
-itself.
+itself. The last lines tell how long installing, building and running took.
 
   --kafka   a real Apache Kafka instead of librdkafka's in-process broker (fetched once)
   --keep    leaves everything running, to look around
@@ -79,7 +79,6 @@ demo_database() {
         [[ -z ${MYSQL_PASSWORD_FILE:-} ]] || password=$(<"$MYSQL_PASSWORD_FILE")
     else
         step "starting a private MariaDB"
-        packages_need mariadb
         tests/support/server start mariadb "$demo/mariadb" >/dev/null
         host=$(demo_value "$demo/mariadb/env" HOST) port=$(demo_value "$demo/mariadb/env" PORT)
     fi
@@ -101,8 +100,6 @@ demo_kafka() {
     if [[ -z $bootstrap ]]; then
         if [[ $demo_broker == kafka ]]; then
             step "starting a private Apache Kafka"
-            packages_need kafka
-            kafka_home >/dev/null || fail "no Kafka: see above"
         else
             step "starting the in-process broker"
         fi
@@ -258,14 +255,33 @@ To end it:  kill \$(cat $demo/*.pid); tests/support/server stop $demo/$demo_brok
 END
 }
 
+# Everything that the network has to give, in one go.
+demo_install() {
+    local -a purposes=(program fetch mariadb demo)
+    [[ $demo_broker != kafka ]] || purposes+=(kafka)
+    packages_need "${purposes[@]}"
+    [[ $demo_broker != kafka || -n ${KAFKA:-} ]] || kafka_home >/dev/null ||
+        fail "no Kafka: see above"
+}
+
+# Nothing but what the demo runs.
+demo_build() {
+    local -a programs=(tallybox)
+    [[ $demo_broker == kafka || -n ${KAFKA:-} ]] || programs+=(tallybox-broker)
+    rdkafka_use
+    build_programs "${programs[@]}"
+}
+
 demo_main() {
-    local part port
+    local part port demo_install_s demo_build_s
     local -A demo_admin=()
     local demo_voter=900001
     demo_option "$@"
-    build_prepare
-    packages_need demo e2e
-    build_preset dev
+    SECONDS=0
+    demo_install
+    demo_install_s=$SECONDS
+    demo_build
+    demo_build_s=$((SECONDS - demo_install_s))
     demo=build/demo demo_bin=build/dev/tallybox
     [[ ! -s $demo/serve.pid ]] || ! kill -0 "$(<"$demo/serve.pid")" 2>/dev/null ||
         fail "a demo is still running: kill \$(cat $demo/*.pid), then try again"
@@ -273,7 +289,6 @@ demo_main() {
     mkdir -p "$demo"
     trap demo_end EXIT
     trap 'exit 130' INT TERM
-    SECONDS=0
 
     demo_database
     demo_kafka
@@ -308,6 +323,7 @@ demo_main() {
         { cat "$demo/drained.txt" >&2 && fail "the last votes did not arrive"; }
     "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     "$demo_bin" verify --config "$demo/tallybox.ini"
-    say "  done in $SECONDS s after the build"
     demo_where_next
+    say "times: installing $demo_install_s s, building $demo_build_s s, running $((SECONDS -
+        demo_install_s - demo_build_s)) s"
 }

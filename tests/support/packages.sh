@@ -4,11 +4,12 @@
 
 packages_of() {
     case $1 in
-    build)
+    program)
         echo gcc g++ libc6-dev make cmake ninja-build pkg-config \
-            libmariadb-dev libjansson-dev libcmocka-dev libmicrohttpd-dev libinih-dev zlib1g-dev \
+            libmariadb-dev libjansson-dev libmicrohttpd-dev libinih-dev zlib1g-dev \
             libssl-dev libsasl2-dev libzstd-dev liblz4-dev libcurl4-openssl-dev tzdata
         ;;
+    build) echo "$(packages_of program)" libcmocka-dev ;;
     fetch) echo ca-certificates tar xz-utils ;;
     mariadb) echo mariadb-server-core mariadb-client-core ;;
     kafka)
@@ -17,10 +18,11 @@ packages_of() {
         command -v mvn >/dev/null || echo maven
         echo kcat
         ;;
-    demo) echo curl jq procps ;;
+    demo) echo curl jq procps python3 ;;
     test) echo python3 ;;
     e2e) echo curl jq kcat openssl python3 python3-pymysql procps ;;
     bench) echo wrk ;;
+    stress) echo stress-ng ;;
     fuzz) echo clang clang-14 libclang-rt-14-dev ;;
     lint) echo clang clang-14 clang-tidy-14 clang-format-14 shellcheck python3 jq git ;;
     *) fail "no list of packages is called '$1'" ;;

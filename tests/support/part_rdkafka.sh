@@ -43,13 +43,12 @@ rdkafka_compile() {
 rdkafka_make() {
     local kind=$1 out=$2 work=$2/.work flags=''
     mkdir "$work"
-    step "fetching the source of a newer librdkafka than this machine's (once)"
+    step "fetching and building librdkafka ($kind), about a minute (once)"
     rdkafka_fetch "$work" || return 1
     if [[ $kind == tsan ]]; then
         flags='-fsanitize=thread -g -O1'
         rdkafka_prepare_tsan "$work"
     fi
-    step "building librdkafka ($kind), about a minute (once)"
     rdkafka_compile "$work" "$out" "$flags" || return 1
     rdkafka_describe "$out" || return 1
     rm -rf "$work"
