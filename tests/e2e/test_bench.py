@@ -45,6 +45,7 @@ SCALE = 0.001
 class Bench(unittest.TestCase):
     """On the servers of this process."""
 
+    long = True
     seconds = 120
 
     def measure(self, name):

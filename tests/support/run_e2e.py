@@ -8,7 +8,11 @@ at once, each process with servers, ports and files of its own (in TALLYBOX_WORK
 prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE. Each
 difference between what was skipped and tests/skips.txt counts as a failed test.
 
+TALLYBOX_TEST_CLASSES may be K/N, every Nth class of the others, or long, those that say so. Without
+it and without a NAME the long ones are left out.
+
 A class may say of itself
+  long = True           it takes minutes: for ./dev test long
   any_database = True   it does not touch the database: one of them is enough
   seconds = N           it takes about so long: the longest are begun first"""
 
@@ -74,6 +78,19 @@ class Worker:
         self.process = None
 
 
+def chosen(classes, name):
+    """Those that this run is for."""
+    what = os.environ.get("TALLYBOX_TEST_CLASSES", "")
+    if name and not what:
+        return classes
+    found = {key: one for key, one in classes.items()
+             if getattr(one, "long", False) == (what == "long")}
+    if "/" not in what:
+        return found
+    part, parts = map(int, what.split("/"))
+    return {key: found[key] for key in sorted(found)[part - 1::parts]}
+
+
 class Suite:
     """All classes, who runs them, and what came of it."""
 
@@ -87,7 +104,8 @@ class Suite:
         # A NAME hides the others.
         self.known = None if name else {test.id() for suite in suites.values()
                                         for test in e2e_worker.tests_in(suite)}
-        classes = {key: type(next(e2e_worker.tests_in(suite))) for key, suite in suites.items()}
+        classes = chosen({key: type(next(e2e_worker.tests_in(suite)))
+                          for key, suite in suites.items()}, name)
         order = sorted(classes, key=lambda key: -getattr(classes[key], "seconds", 0))
         first = next(iter(programs))
         self.left = {db: queue.SimpleQueue() for db in programs}

@@ -4,7 +4,7 @@
 
 sim_help() {
     cat <<'END'
-./dev sim [--seeds N] [--from S] [--jobs N]
+./dev sim [--seeds N] [--from S] [--jobs N] [--preset dev|asan]
 ./dev sim --seed S
 ./dev sim --mutant NAME|all [--seeds N]
 
@@ -16,6 +16,7 @@ the promises are checked. See tests/sim/README.md.
 --seeds N      so many worlds (default: 10000; with --mutant at most so many)
 --from S       the first seed (default: 1)
                Many are run in parts; one that is interrupted (SIGINT, SIGTERM) says how to go on
+--preset P     the build: dev (default), or asan, with sanitizers
 --jobs N       processes at the same time (default: one for each core)
 --seed S       one world; tells its story when it breaks a promise. A seed is always the same world
 --mutant NAME  breaks the code as tests/sim/mutants/NAME.* says, which has to be seen
@@ -25,7 +26,7 @@ mutants, where passed means caught.
 END
 }
 
-SIM_SEEDS='' SIM_SEED='' SIM_FROM=1 SIM_JOBS='' SIM_MUTANT=''
+SIM_SEEDS='' SIM_SEED='' SIM_FROM=1 SIM_JOBS='' SIM_MUTANT='' SIM_PRESET=dev
 SIM_MUTANT_SEEDS=10000
 
 sim_number() {
@@ -39,6 +40,10 @@ sim_parse() {
         --seed) sim_number "$@" && SIM_SEED=$2 ;;
         --from) sim_number "$@" && SIM_FROM=$2 ;;
         --jobs) sim_number "$@" && SIM_JOBS=$2 ;;
+        --preset)
+            SIM_PRESET=${2:-}
+            [[ $SIM_PRESET =~ ^(dev|asan)$ ]] || usage_error "--preset takes dev or asan"
+            ;;
         --mutant)
             SIM_MUTANT=${2:-}
             [[ -n $SIM_MUTANT ]] || usage_error "--mutant takes a name or all"
@@ -133,13 +138,18 @@ sim_mutant_all() {
 sim_main() {
     sim_parse "$@"
     SIM_JOBS=${SIM_JOBS:-$(nproc)}
+    [[ -z $SIM_MUTANT || $SIM_PRESET == dev ]] || usage_error "mutants are of the preset dev"
     build_prepare
-    build_in build/dev dev
+    step "building the simulation in build/$SIM_PRESET"
+    build_configure "build/$SIM_PRESET" "$SIM_PRESET"
+    cmake --build "build/$SIM_PRESET" --target tallybox-sim >&2 ||
+        fail "the simulation does not build (see above)"
+    export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
     if [[ -n $SIM_MUTANT ]]; then
         sim_mutant_all || exit 1
     elif [[ -n $SIM_SEED ]]; then
-        build/dev/tallybox-sim --seed "$SIM_SEED"
+        "build/$SIM_PRESET/tallybox-sim" --seed "$SIM_SEED"
     else
-        build/dev/tallybox-sim --seeds "${SIM_SEEDS:-10000}" --from "$SIM_FROM" --jobs "$SIM_JOBS"
+        "build/$SIM_PRESET/tallybox-sim" --seeds "${SIM_SEEDS:-10000}" --from "$SIM_FROM" --jobs "$SIM_JOBS"
     fi
 }

@@ -6,10 +6,12 @@
 . "$ROOT/tests/support/process.sh"
 # shellcheck source=tests/support/test_e2e.sh
 . "$ROOT/tests/support/test_e2e.sh"
+# shellcheck source=tests/support/test_long.sh
+. "$ROOT/tests/support/test_long.sh"
 
 test_help() {
     cat <<'END'
-./dev test [--preset PRESET] [unit|flow|e2e|chaos]... [NAME]
+./dev test [--preset PRESET] [--part K/N] [unit|flow|e2e|chaos|long]... [NAME]
 
 Builds and runs the tests; without a tier unit, flow and e2e.
 
@@ -17,8 +19,14 @@ Builds and runs the tests; without a tier unit, flow and e2e.
   flow   engines on fakes of their seams and on librdkafka's in-process broker
   e2e    the program on real Kafka, once with MariaDB and once with MySQL
   chaos  a minute of ./dev chaos on each database, and the tests of that instrument
+  long   what takes minutes, about an hour and a half in all: new seeds of the simulation, also under
+         sanitizers, five minutes of chaos on each database, eight of fuzzing, the e2e classes that
+         are marked as long, the tests of memory three times, and a quarter of the e2e classes on a
+         machine that is busy otherwise. Seeds and the quarter follow from the commit.
 
-NAME narrows: to C test programs whose name matches it, and to e2e and chaos tests whose name contains it.
+NAME narrows: to C test programs whose name matches it, to e2e and chaos tests whose name contains it,
+and to jobs of long whose name contains it. --part K/N runs every Nth job of long from the Kth; CI
+runs one part of eight, by the commit's hash.
 --preset asan or tsan runs unit and flow under sanitizers (no e2e, no chaos).
 TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only. e2e runs both side by side,
 and TALLYBOX_TEST_WORKERS (2) classes of tests at a time on each, with servers of their own (about
@@ -43,8 +51,12 @@ test_parse() {
                 usage_error "--preset takes dev, asan, tsan or clang"
             shift
             ;;
+        --part)
+            long_part_set "${2:-}"
+            shift
+            ;;
         -*) usage_error "test does not know '$1'; see ./dev test --help" ;;
-        unit | flow | e2e | chaos) TEST_TIERS+=("$1") ;;
+        unit | flow | e2e | chaos | long) TEST_TIERS+=("$1") ;;
         *)
             [[ -z $TEST_NAME ]] ||
                 usage_error "one NAME only, not '$TEST_NAME' and '$1'; see ./dev test --help"
@@ -108,6 +120,7 @@ test_exit() {
     local code=$?
     trap - EXIT INT TERM HUP
     e2e_end
+    long_stress_end
     if [[ -n $TEST_WORK ]]; then
         tests/support/server sweep "$TEST_WORK" || true
         ((code)) || rm -rf "$TEST_WORK"
@@ -151,7 +164,7 @@ test_main() {
     local -a c_tiers=()
     test_parse "$@"
     for tier in "${TEST_TIERS[@]}"; do
-        [[ $tier =~ ^(e2e|chaos)$ ]] || c_tiers+=("$tier")
+        [[ $tier =~ ^(e2e|chaos|long)$ ]] || c_tiers+=("$tier")
     done
     build_prepare "$TEST_PRESET"
     packages_need test
@@ -162,6 +175,7 @@ test_main() {
     ((${#c_tiers[@]} == 0)) || test_c "${c_tiers[@]}"
     [[ " ${TEST_TIERS[*]} " != *" e2e "* ]] || e2e_all e2e
     [[ " ${TEST_TIERS[*]} " != *" chaos "* ]] || e2e_all chaos
+    [[ " ${TEST_TIERS[*]} " != *" long "* ]] || long_all
     test_report
 }
 

@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# The tier long of ./dev test: jobs that take minutes each, in parts that take about as long.
+
+# Part K of N runs every Nth job from the Kth. With N = 8 a part takes about ten minutes on two cores.
+LONG_JOBS=(
+    sim chaos_mariadb chaos_mysql fuzz classes_mariadb classes_mysql stress_mariadb stress_mysql
+    sim_asan memory_mariadb memory_mysql
+)
+LONG_PART=1 LONG_PARTS=1
+
+# long_part_set K/N
+long_part_set() {
+    [[ ${1:-} =~ ^([1-9][0-9]?)/([1-9][0-9]?)$ ]] &&
+        ((BASH_REMATCH[1] <= BASH_REMATCH[2] && BASH_REMATCH[2] <= ${#LONG_JOBS[@]})) ||
+        usage_error "--part takes K/N, such as 3/8, with N up to ${#LONG_JOBS[@]}"
+    LONG_PART=${BASH_REMATCH[1]} LONG_PARTS=${BASH_REMATCH[2]}
+}
+
+# A number that is another one for each commit, below the argument: new seeds and other shares of the
+# tests for each, and the same ones when a commit is tried again.
+long_chosen() {
+    local commit
+    commit=$(git rev-parse HEAD 2>/dev/null) || commit=0
+    echo $((16#${commit:0:8} % $1))
+}
+
+# long_run COMMAND...: adds the "N passed, N failed" with which ours end, or one test of its exit.
+long_run() {
+    local log=$TEST_WORK/long.log line code=0
+    say "+ $*"
+    # Not in this script's session of tests: each has its own.
+    "$@" </dev/null 2>&1 | tee "$log" || code=1
+    line=$(tail -n 1 "$log")
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+        test_add "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[4]:-0}"
+        ((code == 0 || BASH_REMATCH[2] > 0)) || test_add 0 1 0
+    else
+        test_add $((code == 0)) $((code != 0)) 0
+    fi
+}
+
+long_sim() { long_run ./dev sim --from $((1000000 + $(long_chosen 1000000) * 1000)) --seeds 30000; }
+
+# The same worlds under the sanitizers, where a seed takes several times as long.
+long_sim_asan() {
+    long_run ./dev sim --preset asan --from $((1000000 + $(long_chosen 1000000) * 1000)) --seeds 3000
+}
+
+long_chaos_mariadb() { long_run ./dev chaos --seconds 300 --db mariadb; }
+long_chaos_mysql() { long_run ./dev chaos --seconds 300 --db mysql; }
+long_fuzz() { long_run ./dev fuzz --seconds 480; }
+
+# Classes of tests/e2e that say of themselves that they are long.
+long_classes_mariadb() { long_run env TALLYBOX_DB=mariadb TALLYBOX_TEST_CLASSES=long ./dev test e2e; }
+long_classes_mysql() { long_run env TALLYBOX_DB=mysql TALLYBOX_TEST_CLASSES=long ./dev test e2e; }
+
+# Memory must stay bounded every time, in processes of their own.
+long_memory() {
+    local db=$1 round
+    for round in 1 2 3; do
+        say "memory, round $round of 3"
+        long_run env TALLYBOX_DB="$db" ./dev test e2e test_memory
+    done
+}
+
+long_memory_mariadb() { long_memory mariadb; }
+long_memory_mysql() { long_memory mysql; }
+
+# A quarter of the e2e classes, another one for each commit, while every core and the disk are busy
+# with something else. What a test expects within a time has to hold there, too.
+long_stress() {
+    local db=$1 pid
+    packages_need stress
+    mkdir -p "$TEST_WORK/stress"
+    stress-ng --quiet --cpu "$(nproc)" --hdd 1 --hdd-bytes 64m --temp-path "$TEST_WORK/stress" &
+    pid=$!
+    # Its end, also when this script is ended.
+    LONG_STRESS_PID=$pid
+    long_run env TALLYBOX_DB="$db" TALLYBOX_TEST_CLASSES="$((1 + $(long_chosen 4)))/4" \
+        ./dev test e2e
+    long_stress_end
+}
+
+LONG_STRESS_PID=''
+
+long_stress_end() {
+    [[ -n $LONG_STRESS_PID ]] || return 0
+    kill -TERM "$LONG_STRESS_PID" 2>/dev/null || true
+    wait "$LONG_STRESS_PID" 2>/dev/null || true
+    LONG_STRESS_PID=''
+}
+
+long_stress_mariadb() { long_stress mariadb; }
+long_stress_mysql() { long_stress mysql; }
+
+# Every job of this part, or those of it whose name contains NAME.
+long_all() {
+    local number=0 job began name=$TEST_NAME
+    TEST_NAME=''
+    for job in "${LONG_JOBS[@]}"; do
+        number=$((number + 1))
+        (((number - 1) % LONG_PARTS == LONG_PART - 1)) && [[ $job == *"$name"* ]] || continue
+        began=$SECONDS
+        step "long: $job"
+        "long_$job"
+        step "long: $job took $((SECONDS - began)) s"
+    done
+    TEST_NAME=$name
+}
