@@ -76,7 +76,7 @@ e2e_mysql() {
     programs+=("mysql=$ROOT/build/mysql/tallybox-run")
 }
 
-# The programs of the bench, which is tried, too.
+# The programs of the bench, which is tried, too, among the long classes.
 e2e_bench() {
     packages_need bench
     build_preset dev
@@ -95,7 +95,7 @@ e2e_all() {
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
     ((${#programs[@]})) || return 0
-    [[ $E2E_TIER != e2e ]] || e2e_bench
+    [[ $E2E_TIER != e2e || -z $TEST_NAME && ${TALLYBOX_TEST_CLASSES:-} != long ]] || e2e_bench
     step "running $E2E_TIER tests with ${programs[*]%%=*}"
     e2e_run "${programs[@]}"
 }
