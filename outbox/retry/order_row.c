@@ -20,6 +20,11 @@ static enum order_verdict judge_keyed(int64_t id, const struct order_ahead *ahea
             continue;
         if (rows[i]->held)
             return ORDER_QUEUE;
+        /* Its lock is held by a transaction that may be ending it and has looked already for what
+         * is queued. Behind a waiting row alone the task would be forgotten when that is cancelled
+         * before the COMMIT of the other: the cancelling transaction still sees the busy row. */
+        if (rows[i] == &ahead->busy)
+            return ORDER_LEAVE;
         any = true;
     }
     /* A candidate that was not seen as the first of its key has changed meanwhile. */

@@ -74,11 +74,23 @@ static void one_behind_what_somebody_else_holds_is_left(void **state)
                      ORDER_LEAVE);
     assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false)}),
                      ORDER_LEAVE);
-    /* One that is held is enough. */
+    /* One that is held is enough where no one is busy. */
+    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false),
+                                                       .queued = row(3, TASK_QUEUED, true)}),
+                     ORDER_QUEUE);
+}
+
+static void one_is_not_queued_while_another_transaction_may_end_the_busy_one(void **state)
+{
+    (void)state;
+    /* That transaction has looked for queued tasks already, and nobody else will. */
+    assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
+                                                       .waiting = row(3, TASK_WAITING, true)}),
+                     ORDER_LEAVE);
     assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
                                                        .waiting = row(5, TASK_WAITING, true),
                                                        .queued = row(3, TASK_QUEUED, true)}),
-                     ORDER_QUEUE);
+                     ORDER_LEAVE);
 }
 
 static void one_that_was_not_found_where_it_should_be_is_left(void **state)
@@ -144,6 +156,7 @@ int main(void)
         cmocka_unit_test(the_first_of_its_key_runs),
         cmocka_unit_test(one_behind_what_is_held_queues),
         cmocka_unit_test(one_behind_what_somebody_else_holds_is_left),
+        cmocka_unit_test(one_is_not_queued_while_another_transaction_may_end_the_busy_one),
         cmocka_unit_test(one_that_was_not_found_where_it_should_be_is_left),
         cmocka_unit_test(only_the_first_of_several_of_one_key_runs),
         cmocka_unit_test(no_more_run_than_are_wanted),
