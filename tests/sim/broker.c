@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/broker.h"
 
+#include "common/id.h"
 #include "tests/sim/group.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +99,7 @@ void broker_tend(struct broker_model *broker)
 
 static bool is_bad(const struct world *world, const struct message *message)
 {
-    return message->row->refused && !world->healed;
+    return world->events[message->event].refused && !world->healed;
 }
 
 void producer_init(struct producer *producer, struct proc *proc, size_t lane)
@@ -298,17 +300,30 @@ static enum rc producer_topic_open(void *ctx, const char *topic, struct err *err
 }
 
 /* The promise: once another relay has the lane, this one sends nothing. */
-static void check_fence(const struct producer *producer, const struct outbox_row *row)
+static void check_fence(const struct producer *producer, size_t event)
 {
     struct world *world = producer->proc->world;
     const struct lane_lease *lease = &world->tables->leases[producer->lane];
 
     if (*producer->epoch < lease->epoch && world_now(world) > lease->fenced_ms)
-        world_fail(world, world->events[row->event].key,
+        world_fail(world, world->events[event].key,
                    "fence: %s sent event %zu with epoch %lld of lane %zu, %lld ms after epoch %lld "
                    "had begun",
-                   producer->proc->name, row->event, (long long)*producer->epoch, producer->lane,
+                   producer->proc->name, event, (long long)*producer->epoch, producer->lane,
                    (long long)(world_now(world) - lease->fenced_ms), (long long)lease->epoch);
+}
+
+/* By what the relay has read: its database may hold another row of this seq now, or none. */
+static size_t event_of(const struct world *world, const struct relay_row *row)
+{
+    char text[ID_TEXT_SIZE];
+    struct id id;
+    bool known;
+
+    snprintf(text, sizeof(text), "%.*s", (int)row->id.len, row->id.data);
+    known = id_parse(&id, text, strlen(text));
+    assert(known);
+    return known ? world_event_find(world, id.bytes) : 0;
 }
 
 static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
@@ -316,29 +331,28 @@ static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
 {
     struct producer *producer = ctx;
     struct world *world = producer->proc->world;
-    struct outbox_row *known = tables_row(world, producer->lane, row->seq);
-    const struct event *event = &world->events[known->event];
+    size_t number = event_of(world, row);
+    const struct event *event = &world->events[number];
 
     (void)topic;
     (void)topic_index;
-    assert(known->state == OUTBOX_COMMITTED || known->state == OUTBOX_DELETED);
-    check_fence(producer, known);
+    assert(event->order > 0);
+    check_fence(producer, number);
     proc_pass(producer->proc);
-    if (!world->healed && known->unsendable)
+    if (!world->healed && event->unsendable)
         return err_fail(err, RC_REJECT, 0, "refused before it was sent");
     if (producer->finished || (!world->healed && world_chance(world, world->plan.broker_fails / 8)))
         return err_fail(err, RC_FATAL, 0, "the producer is finished");
     if (producer->count == PRODUCER_MESSAGES_MAX)
         return err_fail(err, RC_RETRY, 0, "no room");
     producer->messages[producer->count++] =
-        (struct message){.row = known,
-                         .event = known->event,
+        (struct message){.event = number,
                          .ticket = ticket,
                          .topic = event->kind == EVENT_STEP ? BROKER_STEPS : BROKER_VOTES,
                          .partition = broker_partition_of(world, event->key),
                          .sent_ms = world_now(world)};
     world_tell(world, producer->proc->name, event->key, "sends event %lld, seq %lld of lane %lld",
-               (int64_t)known->event, row->seq, (int64_t)producer->lane);
+               (int64_t)number, row->seq, (int64_t)producer->lane);
     sched_wake(&world->sched, producer->network);
     return RC_OK;
 }

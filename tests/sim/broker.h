@@ -47,7 +47,6 @@ struct broker_model {
 enum message_state { MESSAGE_QUEUED, MESSAGE_TAKEN, MESSAGE_DONE };
 
 struct message {
-    struct outbox_row *row;
     size_t event;
     uint64_t ticket;
     int topic;

@@ -3,6 +3,7 @@
 
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
+#include "tests/sim/replica.h"
 #include "tests/sim/tasks.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ enum mishap {
     MISHAP_AWAY,
     MISHAP_GROW,
     MISHAP_SLOW,
+    MISHAP_BEHIND,
     MISHAPS
 };
 
@@ -84,6 +86,7 @@ static void plan_tasks(struct world *world)
     plan->task_slow = rate(world, 300);
     plan->task_deaf = rate(world, 500);
     plan->task_unlocked = rate(world, 500);
+    plan->task_compared = rate(world, 1000);
     plan->task_keys = world_between(world, 1, SIM_TASK_KEYS);
     plan->submit_ms = world_between(world, 5, world_chance(world, 500) ? 40 : 250);
     plan->operator_ms = world_between(world, 4, world_chance(world, 500) ? 30 : 500);
@@ -150,6 +153,14 @@ void chaos_plan(struct world *world)
     plan_tasks(world);
     if (plan->retries == 0)
         plan_fences(world);
+    plan->anyone = plan->writers > 0 && world_chance(world, 150);
+    plan->main_loses =
+        plan->writers > 0 && plan->retries == 0 && !plan->leases_jump && world_chance(world, 100);
+    /* An answer holds only where nothing committed is lost. */
+    if (plan->anyone || plan->main_loses)
+        plan->voters = 0;
+    if (plan->main_loses)
+        plan->actions |= 1U << MISHAP_BEHIND;
 }
 
 static void tend(void *arg)
@@ -162,6 +173,7 @@ static void tend(void *arg)
         group_tend(world->group);
         broker_tend(world->broker);
         tasks_tend(world);
+        replica_tend(world);
         for (size_t i = 0; i < world->proc_count; i++) {
             struct proc *proc = &world->procs[i];
 
@@ -259,6 +271,9 @@ static void happen(struct world *world, enum mishap mishap)
         proc->slow_until_ms = now_ms + world_between(world, 500, 6000);
         world_tell(world, proc->name, STORY_ALL, "is slow for %lld ms",
                    proc->slow_until_ms - now_ms, 0, 0);
+        break;
+    case MISHAP_BEHIND:
+        replica_fall_behind(world);
         break;
     case MISHAPS:
         break;

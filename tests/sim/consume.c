@@ -72,7 +72,7 @@ static int64_t late_step(void *arg, int64_t now_ms)
     struct apply_thread *thread = arg;
     struct proc *proc = thread->consumer->proc;
 
-    if (thread->late_ms > 0) {
+    if (thread->late_ms > 0 && !proc->world->healed) {
         sched_pause(&proc->world->sched, world_between(proc->world, 0, thread->late_ms));
         now_ms = proc_clock(proc);
     }
@@ -120,6 +120,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
         .sink = &thread->edge.seam,
         .owner = consumer->proc->name,
         .batch_rows_max = rows_max,
+        .keep_lasts = consumer->proc->world->plan.anyone,
         .jobs_max = 4, /* small, so that rings are full now and then */
         .dice = world_dice,
         .clock_us = world_clock_us,

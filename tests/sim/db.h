@@ -15,6 +15,7 @@
 #define DB_SESSIONS_MAX 96
 #define DB_DEADLOCK_CODE 1213
 #define DB_LOCK_WAIT_CODE 1205
+#define DB_DUPLICATE_CODE 1062
 
 struct session;
 

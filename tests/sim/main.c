@@ -31,6 +31,7 @@ static const struct {
 } faults[] = {
     {"delete-unfenced", FAULT_DELETE_UNFENCED},
     {"move-unfenced", FAULT_MOVE_UNFENCED},
+    {"origin-ignored", FAULT_ORIGIN_IGNORED},
     {"move-without-task", FAULT_MOVE_WITHOUT_TASK},
     {"read-unfenced", FAULT_READ_UNFENCED},
     {"rollup-unfenced", FAULT_ROLLUP_UNFENCED},
@@ -44,6 +45,7 @@ static const struct {
     {"task-rescue-counts", FAULT_TASK_RESCUE_COUNTS},
     {"task-head-unlocked", FAULT_TASK_HEAD_UNLOCKED},
     {"task-busy-twice", FAULT_TASK_BUSY_TWICE},
+    {"task-claim-uncompared", FAULT_TASK_CLAIM_UNCOMPARED},
 };
 
 struct options {

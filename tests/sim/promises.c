@@ -95,19 +95,61 @@ static const char *kind_name(const struct event *event)
     return "poison";
 }
 
+/* What vote_last makes of the votes of applications in the order of their topic, by the first record
+ * of each: which are put aside, as repeats or for their age, and how many voters vote for each
+ * content in the end. */
+static void judge_anyone(struct world *world)
+{
+    struct last {
+        int voting;
+        int64_t occurred_ms;
+    } lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1] = {0};
+
+    memset(world->expected_votes, 0, sizeof(world->expected_votes));
+    for (size_t i = 0; i < world->event_count; i++)
+        world->events[i].aside = false;
+    for (int32_t n = 0; n < world->plan.partitions; n++) {
+        const struct broker_partition *partition = &world->broker->partitions[BROKER_VOTES][n];
+
+        for (int64_t offset = 0; offset < partition->end; offset++) {
+            size_t number = partition->records[offset].event;
+            struct event *event = number == BROKER_HOLE ? NULL : &world->events[number];
+            struct last *last;
+
+            if (!event || event->kind != EVENT_VOTE || event->judged)
+                continue;
+            event->judged = true;
+            last = &lasts[event->key][event->voter_id];
+            event->aside = event->occurred_ms < last->occurred_ms || event->voting == last->voting;
+            if (event->occurred_ms < last->occurred_ms)
+                continue;
+            world->expected_votes[event->key] += event->voting - last->voting;
+            *last = (struct last){event->voting, event->occurred_ms};
+        }
+    }
+}
+
 static void check_events(struct world *world)
 {
     for (size_t i = 0; i < world->event_count && !world->failed; i++) {
         const struct event *event = &world->events[i];
         const char *kind = kind_name(event);
 
+        if (event->undone && event->published == 0)
+            continue;
         if (event->order == 0 && event->published + event->logged > 0)
             world_fail(world, event->key, "phantom: event %zu (%s %s) was never committed", i, kind,
                        event->id);
         else if (event->order > 0 && event->published == 0 && !event->skipped)
             world_fail(world, event->key, "lost: event %zu (%s %s, key %lld) is not in the topic",
                        i, kind, event->id, (long long)event->key);
-        else if (event->order > 0 && event->kind != EVENT_STEP && event->logged == 0)
+        else if (event->aside && event->logged > 0 && !world->grown)
+            world_fail(world, event->key,
+                       "aside: event %zu (%s %s, key %lld) repeats its voter's last vote or is "
+                       "older, and is logged",
+                       i, kind, event->id, (long long)event->key);
+        else if (event->order > 0 && event->kind != EVENT_STEP && event->logged == 0 &&
+                 !event->aside && !(world->plan.anyone && world->grown))
             world_fail(world, event->key,
                        "lost: event %zu (%s %s, key %lld) is neither logged nor kept as dead", i,
                        kind, event->id, (long long)event->key);
@@ -130,7 +172,7 @@ static void check_topic_order(struct world *world, const struct broker_partition
         size_t number = partition->records[offset].event;
         const struct event *event = &world->events[number];
 
-        if (number == BROKER_HOLE || seen[number] || event->skipped)
+        if (number == BROKER_HOLE || seen[number] || event->skipped || event->undone)
             continue;
         seen[number] = true;
         if (event->order < order[event->key] && !world->grown)
@@ -169,7 +211,7 @@ static void check_log(struct world *world, int64_t content)
         }
         event = &world->events[at];
         sum += event->voting ? 1 : -1;
-        if (event->order < order && !world->grown)
+        if (event->order < order && !event->undone && !world->grown)
             world_fail(world, content,
                        "order: event %zu of content %lld is logged behind a successor, with "
                        "content_seq %lld",
@@ -180,7 +222,8 @@ static void check_log(struct world *world, int64_t content)
                        "%lld",
                        at, (long long)content, (long long)world->sink->votes[at].votes,
                        (long long)sum);
-        order = event->order;
+        if (!event->undone)
+            order = event->order;
     }
 }
 
@@ -188,8 +231,11 @@ static void check_totals(struct world *world, int64_t content)
 {
     const struct sink_total *total = &world->sink->totals[content];
     const struct sink_remark *remark = &world->sink->remarks[content];
-    int64_t votes = votes_count(world, content);
+    int64_t votes =
+        world->plan.anyone ? world->expected_votes[content] : votes_count(world, content);
 
+    if (world->plan.anyone && world->grown)
+        return;
     if (total->old_votes != votes)
         world_fail(world, content, "totals: content %lld has votes %lld, %lld voters vote for it",
                    (long long)content, (long long)total->old_votes, (long long)votes);
@@ -200,6 +246,8 @@ static void check_totals(struct world *world, int64_t content)
 
 void promises_check(struct world *world)
 {
+    if (world->plan.anyone)
+        judge_anyone(world);
     check_events(world);
     for (int topic = 0; topic < BROKER_TOPICS; topic++)
         for (int32_t i = 0; i < world->plan.partitions; i++)

@@ -161,6 +161,7 @@ static void start(struct proc *proc)
     proc_start(proc, "retry", retry->number);
     task_edge_init(&retry->poller_edge, proc);
     task_edge_init(&retry->keeper_edge, proc);
+    retry->poller_edge.compare_and_set = world_chance(proc->world, proc->world->plan.task_compared);
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         retry->opened[i] = proc;
     retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened};

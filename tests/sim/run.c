@@ -6,6 +6,7 @@
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/promises.h"
+#include "tests/sim/replica.h"
 #include "tests/sim/retry_lane.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
@@ -50,6 +51,7 @@ struct run *run_open(void)
     run->world.group = &run->group;
     run->world.sink = &run->sink;
     run->world.tasks = &run->tasks;
+    run->world.replica = replica_open();
     return run;
 }
 
@@ -62,6 +64,7 @@ void run_close(struct run *run)
     broker_done(&run->broker);
     sink_done(&run->sink);
     tasks_done(&run->tasks);
+    replica_close(run->world.replica);
     db_done(&run->main_db);
     db_done(&run->sink_db);
     roles_close(run->roles);
@@ -93,6 +96,7 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
     group_begin_world(&run->group, world);
     sink_begin_world(&run->sink, world);
     tasks_begin_world(&run->tasks, world);
+    replica_begin_world(world->replica, world);
     votes_begin_world(world);
     roles_add(run->roles, world);
     chaos_start(world);

@@ -21,6 +21,7 @@ void sink_begin_world(struct sink_tables *tables, struct world *world)
     memset(tables->votes, 0, SIM_EVENTS_MAX * sizeof(*tables->votes));
     memset(tables->progress, 0, sizeof(tables->progress));
     memset(tables->totals, 0, sizeof(tables->totals));
+    memset(tables->lasts, 0, sizeof(tables->lasts));
     memset(tables->remarks, 0, sizeof(tables->remarks));
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
         tables->remarks[content].found = !world_chance(world, 100);
@@ -287,24 +288,55 @@ static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, si
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-/* Our own producer's events are changes: nobody keeps their last votes. */
+static void last_settle(struct world *world, struct row *row, bool commit)
+{
+    struct sink_last *last = (struct sink_last *)row;
+
+    (void)world;
+    if (commit)
+        last->old = last->now;
+    else
+        last->now = last->old;
+}
+
+/* A plain read: what is committed, and what this transaction has written. */
 static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
 
-    (void)lasts;
-    (void)count;
-    return link_call(&edge->link, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct sink_last *row =
+            &tables_of(edge)->lasts[lasts[i].content_id][lasts[i].voter_id];
+        const struct last_row *seen = row->row.owner == edge->link.session ? &row->now : &row->old;
+
+        lasts[i].found = seen->found;
+        lasts[i].voting = seen->voting;
+        lasts[i].occurred_ms = seen->occurred_ms;
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
                                 struct err *err)
 {
     struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
 
-    (void)lasts;
-    (void)count;
-    return link_call(&edge->link, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct sink_last *row = &tables_of(edge)->lasts[lasts[i].content_id][lasts[i].voter_id];
+
+        if (!lasts[i].changed)
+            continue;
+        rc = link_lock(&edge->link, &row->row, err);
+        if (rc != RC_OK)
+            break;
+        link_wrote(&edge->link, &row->row, last_settle);
+        row->now = lasts[i];
+        row->now.found = true;
+        row->now.changed = false;
+    }
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 static void vote_settle(struct world *world, struct row *row, bool commit)

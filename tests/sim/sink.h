@@ -51,6 +51,13 @@ struct sink_dead {
     size_t event;
 };
 
+/* A row of vote_last. */
+struct sink_last {
+    struct row row; /* first */
+    struct last_row now;
+    struct last_row old;
+};
+
 struct sink_remark {
     struct row row; /* first */
     bool found;
@@ -64,6 +71,7 @@ struct sink_tables {
     struct sink_total totals[SIM_CONTENTS + 1];
     struct sink_vote *votes;                       /* by event */
     struct sink_dead *dead[BROKER_PARTITIONS_MAX]; /* by offset */
+    struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
     struct sink_remark remarks[SIM_CONTENTS + 1];
     struct row state_row;
     struct rollup_state state;

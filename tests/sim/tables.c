@@ -106,13 +106,13 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
     if (world_chance(world, world->plan.bad_rows)) {
         switch (world_below(world, 3)) {
         case 0:
-            row->refused = true;
+            row->refused = world->events[event].refused = true;
             break;
         case 1:
             row->oversize = true;
             break;
         default:
-            row->unsendable = true;
+            row->unsendable = world->events[event].unsendable = true;
             break;
         }
     }
@@ -176,7 +176,8 @@ static enum rc edge_call(struct lane_edge *edge, struct err *err)
         return rc;
     if (origin->noted == 0)
         origin->noted = edge->link.db->origin;
-    if (origin->noted == edge->link.db->origin)
+    if (origin->noted == edge->link.db->origin ||
+        edge->link.db->world->fault == FAULT_ORIGIN_IGNORED)
         return RC_OK;
     rc = err_fail(err, RC_RETRY, 0, "another database than before");
     lane_origin_lost(origin->lane, err);

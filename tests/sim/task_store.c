@@ -95,6 +95,7 @@ static enum rc store_record(void *ctx, int64_t change, struct err *err)
 struct claim {
     struct task_edge *edge;
     struct sim_task *tasks[ROWS_MAX];
+    int64_t epochs[ROWS_MAX]; /* as they were found */
     struct order_candidate candidates[ROWS_MAX];
     size_t count;
     struct order_ahead ahead[SIM_TASK_KEYS + 1];
@@ -106,7 +107,8 @@ static bool is_candidate(const struct claim *claim, const struct sim_task *task,
 {
     const struct world *world = world_of(claim->edge);
 
-    if (world->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner)
+    if (world->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner &&
+        !claim->edge->compare_and_set)
         return false;
     return task->old.found && task->old.state == TASK_WAITING && task->shard == class->shard &&
            task->old.next_ms <= db_clock(claim->edge->link.db) &&
@@ -130,7 +132,8 @@ static void candidate_put(struct claim *claim, struct sim_task *task, size_t row
     claim->tasks[at] = task;
 }
 
-/* SELECT ... ORDER BY next_at, id LIMIT rows_max FOR UPDATE SKIP LOCKED */
+/* SELECT ... ORDER BY next_at, id LIMIT rows_max, and FOR UPDATE SKIP LOCKED where nothing will be
+ * compared */
 static enum rc claim_candidates(struct claim *claim, const struct task_class *class,
                                 size_t rows_max, struct err *err)
 {
@@ -148,19 +151,23 @@ static enum rc claim_candidates(struct claim *claim, const struct task_class *cl
         if (is_candidate(claim, task, class))
             candidate_put(claim, task, rows_max);
     }
-    for (size_t i = 0; rc == RC_OK && i < claim->count; i++)
+    for (size_t i = 0; i < claim->count; i++)
+        claim->epochs[i] = claim->tasks[i]->old.epoch;
+    for (size_t i = 0; rc == RC_OK && i < claim->count && !claim->edge->compare_and_set; i++)
         if (!claim->tasks[i]->row.owner)
             rc = link_lock(link, &claim->tasks[i]->row, err);
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
 
-static enum rc row_hold(struct link *link, struct order_row *row, struct err *err)
+static enum rc row_hold(struct task_edge *edge, struct order_row *row, struct err *err)
 {
+    struct link *link = &edge->link;
     struct task_tables *tables = tasks_of(link);
     struct sim_task *task = &tables->tasks[row->id];
     enum rc rc = RC_OK;
 
-    if (row->id == 0 || (task->row.owner && task->row.owner != link->session))
+    if (row->id == 0 ||
+        (!edge->compare_and_set && task->row.owner && task->row.owner != link->session))
         return RC_OK;
     rc = link_lock(link, &task->row, err);
     row->held = rc == RC_OK && task->now.found && task->now.state == row->state;
@@ -192,11 +199,11 @@ static enum rc claim_ahead(struct claim *claim, struct err *err)
             ahead->busy.held = ahead->waiting.held = ahead->queued.held = true;
             continue;
         }
-        rc = row_hold(link, &ahead->busy, err);
+        rc = row_hold(claim->edge, &ahead->busy, err);
         if (rc == RC_OK)
-            rc = row_hold(link, &ahead->waiting, err);
+            rc = row_hold(claim->edge, &ahead->waiting, err);
         if (rc == RC_OK)
-            rc = row_hold(link, &ahead->queued, err);
+            rc = row_hold(claim->edge, &ahead->queued, err);
     }
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
@@ -238,14 +245,40 @@ static enum rc busy_check(struct link *link, const struct sim_task *task, struct
             continue;
         if (other->row.owner != link->session)
             rc = link_lock(link, &other->row, err);
-        if (rc == RC_OK && is_busy(&other->now)) {
-            link_rollback(link);
-            rc = err_fail(err, RC_RETRY, 1062, "the key is busy");
-        }
+        if (rc == RC_OK && is_busy(&other->now))
+            rc = err_fail(err, RC_REJECT, DB_DUPLICATE_CODE, "the key is busy");
         if (rc != RC_OK)
             return rc;
     }
     return RC_OK;
+}
+
+/* UPDATE ... WHERE state = 0 AND id = ? AND epoch = ?: *taken, was it so? */
+static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, struct err *err)
+{
+    struct link *link = &claim->edge->link;
+    const struct sim_task *task = claim->tasks[i];
+    enum rc rc = RC_OK;
+
+    *taken = true;
+    if (claim->edge->compare_and_set || world_of(claim->edge)->fault == FAULT_TASK_CLAIM_UNLOCKED)
+        rc = link_lock(link, &claim->tasks[i]->row, err);
+    if (rc == RC_OK && claim->edge->compare_and_set &&
+        world_of(claim->edge)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
+        *taken =
+            task->now.found && task->now.state == TASK_WAITING &&
+            (claim->candidates[i].verdict == ORDER_QUEUE || task->now.epoch == claim->epochs[i]);
+    if (rc == RC_OK && *taken && claim->candidates[i].verdict == ORDER_RUN)
+        rc = busy_check(link, task, err);
+    if (rc == RC_REJECT && claim->edge->compare_and_set) {
+        *taken = false;
+        return RC_OK;
+    }
+    if (rc == RC_REJECT) {
+        link_rollback(link);
+        return RC_RETRY;
+    }
+    return rc;
 }
 
 static enum rc claim_write(struct claim *claim, struct err *err)
@@ -256,15 +289,17 @@ static enum rc claim_write(struct claim *claim, struct err *err)
 
     for (size_t i = 0; rc == RC_OK && i < claim->count; i++) {
         struct sim_task *task = claim->tasks[i];
+        bool taken = false;
 
         if (claim->candidates[i].verdict == ORDER_LEAVE)
             continue;
-        if (world->fault == FAULT_TASK_CLAIM_UNLOCKED)
-            rc = link_lock(link, &task->row, err);
-        if (rc == RC_OK && claim->candidates[i].verdict == ORDER_RUN)
-            rc = busy_check(link, task, err);
+        rc = candidate_compare(claim, i, &taken, err);
         if (rc != RC_OK)
             break;
+        if (!taken) {
+            claim->candidates[i].verdict = ORDER_LEAVE;
+            continue;
+        }
         task->now.state = claim->candidates[i].verdict == ORDER_RUN ? TASK_RUNNING : TASK_QUEUED;
         if (task->now.state == TASK_RUNNING) {
             task->now.epoch++;

@@ -100,6 +100,7 @@ struct task_tables {
 /* One thread's connection. */
 struct task_edge {
     struct link link;
+    bool compare_and_set; /* retry.claim */
     struct retry_store seam;
     int64_t recorded; /* the change of the scenes that its process has in force */
 };

@@ -77,10 +77,16 @@ struct event {
     int64_t order; /* its place in its key, from 1; 0: not committed */
     int64_t voter_id;
     int voting;
+    int64_t occurred_ms;
     size_t value_len;
     char value[200];
     char id[40];       /* as text */
+    bool refused;      /* the broker refuses its record */
+    bool unsendable;   /* send() refuses it */
     int64_t published; /* records of it */
+    bool undone;       /* its commit was lost with its database: it may be in the topic or not */
+    bool judged;       /* by judge_anyone() */
+    bool aside;        /* it changes nothing, and is not logged */
     bool skipped;      /* by an operator, in the retry lane: it may be in no topic */
     int64_t logged;    /* rows of vote_document or dead_record */
 };
@@ -120,10 +126,13 @@ struct plan {
     unsigned task_poison;   /* tasks that never can be done */
     unsigned task_slow;     /* runs that take long, some of them longer than a lease */
     unsigned task_deaf;     /* runs that do not look at the time they have */
+    unsigned task_compared; /* lives of a retry process that claim by compare-and-set */
     unsigned task_unlocked; /* submits that lock nothing for their order */
     int64_t submit_ms;      /* tasks are made on average twice as often */
     int64_t operator_ms;    /* and a person acts */
     int64_t task_keys;      /* so many ordering keys */
+    bool main_loses;        /* the writers' database may lose commits; nobody is answered there */
+    bool anyone;            /* consumer.votes_from: applications repeat votes and send old ones */
     bool tasks_left;        /* nobody cares for blocked and parked ones in the end */
     bool leases_jump;       /* only the clock that leases are by is set, and by much */
     bool writers_known;     /* the relays may see open transactions */
@@ -136,6 +145,7 @@ enum model_fault {
     FAULT_NONE,
     FAULT_DELETE_UNFENCED,
     FAULT_MOVE_UNFENCED,
+    FAULT_ORIGIN_IGNORED,
     FAULT_MOVE_WITHOUT_TASK,
     FAULT_READ_UNFENCED,
     FAULT_ROLLUP_UNFENCED,
@@ -149,6 +159,7 @@ enum model_fault {
     FAULT_TASK_RESCUE_COUNTS,
     FAULT_TASK_HEAD_UNLOCKED,
     FAULT_TASK_BUSY_TWICE,
+    FAULT_TASK_CLAIM_UNCOMPARED,
 };
 
 struct db;
@@ -158,6 +169,7 @@ struct broker_model;
 struct group_model;
 struct sink_tables;
 struct task_tables;
+struct replica;
 
 struct world {
     uint64_t seed;
@@ -185,6 +197,9 @@ struct world {
     struct group_model *group;
     struct sink_tables *sink;
     struct task_tables *tasks;
+    struct replica *replica;
+
+    int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 
     bool failed;
     struct story_focus focus; /* what the failure is about */

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define EVENTS_MAX 4
+#define AGE_MAX 30
+#define AGE_STEP_MS 64
 
 struct writer_process {
     struct proc *proc;
@@ -47,6 +49,28 @@ static size_t event_make(struct world *world, int64_t key)
     return number;
 }
 
+/* A vote of another application, which knows nothing of the voter's last one: it may repeat that, or
+ * be of an earlier time, which no two votes share. */
+static size_t vote_make(struct world *world, int64_t content)
+{
+    size_t number = world_event_make(world, EVENT_VOTE, content);
+    struct event *event = &world->events[number];
+    int64_t back = world_chance(world, 500) ? world_between(world, 0, AGE_MAX) : 0;
+    int len;
+
+    event->voter_id = world_between(world, 1, SIM_VOTERS);
+    event->voting = world_chance(world, 600);
+    event->occurred_ms =
+        SIM_WALL_MS + AGE_STEP_MS * ((int64_t)number - back) + (int64_t)number % AGE_STEP_MS;
+    len = snprintf(event->value, sizeof(event->value),
+                   "{\"eventId\":\"%s\",\"voterId\":%lld,\"contentId\":%lld,\"voting\":%d,"
+                   "\"votes\":0,\"occurredAt\":%lld}",
+                   event->id, (long long)event->voter_id, (long long)content, event->voting,
+                   (long long)event->occurred_ms);
+    event->value_len = (size_t)len;
+    return number;
+}
+
 /* One INSERT of several rows: their seqs are reserved before the first is written. */
 static enum rc insert(struct writer_process *writer, int64_t key, size_t count, struct err *err)
 {
@@ -63,7 +87,8 @@ static enum rc insert(struct writer_process *writer, int64_t key, size_t count, 
             sched_pause_aside(&world->sched, world_between(world, 0, i == 0 ? 300 : 900));
         if (!writer->link.session)
             return err_fail(err, RC_RETRY, 2006, "server has gone away");
-        tables_insert(&writer->link, lane, seq + (int64_t)i, event_make(world, key));
+        tables_insert(&writer->link, lane, seq + (int64_t)i,
+                      key <= SIM_CONTENTS ? vote_make(world, key) : event_make(world, key));
     }
     return link_answer(&writer->link, err);
 }
@@ -75,7 +100,9 @@ static enum rc transaction(struct writer_process *writer, struct err *err)
     enum rc rc = link_begin(&writer->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < keys; i++) {
-        int64_t key = world_between(world, SIM_CONTENTS + 1, SIM_KEYS);
+        int64_t key = world->plan.anyone && world_chance(world, 700)
+                          ? world_between(world, 1, SIM_CONTENTS)
+                          : world_between(world, SIM_CONTENTS + 1, SIM_KEYS);
 
         rc = key_lock(writer, key, err);
         if (rc == RC_OK)

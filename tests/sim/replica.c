@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/replica.h"
+
+#include "tests/sim/broker.h"
+#include "tests/sim/db.h"
+#include "tests/sim/retry_lane.h"
+#include "tests/sim/sink.h"
+#include "tests/sim/tables.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replica_lane {
+    int64_t seq_next;
+    int64_t settled;
+    enum outbox_state states[TABLE_ROWS_MAX];
+};
+
+struct replica {
+    int64_t due_ms; /* 0: no copy is kept */
+    bool of_sink;
+
+    /* The writers' side. */
+    size_t event_count;
+    int64_t order_next[SIM_KEYS + 1];
+    struct replica_lane lanes[SIM_LANES_MAX];
+    struct lane_lease leases[SIM_LANES_MAX];
+    struct lease_board relays;
+    size_t task_count;
+    enum lane_task_state tasks[LANE_TASKS_MAX];
+
+    /* The log's side. */
+    struct sink_progress progress[BROKER_PARTITIONS_MAX];
+    struct sink_total totals[SIM_CONTENTS + 1];
+    struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
+    struct sink_remark remarks[SIM_CONTENTS + 1];
+    struct rollup_state state;
+    struct sink_vote votes[SIM_EVENTS_MAX];
+    bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
+    int64_t dead_ends[BROKER_PARTITIONS_MAX];
+};
+
+struct replica *replica_open(void)
+{
+    struct replica *replica = calloc(1, sizeof(*replica));
+
+    assert(replica);
+    return replica;
+}
+
+void replica_close(struct replica *replica)
+{
+    free(replica);
+}
+
+void replica_begin_world(struct replica *replica, struct world *world)
+{
+    (void)world;
+    replica->due_ms = 0;
+}
+
+static void main_copy(struct replica *replica, const struct world *world)
+{
+    const struct tables *tables = world->tables;
+
+    memcpy(replica->order_next, world->order_next, sizeof(replica->order_next));
+    memcpy(replica->leases, tables->leases, sizeof(replica->leases));
+    replica->relays = tables->relays;
+    for (size_t lane = 0; lane < world->plan.lanes; lane++) {
+        const struct outbox_table *table = &tables->lanes[lane];
+        struct replica_lane *copy = &replica->lanes[lane];
+
+        copy->seq_next = table->seq_next;
+        copy->settled = table->settled;
+        for (int64_t seq = 1; seq < table->seq_next; seq++)
+            copy->states[seq] = table->rows[seq].state;
+    }
+    replica->task_count = world->retry->count;
+    for (size_t i = 0; i < replica->task_count; i++)
+        replica->tasks[i] = world->retry->tasks[i].state;
+}
+
+/* What was not committed when the copy was taken is not in it; seqs of what is lost are given
+ * again. */
+static void lane_restore(struct world *world, struct outbox_table *table,
+                         const struct replica_lane *copy)
+{
+    int64_t last = 0;
+
+    for (int64_t seq = 1; seq < table->seq_next; seq++) {
+        struct outbox_row *row = &table->rows[seq];
+        bool kept = seq < copy->seq_next && copy->states[seq] >= OUTBOX_COMMITTED;
+
+        if (!kept && row->state >= OUTBOX_COMMITTED) {
+            world->events[row->event].undone = true;
+            world_tell(world, "main-db", world->events[row->event].key,
+                       "loses event %lld, seq %lld of lane %lld", (int64_t)row->event, seq,
+                       (int64_t)row->lane);
+        }
+        row->state = kept ? copy->states[seq] : OUTBOX_NONE;
+        if (kept)
+            last = seq;
+    }
+    table->seq_next = last + 1;
+    table->settled = copy->settled < last ? copy->settled : last;
+    table->left = 0;
+    for (int64_t seq = 1; seq <= last; seq++)
+        table->left += table->rows[seq].state == OUTBOX_COMMITTED;
+}
+
+static void main_restore(const struct replica *replica, struct world *world)
+{
+    struct tables *tables = world->tables;
+
+    memcpy(world->order_next, replica->order_next, sizeof(replica->order_next));
+    for (size_t lane = 0; lane < world->plan.lanes; lane++) {
+        tables->leases[lane] = replica->leases[lane];
+        tables->leases[lane].row.owner = NULL;
+        lane_restore(world, &tables->lanes[lane], &replica->lanes[lane]);
+    }
+    tables->relays = replica->relays;
+    for (size_t i = 0; i < world->retry->count; i++) {
+        enum lane_task_state state = i < replica->task_count ? replica->tasks[i] : LANE_TASK_NONE;
+
+        world->retry->tasks[i].state = state == LANE_TASK_WRITTEN ? LANE_TASK_NONE : state;
+    }
+}
+
+static void sink_copy(struct replica *replica, const struct world *world)
+{
+    const struct sink_tables *sink = world->sink;
+
+    memcpy(replica->progress, sink->progress, sizeof(replica->progress));
+    memcpy(replica->totals, sink->totals, sizeof(replica->totals));
+    memcpy(replica->lasts, sink->lasts, sizeof(replica->lasts));
+    memcpy(replica->remarks, sink->remarks, sizeof(replica->remarks));
+    replica->state = sink->state;
+    replica->event_count = world->event_count;
+    memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
+    for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
+        replica->dead_ends[n] = world->broker->partitions[BROKER_VOTES][n].end;
+        for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++)
+            replica->dead[n][offset] = sink->dead[n][offset].old_found;
+    }
+}
+
+static void progress_restore(const struct replica *replica, struct sink_tables *sink)
+{
+    for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
+        struct sink_progress *progress = &sink->progress[n];
+
+        *progress = replica->progress[n];
+        progress->row.owner = NULL;
+        progress->now_found = progress->old_found;
+        progress->now = progress->old;
+        progress->now_owner = progress->old_owner;
+        progress->now_life = progress->old_life;
+    }
+}
+
+static void totals_restore(const struct replica *replica, struct sink_tables *sink)
+{
+    for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
+        struct sink_total *total = &sink->totals[content];
+
+        *total = replica->totals[content];
+        total->row.owner = NULL;
+        total->now_found = total->old_found;
+        total->now_votes = total->old_votes;
+        total->now_seq = total->old_seq;
+        total->now_changed_ms = total->old_changed_ms;
+        for (int64_t voter = 1; voter <= SIM_VOTERS; voter++) {
+            struct sink_last *last = &sink->lasts[content][voter];
+
+            *last = replica->lasts[content][voter];
+            last->row.owner = NULL;
+            last->now = last->old;
+        }
+        sink->remarks[content] = replica->remarks[content];
+    }
+}
+
+static void log_restore(const struct replica *replica, struct world *world)
+{
+    struct sink_tables *sink = world->sink;
+
+    for (size_t i = 0; i < world->event_count; i++) {
+        struct sink_vote *vote = &sink->votes[i];
+        bool kept = i < replica->event_count && replica->votes[i].old_found;
+
+        if (vote->old_found && !kept) {
+            world->events[i].logged--;
+            world_tell(world, "sink-db", world->events[i].key, "loses event %lld from the log",
+                       (int64_t)i, 0, 0);
+        }
+        if (kept)
+            *vote = replica->votes[i];
+        vote->row.owner = NULL;
+        vote->now_found = vote->old_found = kept;
+    }
+    for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
+        int64_t end = world->broker->partitions[BROKER_VOTES][n].end;
+
+        for (int64_t offset = 0; offset < end; offset++) {
+            struct sink_dead *dead = &sink->dead[n][offset];
+            bool kept = offset < replica->dead_ends[n] && replica->dead[n][offset];
+
+            if (dead->old_found && !kept)
+                world->events[dead->event].logged--;
+            dead->now_found = dead->old_found = kept;
+        }
+    }
+}
+
+static void sink_restore(const struct replica *replica, struct world *world)
+{
+    progress_restore(replica, world->sink);
+    totals_restore(replica, world->sink);
+    log_restore(replica, world);
+    world->sink->state = replica->state;
+}
+
+void replica_fall_behind(struct world *world)
+{
+    struct replica *replica = world->replica;
+
+    if (replica->due_ms != 0)
+        return;
+    replica->of_sink = !world->plan.main_loses || world_chance(world, 500);
+    replica->due_ms =
+        world_now(world) + world_between(world, 1, world_chance(world, 500) ? 300 : 3000);
+    if (replica->of_sink)
+        sink_copy(replica, world);
+    else
+        main_copy(replica, world);
+}
+
+void replica_tend(struct world *world)
+{
+    struct replica *replica = world->replica;
+    struct db *db = replica->of_sink ? world->sink_db : world->main_db;
+
+    if (replica->due_ms == 0 || world_now(world) < replica->due_ms)
+        return;
+    replica->due_ms = 0;
+    if (world->healed)
+        return;
+    db_crash(db, world_between(world, 0, 800));
+    world_tell(world, db->name, STORY_ALL, "is replaced by a replica that is behind", 0, 0, 0);
+    if (replica->of_sink)
+        sink_restore(replica, world);
+    else
+        main_restore(replica, world);
+}
