@@ -5,6 +5,7 @@
 #define OUTBOX_BROKER_KAFKA_H
 
 #include "common/err.h"
+#include "common/kafka_config.h"
 #include "common/settings.h"
 #include "outbox/primed_kafka.h"
 #include "outbox/relay_seam.h"
@@ -21,6 +22,14 @@ struct broker_kafka {
     struct rd_kafka_queue_s *queue;
     struct rd_kafka_topic_s *topics[BROKER_TOPICS_MAX];
     struct primed primed;
+    const char *names[BROKER_TOPICS_MAX]; /* of the topics that were opened, or NULL */
+    int counts[BROKER_TOPICS_MAX];        /* of their partitions */
+    struct kafka_topic_config configs[BROKER_TOPICS_MAX];
+    struct kafka_config_query query;
+    int64_t query_at_ms;      /* when to ask for configs again */
+    int64_t batch_bytes_set;  /* batch.size as librdkafka is set */
+    int64_t batch_bytes_max;  /* and as the producer has it */
+    int64_t batch_bytes_said; /* what the log told last */
     broker_on_report on_report;
     void *on_report_ctx;
     struct err trouble; /* what librdkafka told last */

@@ -10,7 +10,7 @@ struct rd_kafka_headers_s;
 
 /* *out is the caller's. RC_REJECT: the headers column is not a JSON object of texts, or names a
  * header that is the relay's own. */
-enum rc headers_make(struct rd_kafka_headers_s **out, const struct relay_row *row, const char *lane,
-                     const char *source, struct err *err);
+enum rc headers_make(struct rd_kafka_headers_s **out, const struct relay_row *row,
+                     int64_t timestamp_ms, const char *lane, const char *source, struct err *err);
 
 #endif

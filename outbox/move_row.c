@@ -36,13 +36,14 @@ static void add_header(void *ctx, const char *name, struct bytes value)
     json_array_append_new(ctx, json_pack("[s,o]", name, value_of(value)));
 }
 
-static json_t *headers_of(const struct relay_row *row, const char *lane, const char *source)
+static json_t *headers_of(const struct relay_row *row, int64_t timestamp_ms, const char *lane,
+                          const char *source)
 {
     json_t *list = json_array();
     json_t *hex;
     json_t *text;
 
-    if (record_headers(row, lane, source, add_header, list, NULL) == RC_OK)
+    if (record_headers(row, timestamp_ms, lane, source, add_header, list, NULL) == RC_OK)
         return list;
     json_decref(list);
     if (is_text(row->headers))
@@ -66,14 +67,16 @@ static void add_key(json_t *options, struct bytes key)
 enum rc move_row_put_options(struct buf *out, const struct relay_row *row, const char *topic,
                              const char *lane, const char *source, struct err *err)
 {
+    /* How old a record may be is for whom sends it: the task may wait for long. */
+    int64_t timestamp_ms = record_timestamp(row, INT64_MAX);
     json_t *options = json_object();
     char *text;
 
     json_object_set_new(options, "topic", json_string(topic));
     add_key(options, row->aggregate_id);
-    json_object_set_new(options, "headers", headers_of(row, lane, source));
-    if (row->created_ms > 0)
-        json_object_set_new(options, "timestampMs", json_integer(row->created_ms));
+    json_object_set_new(options, "headers", headers_of(row, timestamp_ms, lane, source));
+    if (timestamp_ms > 0)
+        json_object_set_new(options, "timestampMs", json_integer(timestamp_ms));
     text = json_dumps(options, JSON_COMPACT);
     json_decref(options);
     if (text)

@@ -25,6 +25,7 @@ enum column {
     COLUMN_TYPE,
     COLUMN_HEADERS,
     COLUMN_CREATED_AT,
+    COLUMN_NOW,
 };
 
 static void put(struct retirer_mysql *retirer, const char *sql)
@@ -163,6 +164,7 @@ static enum rc move_row(const struct reading *reading, const struct db_row *row,
         .seq = db_column_i64(row, COLUMN_SEQ),
         .created_ms =
             utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]),
+        .read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]),
         .id = bytes_of(row, COLUMN_ID),
         .aggregate_id = bytes_of(row, COLUMN_AGGREGATE_ID),
         .type = bytes_of(row, COLUMN_TYPE),
@@ -214,7 +216,8 @@ static enum rc move_rows(struct retirer_mysql *retirer, const struct relay_move 
     buf_reset(&retirer->sql);
     put(retirer, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
     put(retirer, retirer->has_headers ? "o.headers, " : "NULL, ");
-    put(retirer, retirer->has_created_at ? "o.created_at FROM " : "NULL FROM ");
+    put(retirer, retirer->has_created_at ? "o.created_at, " : "NULL, ");
+    put(retirer, "UTC_TIMESTAMP(3) FROM ");
     put_rows(retirer, moves, count);
     put(retirer, " ORDER BY o.seq");
     put(retirer, db_server_kind(retirer->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");

@@ -114,10 +114,16 @@ static enum rc look_once(struct reader *reader, int64_t from, int64_t above,
 {
     enum rc rc = reader->source.look(reader->source.ctx, from, above, look, NULL);
 
-    if (rc == RC_OK) {
-        reader->waits = look->oldest_seq > 0;
-        reader->oldest_ms = now_ms - look->oldest_age_ms;
-    }
+    if (rc != RC_OK)
+        return rc;
+    if (look->oldest_seq != reader->oldest_seq)
+        reader->oldest_seen_ms = now_ms;
+    reader->oldest_seq = look->oldest_seq;
+    reader->waits = look->oldest_seq > 0;
+    reader->oldest_ms = now_ms - look->oldest_age_ms;
+    /* A row that says to be of the future waits, too. */
+    if (reader->oldest_ms > reader->oldest_seen_ms)
+        reader->oldest_ms = reader->oldest_seen_ms;
     return rc;
 }
 

@@ -59,6 +59,8 @@ struct reader {
     int64_t low_at_ms; /* when to look for rows below all that are known */
     bool waits;        /* when it last looked, there was a row in the table */
     int64_t oldest_ms; /* since when, on our clock */
+    int64_t oldest_seq;
+    int64_t oldest_seen_ms; /* when this one was first seen to wait, on our clock */
     struct backoff backoff;
     int64_t retry_ms; /* the source is not asked before, after trouble */
     uint64_t dice;

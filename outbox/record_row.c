@@ -89,6 +89,29 @@ static void give_cloud_events(const struct giving *giving, const struct relay_ro
         give(giving, "ce_time", time, utc_format(row->created_ms, time));
 }
 
+int64_t record_timestamp(const struct relay_row *row, int64_t older_ms_max)
+{
+    int64_t time_ms = row->created_ms;
+
+    if (time_ms == ROW_CREATED_UNKNOWN)
+        return 0;
+    if (row->read_ms > 0 && time_ms > row->read_ms)
+        time_ms = row->read_ms;
+    if (row->read_ms > older_ms_max && time_ms < row->read_ms - older_ms_max)
+        time_ms = row->read_ms - older_ms_max;
+    return time_ms > 0 ? time_ms : 0;
+}
+
+static void give_original(const struct giving *giving, const struct relay_row *row,
+                          int64_t timestamp_ms, const json_t *object)
+{
+    char time[UTC_TEXT_SIZE];
+
+    if (row->created_ms != ROW_CREATED_UNKNOWN && row->created_ms != timestamp_ms &&
+        !is_given(object, RECORD_ORIGINAL_TIMESTAMP))
+        give(giving, RECORD_ORIGINAL_TIMESTAMP, time, utc_format(row->created_ms, time));
+}
+
 /* A seq is above zero. */
 static struct bytes seq_text(int64_t seq, char digits[SEQ_DIGITS_MAX])
 {
@@ -101,8 +124,8 @@ static struct bytes seq_text(int64_t seq, char digits[SEQ_DIGITS_MAX])
     return (struct bytes){digits + at, SEQ_DIGITS_MAX - at};
 }
 
-enum rc record_headers(const struct relay_row *row, const char *lane, const char *source,
-                       record_on_header on_header, void *ctx, struct err *err)
+enum rc record_headers(const struct relay_row *row, int64_t timestamp_ms, const char *lane,
+                       const char *source, record_on_header on_header, void *ctx, struct err *err)
 {
     const struct giving giving = {on_header, ctx};
     char digits[SEQ_DIGITS_MAX];
@@ -117,6 +140,7 @@ enum rc record_headers(const struct relay_row *row, const char *lane, const char
         give_cloud_events(&giving, row, source, object);
     give_bytes(&giving, "seq", seq);
     give(&giving, "lane", lane, strlen(lane));
+    give_original(&giving, row, timestamp_ms, object);
     if (object)
         rc = give_members(&giving, object, err);
     json_decref(object);

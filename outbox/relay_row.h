@@ -21,6 +21,7 @@ struct bytes {
 struct relay_row {
     int64_t seq;
     int64_t created_ms; /* since 1970, or ROW_CREATED_UNKNOWN */
+    int64_t read_ms;    /* the database's clock when the row was read, since 1970 */
     int64_t epoch;      /* of the lane's lease, in the snapshot the row was read in */
     uint64_t size;      /* of all columns in the table, in bytes */
     bool oversize;      /* above relay.row_bytes_max: payload and headers were not read */

@@ -124,9 +124,10 @@ typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const s
 struct broker {
     void *ctx;
     /* Sees that the topic exists. RC_REJECT and RC_FATAL: it does not and cannot be made. */
-    enum rc (*topic_open)(void *ctx, const char *topic, struct err *err);
-    /* Takes a copy of row on its way; topic_index names the topic for caches, always the same
-     * and below BROKER_TOPICS_MAX.
+    /* topic_index names it for caches, always the same and below BROKER_TOPICS_MAX; the name lives
+     * as long as the seam is used. Nothing is under way. */
+    enum rc (*topic_open)(void *ctx, const char *topic, size_t topic_index, struct err *err);
+    /* Takes a copy of row on its way.
      * RC_RETRY: no room now, poll reports first. RC_REJECT: this row is refused.
      * RC_FATAL: the producer is finished, reset it. */
     enum rc (*send)(void *ctx, const char *topic, size_t topic_index, const struct relay_row *row,

@@ -353,7 +353,7 @@ static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t 
 {
     struct err err = {0};
 
-    switch (sender->broker.topic_open(sender->broker.ctx, topic->name, &err)) {
+    switch (sender->broker.topic_open(sender->broker.ctx, topic->name, topic->index, &err)) {
     case RC_OK:
         topic->state = TOPIC_READY;
         break;
@@ -440,6 +440,9 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
         return refuse(sender, row, topic, key, &err, now_ms);
     alone = must_go_alone(sender, row);
     if (alone && flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    /* The producer may be made anew for it. */
+    if (topic->state == TOPIC_UNKNOWN && flight_count(&sender->flight) > 0)
         return FATE_WAITS;
     if (topic->state == TOPIC_UNKNOWN)
         return open_topic(sender, topic, now_ms);

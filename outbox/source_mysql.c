@@ -22,6 +22,7 @@ enum column {
     COLUMN_HEADERS_BYTES,
     COLUMN_HEADERS,
     COLUMN_CREATED_AT,
+    COLUMN_NOW,
     COLUMN_EPOCH,
 };
 
@@ -85,6 +86,7 @@ static enum rc columns_make(struct source_mysql *source, struct err *err)
     else
         buf_text_put(columns, ", NULL, NULL");
     buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
+    buf_text_put(columns, ", UTC_TIMESTAMP(3)");
     buf_text_put(columns, ", (SELECT epoch FROM relay_lease WHERE lane = ");
     db_put_text(source->db, columns, source->lane, strlen(source->lane));
     buf_char(columns, ')');
@@ -168,6 +170,7 @@ static void row_make(struct relay_row *out, const struct db_row *row, uint64_t r
     }
     out->created_ms =
         utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]);
+    out->read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]);
 }
 
 static enum rc reading_on_row(void *ctx, const struct db_row *row, struct err *err)

@@ -291,11 +291,12 @@ void world_kill(struct world *world)
     leave_ghosts(world);
 }
 
-static enum rc broker_topic_open(void *ctx, const char *topic, struct err *err)
+static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_index, struct err *err)
 {
     enum rc rc;
 
     (void)topic;
+    (void)topic_index;
     return world_fails(ctx, ((struct world *)ctx)->faults.database, &rc, err) ? RC_RETRY : RC_OK;
 }
 

@@ -127,6 +127,8 @@ static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source
         if (look->oldest_seq == 0) {
             look->oldest_seq = seq;
             look->oldest_age_ms = world->now_ms - world->rows[seq].made_ms;
+            if (look->oldest_age_ms < 0)
+                look->oldest_age_ms = 0;
         }
         if (seq > above)
             look->newest_seq = seq;

@@ -225,7 +225,7 @@ static void every_answer_of_the_broker_means_one_thing(void **state)
         enum rc rc;
 
         fixture->broker.reset(fixture->broker.ctx);
-        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, &err), RC_OK);
+        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, 0, &err), RC_OK);
         before = records_in_the_log(fixture);
         rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
         rc = send_and_await(fixture, answer->refused);
@@ -237,7 +237,7 @@ static void every_answer_of_the_broker_means_one_thing(void **state)
         rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
         /* A new producer is always of use. */
         fixture->broker.reset(fixture->broker.ctx);
-        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, &err), RC_OK);
+        assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, 0, &err), RC_OK);
         assert_int_equal(send_and_await(fixture, false), RC_OK);
     }
 }

@@ -386,6 +386,21 @@ static void a_row_grows_older_while_kafka_mysql_and_the_lease_are_away(void **st
     assert_all_is_well();
 }
 
+static void a_row_of_the_future_is_seen_to_wait(void **state)
+{
+    int64_t seq = rig.world.seq_next;
+
+    (void)state;
+    rig.world.down_until_ms = rig.world.now_ms + 20000;
+    append_some(1);
+    rig.world.rows[seq].made_ms += 3600000;
+    rig_run(&rig, 9000);
+    assert_in_range(oldest_age_ms(), 7000, 9000);
+    assert_true(rig_drain(&rig, 30000));
+    rig_run(&rig, 1100);
+    assert_int_equal(oldest_age_ms(), 0);
+}
+
 static void a_row_of_a_lane_that_nobody_holds_is_seen_to_wait(void **state)
 {
     (void)state;
@@ -401,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_row_grows_older_while_kafka_mysql_and_the_lease_are_away,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_row_of_the_future_is_seen_to_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_of_a_lane_that_nobody_holds_is_seen_to_wait, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),

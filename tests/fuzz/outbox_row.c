@@ -148,7 +148,7 @@ static enum rc relay_reads(struct bytes column, const char *source)
     };
     rd_kafka_headers_t *headers = NULL;
     struct err err = {0};
-    enum rc rc = headers_make(&headers, &row, "outbox", source, &err);
+    enum rc rc = headers_make(&headers, &row, 1, "outbox", source, &err);
 
     fuzz_must(rc == RC_OK || rc == RC_REJECT, "headers are taken or refused");
     if (rc == RC_OK) {

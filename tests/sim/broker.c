@@ -283,12 +283,14 @@ void producer_gone(struct producer *producer)
     producer->network = producer->sender = NULL;
 }
 
-static enum rc producer_topic_open(void *ctx, const char *topic, struct err *err)
+static enum rc producer_topic_open(void *ctx, const char *topic, size_t topic_index,
+                                   struct err *err)
 {
     struct producer *producer = ctx;
     struct world *world = producer->proc->world;
 
     (void)topic;
+    (void)topic_index;
     proc_pass(producer->proc);
     if (world_now(world) < producer->proc->cut_until_ms ||
         (!world->healed && world_chance(world, world->plan.broker_fails)))
