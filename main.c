@@ -13,6 +13,7 @@
 #include "consumer/status_command.h"
 #include "consumer/verify_command.h"
 #include "consumer/vote_handler.h"
+#include "outbox/lanes_command.h"
 #include "outbox/relay_command.h"
 #include "outbox/retry/exec_handler.h"
 #include "outbox/retry/http_handler.h"
@@ -37,6 +38,20 @@ static const struct retry_handler *const handlers[] = {&retry_kafka_handler, &re
 
 const struct retry_handlers retry_handlers_all = {handlers, COUNT(handlers), NULL};
 
+static enum rc serve_gate(const struct settings *settings, bool migrate, struct err *err)
+{
+    enum rc rc = schema_gate(settings, migrate, err);
+
+    return rc == RC_OK ? serve_check_lanes(settings, err) : rc;
+}
+
+static enum rc run_gate(const struct settings *settings, bool migrate, struct err *err)
+{
+    enum rc rc = serve_check_relayed(settings, err);
+
+    return rc == RC_OK ? serve_gate(settings, migrate, err) : rc;
+}
+
 static int run_command(int argc, char **argv)
 {
     static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
@@ -47,7 +62,7 @@ static int run_command(int argc, char **argv)
         "run",
         "Runs serve, relay, retry, consume, rollup and housekeep in one process, for a "
         "small installation.",
-        roles, COUNT(roles), schema_gate, argc, argv);
+        roles, COUNT(roles), run_gate, argc, argv);
 }
 
 static int one_role(const struct role *role, int argc, char **argv)
@@ -57,8 +72,10 @@ static int one_role(const struct role *role, int argc, char **argv)
 
 static int serve_command(int argc, char **argv)
 {
+    const struct role *const role = &serve_role;
+
     serve_take_handlers(&retry_handlers_all);
-    return one_role(&serve_role, argc, argv);
+    return role_main(role->name, role->about, &role, 1, serve_gate, argc, argv);
 }
 
 static int relay_command(int argc, char **argv)
@@ -114,6 +131,7 @@ static const struct command commands[] = {
     {"rollup", "brings remark.votes up to date", rollup_gated_command},
     {"housekeep", "makes and drops partitions, deletes old rows", housekeep_gated_command},
     {"vote", "votes from the command line or a CSV file", vote_command},
+    {"lanes", "shows and changes the number of outbox tables", lanes_command},
     {"migrate", "makes and checks the tables", migrate_command},
     {"verify", "proves on the data that no vote was lost or doubled", verify_command},
     {"dead", "shows, replays and drops records that could not be applied", dead_command},

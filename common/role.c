@@ -366,5 +366,7 @@ int role_main(const char *command, const char *about, const struct role *const *
     config_free(config);
     if (rc == RC_RETRY)
         return EXIT_UNAVAILABLE;
+    if (rc == RC_REJECT)
+        return EXIT_USAGE;
     return rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
 }

@@ -41,7 +41,8 @@ struct role {
 };
 
 /* Asked before roles start, again and again while it says RC_RETRY (the process is up, alive and
- * not ready, with err as the reason). RC_FATAL ends the process. migrate: the command line allows
+ * not ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a setting
+ * does not fit what is there. migrate: the command line allows
  * changing the schema. */
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
 

@@ -99,7 +99,8 @@ const struct setting settings_table[] = {
     {NUMBER(api, committers), "2", 1, 64, NULL,
      "Threads, each with its connection, that commit votes, and as many that read totals."},
     {NUMBER(api, lane_count), "1", 1, 64, NULL,
-     "Outbox tables to spread over by key: outbox, outbox_1, outbox_2 ..."},
+     "Outbox tables to spread over by key: outbox, outbox_1 ... Must be what `tallybox lanes` "
+     "shows."},
 
     {ENTRY(relay, lanes, SETTING_NAMES), "outbox", 0, 0, NULL,
      "Outbox tables to publish, separated by commas."},

@@ -30,6 +30,7 @@ enum rc status_outcome(const struct status *status)
     worsen(&worst, &status->outbox_fault);
     for (size_t i = 0; i < status->lane_count; i++)
         worsen(&worst, &status->lanes[i].fault);
+    worsen(&worst, &status->written_fault);
     worsen(&worst, &status->instances_fault);
     worsen(&worst, &status->retry.fault);
     worsen(&worst, &status->progress_fault);

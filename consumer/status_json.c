@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/status.h"
+#include "outbox/outbox.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -65,6 +66,22 @@ static json_t *lanes_json(const struct status *status)
                                 text(one->stopped_reason)));
     }
     return list;
+}
+
+static json_t *written_json(const struct status *status)
+{
+    json_t *unserved = json_array();
+
+    for (int64_t i = 0; i < status->written.count && i < LANES_MAX; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+
+        outbox_lane_name(name, (size_t)i);
+        if (!status->served[i])
+            append(&unserved, json_string(name));
+    }
+    return json_pack("{s:o, s:I, s:I, s:o}", "error", fault_json(&status->written_fault),
+                     "lane_count", (json_int_t)status->written.count, "changing_to",
+                     (json_int_t)status->written.next, "unserved", unserved);
 }
 
 static json_t *instances_json(const struct status *status)
@@ -158,15 +175,16 @@ static json_t *retry_json(const struct status *status)
 void status_json(const struct status *status, struct buf *out)
 {
     json_t *root = json_pack(
-        "{s:s, s:I, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, "
+        "{s:s, s:I, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, "
+        "s:o, "
         "s:o, s:o}",
         "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "schema",
         schemas_json(status), "outbox", "error", fault_json(&status->outbox_fault), "lanes",
-        lanes_json(status), "instances", "error", fault_json(&status->instances_fault), "list",
-        instances_json(status), "consumer", "group", status->group, "error",
-        fault_json(&status->progress_fault), "kafka_error", fault_json(&status->kafka_fault),
-        "partitions", partitions_json(status), "dead_records", "error",
-        fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
+        lanes_json(status), "written", written_json(status), "instances", "error",
+        fault_json(&status->instances_fault), "list", instances_json(status), "consumer", "group",
+        status->group, "error", fault_json(&status->progress_fault), "kafka_error",
+        fault_json(&status->kafka_fault), "partitions", partitions_json(status), "dead_records",
+        "error", fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
         rollup_json(status), "housekeep", housekeep_json(status), "retry", retry_json(status));
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 

@@ -152,6 +152,16 @@ static void fill_lanes(struct side *side, struct status *status, const char *lan
     }
 }
 
+static void fill_written(struct side *side, struct status *status)
+{
+    struct err err = {0};
+    enum rc rc = lanes_read(side->db, &status->written, &err);
+
+    if (rc == RC_OK)
+        rc = lanes_served(side->db, status->relay_lease_ms, status->served, &err);
+    fail(&status->written_fault, rc, &err);
+}
+
 static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status *status = ctx;
@@ -375,8 +385,11 @@ static void fill_writers(struct side *side, struct status *status, const char *l
     status->outbox_fault = away;
     status->instances_fault = away;
     status->retry.fault = away;
-    if (away.rc == RC_OK)
+    status->written_fault = away;
+    if (away.rc == RC_OK) {
         fill_lanes(side, status, lanes);
+        fill_written(side, status);
+    }
     fill_instances(side, status);
     fill_retry(side, &status->retry);
 }

@@ -5,6 +5,7 @@
 #define CONSUMER_STATUS_ROW_H
 
 #include "common/err.h"
+#include "outbox/lanes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,6 +120,9 @@ struct status {
     struct status_fault outbox_fault;
     struct status_lane lanes[STATUS_LANES_MAX];
     size_t lane_count;
+    struct status_fault written_fault;
+    struct lanes written; /* the lanes that writers use, those of relay.lanes or not */
+    bool served[LANES_MAX];
 
     struct status_fault instances_fault;
     struct status_instance instances[STATUS_INSTANCES_MAX];

@@ -2,6 +2,7 @@
 #include "consumer/status.h"
 
 #include "common/when.h"
+#include "outbox/outbox.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -192,6 +193,30 @@ static void lane_rows(const struct status *status, struct table *table)
     }
 }
 
+static void put_written(const struct status *status, struct buf *out)
+{
+    const struct lanes *written = &status->written;
+
+    if (status->written_fault.no_schema)
+        return;
+    if (status->written_fault.rc != RC_OK) {
+        put_line(out, "number of lanes: not known: %s", status->written_fault.err.text);
+        return;
+    }
+    if (written->next != 0)
+        put_line(out,
+                 "the number of lanes is being changed from %" PRId64 " to %" PRId64
+                 ": no votes are taken (tallybox lanes show)",
+                 written->count, written->next);
+    for (int64_t i = 0; i < written->count && i < LANES_MAX; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+
+        outbox_lane_name(name, (size_t)i);
+        if (!status->served[i])
+            put_line(out, "%s: no live relay serves it, and votes are written there", name);
+    }
+}
+
 static void put_outbox(const struct status *status, struct buf *out)
 {
     size_t known = 0;
@@ -214,6 +239,7 @@ static void put_outbox(const struct status *status, struct buf *out)
             put_line(out, "%s: keys stopped by a refused event: %" PRId64 "; the newest: %s",
                      lane->name, lane->stopped_keys, lane->stopped_reason);
     }
+    put_written(status, out);
 }
 
 static void instance_rows(const struct status *status, struct table *table)

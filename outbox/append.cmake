@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # outbox_lanes: which lane a key belongs to; for engines, too.
-house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/outbox_lane.c LINKS common_core)
+house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/outbox_lane.c
+              ${CMAKE_CURRENT_LIST_DIR}/lanes_row.c LINKS common_core)
 
 # outbox_append: the public way to append events and tasks, for our own rooms and for C applications.
 house_library(
   outbox_append
   ${CMAKE_CURRENT_LIST_DIR}/header_row.c
+  ${CMAKE_CURRENT_LIST_DIR}/lanes_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/new_task_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/new_task_row.c
   ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c

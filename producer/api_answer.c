@@ -70,9 +70,10 @@ void api_answer_verdict(struct http_request *request, enum queue_verdict verdict
                   "one again later");
         break;
     case QUEUE_AWAY:
-        fault_set(&fault, FAULT_AWAY,
-                  "the database is away; nothing was done: send this request "
-                  "again later");
+        fault_set(
+            &fault, FAULT_AWAY,
+            "the database is away or does not take it now; nothing was done: send this request "
+            "again later");
         break;
     case QUEUE_STOPPING:
         fault_set(&fault, FAULT_AWAY,

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/serve_command.h"
 
+#include "common/db.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
+#include "outbox/lanes.h"
+#include "outbox/outbox.h"
 #include "producer/api.h"
 #include "producer/clerk.h"
 #include "producer/commit.h"
+#include "producer/lane_watch.h"
 #include "producer/lookup.h"
 #include "producer/lookup_mysql.h"
 #include "producer/serve_metrics.h"
@@ -45,6 +50,9 @@ struct serve {
     struct lane *lanes;
     size_t lane_count;
     struct loop expire_loop;
+    struct db *watch_db;
+    struct lane_watch lane_watch;
+    struct loop watch_loop;
     struct api *api;
 };
 
@@ -125,8 +133,8 @@ static enum rc committer_make(struct serve *serve, size_t shard, struct err *err
         .clock_us = os_now_us,
         .stop = serve->env.stop,
     };
-    enum rc rc =
-        vote_mysql_open(&lane->vote_store, &settings->mysql, settings->api.request_timeout_ms, err);
+    enum rc rc = vote_mysql_open(&lane->vote_store, &settings->mysql,
+                                 settings->api.request_timeout_ms, settings->api.lane_count, err);
 
     if (rc != RC_OK)
         return rc;
@@ -180,6 +188,27 @@ static enum rc clerk_make(struct serve *serve, size_t shard, struct err *err)
     return loop_init(&lane->task_loop, "task", clerk_step, lane->clerk, &serve->stop, err);
 }
 
+static enum rc lanes_look(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
+{
+    struct serve *serve = ctx;
+    enum rc rc = lanes_read(serve->watch_db, lanes, err);
+
+    return rc == RC_OK ? lanes_served(serve->watch_db, 0, served, err) : rc;
+}
+
+static enum rc watch_make(struct serve *serve, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    const struct lane_watch_ops ops = {serve, lanes_look};
+    enum rc rc = db_open(&serve->watch_db, &settings->mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    lane_watch_init(&serve->lane_watch, &ops, settings->api.lane_count, settings->relay.lease_ms);
+    return loop_init(&serve->watch_loop, "lane-watch", lane_watch_step, &serve->lane_watch,
+                     &serve->stop, err);
+}
+
 static void serve_close(void *role)
 {
     struct serve *serve = role;
@@ -197,6 +226,9 @@ static void serve_close(void *role)
         committer_close(lane->committer);
         vote_mysql_close(lane->vote_store);
     }
+    loop_done(&serve->watch_loop);
+    lane_watch_done(&serve->lane_watch);
+    db_close(serve->watch_db);
     loop_done(&serve->expire_loop);
     queue_free(serve->tasks);
     queue_free(serve->reads);
@@ -217,6 +249,8 @@ static enum rc serve_open_parts(struct serve *serve, struct err *err)
         rc = queues_open(serve, err);
     if (rc == RC_OK)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
+    if (rc == RC_OK)
+        rc = watch_make(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
         rc = committer_make(serve, i, err);
         if (rc == RC_OK)
@@ -262,6 +296,7 @@ static void threads_join(struct serve *serve)
         clerk_close(lane->clerk);
         lane->clerk = NULL;
     }
+    loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);
 }
 
@@ -278,6 +313,8 @@ static enum rc serve_start(void *role, struct err *err)
     };
     enum rc rc = loop_start(&serve->expire_loop, err);
 
+    if (rc == RC_OK)
+        rc = loop_start(&serve->watch_loop, err);
     for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
         rc = loop_start(&serve->lanes[i].commit_loop, err);
         if (rc == RC_OK)
@@ -316,6 +353,20 @@ static void queue_health(struct health *health, struct queue *queue, const char 
         health_good(health, name);
 }
 
+static void lanes_health(struct health *health, struct serve *serve)
+{
+    char number[sizeof(serve->lane_watch.number)];
+    char unserved[sizeof(serve->lane_watch.unserved)];
+
+    lane_watch_read(&serve->lane_watch, number, unserved);
+    if (number[0])
+        health_bad(health, "number of lanes", "%s", number);
+    if (unserved[0])
+        health_bad(health, "lanes", "%s", unserved);
+    else
+        health_good(health, "lanes");
+}
+
 static int64_t silent_ms(struct loop *loop)
 {
     return os_now_ms() - atomic_load(&loop->beat_ms);
@@ -336,6 +387,7 @@ static void serve_health(void *role, struct health *health)
     }
     database_health(health, serve->votes, votes_ms, serve, "database for votes");
     database_health(health, serve->reads, reads_ms, serve, "database for totals");
+    lanes_health(health, serve);
     queue_health(health, serve->votes, "vote queue");
     queue_health(health, serve->reads, "read queue");
     queue_health(health, serve->tasks, "task queue");
@@ -374,6 +426,34 @@ static void serve_join(void *role)
     threads_join(serve);
     api_close(serve->api);
     serve->api = NULL;
+}
+
+enum rc serve_check_lanes(const struct settings *settings, struct err *err)
+{
+    struct lanes lanes = {0};
+    struct db *db = NULL;
+    enum rc rc = db_open(&db, &settings->mysql, err);
+
+    if (rc == RC_OK)
+        rc = lanes_read(db, &lanes, err);
+    db_close(db);
+    return rc == RC_OK ? lanes_check_start(&lanes, settings->api.lane_count, err) : rc;
+}
+
+enum rc serve_check_relayed(const struct settings *settings, struct err *err)
+{
+    for (int64_t i = 0; i < settings->api.lane_count; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+
+        outbox_lane_name(name, (size_t)i);
+        if (!list_has(settings->relay.lanes, name))
+            return err_fail(err, RC_REJECT, 0,
+                            "api.lane_count = %" PRId64
+                            " writes votes into %s, which is not in relay.lanes = %s: they would "
+                            "wait there for ever; add it, or make api.lane_count smaller",
+                            settings->api.lane_count, name, settings->relay.lanes);
+    }
+    return RC_OK;
 }
 
 const struct role serve_role = {

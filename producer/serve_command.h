@@ -13,4 +13,11 @@ void serve_take_handlers(const struct retry_handlers *handlers);
 
 extern const struct role serve_role;
 
+/* Before serve starts, for a gate. RC_REJECT: api.lane_count is not the number of lanes that the
+ * database holds. RC_RETRY: that cannot be asked now. */
+enum rc serve_check_lanes(const struct settings *settings, struct err *err);
+
+/* For a process that serves and relays. RC_REJECT: a lane that is written is not in relay.lanes. */
+enum rc serve_check_relayed(const struct settings *settings, struct err *err);
+
 #endif

@@ -79,7 +79,7 @@ static int vote_one(const struct settings *settings, const struct wish *wish)
         rc = vote_run_items(&run, &item, 1, &err);
     vote_run_close(&run);
     if (rc != RC_OK)
-        return options_fail(rc, &err);
+        return vote_run_fail(rc, &err);
     if (item.outcome == VOTE_REFUSED)
         return EXIT_FAILED; /* the engine has said why */
     item_print(&item, wish->json);

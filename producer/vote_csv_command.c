@@ -214,7 +214,7 @@ static int import_run(struct import *import, const struct settings *settings, bo
                 "whole file again is harmless\n",
                 import->name, import->committed_line);
     if (rc != RC_OK)
-        return options_fail(rc, &err);
+        return vote_run_fail(rc, &err);
     return import->bad > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "outbox/lanes.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct vote_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
     struct vote_store seam;
+    int64_t lane_count;
     int64_t lock_wait_seconds;
     uint64_t session; /* the one that knows lock_wait_seconds */
 };
@@ -37,12 +39,23 @@ static enum rc sql_query(struct vote_mysql *store, db_on_row on_row, void *ctx, 
     return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
+/* To the engine RC_REJECT would be the fault of one vote. */
+static enum rc number_check(const struct vote_mysql *store, const struct lanes *lanes,
+                            struct err *err)
+{
+    return lanes_check(lanes, store->lane_count, err) == RC_OK ? RC_OK : RC_RETRY;
+}
+
 /* A write that touches nothing: it also fails where votes could not be written. */
 static enum rc store_ping(void *ctx, struct err *err)
 {
     struct vote_mysql *store = ctx;
+    struct lanes lanes;
+    enum rc rc = db_run(store->db, "UPDATE vote_count SET votes = votes WHERE content_id = 0", err);
 
-    return db_run(store->db, "UPDATE vote_count SET votes = votes WHERE content_id = 0", err);
+    if (rc == RC_OK)
+        rc = lanes_read(store->db, &lanes, err);
+    return rc == RC_OK ? number_check(store, &lanes, err) : rc;
 }
 
 static enum rc session_set_up(struct vote_mysql *store, struct err *err)
@@ -170,6 +183,8 @@ struct state_reading {
     struct vote_state_row *states;
     size_t count;
     int64_t *now_ms;
+    struct lanes lanes;
+    bool has_lanes;
 };
 
 static int state_order(const void *a, const void *b)
@@ -190,8 +205,12 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     struct vote_state_row *state;
 
     *reading->now_ms = db_column_i64(row, 0);
-    if (!row->columns[1])
+    if (!row->columns[1]) {
+        reading->lanes.count = db_column_i64(row, 3);
+        reading->lanes.next = db_column_i64(row, 4);
+        reading->has_lanes = true;
         return RC_OK;
+    }
     state = bsearch(&key, reading->states, reading->count, sizeof(key), state_order);
     assert(state);
     if (row->lengths[5] != ID_BYTES)
@@ -206,20 +225,25 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
 
 /* A plain read sees what is committed when it begins, and the locks on the totals keep it so. The
  * clock comes along in a row of its own: read after the locks, it does not run backwards within a
- * content. */
+ * content.
+ *
+ * Invariant: that row is the one of outbox_lanes, locked until COMMIT: nobody changes the number of
+ * lanes between this look and the events that this transaction appends (outbox/lanes.h). */
 static enum rc states_read_some(struct vote_mysql *store, struct vote_state_row *states,
                                 size_t count, int64_t *now_ms, struct err *err)
 {
     struct state_reading reading = {.states = states, .count = count, .now_ms = now_ms};
+    enum rc rc;
 
     buf_reset(&store->sql);
-    buf_text_put(&store->sql,
-                 "SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED) AS now_ms, "
-                 "NULL AS voter_id, NULL AS content_id, NULL AS voting, NULL AS version, "
-                 "NULL AS event_id "
-                 "UNION ALL SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED), "
-                 "voter_id, content_id, voting, version, event_id "
-                 "FROM vote_state FORCE INDEX (PRIMARY) WHERE ");
+    buf_text_put(
+        &store->sql,
+        "(SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED) AS now_ms, "
+        "NULL AS voter_id, NULL AS content_id, lane_count AS voting, next_count AS version, "
+        "NULL AS event_id FROM outbox_lanes WHERE id = 1 LOCK IN SHARE MODE) "
+        "UNION ALL (SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED), "
+        "voter_id, content_id, voting, version, event_id "
+        "FROM vote_state FORCE INDEX (PRIMARY) WHERE ");
     for (size_t i = 0; i < count; i++) {
         buf_text_put(&store->sql, i > 0 ? " OR (voter_id=" : "(voter_id=");
         buf_i64(&store->sql, states[i].voter_id);
@@ -227,7 +251,11 @@ static enum rc states_read_some(struct vote_mysql *store, struct vote_state_row 
         buf_i64(&store->sql, states[i].content_id);
         buf_char(&store->sql, ')');
     }
-    return sql_query(store, state_on_row, &reading, err);
+    buf_char(&store->sql, ')');
+    rc = sql_query(store, state_on_row, &reading, err);
+    if (rc == RC_OK && !reading.has_lanes)
+        rc = lanes_read(store->db, &reading.lanes, err);
+    return rc == RC_OK ? number_check(store, &reading.lanes, err) : rc;
 }
 
 static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_t count,
@@ -315,7 +343,7 @@ static bool store_collided(void *ctx, const struct err *err)
 }
 
 enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *settings,
-                        int64_t lock_wait_ms, struct err *err)
+                        int64_t lock_wait_ms, int64_t lane_count, struct err *err)
 {
     struct vote_mysql *store = calloc(1, sizeof(*store));
     enum rc rc;
@@ -328,6 +356,7 @@ enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *se
         free(store);
         return rc;
     }
+    store->lane_count = lane_count;
     store->lock_wait_seconds = (lock_wait_ms + 999) / 1000;
     store->seam = (struct vote_store){
         .ctx = store,

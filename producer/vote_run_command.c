@@ -2,7 +2,9 @@
 #include "producer/vote_run_command.h"
 
 #include "common/backoff.h"
+#include "common/options.h"
 #include "common/os.h"
+#include "outbox/lanes.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -26,7 +28,8 @@ enum rc vote_run_open(struct vote_run *run, const struct settings *settings, str
     memset(run, 0, sizeof(*run));
     rc = stop_init(&run->stop, err);
     if (rc == RC_OK)
-        rc = vote_mysql_open(&run->store, &settings->mysql, AWAY_MS_MAX, err);
+        rc = vote_mysql_open(&run->store, &settings->mysql, AWAY_MS_MAX, settings->api.lane_count,
+                             err);
     if (rc != RC_OK)
         return rc;
     config.store = vote_mysql_seam(run->store);
@@ -60,6 +63,8 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
             backoff_reset(&backoff);
             continue;
         }
+        if (rc == RC_RETRY && err->code == LANES_OTHER_COUNT)
+            return RC_REJECT;
         if (rc != RC_RETRY || os_now_ms() - worked_ms > AWAY_MS_MAX)
             return rc;
         if (!said && os_now_ms() - worked_ms > SAY_MS) {
@@ -70,4 +75,11 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
         stop_wait(&run->stop, backoff_next_ms(&backoff, os_random_u64()));
     }
     return RC_OK;
+}
+
+int vote_run_fail(enum rc rc, const struct err *err)
+{
+    int code = options_fail(rc, err);
+
+    return rc == RC_REJECT ? EXIT_USAGE : code;
 }

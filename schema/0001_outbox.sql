@@ -28,6 +28,18 @@ CREATE TABLE outbox (
     PRIMARY KEY (seq)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'a row that exists is a row not yet known to be published';
 
+CREATE TABLE outbox_lanes (
+    id         TINYINT     NOT NULL COMMENT 'always 1',
+    lane_count INT         NOT NULL COMMENT 'outbox tables that writers spread events over: outbox, outbox_1 ...',
+    next_count INT         NOT NULL COMMENT 'lane_count is being changed to this, and nobody appends; 0: no change',
+    version    BIGINT      NOT NULL COMMENT 'grows with every step of a change',
+    changed_at DATETIME(3) NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'one row, which every writer reads with a shared lock before it appends';
+
+INSERT INTO outbox_lanes (id, lane_count, next_count, version, changed_at)
+VALUES (1, 1, 0, 1, UTC_TIMESTAMP(3));
+
 CREATE TABLE relay_lease (
     lane           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table',
     owner          VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance, or empty',

@@ -12,6 +12,8 @@ GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
+GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_serve'@'%';
+GRANT SELECT (lane, owner, lease_until) ON outbox_side.relay_lease TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
@@ -78,11 +80,17 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 
+-- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It makes
+-- and reads tables whose names depend on the number.
+GRANT SELECT, CREATE ON outbox_side.* TO 'tallybox_lanes'@'%';
+GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
+
 -- status: `tallybox status`; reads counts, ages and owners.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
+GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
 GRANT SELECT (id, task_group, scene, handler, state, class, next_at, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_status'@'%';
@@ -130,6 +138,8 @@ GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';
+GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_run'@'%';
+GRANT SELECT (lane, owner, lease_until) ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_run'@'%';

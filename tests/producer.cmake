@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_progress unit unit/test_progress.c LINKS common)
-foreach(name IN ITEMS task_json vote_csv vote_json)
+foreach(name IN ITEMS lane_watch task_json vote_csv vote_json)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS producer_core)
 endforeach()
 tallybox_test(test_outbox unit unit/test_outbox.c ${PROJECT_SOURCE_DIR}/outbox/outbox_mysql.c

@@ -146,6 +146,7 @@ class Installation:
             "retry.http_hosts": f"127.0.0.1:{self.effects.server_port}"})
         for statement in writers.TABLES:
             self.stack.sql(statement)
+        self.stack.sql("UPDATE outbox_lanes SET lane_count = %s", [len(writers.VOTE_LANES)])
         self.task_topic = f"tasks-{self.stack.name}"
         self.step_topic = f"event.{self.stack.name}.step"
         wire.create_topic(house.kafka().bootstrap, self.task_topic, PARTITIONS)

@@ -11,7 +11,7 @@ import pymysql
 ROLES_OF = {
     "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
-    "housekeep": ["housekeep"], "dead": ["dead"], "run": ["run"],
+    "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "run": ["run"],
     "retry ACTION": ["retry_admin"],
 }
 PASSWORD = "the password of all test accounts"

@@ -4,6 +4,7 @@
  *
  *     the first byte says how the pieces are cut, the rest is the file */
 #include "producer/vote_csv.h"
+#include "common/options.h"
 
 #include "producer/vote_csv_command.h"
 #include "producer/vote_run_command.h"
@@ -99,6 +100,11 @@ enum rc vote_run_open(struct vote_run *run, const struct settings *settings, str
     (void)settings;
     (void)err;
     return RC_OK;
+}
+
+int vote_run_fail(enum rc rc, const struct err *err)
+{
+    return options_fail(rc, err);
 }
 
 void vote_run_close(struct vote_run *run)

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/lanes_command.h"
+
+#include "common/buf.h"
+#include "common/db.h"
+#include "common/options.h"
+#include "common/os.h"
+#include "common/stop.h"
+#include "outbox/lanes.h"
+#include "outbox/lanes_mysql.h"
+#include "outbox/outbox.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_S 60
+#define LOOK_MS 200
+#define SAY_MS 2000
+
+struct change {
+    struct db *db;
+    int64_t count; /* wanted */
+    int64_t wait_ms;
+    struct lanes lanes;
+};
+
+static struct stop stop; /* by a signal */
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_request(&stop);
+}
+
+static void signals_take(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* A statement whose server is away is tried again until the time is up: every step may be done
+ * twice. */
+static enum rc again(enum rc rc, int64_t until_ms)
+{
+    if (rc != RC_RETRY || os_now_ms() >= until_ms || stop_requested(&stop))
+        return rc;
+    stop_wait(&stop, LOOK_MS);
+    return RC_OK;
+}
+
+static enum rc begin(struct change *change, int64_t until_ms, struct err *err)
+{
+    for (;;) {
+        enum rc rc = lanes_begin(change->db, change->count, &change->lanes, err);
+
+        if (rc == RC_OK || again(rc, until_ms) != RC_OK)
+            return rc;
+    }
+}
+
+/* Every table that has been a lane or becomes one: rows may be left from other times. */
+static enum rc look_at_lanes(struct change *change, char *what, size_t size, bool *empty,
+                             struct err *err)
+{
+    const struct lanes *lanes = &change->lanes;
+    int64_t count = lanes->count > lanes->next ? lanes->count : lanes->next;
+
+    *empty = true;
+    for (int64_t i = 0; i < count; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+        struct lanes_left left;
+        enum rc rc = lanes_left(change->db, (size_t)i, &left, err);
+
+        if (rc != RC_OK)
+            return rc;
+        if (left.rows == 0 && left.tasks == 0)
+            continue;
+        *empty = false;
+        outbox_lane_name(name, (size_t)i);
+        snprintf(what, size, "%s has %s%" PRId64 " rows, and %" PRId64 " tasks in the retry lane",
+                 name, left.rows == LANES_LEFT_MAX ? "at least " : "", left.rows, left.tasks);
+        return RC_OK;
+    }
+    return RC_OK;
+}
+
+static enum rc wait_empty(struct change *change, int64_t until_ms, struct err *err)
+{
+    int64_t say_ms = os_now_ms() + SAY_MS;
+
+    for (;;) {
+        char what[160] = "";
+        bool empty = false;
+        enum rc rc = look_at_lanes(change, what, sizeof(what), &empty, err);
+
+        if (rc == RC_OK && empty)
+            return RC_OK;
+        if (rc != RC_OK && again(rc, until_ms) != RC_OK)
+            return rc;
+        if (rc != RC_OK)
+            continue;
+        if (stop_requested(&stop))
+            return err_fail(err, RC_RETRY, 0, "a signal came while %s", what);
+        if (os_now_ms() >= until_ms)
+            return err_fail(err, RC_RETRY, 0,
+                            "%s after %" PRId64 " s: is a relay running (`tallybox status`), do "
+                            "tasks wait for a person (`tallybox retry list`)?",
+                            what, change->wait_ms / 1000);
+        if (os_now_ms() >= say_ms) {
+            fprintf(stderr, "tallybox lanes: waiting: %s\n", what);
+            say_ms += SAY_MS;
+        }
+        stop_wait(&stop, LOOK_MS);
+    }
+}
+
+static enum rc finish(struct change *change, int64_t until_ms, struct err *err)
+{
+    for (;;) {
+        enum rc rc = lanes_finish(change->db, &change->lanes, err);
+
+        if (rc == RC_OK || again(rc, until_ms) != RC_OK)
+            return rc;
+    }
+}
+
+/* Writers that are let go on with the old number lose nothing: nothing was stored. */
+static void undo_after(struct change *change, enum rc rc)
+{
+    if (rc == RC_REJECT)
+        return; /* it is another one's change now */
+    if (lanes_undo(change->db, &change->lanes, NULL) == RC_OK)
+        fprintf(stderr, "tallybox lanes: undone, the number of lanes is %" PRId64 " as before\n",
+                change->lanes.count);
+    else
+        fprintf(stderr,
+                "tallybox lanes: could not be undone: no votes are taken until `tallybox lanes set "
+                "%" PRId64 "` undoes it or `tallybox lanes set %" PRId64 "` finishes it\n",
+                change->lanes.count, change->count);
+}
+
+static enum rc tables_make(struct change *change, struct err *err)
+{
+    for (int64_t i = 1; i < change->count; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+        bool made = false;
+        enum rc rc = lanes_make_table(change->db, (size_t)i, &made, err);
+
+        if (rc != RC_OK)
+            return rc;
+        outbox_lane_name(name, (size_t)i);
+        if (made)
+            printf("table %s made\n", name);
+    }
+    return RC_OK;
+}
+
+static enum rc say_unserved(struct change *change, int64_t count, const char *then, struct err *err)
+{
+    bool served[LANES_MAX];
+    enum rc rc = lanes_served(change->db, 0, served, err);
+
+    for (int64_t i = 0; rc == RC_OK && i < count; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+
+        outbox_lane_name(name, (size_t)i);
+        if (!served[i])
+            printf("no live relay serves %s: put it into relay.lanes%s\n", name, then);
+    }
+    return rc;
+}
+
+static enum rc set_number(struct change *change, struct err *err)
+{
+    int64_t until_ms = os_now_ms() + change->wait_ms;
+    enum rc rc;
+
+    if (change->lanes.next == 0 && change->lanes.count == change->count) {
+        printf("the number of lanes is %" PRId64 " already\n", change->count);
+        return RC_OK;
+    }
+    if (change->lanes.count == change->count) {
+        rc = lanes_undo(change->db, &change->lanes, err);
+        if (rc == RC_OK)
+            printf("the change to %" PRId64 " is undone: the number of lanes is %" PRId64 "\n",
+                   change->lanes.next, change->count);
+        return rc;
+    }
+    rc = tables_make(change, err);
+    if (rc == RC_OK)
+        rc = say_unserved(change, change->count, " of a relay now", err);
+    if (rc != RC_OK)
+        return rc;
+    fflush(stdout);
+    rc = begin(change, until_ms, err);
+    if (rc == RC_OK)
+        rc = wait_empty(change, until_ms, err);
+    if (rc == RC_OK)
+        rc = finish(change, until_ms, err);
+    if (rc != RC_OK) {
+        undo_after(change, rc);
+        return rc;
+    }
+    printf("the number of lanes is %" PRId64 ", it was %" PRId64
+           "; start the writers with api.lane_count = %" PRId64
+           ", and give them their rights on new tables (`tallybox migrate grants`)\n",
+           change->count, change->lanes.count, change->count);
+    return RC_OK;
+}
+
+static enum rc show(struct change *change, struct err *err)
+{
+    const struct lanes *lanes = &change->lanes;
+
+    printf("lanes      %" PRId64 "\n", lanes->count);
+    if (lanes->next != 0)
+        printf("change     to %" PRId64 " is under way or was ended: `tallybox lanes set %" PRId64
+               "` finishes it, `tallybox lanes set %" PRId64 "` undoes it; no votes are taken\n",
+               lanes->next, lanes->next, lanes->count);
+    return say_unserved(change, lanes->count, "", err);
+}
+
+static int lanes_run(const struct settings *settings, bool shows, int64_t count, int64_t wait_s)
+{
+    struct change change = {.count = count, .wait_ms = wait_s * 1000};
+    struct err err = {0};
+    enum rc rc = stop_init(&stop, &err);
+
+    if (rc == RC_OK)
+        rc = db_open(&change.db, &settings->mysql, &err);
+    if (rc == RC_OK) {
+        signals_take();
+        rc = lanes_read(change.db, &change.lanes, &err);
+    }
+    if (rc == RC_OK)
+        rc = shows ? show(&change, &err) : set_number(&change, &err);
+    db_close(change.db);
+    stop_done(&stop);
+    return rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
+}
+
+/* -1: it is fine. */
+static int arguments_check(const struct options *options, bool *shows, int64_t *count,
+                           int64_t wait_s)
+{
+    char **arguments = options->arguments;
+    char *end = NULL;
+
+    *shows = options->argument_count == 1 && strcmp(arguments[0], "show") == 0;
+    if (*shows)
+        return -1;
+    if (options->argument_count == 2 && strcmp(arguments[0], "set") == 0)
+        *count = strtoll(arguments[1], &end, 10);
+    if (end && *end == '\0' && *count >= 1 && *count <= LANES_MAX && wait_s >= 0 && wait_s <= 86400)
+        return -1;
+    fprintf(stderr,
+            "tallybox lanes: expected show, or set N with a number from 1 to %d, and --wait with "
+            "seconds up to 86400\nTry `tallybox lanes --help`.\n",
+            LANES_MAX);
+    return EXIT_USAGE;
+}
+
+int lanes_command(int argc, char **argv)
+{
+    int64_t wait_s = WAIT_S;
+    int64_t count = 0;
+    bool shows = false;
+    const struct option_entry entries[] = {
+        {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
+         "with set: how long the lanes may take to become empty; 60 unless told"},
+    };
+    const struct option_parse parse = {
+        .command = "tallybox lanes",
+        .arguments = "show | set N",
+        .about =
+            "Shows or changes the number of outbox tables that votes are spread over. While it "
+            "is changed writers answer 503, until every lane is empty and acknowledged: the "
+            "order of each key holds. What takes longer than --wait is undone, and the exit "
+            "code is 3. When this command was killed, run it again, or set the old number to "
+            "undo it. Missing tables are made.",
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+        .examples = "Examples:\n"
+                    "  tallybox lanes show\n"
+                    "  tallybox lanes set 4 --wait 300\n",
+        .sections = "mysql",
+    };
+    struct options options;
+    struct config *config = NULL;
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code < 0)
+        code = arguments_check(&options, &shows, &count, wait_s);
+    if (code < 0)
+        code = options_load(&options, &config);
+    if (code >= 0)
+        return code;
+    code = lanes_run(config_settings(config), shows, count, wait_s);
+    config_free(config);
+    return code;
+}

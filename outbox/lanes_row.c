@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/lanes.h"
+
+#include <inttypes.h>
+
+enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *err)
+{
+    if (lanes->next != 0)
+        return err_fail(err, RC_RETRY, LANES_CHANGE,
+                        "`tallybox lanes set %" PRId64
+                        "` is changing the number of lanes from %" PRId64
+                        ": no votes are taken until it is done; if it was ended, run it again, or "
+                        "`tallybox lanes set %" PRId64 "` to undo it",
+                        lanes->next, lanes->count, lanes->count);
+    if (lanes->count != lane_count)
+        return err_fail(err, RC_REJECT, LANES_OTHER_COUNT,
+                        "api.lane_count = %" PRId64 ", and the database says %" PRId64
+                        " (outbox_lanes): set it to %" PRId64
+                        ", or run `tallybox lanes set %" PRId64 "`",
+                        lane_count, lanes->count, lanes->count, lane_count);
+    return RC_OK;
+}
+
+enum rc lanes_check_start(const struct lanes *lanes, int64_t lane_count, struct err *err)
+{
+    const struct lanes settled = {.count = lanes->count};
+
+    return lanes->next == lane_count ? RC_OK : lanes_check(&settled, lane_count, err);
+}
