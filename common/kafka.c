@@ -16,9 +16,11 @@
 
 /* From here on cooperative rebalancing is sound; see kafka_cooperative(). */
 #define VERSION_COOPERATIVE 0x020500ff
+#define VERSION_RECOMMENDED 0x020d00ff
 
 #define ERROR_BYTES 256
 #define BROKERS_BYTES 4096
+#define FLAWS_BYTES 512
 
 /* What [kafka] may leave out. */
 static const struct kafka_default ground[] = {
@@ -31,16 +33,41 @@ bool kafka_cooperative(void)
     return rd_kafka_version() >= VERSION_COOPERATIVE;
 }
 
+/* What versions below a number cannot do, the oldest first. */
+static const struct {
+    int below;
+    const char *flaw;
+} version_flaws[] = {
+    {0x020300ff, "it cannot notice that a topic was deleted and made again, and it can lose an "
+                 "idempotent producer on a disconnect"},
+    {VERSION_COOPERATIVE, "it can hang in cooperative rebalances, so the eager assignor is used"},
+    {0x020c00ff, "its consumer groups of KIP-848 (group.protocol=consumer) are a preview"},
+    {VERSION_RECOMMENDED, "tallybox is not tested with it"},
+};
+
+void kafka_version_flaws(int version, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(version_flaws) / sizeof(version_flaws[0]); i++) {
+        if (version >= version_flaws[i].below || used >= size)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "; " : "",
+                                 version_flaws[i].flaw);
+    }
+}
+
 static void version_check(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
+    char flaws[FLAWS_BYTES];
 
-    if (kafka_cooperative() || atomic_flag_test_and_set(&said))
+    kafka_version_flaws(rd_kafka_version(), flaws, sizeof(flaws));
+    if (flaws[0] == '\0' || atomic_flag_test_and_set(&said))
         return;
-    log_event(LOG_WARN, "kafka_library_old",
-              "version=%s wanted=2.5.0 text=\"older ones can lose an idempotent producer on a "
-              "disconnect and hang in rebalances; the eager assignor is used\"",
-              rd_kafka_version_str());
+    log_event(LOG_WARN, "kafka_library_old", "version=%s recommended=2.13.0 text=\"%s\"",
+              rd_kafka_version_str(), flaws);
 }
 
 /* level: as syslog counts, 0 worst and 7 for debugging. (Its header's names are ours as well.) */

@@ -26,7 +26,7 @@ struct kafka_default {
 
 /* Makes a configuration: 127.0.0.1:9092 as bootstrap server, the defaults, then [kafka] properties
  * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
- * property; secrets are not in it. Also checks the library's version once and warns below 2.5. */
+ * property; secrets are not in it. Logs once what kafka_version_flaws() says of the library. */
 enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
                         struct err *err);
@@ -34,6 +34,10 @@ enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *se
 /* Do the settings' properties make sense, all of them? Used by `config` and before anything
  * starts. Fixed names are checked by kafka_conf_make(). */
 enum rc kafka_conf_check(const struct settings *settings, struct err *err);
+
+/* Writes what a version of librdkafka (as of rd_kafka_version()) cannot do or notice that newer ones
+ * can; "" from 2.13 on. At most size bytes, always terminated. */
+void kafka_version_flaws(int version, char *text, size_t size);
 
 /* False for versions below 2.5, whose cooperative rebalancing can hang or fail an assertion: use
  * the eager assignor with them. */

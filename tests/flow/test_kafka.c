@@ -145,6 +145,29 @@ static void assert_property(const rd_kafka_conf_t *conf, const char *name, const
     assert_string_equal(value, want);
 }
 
+static void an_old_library_is_told_what_it_cannot_notice(void **state)
+{
+    char text[512];
+    char little[16];
+
+    (void)state;
+    kafka_version_flaws(0x020002ff, text, sizeof(text));
+    assert_non_null(strstr(text, "deleted and made again"));
+    assert_non_null(strstr(text, "cooperative rebalances"));
+    assert_non_null(strstr(text, "KIP-848"));
+    kafka_version_flaws(0x020300ff, text, sizeof(text));
+    assert_null(strstr(text, "deleted and made again"));
+    assert_non_null(strstr(text, "cooperative rebalances"));
+    kafka_version_flaws(0x020500ff, text, sizeof(text));
+    assert_null(strstr(text, "cooperative rebalances"));
+    kafka_version_flaws(0x020c02ff, text, sizeof(text));
+    assert_string_equal(text, "tallybox is not tested with it");
+    kafka_version_flaws(0x020d00ff, text, sizeof(text));
+    assert_string_equal(text, "");
+    kafka_version_flaws(0, little, sizeof(little));
+    assert_int_equal(strlen(little), sizeof(little) - 1);
+}
+
 static void settings_win_over_defaults(void **state)
 {
     static const char *const pairs[][2] = {{"linger.ms", "50"}, {"client.id", "me"}};
@@ -365,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_code_nobody_knows_may_be_tried_again),
         cmocka_unit_test(an_error_says_what_where_and_its_name),
         cmocka_unit_test(cooperative_rebalancing_wants_a_sound_version),
+        cmocka_unit_test(an_old_library_is_told_what_it_cannot_notice),
         cmocka_unit_test(settings_win_over_defaults),
         cmocka_unit_test(a_property_can_be_for_one_role),
         cmocka_unit_test(a_fixed_property_cannot_be_changed_by_any_name),
