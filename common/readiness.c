@@ -69,6 +69,20 @@ void health_bad(struct health *health, const char *dependency, const char *forma
     health->ready = false;
 }
 
+void health_warn(struct health *health, const char *dependency, const char *format, ...)
+{
+    static const char mark[] = "warning: ";
+    char text[512];
+    va_list args;
+
+    memcpy(text, mark, sizeof(mark));
+    va_start(args, format);
+    vsnprintf(text + sizeof(mark) - 1, sizeof(text) - sizeof(mark) + 1, format, args);
+    va_end(args);
+    flatten(text);
+    put_line(health->out, dependency, text);
+}
+
 void health_good(struct health *health, const char *dependency)
 {
     put_line(health->out, dependency, "ok");

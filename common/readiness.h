@@ -30,6 +30,9 @@ struct health {
 /* "dependency: reason" makes it not ready. */
 void health_bad(struct health *health, const char *dependency, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* "dependency: warning: ..." leaves it ready: it works, and a person should know. */
+void health_warn(struct health *health, const char *dependency, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void health_good(struct health *health, const char *dependency);
 
 enum readiness_state { READINESS_WAITING, READINESS_RUNNING, READINESS_STOPPING };

@@ -296,6 +296,8 @@ static void consume_health(void *role, struct health *health)
         health_good(health, "partitions");
     if (trouble_read(&consume->fetch.access, &err))
         health_bad(health, "rights", "%s", err.text);
+    if (trouble_read(&consume->fetch.topics, &err))
+        health_warn(health, "topics", "%s", err.text);
     if (age_ms > consume->settings->admin.stale_ms)
         health_bad(health, "records",
                    "the oldest record that waits to be applied is %" PRId64 " s old",

@@ -25,6 +25,7 @@ enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struc
     trouble_init(&fetch->broker, "no broker has answered yet");
     trouble_init(&fetch->partitions, NULL);
     trouble_init(&fetch->access, NULL);
+    trouble_init(&fetch->topics, NULL);
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
     fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
@@ -49,6 +50,7 @@ void fetch_done(struct fetch *fetch)
     trouble_done(&fetch->broker);
     trouble_done(&fetch->partitions);
     trouble_done(&fetch->access);
+    trouble_done(&fetch->topics);
     memset(fetch, 0, sizeof(*fetch));
 }
 
@@ -419,6 +421,7 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
     wait_ms = step_parts(fetch, now_ms);
     if (now_ms >= fetch->tick_ms) {
         fetch_watch_parts(fetch, now_ms);
+        fetch_watch_topics(fetch, now_ms);
         fetch_count_up(fetch, now_ms);
         fetch->tick_ms = now_ms + TICK_MS;
     }

@@ -60,6 +60,7 @@ struct fetch {
     int64_t tick_ms;
     struct trouble broker;
     struct trouble partitions; /* the first of those that are stopped */
+    struct trouble topics;     /* their configuration loses records: a warning */
     struct trouble access;     /* a right is missing: over when partitions are assigned */
     bool failed;               /* RC_FATAL: the step has ended */
     struct err err;            /* why */

@@ -28,6 +28,8 @@ void fetch_watch_links(struct fetch *fetch, int64_t now_ms);
 void fetch_watch_parts(struct fetch *fetch, int64_t now_ms);
 /* Nobody tells when a broker is back: it must be asked. */
 void fetch_watch_broker(struct fetch *fetch, int64_t now_ms);
+/* Warns while a topic's configuration lets Kafka remove records that were not read. */
+void fetch_watch_topics(struct fetch *fetch, int64_t now_ms);
 /* Sets the gauges, and fetch->partitions. */
 void fetch_count_up(struct fetch *fetch, int64_t now_ms);
 

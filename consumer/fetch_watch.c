@@ -46,6 +46,20 @@ void fetch_watch_parts(struct fetch *fetch, int64_t now_ms)
     }
 }
 
+void fetch_watch_topics(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+    int64_t after_ms;
+
+    if (stream->check_topics(stream->ctx, &err) == RC_REJECT) {
+        if (trouble_set(&fetch->topics, now_ms, &err))
+            log_error(LOG_WARN, "topic_config_unsafe", &err, "role=consume");
+    } else if (trouble_clear(&fetch->topics, now_ms, &after_ms)) {
+        log_event(LOG_INFO, "topic_config_safe", "role=consume after_ms=%" PRId64, after_ms);
+    }
+}
+
 static int64_t part_lag(const struct fetch *fetch, const struct part *part)
 {
     const struct stream *stream = fetch->config.stream;

@@ -237,6 +237,13 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     return topic_ids_get(stream->topics, topic, id);
 }
 
+static enum rc stream_check_topics(void *ctx, struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+
+    return topic_ids_check(stream->topics, err);
+}
+
 /* An answer that there are no brokers is none. */
 static enum rc stream_probe(void *ctx, struct err *err)
 {
@@ -274,6 +281,7 @@ static void seam_set(struct stream_kafka *stream)
         .high_watermark = stream_high_watermark,
         .end = stream_end,
         .topic_id = stream_topic_id,
+        .check_topics = stream_check_topics,
         .probe = stream_probe,
     };
 }

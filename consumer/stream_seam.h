@@ -72,6 +72,10 @@ struct stream {
      * RC_RETRY: the broker was asked and has not answered yet. */
     enum rc (*topic_id)(void *ctx, const char *topic, char id[TOPIC_ID_SIZE]);
 
+    /* Are the topics configured such that no record is lost before it is read? RC_REJECT: not so, and
+     * err names the first topic and why. RC_OK: they are, or it is not known (yet). */
+    enum rc (*check_topics)(void *ctx, struct err *err);
+
     /* Does the broker answer? Waits a moment for it. */
     enum rc (*probe)(void *ctx, struct err *err);
 };

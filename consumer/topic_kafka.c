@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/topic_kafka.h"
 
+#include "common/kafka_config.h"
 #include "common/list.h"
 
 #include <librdkafka/rdkafka.h>
@@ -13,6 +14,8 @@
 #define ASK_AGAIN_MS 5000
 #define ASK_SOON_MS 200 /* while an answer is waited for */
 #define ANSWER_MS 3000
+#define CONFIG_AGAIN_MS 60000
+#define CONFIG_RETRY_MS 5000
 
 /* The call has come with 2.3. */
 #define CAN_ASK (RD_KAFKA_VERSION >= 0x020300ff)
@@ -21,6 +24,7 @@ struct topic {
     char name[TOPIC_SIZE];
     char id[TOPIC_ID_SIZE];
     bool known; /* answered since the last doubt, or nobody can tell */
+    bool compacted;
 };
 
 struct topic_ids {
@@ -31,6 +35,9 @@ struct topic_ids {
     bool asked;
     bool outdated;  /* the question under way is older than the last doubt */
     int64_t ask_ms; /* not before */
+    struct kafka_config_query config;
+    bool config_asked;
+    int64_t config_ms; /* not before */
 };
 
 enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const char *topics,
@@ -43,6 +50,8 @@ enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const c
         return err_fail(err, RC_FATAL, 0, "no memory for the topics' ids");
     ids->kafka = kafka;
     ids->queue = rd_kafka_queue_new(kafka);
+    /* Not before the first assignment: until the cluster has answered once, asking waits for it. */
+    ids->config_ms = INT64_MAX;
     for (const char *topic; ids->count < TOPICS_MAX && (topic = list_next(&topics, ',', &len));) {
         ids->topics[ids->count].known = !CAN_ASK;
         snprintf(ids->topics[ids->count++].name, TOPIC_SIZE, "%.*s", (int)len, topic);
@@ -55,6 +64,7 @@ void topic_ids_close(struct topic_ids *ids)
 {
     if (!ids)
         return;
+    kafka_config_drop(&ids->config);
     rd_kafka_queue_destroy(ids->queue);
     free(ids);
 }
@@ -65,6 +75,7 @@ void topic_ids_doubt(struct topic_ids *ids)
         ids->topics[i].known = !CAN_ASK;
     ids->outdated = ids->asked;
     ids->ask_ms = 0;
+    ids->config_ms = 0;
 }
 
 static const struct topic *topic_find(const struct topic_ids *ids, const char *name)
@@ -85,6 +96,46 @@ enum rc topic_ids_get(const struct topic_ids *ids, const char *name, char id[TOP
     if (!topic->known)
         return RC_RETRY;
     memcpy(id, topic->id, TOPIC_ID_SIZE);
+    return RC_OK;
+}
+
+static void take_config(void *ctx, const char *name, const struct kafka_topic_config *config,
+                        const struct err *err)
+{
+    struct topic_ids *ids = ctx;
+
+    (void)err; /* what was not told is not compacted */
+    for (size_t i = 0; i < ids->count; i++)
+        if (strcmp(ids->topics[i].name, name) == 0)
+            ids->topics[i].compacted = config->compacted;
+}
+
+static void poll_config(struct topic_ids *ids, int64_t now_ms)
+{
+    const char *names[TOPICS_MAX];
+    struct err err = {0};
+
+    if (ids->config_asked && kafka_config_poll(&ids->config, 0, take_config, ids, &err)) {
+        ids->config_asked = false;
+        ids->config_ms = now_ms + (err.text[0] ? CONFIG_RETRY_MS : CONFIG_AGAIN_MS);
+    }
+    if (ids->config_asked || now_ms < ids->config_ms)
+        return;
+    for (size_t i = 0; i < ids->count; i++)
+        names[i] = ids->topics[i].name;
+    ids->config_asked =
+        kafka_config_ask(&ids->config, ids->kafka, names, ids->count, ANSWER_MS, &err) == RC_OK;
+    ids->config_ms = now_ms + CONFIG_RETRY_MS;
+}
+
+enum rc topic_ids_check(const struct topic_ids *ids, struct err *err)
+{
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->topics[i].compacted)
+            return err_fail(err, RC_REJECT, 0,
+                            "topic %s is compacted (cleanup.policy): Kafka removes votes of a "
+                            "content that the consumer has not read yet; set cleanup.policy=delete",
+                            ids->topics[i].name);
     return RC_OK;
 }
 
@@ -157,6 +208,7 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
 {
     rd_kafka_event_t *event = ids->asked ? rd_kafka_queue_poll(ids->queue, 0) : NULL;
 
+    poll_config(ids, now_ms);
     if (event) {
         if (!ids->outdated)
             take_answer(ids, event);
@@ -173,8 +225,7 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
 
 void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
 {
-    (void)ids;
-    (void)now_ms;
+    poll_config(ids, now_ms);
 }
 
 #endif

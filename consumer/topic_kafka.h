@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the broker for the ids of topics, without waiting: an id changes when a topic is deleted and
- * made again. Brokers or libraries that know no ids give empty ones. One thread. */
+/* Asks the broker about topics, without waiting: for their ids, which change when a topic is deleted
+ * and made again, and whether they are compacted. Brokers or libraries that know no ids give empty
+ * ones. One thread. */
 #ifndef CONSUMER_TOPIC_KAFKA_H
 #define CONSUMER_TOPIC_KAFKA_H
 
@@ -24,6 +25,10 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms);
 
 /* Asks again soon: something has happened to a topic. */
 void topic_ids_doubt(struct topic_ids *ids);
+
+/* RC_REJECT: a topic is compacted, as last heard; err names the first. RC_OK: none is, or nobody can
+ * tell. */
+enum rc topic_ids_check(const struct topic_ids *ids, struct err *err);
 
 /* The id as last heard; "" where nobody can tell. RC_RETRY: not answered yet. */
 enum rc topic_ids_get(const struct topic_ids *ids, const char *topic, char id[TOPIC_ID_SIZE]);

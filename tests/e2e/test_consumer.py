@@ -196,6 +196,21 @@ class Transactions(ConsumerCase):
             self.assert_no_lag()
 
 
+class Compacted(ConsumerCase):
+    """A topic that forgets votes."""
+
+    def test_a_compacted_topic_is_a_warning(self):
+        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 1,
+                          {"cleanup.policy": "compact"})
+        consume = self.start("consume")
+        page = house.wait_for("the warning", lambda: [
+            line for line in consume.admin("/readyz").body.decode().splitlines()
+            if line.startswith("consume topics: warning: ")])
+        self.assertIn(f"topic {self.stack.topic} is compacted", page[0])
+        self.assertEqual(consume.admin("/readyz").status, 200)
+        self.assertEqual(consume.log_text().count("event=topic_config_unsafe"), 1)
+
+
 class ForeignVotes(ConsumerCase):
     """Votes of producers that do not keep the last vote: repeated, stale, of many voters."""
 

@@ -200,6 +200,13 @@ static enum rc model_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZ
     return model->id_unknown ? RC_RETRY : RC_OK;
 }
 
+static enum rc model_check_topics(void *ctx, struct err *err)
+{
+    struct stream_model *model = ctx;
+
+    return model->compacted ? err_fail(err, RC_REJECT, 0, "the topic is compacted") : RC_OK;
+}
+
 static enum rc model_probe(void *ctx, struct err *err)
 {
     struct stream_model *model = ctx;
@@ -223,6 +230,7 @@ void stream_model_init(struct stream_model *model, struct topic_world *world, in
         .high_watermark = model_high_watermark,
         .end = model_end,
         .topic_id = model_topic_id,
+        .check_topics = model_check_topics,
         .probe = model_probe,
     };
 }

@@ -59,6 +59,7 @@ struct stream_model {
     bool away;           /* the broker answers nothing */
     bool failed;         /* the next read is RC_FATAL */
     bool denied;         /* the next poll says that a right is missing */
+    bool compacted;      /* so is the topic */
     int probes;
 };
 

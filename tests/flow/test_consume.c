@@ -554,6 +554,27 @@ static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
     consume_rig_kill(&rig);
 }
 
+static void a_compacted_topic_is_told_until_it_is_not(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    open_rig();
+    own_all();
+    run(1500);
+    assert_false(trouble_read(&rig.fetch.topics, NULL));
+    rig.stream.compacted = true;
+    put_votes(0, 8);
+    run(1500);
+    assert_true(trouble_read(&rig.fetch.topics, &err));
+    assert_non_null(strstr(err.text, "compacted"));
+    assert_all_applied(8);
+    rig.stream.compacted = false;
+    run(1500);
+    assert_false(trouble_read(&rig.fetch.topics, NULL));
+    consume_rig_kill(&rig);
+}
+
 static void gauges_tell_lag_age_and_partitions(void **state)
 {
     (void)state;
@@ -652,6 +673,7 @@ int main(void)
         cmocka_unit_test(a_broker_that_went_away_without_a_word_is_missed),
         cmocka_unit_test(one_answer_that_is_late_is_no_trouble),
         cmocka_unit_test(a_missing_right_is_told_until_partitions_are_assigned),
+        cmocka_unit_test(a_compacted_topic_is_told_until_it_is_not),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
         cmocka_unit_test(what_waits_grows_older_whatever_is_away),
         cmocka_unit_test(a_partition_that_cannot_be_claimed_is_seen_to_wait),

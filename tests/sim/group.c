@@ -276,6 +276,13 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     return RC_OK;
 }
 
+static enum rc stream_check_topics(void *ctx, struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    return RC_OK;
+}
+
 static enum rc stream_probe(void *ctx, struct err *err)
 {
     struct member *member = ctx;
@@ -302,6 +309,7 @@ void member_init(struct member *member, struct proc *proc, int number)
         .high_watermark = stream_high_watermark,
         .end = stream_end,
         .topic_id = stream_topic_id,
+        .check_topics = stream_check_topics,
         .probe = stream_probe,
     };
     proc->world->group->members[number] = member;
