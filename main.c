@@ -5,6 +5,7 @@
 #include "common/metrics_command.h"
 #include "common/nearest.h"
 #include "common/options.h"
+#include "common/os.h"
 #include "common/role.h"
 #include "consumer/consume_command.h"
 #include "consumer/dead_command.h"
@@ -192,6 +193,7 @@ int main(int argc, char **argv)
 {
     const struct command *command;
 
+    os_share_heaps();
     if (argc < 2) {
         print_page(stderr);
         return EXIT_USAGE;

@@ -3,6 +3,9 @@
 #include "common/os.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -14,6 +17,8 @@
 #include <unistd.h>
 
 #define FILES_MAX_GUESS 1024 /* the usual limit */
+#define HEAPS_MAX 2
+#define LARGE_BYTES (256 * 1024)
 
 /* CLOCK_MONOTONIC stands still while the machine is suspended, and leases elsewhere do not. */
 #ifdef CLOCK_BOOTTIME
@@ -148,6 +153,16 @@ size_t os_files_max(void)
             files = all;
     }
     return files.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)files.rlim_cur;
+}
+
+void os_share_heaps(void)
+{
+#ifdef __GLIBC__
+    if (!getenv("MALLOC_ARENA_MAX"))
+        mallopt(M_ARENA_MAX, HEAPS_MAX);
+    if (!getenv("MALLOC_MMAP_THRESHOLD_"))
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+#endif
 }
 
 void os_thread_name(const char *name)

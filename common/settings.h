@@ -110,6 +110,7 @@ struct settings {
         int64_t batch_rows_max;
         int64_t batch_bytes_max;
         _Atomic int64_t batch_wait_ms;
+        int64_t memory_max; /* bytes */
         int64_t appliers;
         _Atomic int64_t dead_max; /* undecided ones of a partition; 0: no limit */
     } consumer;

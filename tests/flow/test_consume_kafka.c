@@ -86,6 +86,7 @@ static int setup(void **state)
     assert_int_equal(rd_kafka_flush(producer, WAIT_MS), RD_KAFKA_RESP_ERR_NO_ERROR);
     snprintf(settings.consumer.group, sizeof(settings.consumer.group), "group");
     snprintf(settings.consumer.topics, sizeof(settings.consumer.topics), TOPIC);
+    settings.consumer.memory_max = INT64_C(64) << 20;
     property("bootstrap.servers", rd_kafka_mock_cluster_bootstraps(broker));
     /* A rebalance lasts so long; the broker of older libraries refuses less. */
     property("consumer.session.timeout.ms", rd_kafka_version() < 0x02050000 ? "6000" : "2000");
