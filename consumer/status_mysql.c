@@ -207,6 +207,31 @@ static enum rc paused_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
+static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+
+    (void)err;
+    copy(retry->unserved[retry->unserved_count].handler, sizeof(retry->unserved[0].handler), row,
+         0);
+    retry->unserved[retry->unserved_count++].tasks = db_column_i64(row, 1);
+    return RC_OK;
+}
+
+/* The role of a process that runs a handler is "retry:HANDLER" with, perhaps, "*WEIGHT" behind it, or
+ * "retry-fixed:HANDLER". */
+static void fill_unserved(struct side *side, struct status_retry *retry)
+{
+    sql_set(side,
+            "SELECT handler, COUNT(*) FROM (SELECT handler FROM retry_task FORCE INDEX "
+            "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE handler NOT IN "
+            "(SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) FROM instance WHERE "
+            "(role LIKE 'retry:%' OR role LIKE 'retry-fixed:%') AND "
+            "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE) GROUP BY handler ORDER BY 2 DESC, 1 "
+            "LIMIT " DIGITS_OF(STATUS_UNSERVED_MAX));
+    query(side, &retry->fault, unserved_on_row, retry);
+}
+
 /* The oldest one is looked for among as many as are counted. */
 static void fill_retry(struct side *side, struct status_retry *retry)
 {
@@ -231,6 +256,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
     sql_set(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));
     query(side, &retry->fault, paused_on_row, retry);
+    fill_unserved(side, retry);
 }
 
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)

@@ -71,6 +71,7 @@ struct status_partition {
 /* Of the retry lane; states as retry_task has them. */
 #define STATUS_TASK_STATES 5
 #define STATUS_PAUSED_MAX 20
+#define STATUS_UNSERVED_MAX 10
 
 struct status_retry {
     struct status_fault fault;
@@ -79,6 +80,11 @@ struct status_retry {
                                           unknown: none waits */
     int64_t instances; /* that run it, seen in the last minute */
     int64_t threads;   /* retry.threads of the configuration at hand */
+    size_t unserved_count;
+    struct {
+        char handler[STATUS_NAME_SIZE]; /* that no live process runs */
+        int64_t tasks;                  /* that wait for it, of those looked at */
+    } unserved[STATUS_UNSERVED_MAX];
     size_t paused_count;
     char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
 };

@@ -298,6 +298,10 @@ static void put_retry(const struct status *status, struct buf *out)
                  tasks[3] + tasks[4]);
     for (size_t i = 0; i < retry->paused_count; i++)
         put_line(out, "scene %s is paused", retry->paused[i]);
+    for (size_t i = 0; i < retry->unserved_count; i++)
+        put_line(out, "%" PRId64 "%s wait for the handler %s, which no live process runs",
+                 retry->unserved[i].tasks, more(retry->unserved[i].tasks),
+                 retry->unserved[i].handler);
     if (retry->instances > 0)
         put_line(out, "processes that run it: %" PRId64, retry->instances);
     else

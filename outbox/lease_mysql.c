@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/lease_mysql.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,17 @@ static enum rc instance_beat(struct lease_mysql *store, struct err *err)
     return run(store, NULL, err);
 }
 
+static void put_list(struct lease_mysql *store, const char *const *lanes, size_t count)
+{
+    buf_text_put(&store->sql, " lane IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_text_put(&store->sql, ", ");
+        put_text(store, lanes[i]);
+    }
+    buf_char(&store->sql, ')');
+}
+
 static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
 {
     struct lease_mysql *store = ctx;
@@ -94,19 +106,17 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
     put_until(store, lease_ms);
     buf_text_put(&store->sql, " WHERE owner = ");
     put_text(store, store->owner);
-    buf_text_put(&store->sql, " AND lane IN (");
-    for (size_t i = 0; i < store->lane_count; i++) {
-        if (i > 0)
-            buf_text_put(&store->sql, ", ");
-        put_text(store, store->lanes[i]);
-    }
-    buf_char(&store->sql, ')');
+    buf_text_put(&store->sql, " AND");
+    put_list(store, store->lanes, store->lane_count);
     return run(store, NULL, err);
 }
 
 struct looking {
-    struct lease_view *view;
-    bool found;
+    const char *const *lanes;
+    size_t count;
+    struct lease_view *views;
+    bool found[LEASES_MAX];
+    size_t found_count;
 };
 
 static enum rc looking_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -114,44 +124,61 @@ static enum rc looking_on_row(void *ctx, const struct db_row *row, struct err *e
     struct looking *looking = ctx;
 
     (void)err;
-    snprintf(looking->view->owner, sizeof(looking->view->owner), "%s", row->columns[0]);
-    looking->view->epoch = db_column_i64(row, 1);
-    looking->view->left_ms = db_column_i64(row, 2);
-    looking->found = true;
+    for (size_t i = 0; i < looking->count; i++) {
+        struct lease_view *view = &looking->views[i];
+
+        if (strcmp(looking->lanes[i], row->columns[0]) != 0)
+            continue;
+        snprintf(view->owner, sizeof(view->owner), "%s", row->columns[1]);
+        view->epoch = db_column_i64(row, 2);
+        view->left_ms = db_column_i64(row, 3);
+        looking->found[i] = true;
+        looking->found_count++;
+    }
     return RC_OK;
 }
 
-static enum rc lease_make(struct lease_mysql *store, const char *lane, struct err *err)
+static enum rc leases_make(struct lease_mysql *store, const struct looking *looking,
+                           struct err *err)
 {
+    bool first = true;
     enum rc rc = start(store,
                        "INSERT IGNORE INTO relay_lease (lane, owner, epoch, lease_until) "
-                       "VALUES (",
+                       "VALUES ",
                        err);
 
     if (rc != RC_OK)
         return rc;
-    put_text(store, lane);
-    buf_text_put(&store->sql, ", '', 0, UTC_TIMESTAMP(3))");
+    for (size_t i = 0; i < looking->count; i++) {
+        if (looking->found[i])
+            continue;
+        buf_text_put(&store->sql, first ? "(" : ", (");
+        put_text(store, looking->lanes[i]);
+        buf_text_put(&store->sql, ", '', 0, UTC_TIMESTAMP(3))");
+        first = false;
+    }
     return run(store, NULL, err);
 }
 
-static enum rc store_look(void *ctx, const char *lane, struct lease_view *view, struct err *err)
+static enum rc store_look(void *ctx, const char *const *lanes, size_t count,
+                          struct lease_view *views, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    struct looking looking = {view, false};
+    struct looking looking = {.lanes = lanes, .count = count, .views = views};
     enum rc rc = start(store,
-                       "SELECT owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
-                       "lease_until) DIV 1000 FROM relay_lease WHERE lane = ",
+                       "SELECT lane, owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
+                       "lease_until) DIV 1000 FROM relay_lease WHERE",
                        err);
 
-    memset(view, 0, sizeof(*view));
+    assert(count > 0 && count <= LEASES_MAX);
+    memset(views, 0, count * sizeof(*views));
     if (rc != RC_OK)
         return rc;
-    put_text(store, lane);
+    put_list(store, lanes, count);
     rc = ask(store, looking_on_row, &looking, err);
-    if (rc != RC_OK || looking.found)
+    if (rc != RC_OK || looking.found_count == count)
         return rc;
-    return lease_make(store, lane, err);
+    return leases_make(store, &looking, err);
 }
 
 struct counting {
@@ -191,7 +218,7 @@ static enum rc epoch_of(struct lease_mysql *store, const char *lane, int64_t *ep
                         struct err *err)
 {
     struct lease_view view;
-    enum rc rc = store_look(store, lane, &view, err);
+    enum rc rc = store_look(store, &lane, 1, &view, err);
 
     if (rc == RC_OK && strcmp(view.owner, store->owner) != 0)
         return err_fail(err, RC_RETRY, 0, "lane %s was taken and lost at once", lane);
@@ -288,12 +315,16 @@ enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *cl
     else
         snprintf(store->entry, sizeof(store->entry), "%s*%lld", claim->group,
                  (long long)claim->weight);
-    return db_open(&store->db, &settings->mysql, err);
+    store->owns_db = !claim->with;
+    if (claim->with)
+        store->db = claim->with->db;
+    return claim->with ? RC_OK : db_open(&store->db, &settings->mysql, err);
 }
 
 void lease_mysql_close(struct lease_mysql *store)
 {
-    db_close(store->db);
+    if (store->owns_db)
+        db_close(store->db);
     store->db = NULL;
     buf_done(&store->sql);
 }

@@ -10,10 +10,11 @@
 
 #include <stddef.h>
 
-#define LEASE_ROLE_SIZE 33
+#define LEASE_ROLE_SIZE 65
 
 struct lease_mysql {
     struct db *db;
+    bool owns_db;
     const char *owner;
     const char *const *lanes;
     size_t lane_count;
@@ -32,6 +33,7 @@ struct lease_claim {
     int64_t weight;
     const char *const *lanes;
     size_t lane_count;
+    struct lease_mysql *with; /* whose connection is used, by the same thread; NULL: an own one */
 };
 
 /* Borrows everything. RC_FATAL: no memory. */

@@ -24,6 +24,7 @@ void leases_init(struct leases *leases, const char *word, const char *name,
 {
     memset(leases, 0, sizeof(*leases));
     leases->word = word;
+    leases->level = LOG_INFO;
     leases->name = name;
     leases->store = *store;
     leases->lease_ms = lease_ms;
@@ -49,6 +50,7 @@ void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_
 void leases_add(struct leases *leases, struct leased *leased)
 {
     assert(leases->count < LEASES_MAX);
+    leases->names[leases->count] = leased->name;
     leases->list[leases->count++].leased = leased;
 }
 
@@ -91,7 +93,7 @@ static void say(const struct leases *leases, const struct lease *lease, const ch
     char event[32];
 
     snprintf(event, sizeof(event), "%s_%s", leases->word, what);
-    log_event(LOG_INFO, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->name,
+    log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->name,
               lease->epoch);
 }
 
@@ -172,15 +174,16 @@ static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
 
 static enum rc look_at_all(struct leases *leases, int64_t now_ms, struct err *err)
 {
-    for (size_t i = 0; i < leases->count; i++) {
-        struct lease *lease = &leases->list[i];
-        enum rc rc = leases->store.look(leases->store.ctx, lease->leased->name, &lease->view, err);
+    enum rc rc = RC_OK;
 
-        if (rc != RC_OK)
-            return rc;
-        compare(leases, lease, now_ms);
+    if (leases->count > 0)
+        rc =
+            leases->store.look(leases->store.ctx, leases->names, leases->count, leases->views, err);
+    for (size_t i = 0; rc == RC_OK && i < leases->count; i++) {
+        leases->list[i].view = leases->views[i];
+        compare(leases, &leases->list[i], now_ms);
     }
-    return RC_OK;
+    return rc;
 }
 
 static enum rc on_instance(void *ctx, const char *name, int64_t weight, struct err *err)
@@ -259,20 +262,21 @@ static void leave(struct lease *lease, int64_t now_ms)
     wake(lease->leased);
 }
 
-/* One at a time: the others look first what became of it. */
-static void give_one(struct leases *leases, int64_t now_ms)
+/* The next ones only when these are released: the others look first what became of them. */
+static void give_surplus(struct leases *leases, int64_t now_ms)
 {
     const struct share share = share_of(leases);
-    struct lease *last = NULL;
+    size_t surplus = share_surplus(&share);
 
-    for (size_t i = 0; i < leases->count; i++) {
+    for (size_t i = 0; i < leases->count; i++)
         if (leases->list[i].held && atomic_load(&leases->list[i].leased->leaving))
             return;
-        if (leases->list[i].held)
-            last = &leases->list[i];
+    for (size_t i = leases->count; i-- > 0 && surplus > 0;) {
+        if (!leases->list[i].held)
+            continue;
+        leave(&leases->list[i], now_ms);
+        surplus--;
     }
-    if (last && share_must_give(&share))
-        leave(last, now_ms);
 }
 
 /* What comes from a database that has changed begins anew, here or elsewhere. */
@@ -344,7 +348,7 @@ static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
     if (rc == RC_OK)
         rc = count_instances(leases, err);
     if (rc == RC_OK && leases->me < leases->instances) {
-        give_one(leases, now_ms);
+        give_surplus(leases, now_ms);
         rc = take_some(leases, now_ms, err);
     }
     if (rc == RC_OK)

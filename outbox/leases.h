@@ -8,6 +8,7 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "outbox/leased.h"
 #include "outbox/note.h"
 #include "outbox/relay_seam.h"
@@ -16,7 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEASES_MAX 64
 #define LEASES_INSTANCES_MAX 256
 
 struct lease {
@@ -30,10 +30,13 @@ struct lease {
 
 struct leases {
     struct lease list[LEASES_MAX];
+    const char *names[LEASES_MAX]; /* of theirs */
+    struct lease_view views[LEASES_MAX];
     size_t count;
     struct lease_store store;
-    const char *word; /* "lane" or "shard", in the log */
-    const char *name; /* of this instance */
+    const char *word;     /* "lane" or "shard", in the log */
+    enum log_level level; /* of what is taken and given */
+    const char *name;     /* of this instance */
     int64_t lease_ms;
     int64_t beat_at_ms;
     bool beaten; /* in this step */

@@ -143,6 +143,8 @@ struct broker {
 
 #define LEASE_OWNER_SIZE 129
 
+#define LEASES_MAX 64 /* of one process that compete together */
+
 struct lease_view {
     char owner[LEASE_OWNER_SIZE]; /* "" when free */
     int64_t epoch;
@@ -162,8 +164,9 @@ struct lease_store {
     void *ctx;
     /* Says that this instance lives and lengthens every lease it owns by lease_ms. */
     enum rc (*beat)(void *ctx, int64_t lease_ms, struct err *err);
-    /* One lease, of a lane or a shard, made when it was not there. */
-    enum rc (*look)(void *ctx, const char *lane, struct lease_view *view, struct err *err);
+    /* The leases of these lanes, or shards, at one moment, each made when it was not there. */
+    enum rc (*look)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
+                    struct err *err);
     /* Every instance that serves the same lanes and has beaten within lease_ms, by name. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                          void *on_instance_ctx, struct err *err);

@@ -87,6 +87,8 @@ struct retry_outcome {
 
 struct retry_handler;
 
+#define RETRY_HANDLERS_MAX 16
+
 /* The handlers of a process. */
 struct retry_handlers {
     const struct retry_handler *const *list;
@@ -106,6 +108,7 @@ struct retry_handler_env {
 struct retry_handler {
     const char *name;  /* as retry_task.handler has it */
     const char *about; /* one sentence */
+    bool needs_all;    /* its tasks may need any of the others */
 
     /* No connection is needed yet. RC_FATAL: err says what a person must change. */
     enum rc (*open)(void **handler, const struct retry_handler_env *env, struct err *err);

@@ -72,12 +72,13 @@ static bool is_first_of_the_richest(const struct share *share)
     return true;
 }
 
-bool share_must_give(const struct share *share)
+size_t share_surplus(const struct share *share)
 {
     size_t mine = share->held[share->me];
+    size_t up = rounded_up(share, share->me);
 
-    if (mine > rounded_up(share, share->me))
-        return true;
+    if (mine > up)
+        return mine - up;
     return mine > rounded_down(share, share->me) && others_lack(share) > share->free &&
            is_first_of_the_richest(share);
 }

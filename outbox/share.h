@@ -22,7 +22,7 @@ struct share {
 /* May I take one more lane that is free? */
 bool share_may_take(const struct share *share);
 
-/* Must I give up one of mine? */
-bool share_must_give(const struct share *share);
+/* So many of mine I must give up now, all at once; 0: none. */
+size_t share_surplus(const struct share *share);
 
 #endif

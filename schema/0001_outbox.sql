@@ -52,7 +52,7 @@ CREATE TABLE relay_lease (
 
 CREATE TABLE instance (
     name         VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-    role         VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    role         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     started_at   DATETIME(3)  NOT NULL,
     seen_at      DATETIME(3)  NOT NULL,
     scene_change BIGINT       NOT NULL DEFAULT 0 COMMENT 'of a retry process: the retry_scene_change that it has in force',

@@ -51,6 +51,23 @@ static enum rc names_check(const char *list, const struct retry_handlers *table,
     return rc;
 }
 
+/* A process that takes a task must be able to run it to its end: nobody else would get it. */
+static enum rc needs_check(const struct retry_handlers *all, struct err *err)
+{
+    const struct retry_handler *needs = NULL;
+
+    for (size_t i = 0; i < all->count; i++)
+        if (all->opened[i] && all->list[i]->needs_all)
+            needs = all->list[i];
+    for (size_t i = 0; needs && i < all->count; i++)
+        if (!all->opened[i])
+            return err_fail(err, RC_FATAL, 0,
+                            "retry.handlers: a task of \"%s\" may need any handler, and \"%s\" is "
+                            "not listed: list all of them, or leave \"%s\" out",
+                            needs->name, all->list[i]->name, needs->name);
+    return RC_OK;
+}
+
 enum rc handler_list_open(struct handler_list *list, const struct retry_handlers *table,
                           const struct retry_handler_env *env, struct err *err)
 {
@@ -76,7 +93,7 @@ enum rc handler_list_open(struct handler_list *list, const struct retry_handlers
         if (rc != RC_OK)
             err_wrap(err, "handler %s", handler->name);
     }
-    return rc;
+    return rc == RC_OK ? needs_check(&list->all, err) : rc;
 }
 
 void handler_list_close(struct handler_list *list)

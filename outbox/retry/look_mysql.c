@@ -296,6 +296,42 @@ enum rc look_record(struct retry_mysql *store, int64_t change, struct err *err)
     return store_exec(store, NULL, err);
 }
 
+struct running {
+    retry_on_handler on_handler;
+    void *ctx;
+};
+
+/* "retry:HANDLER", or "retry-fixed:HANDLER", with "*WEIGHT" behind it where it is not 1. */
+static enum rc role_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct running *running = ctx;
+    const char *name = strchr(row->columns[0], ':');
+    char handler[TASK_HANDLER_SIZE];
+
+    (void)err;
+    if (!name)
+        return RC_OK;
+    snprintf(handler, sizeof(handler), "%.*s", (int)strcspn(name + 1, "*"), name + 1);
+    running->on_handler(running->ctx, handler);
+    return RC_OK;
+}
+
+enum rc look_handlers(struct retry_mysql *store, int64_t lease_ms, retry_on_handler on_handler,
+                      void *on_handler_ctx, struct err *err)
+{
+    struct running running = {on_handler, on_handler_ctx};
+    enum rc rc = store_ready(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_print(&store->sql,
+              "SELECT DISTINCT role FROM instance WHERE (role LIKE '" RETRY_ROLE
+              ":%%' OR role LIKE '" RETRY_ROLE "-fixed:%%') AND seen_at > UTC_TIMESTAMP(3) - "
+              "INTERVAL %lld MICROSECOND LIMIT 1000",
+              (long long)lease_ms * 1000);
+    return store_query(store, role_on_row, &running, err);
+}
+
 struct depths {
     retry_on_depth on_depth;
     void *ctx;

@@ -48,6 +48,8 @@ enum rc look_classes(struct retry_mysql *store, retry_on_class on_class, void *o
 enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on_scene_ctx,
                     struct scene_change *change, struct err *err);
 enum rc look_record(struct retry_mysql *store, int64_t change, struct err *err);
+enum rc look_handlers(struct retry_mysql *store, int64_t lease_ms, retry_on_handler on_handler,
+                      void *on_handler_ctx, struct err *err);
 enum rc look_depths(struct retry_mysql *store, retry_on_depth on_depth, void *on_depth_ctx,
                     struct err *err);
 

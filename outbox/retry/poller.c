@@ -123,6 +123,25 @@ static enum rc scenes_record(struct poller *poller, const struct scene_change *c
     return poller->store.record(poller->store.ctx, change->number, err);
 }
 
+static void on_handler(void *ctx, const char *handler)
+{
+    struct scenes_served *served = ctx;
+
+    scenes_served_add(served, handler);
+}
+
+/* Which handlers live processes run: a scene's rate is shared among those. */
+static enum rc read_served(struct poller *poller, struct err *err)
+{
+    struct scenes_served served = {0};
+    enum rc rc = poller->store.handlers(poller->store.ctx, poller->pool->settings->retry.lease_ms,
+                                        on_handler, &served, err);
+
+    if (rc == RC_OK)
+        poller->scenes.served = served;
+    return rc;
+}
+
 static void read_scenes(struct poller *poller, int64_t now_ms)
 {
     struct err err = {0};
@@ -134,7 +153,9 @@ static void read_scenes(struct poller *poller, int64_t now_ms)
         return;
     poller->at_ms[POOL_SCENES] = now_ms + SCENES_EVERY_MS;
     scenes_begin(&poller->scenes);
-    rc = poller->store.scenes(poller->store.ctx, on_scene, &reading, &change, &err);
+    rc = read_served(poller, &err);
+    if (rc == RC_OK)
+        rc = poller->store.scenes(poller->store.ctx, on_scene, &reading, &change, &err);
     if (rc == RC_OK)
         rc = reading.rc;
     if (rc == RC_OK)
@@ -330,17 +351,18 @@ static int64_t leave_step(struct poller *poller, int64_t now_ms)
 
 static void show(const struct poller *poller, int64_t now_ms)
 {
-    int64_t held = 0;
+    const struct pool *pool = poller->pool;
 
-    for (unsigned i = 0; i < TASK_SHARDS; i++) {
-        bool mine = pool_holds(poller->pool, i, now_ms);
-
-        held += mine;
+    for (size_t handler = 0; handler < pool->handlers->count; handler++) {
+        if (!pool->handlers->opened[handler])
+            continue;
         /* From here on nothing is claimed of it; the tasks in flight have leases of their own. */
-        if (!mine)
-            atomic_store(&poller->pool->shards[i].idle, true);
+        for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
+            if (!pool_holds(pool, handler, shard, now_ms))
+                atomic_store(&pool_shard(pool, handler, shard)->idle, true);
+        metric_set(retry_metrics_shards(pool->handlers->list[handler]->name),
+                   pool_held(pool, handler, now_ms));
     }
-    metric_set(&retry_shards, held);
     metric_set(&retry_in_flight, (int64_t)(poller->pool->slot_count - poller->free_count));
 }
 

@@ -17,17 +17,9 @@ bool poller_may_claim(const struct poller *poller, const struct poller_class *cl
 {
     const struct kind *kind = class->kind;
 
-    return kind->handler && pool_holds(poller->pool, class->class.shard, now_ms) &&
+    return kind->handler &&
+           pool_holds(poller->pool, kind->handler_at, class->class.shard, now_ms) &&
            !kind->scene->paused && !kind->scene->faulty && now_ms >= kind->rest_until_ms;
-}
-
-static unsigned shards_held(const struct poller *poller, int64_t now_ms)
-{
-    unsigned held = 0;
-
-    for (unsigned i = 0; i < TASK_SHARDS; i++)
-        held += pool_holds(poller->pool, i, now_ms);
-    return held;
 }
 
 static int64_t least(int64_t one, int64_t two)
@@ -61,7 +53,7 @@ static size_t rows_for(struct poller *poller, const struct poller_class *class, 
 
     if (class->due_ms > now_ms || !poller_may_claim(poller, class, now_ms))
         return 0;
-    rows = least(rows, scene_tokens(kind->scene, shards_held(poller, now_ms), now_ms));
+    rows = least(rows, scenes_tokens(&poller->scenes, kind->scene, now_ms));
     if (rows <= 0)
         return 0;
     room = room_for(poller, kind);

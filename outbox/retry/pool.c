@@ -3,6 +3,7 @@
 
 #include "outbox/retry/shards.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,25 +20,38 @@ static void notes_init(struct pool *pool)
         note_init(&pool->notes[i], events[i], "retry");
 }
 
+static void shard_init(struct pool *pool, size_t handler, unsigned number, bool fixed)
+{
+    size_t at = handler * TASK_SHARDS + number;
+    struct leased *shard = &pool->shards[at];
+
+    snprintf(pool->shard_names[at], POOL_SHARD_NAME_SIZE, "retry:%.*s:%u", TASK_HANDLER_SIZE - 1,
+             pool->handlers->list[handler]->name, number);
+    shard->name = pool->shard_names[at];
+    atomic_init(&shard->idle, true);
+    if (!fixed || !pool->handlers->opened[handler])
+        return;
+    atomic_init(&shard->epoch, 1);
+    atomic_init(&shard->valid_until_ms, INT64_MAX);
+}
+
 /* Fixed shards need no lease: they only say who looks where. */
 static enum rc shards_init(struct pool *pool, struct err *err)
 {
+    size_t count = pool->handlers->count;
     unsigned fixed = 0;
     enum rc rc = RC_OK;
 
+    assert(count <= RETRY_HANDLERS_MAX);
     if (!pool_shares(pool))
         rc = shards_parse(&fixed, pool->settings->retry.shards, err);
-    for (unsigned i = 0; i < TASK_SHARDS; i++) {
-        struct leased *shard = &pool->shards[i];
-
-        snprintf(pool->shard_names[i], sizeof(pool->shard_names[i]), "retry:%u", i);
-        shard->name = pool->shard_names[i];
-        atomic_init(&shard->idle, true);
-        if ((fixed >> i & 1) == 0)
-            continue;
-        atomic_init(&shard->epoch, 1);
-        atomic_init(&shard->valid_until_ms, INT64_MAX);
-    }
+    pool->shards = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shards));
+    pool->shard_names = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shard_names));
+    if (rc == RC_OK && (!pool->shards || !pool->shard_names))
+        rc = err_fail(err, RC_FATAL, 0, "out of memory for shards");
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
+            shard_init(pool, i, shard, fixed >> shard & 1);
     return rc;
 }
 
@@ -80,6 +94,10 @@ void pool_done(struct pool *pool)
     fair_queue_done(&pool->queue);
     free(pool->done);
     free(pool->idle);
+    free(pool->shards);
+    free(pool->shard_names);
+    pool->shards = NULL;
+    pool->shard_names = NULL;
     pool->slots = NULL;
     pool->done = NULL;
     pool->idle = NULL;
@@ -98,11 +116,26 @@ bool pool_shares(const struct pool *pool)
     return strcmp(pool->settings->retry.shards, SHARDS_AUTO) == 0;
 }
 
-bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms)
+struct leased *pool_shard(const struct pool *pool, size_t handler, unsigned shard)
 {
-    const struct leased *leased = &pool->shards[shard % TASK_SHARDS];
+    assert(handler < pool->handlers->count && shard < TASK_SHARDS);
+    return &pool->shards[handler * TASK_SHARDS + shard];
+}
+
+bool pool_holds(const struct pool *pool, size_t handler, unsigned shard, int64_t now_ms)
+{
+    const struct leased *leased = pool_shard(pool, handler, shard);
 
     return leased_epoch(leased, now_ms) != 0 && !atomic_load(&leased->leaving);
+}
+
+unsigned pool_held(const struct pool *pool, size_t handler, int64_t now_ms)
+{
+    unsigned held = 0;
+
+    for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
+        held += pool_holds(pool, handler, shard, now_ms);
+    return held;
 }
 
 void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,

@@ -27,6 +27,8 @@
 /* How long a step that waits for another one sleeps when nobody wakes it. */
 #define POOL_WAIT_MS 100
 
+#define POOL_SHARD_NAME_SIZE (TASK_HANDLER_SIZE + 10)
+
 struct kind;
 struct destination;
 
@@ -81,6 +83,13 @@ enum pool_call {
 };
 #define POOL_CALLS 7
 
+/* Tasks that are due and that no live process runs; the one that waits for the longest time. */
+struct pool_unserved {
+    int64_t age_ms; /* 0: there is none */
+    char handler[TASK_HANDLER_SIZE];
+    char scene[TASK_NAME_SIZE];
+};
+
 struct pool {
     const struct settings *settings;
     const struct retry_handlers *handlers;
@@ -101,11 +110,14 @@ struct pool {
     bool *idle;        /* by worker: it waits to be woken */
     bool poller_waits; /* and so does the poller */
 
-    struct leased shards[TASK_SHARDS];
-    char shard_names[TASK_SHARDS][16];
+    /* TASK_SHARDS for each of the handlers, in their order: a lease is for the tasks of one handler
+     * in one shard. Invariant: those of a handler that does not run here are never held. */
+    struct leased *shards;
+    char (*shard_names)[POOL_SHARD_NAME_SIZE];
     atomic_bool leaving;     /* claim nothing more, give back what has not begun */
     atomic_llong oldest_age; /* ms that the oldest task is due which we could run */
     struct note notes[POOL_CALLS];
+    struct pool_unserved unserved;
 };
 
 /* workers: threads that will play them; 0: the poller does. RC_FATAL: no memory, or a setting of
@@ -120,7 +132,10 @@ int64_t pool_now(const struct pool *pool, int64_t now_ms);
 
 /* True: retry.shards is "auto", and leases decide. */
 bool pool_shares(const struct pool *pool);
-bool pool_holds(const struct pool *pool, unsigned shard, int64_t now_ms);
+/* handler: its place among pool->handlers. */
+struct leased *pool_shard(const struct pool *pool, size_t handler, unsigned shard);
+bool pool_holds(const struct pool *pool, size_t handler, unsigned shard, int64_t now_ms);
+unsigned pool_held(const struct pool *pool, size_t handler, int64_t now_ms);
 
 /* The poller's: the task in the slot waits for a worker from now on; pool_wake() when there are no
  * more. destination: see fair_queue.h. */

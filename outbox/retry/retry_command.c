@@ -5,7 +5,6 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lease_mysql.h"
-#include "outbox/leases.h"
 #include "outbox/retry/handler_list.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
@@ -13,13 +12,11 @@
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/retry_mysql.h"
 #include "outbox/retry/runner.h"
+#include "outbox/retry/shard_leases.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define GROUP_SHARED "retry:shards"
-#define GROUP_FIXED "retry:fixed"
 
 /* A clean stop finishes within this part of admin.stop_timeout_ms. */
 #define STOP_PART_NUMERATOR 3
@@ -34,12 +31,13 @@ struct retry {
     struct pool pool;
     struct poller poller;
     struct keeper keeper;
-    struct leases leases;
+    struct shard_leases leases;
     struct runner *workers;
     struct retry_mysql poll_store;
     struct retry_mysql beat_store;
-    struct lease_mysql lease_store;
-    const char *shard_names[TASK_SHARDS];
+    struct lease_mysql lease_stores[RETRY_HANDLERS_MAX]; /* on one connection */
+    char lease_groups[RETRY_HANDLERS_MAX][SHARD_LEASES_GROUP_SIZE];
+    const char *shard_names[RETRY_HANDLERS_MAX][TASK_SHARDS];
     struct loop loops[LOOPS];
     struct loop *worker_loops;
 };
@@ -85,36 +83,38 @@ static enum rc engines_open(struct retry *retry, struct err *err)
     return keeper_init(&retry->keeper, &retry->pool, &store, os_random_u64(), err);
 }
 
-static enum rc leases_open(struct retry *retry, struct err *err)
+static enum rc lease_store_open(struct retry *retry, size_t handler, struct err *err)
 {
     const struct role_env *env = retry->env;
-    bool shares = pool_shares(&retry->pool);
     const struct lease_claim claim = {
         .owner = env->instance,
         .role = RETRY_ROLE,
-        .group = shares ? GROUP_SHARED : GROUP_FIXED,
+        .group = retry->lease_groups[handler],
         .weight = env->settings->retry.weight,
-        .lanes = retry->shard_names,
-        .lane_count = shares ? TASK_SHARDS : 0,
+        .lanes = retry->shard_names[handler],
+        .lane_count = pool_shares(&retry->pool) ? TASK_SHARDS : 0,
+        .with = handler > 0 ? &retry->lease_stores[0] : NULL,
     };
-    struct lease_store store;
-    enum rc rc = lease_mysql_open(&retry->lease_store, &claim, env->settings, err);
 
-    if (rc != RC_OK)
-        return rc;
-    store = lease_mysql_seam(&retry->lease_store);
-    leases_init(&retry->leases, "shard", env->instance, &store, env->settings->retry.lease_ms,
-                os_random_u64());
-    for (size_t i = 0; i < TASK_SHARDS; i++) {
-        struct leased *shard = &retry->pool.shards[i];
+    shard_leases_group(&retry->pool, handler, retry->lease_groups[handler]);
+    for (unsigned i = 0; i < TASK_SHARDS; i++)
+        retry->shard_names[handler][i] = pool_shard(&retry->pool, handler, i)->name;
+    return lease_mysql_open(&retry->lease_stores[handler], &claim, env->settings, err);
+}
 
-        retry->shard_names[i] = shard->name;
-        shard->wake = wake_poller;
-        shard->ctx = retry;
-        if (shares)
-            leases_add(&retry->leases, shard);
+static enum rc leases_open(struct retry *retry, struct err *err)
+{
+    struct lease_store stores[RETRY_HANDLERS_MAX];
+
+    for (size_t i = 0; i < retry->handlers.all.count; i++) {
+        enum rc rc = lease_store_open(retry, i, err);
+
+        if (rc != RC_OK)
+            return rc;
+        stores[i] = lease_mysql_seam(&retry->lease_stores[i]);
     }
-    return RC_OK;
+    return shard_leases_init(&retry->leases, &retry->pool, retry->env->instance, stores,
+                             os_random_u64(), err);
 }
 
 static enum rc loops_open(struct retry *retry, struct err *err)
@@ -128,8 +128,8 @@ static enum rc loops_open(struct retry *retry, struct err *err)
         rc = loop_init(&retry->loops[LOOP_KEEPER], "retry-beat", keeper_step, &retry->keeper, stop,
                        err);
     if (rc == RC_OK)
-        rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", leases_step, &retry->leases, stop,
-                       err);
+        rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", shard_leases_step, &retry->leases,
+                       stop, err);
     retry->workers = calloc(count + 1, sizeof(*retry->workers));
     retry->worker_loops = calloc(count + 1, sizeof(*retry->worker_loops));
     if (!retry->workers || !retry->worker_loops)
@@ -156,8 +156,9 @@ static void retry_close(void *role)
         loop_done(&retry->loops[i]);
     free(retry->worker_loops);
     free(retry->workers);
-    lease_mysql_close(&retry->lease_store);
-    leases_done(&retry->leases);
+    for (size_t i = RETRY_HANDLERS_MAX; i-- > 0;)
+        lease_mysql_close(&retry->lease_stores[i]);
+    shard_leases_done(&retry->leases);
     keeper_done(&retry->keeper);
     poller_done(&retry->poller);
     retry_mysql_close(&retry->beat_store);
@@ -247,6 +248,23 @@ static enum rc retry_start(void *role, struct err *err)
     return rc;
 }
 
+/* Any process can tell what none runs. */
+static void health_of_handlers(struct retry *retry, int64_t stale_ms, struct health *health)
+{
+    struct pool_unserved unserved;
+
+    pthread_mutex_lock(&retry->pool.lock);
+    unserved = retry->pool.unserved;
+    pthread_mutex_unlock(&retry->pool.lock);
+    if (unserved.age_ms > stale_ms)
+        health_bad(health, "handlers",
+                   "a task of the scene %s waits for %" PRId64 " ms, and no live process runs its "
+                   "handler %s: see retry.handlers",
+                   unserved.scene, unserved.age_ms, unserved.handler);
+    else
+        health_good(health, "handlers");
+}
+
 static void retry_health(void *role, struct health *health)
 {
     static const char *const names[POOL_CALLS] = {
@@ -256,9 +274,9 @@ static void retry_health(void *role, struct health *health)
     struct retry *retry = role;
     int64_t age_ms = atomic_load(&retry->pool.oldest_age);
     int64_t stale_ms = retry->env->settings->admin.stale_ms;
-    char text[sizeof(retry->leases.trouble.text)];
+    char text[sizeof(retry->pool.notes[0].text)];
 
-    if (note_read(&retry->leases.trouble, text, sizeof(text)))
+    if (shard_leases_trouble(&retry->leases, text, sizeof(text)))
         health_bad(health, "shards", "%s", text);
     else
         health_good(health, "shards");
@@ -272,6 +290,7 @@ static void retry_health(void *role, struct health *health)
                    age_ms, stale_ms);
     else
         health_good(health, "age");
+    health_of_handlers(retry, stale_ms, health);
 }
 
 /* One thread plays poller and keeper, while workers end what they are at: what has not begun goes
@@ -306,7 +325,7 @@ static void retry_join(void *role)
 
     loops_join(retry);
     finish(retry, until_ms);
-    leases_release(&retry->leases);
+    shard_leases_release(&retry->leases);
     workers_join(retry);
 }
 

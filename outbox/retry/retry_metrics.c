@@ -16,9 +16,6 @@ struct metric retry_lost = {.name = "tallybox_retry_lost_leases_total",
 struct metric retry_in_flight = {.name = "tallybox_retry_inflight_tasks",
                                  .kind = METRIC_GAUGE,
                                  .help = "Tasks claimed and not yet written back."};
-struct metric retry_shards = {.name = "tallybox_retry_shards_held",
-                              .kind = METRIC_GAUGE,
-                              .help = "Shards that this process works on, of 16."};
 struct metric retry_invalid_scenes = {
     .name = "tallybox_retry_invalid_scenes",
     .kind = METRIC_GAUGE,
@@ -55,7 +52,7 @@ static const struct kind kinds[] = {
     {AT(over_max), "tallybox_retry_pending_over_max", METRIC_GAUGE,
      "Tasks of the scene beyond its max_pending."},
     {AT(no_handler), "tallybox_retry_unknown_handler_tasks", METRIC_GAUGE,
-     "Waiting tasks whose handler this process does not have."},
+     "Waiting tasks whose handler no live process runs."},
     {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
      "1 while the scene is paused, or its row cannot be understood."},
 };
@@ -145,6 +142,29 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
     return other;
 }
 
+struct metric *retry_metrics_shards(const char *handler)
+{
+    static const struct kind held = {0, "tallybox_retry_shards_held", METRIC_GAUGE,
+                                     "Shards that this process works on, of 16 of each handler."};
+    static struct {
+        char handler[TASK_HANDLER_SIZE];
+        char labels[RETRY_LABELS_SIZE];
+        struct metric metric;
+    } shards[RETRY_HANDLERS_MAX];
+    size_t i = 0;
+
+    while (i < RETRY_HANDLERS_MAX - 1 && shards[i].handler[0] &&
+           strcmp(shards[i].handler, handler) != 0)
+        i++;
+    if (!shards[i].handler[0]) {
+        snprintf(shards[i].handler, sizeof(shards[i].handler), "%s", handler);
+        snprintf(shards[i].labels, sizeof(shards[i].labels), "handler=\"%.*s\"",
+                 TASK_HANDLER_SIZE - 1, handler);
+        metric_init(&shards[i].metric, &held, shards[i].labels);
+    }
+    return &shards[i].metric;
+}
+
 void retry_depths_begin(void)
 {
     for (size_t i = 0; i <= RETRY_METRICS_SCENES; i++)
@@ -191,11 +211,12 @@ void retry_depths_end(void)
 void retry_metrics_register(void)
 {
     static struct metric *const singles[] = {
-        &retry_claimed, &retry_rescued,        &retry_lost,          &retry_in_flight,
-        &retry_shards,  &retry_invalid_scenes, &retry_breakers_open, &retry_breakers_open_age,
-        &retry_put_off};
+        &retry_claimed,           &retry_rescued,        &retry_lost,
+        &retry_in_flight,         &retry_invalid_scenes, &retry_breakers_open,
+        &retry_breakers_open_age, &retry_put_off};
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);
     retry_metrics_of(RETRY_GROUP_STANDARD, "publish");
+    retry_metrics_shards("kafka");
 }

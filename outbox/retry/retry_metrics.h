@@ -42,7 +42,6 @@ extern struct metric retry_claimed;
 extern struct metric retry_rescued;
 extern struct metric retry_lost;
 extern struct metric retry_in_flight;
-extern struct metric retry_shards;
 extern struct metric retry_invalid_scenes;
 extern struct metric retry_breakers_open;
 extern struct metric retry_breakers_open_age;
@@ -54,8 +53,11 @@ void retry_metrics_register(void);
 /* Those of a scene, registered; they live as long as the process. */
 struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene);
 
+/* Shards held of a handler; registered when it is asked for first. The poller's thread. */
+struct metric *retry_metrics_shards(const char *handler);
+
 /* A count of all tasks: begin, add each depth, end, and the gauges show it. pending_max: of the
- * scene, 0: no limit; handled: this process has the handler. One thread at a time. */
+ * scene, 0: no limit; handled: a live process runs the handler. One thread at a time. */
 void retry_depths_begin(void);
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
                       int64_t oldest_ms, int64_t pending_max, bool handled);

@@ -133,6 +133,12 @@ static enum rc seam_rescue(void *ctx, size_t rows_max, size_t *count, struct err
     return hold_rescue(ctx, rows_max, count, err);
 }
 
+static enum rc seam_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                             void *on_handler_ctx, struct err *err)
+{
+    return look_handlers(ctx, lease_ms, on_handler, on_handler_ctx, err);
+}
+
 static enum rc seam_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
 {
     return look_depths(ctx, on_depth, on_depth_ctx, err);
@@ -179,6 +185,7 @@ struct retry_store retry_mysql_seam(struct retry_mysql *store)
         .finish = seam_finish,
         .beat = seam_beat,
         .rescue = seam_rescue,
+        .handlers = seam_handlers,
         .depths = seam_depths,
     };
 }

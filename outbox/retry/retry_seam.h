@@ -41,6 +41,8 @@ struct scene_change {
     int64_t recorded;
 };
 
+typedef void (*retry_on_handler)(void *ctx, const char *handler);
+
 typedef void (*retry_on_depth)(void *ctx, const struct task_depth *depth);
 
 /* in_force: the process has recorded this change, or a newer one; name is borrowed for the call. */
@@ -85,6 +87,10 @@ struct retry_store {
     /* Gives back tasks whose lease has run out, whoever had them: they are waiting and due, and no
      * attempt is counted. *count: how many; rows_max means that there may be more. */
     enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, struct err *err);
+
+    /* The handlers that processes run which have beaten within lease_ms; one may come several times. */
+    enum rc (*handlers)(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                        void *on_handler_ctx, struct err *err);
 
     /* For metrics, now and then. */
     enum rc (*depths)(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define TASK_BYTES_GUESS 4096
+#define PART_MS 60000
 
 void scenes_init(struct scenes *scenes, const struct pool *pool)
 {
@@ -55,6 +56,15 @@ static size_t scene_chain(const char *group, const char *name)
     return hash_text(hash_text(HASH_START, group), name) & (SCENES_CHAINS - 1);
 }
 
+static void kind_unlink(struct kind *kind)
+{
+    struct kind **at = &kind->scene->kinds;
+
+    while (*at != kind)
+        at = &(*at)->next_of_scene;
+    *at = kind->next_of_scene;
+}
+
 /* Unknown ones are named by whoever inserts tasks: those that are not needed make room. */
 static void make_room(struct scenes *scenes, uint64_t look)
 {
@@ -69,7 +79,7 @@ static void make_room(struct scenes *scenes, uint64_t look)
                 continue;
             }
             *kind_at = kind->next;
-            kind->scene->kinds--;
+            kind_unlink(kind);
             scenes->kind_count--;
             free(kind);
         }
@@ -80,7 +90,7 @@ static void make_room(struct scenes *scenes, uint64_t look)
         while (*at) {
             struct scene *scene = *at;
 
-            if (scene->has_row || scene->kinds > 0) {
+            if (scene->has_row || scene->kinds) {
                 at = &scene->next;
                 continue;
             }
@@ -317,6 +327,29 @@ bool scenes_run(const struct scenes *scenes, const char *handler)
     return handler_find(scenes->pool->handlers, handler) < scenes->pool->handlers->count;
 }
 
+static bool is_served(const struct scenes_served *served, const char *handler)
+{
+    for (size_t i = 0; i < served->count; i++)
+        if (strcmp(served->names[i], handler) == 0)
+            return true;
+    return false;
+}
+
+void scenes_served_add(struct scenes_served *served, const char *handler)
+{
+    size_t len = strlen(handler);
+
+    if (served->count == SCENES_SERVED_MAX || len >= TASK_HANDLER_SIZE ||
+        is_served(served, handler))
+        return;
+    memcpy(served->names[served->count++], handler, len + 1);
+}
+
+bool scenes_serve(const struct scenes *scenes, const char *handler)
+{
+    return is_served(&scenes->served, handler) || scenes_run(scenes, handler);
+}
+
 static size_t kind_chain(const struct task_class *class)
 {
     uint64_t hash = hash_text(hash_text(HASH_START, class->group), class->scene);
@@ -341,18 +374,16 @@ static struct kind *kind_make(struct scenes *scenes, const struct task_class *cl
         return NULL;
     memcpy(kind->handler_name, class->handler, sizeof(kind->handler_name));
     kind->scene = scene;
+    kind->handler_at = at;
     if (at < all->count) {
         kind->handler = all->list[at];
         kind->opened = all->opened[at];
     }
     kind->task_bytes = TASK_BYTES_GUESS;
-    if (!kind->handler)
-        log_event(LOG_WARN, "handler_unknown",
-                  "handler=%s group=%s scene=%s text=\"its tasks wait for a process that has it\"",
-                  kind->handler_name, scene->group, scene->name);
     kind->next = *chain;
     *chain = kind;
-    scene->kinds++;
+    kind->next_of_scene = scene->kinds;
+    scene->kinds = kind;
     scenes->kind_count++;
     return kind;
 }
@@ -372,9 +403,10 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
         make_room(scenes, look);
     if (!kind)
         kind = kind_make(scenes, class, now_ms);
-    if (kind)
+    if (kind) {
         kind->look = look;
-    else if (!scenes->full) {
+        kind->seen_ms = now_ms;
+    } else if (!scenes->full) {
         scenes->full = true;
         log_event(LOG_ERROR, "too_many_scenes",
                   "kinds=%zu text=\"tasks of more kinds wait until others are done\"",
@@ -383,19 +415,48 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     return kind;
 }
 
+/* What this process holds of all that the scene's tasks are shared by: the shards of each handler
+ * that has tasks of the scene and runs anywhere. Each of the shards is held by one process, so the
+ * parts of all processes together are one. A handler counts for a while after its last task, or a
+ * scene with several would get all of its rate in each process that sees tasks of one just now. */
+static int64_t part_of(const struct scenes *scenes, const struct scene *scene, int64_t now_ms,
+                       int64_t *of)
+{
+    int64_t held = 0;
+
+    *of = 0;
+    for (const struct kind *kind = scene->kinds; kind; kind = kind->next_of_scene) {
+        if (now_ms - kind->seen_ms > PART_MS || !scenes_serve(scenes, kind->handler_name))
+            continue;
+        *of += TASK_SHARDS;
+        if (kind->handler)
+            held += pool_held(scenes->pool, kind->handler_at, now_ms);
+    }
+    return held;
+}
+
 /* With half of the shards held the bucket's time goes half as fast, and half of a burst is ours:
  * all processes together keep the rate. */
-int64_t scene_tokens(struct scene *scene, unsigned shards, int64_t now_ms)
+int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms)
 {
-    int64_t passed = (now_ms - scene->bucket_seen_ms) * (int64_t)shards + scene->bucket_rest;
-    int64_t share = scene->policy.rate_burst * (int64_t)shards / TASK_SHARDS;
+    int64_t of;
+    int64_t held = part_of(scenes, scene, now_ms, &of);
+    int64_t passed;
+    int64_t share;
     int64_t tokens;
 
     if (scene->policy.rate_per_s == 0)
         return INT64_MAX;
+    if (of == 0)
+        return 0;
+    if (of != scene->bucket_of)
+        scene->bucket_rest = 0;
+    passed = (now_ms - scene->bucket_seen_ms) * held + scene->bucket_rest;
+    share = scene->policy.rate_burst * held / of;
+    scene->bucket_of = of;
     scene->bucket_seen_ms = now_ms;
-    scene->bucket_ms += passed / TASK_SHARDS;
-    scene->bucket_rest = passed % TASK_SHARDS;
+    scene->bucket_ms += passed / of;
+    scene->bucket_rest = passed % of;
     scene->bucket.burst = share > 1 ? share : 1;
     tokens = bucket_count(&scene->bucket, scene->bucket_ms);
     return tokens < scene->bucket.burst ? tokens : scene->bucket.burst;

@@ -22,6 +22,7 @@
 
 #define SCENES_MAX 2048
 #define KINDS_MAX 1024
+#define SCENES_SERVED_MAX 64
 #define SCENES_CHAINS 1024 /* a power of two */
 
 /* The relay's refused rows. */
@@ -44,7 +45,8 @@ struct scene {
     int64_t bucket_ms;   /* the bucket's own time: it goes by the part of the shards held */
     int64_t bucket_rest; /* of it, below a ms */
     int64_t bucket_seen_ms;
-    size_t kinds;
+    int64_t bucket_of; /* which it is a part of */
+    struct kind *kinds;
     size_t in_flight; /* its tasks that are claimed and not yet written back */
     int64_t bytes;    /* of them */
     struct fair_scene fair;
@@ -55,13 +57,22 @@ struct scene {
 struct kind {
     char handler_name[TASK_HANDLER_SIZE];
     struct scene *scene;
+    size_t handler_at;                   /* its place among those of the process */
     const struct retry_handler *handler; /* NULL: not here */
     void *opened;
+    int64_t seen_ms; /* it had waiting tasks */
     size_t in_flight;
     int64_t task_bytes; /* of an average task */
     int64_t rest_until_ms;
     uint64_t look; /* in which it was seen */
     struct kind *next;
+    struct kind *next_of_scene;
+};
+
+/* Names of handlers. */
+struct scenes_served {
+    char names[SCENES_SERVED_MAX][TASK_HANDLER_SIZE];
+    size_t count;
 };
 
 struct scenes {
@@ -72,7 +83,8 @@ struct scenes {
     size_t kind_count;
     uint64_t pass;
     size_t faulty;
-    bool full; /* said once */
+    bool full;                   /* said once */
+    struct scenes_served served; /* by live processes */
 };
 
 void scenes_init(struct scenes *scenes, const struct pool *pool);
@@ -93,8 +105,13 @@ struct scene *scenes_find(const struct scenes *scenes, const char *group, const 
 /* Does this process run tasks of a handler of this name? */
 bool scenes_run(const struct scenes *scenes, const char *handler);
 
-/* Attempts that the scene's rate allows now; INT64_MAX without one. shards: held, of TASK_SHARDS. */
-int64_t scene_tokens(struct scene *scene, unsigned shards, int64_t now_ms);
+/* One that is there already, or too many, is left out. */
+void scenes_served_add(struct scenes_served *served, const char *handler);
+/* Does any live process, this one included, run tasks of this handler? */
+bool scenes_serve(const struct scenes *scenes, const char *handler);
+
+/* Attempts that the scene's rate allows this process now; INT64_MAX without a rate. */
+int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms);
 
 /* What a handler gets: the scene's options with the task's on top. *text stays valid until the next
  * call, or as long as options or the scene do; scratch is the caller's. RC_REJECT: the task's are no

@@ -189,6 +189,7 @@ static void steps_run(void *handler, size_t worker, const struct retry_job *job,
 const struct retry_handler retry_steps_handler = {
     .name = "steps",
     .about = "Runs other handlers one after the other, and goes on with the one that failed.",
+    .needs_all = true,
     .open = steps_open,
     .check = steps_check,
     .destination = steps_destination,

@@ -98,14 +98,14 @@ class RetryCase(house.Case):
         """Payloads of the topic, in their order."""
         return [record.value.decode() for record in self.stack.records(self.topic)]
 
-    def shards(self, role):
-        return self.stack.number("SELECT COUNT(*) FROM relay_lease WHERE lane LIKE 'retry:%%' AND "
+    def shards(self, role, handler="kafka"):
+        return self.stack.number("SELECT COUNT(*) FROM relay_lease WHERE lane LIKE %s AND "
                                  "owner LIKE %s AND lease_until > UTC_TIMESTAMP(3)",
-                                 [f"%-{role.pid}-%"])
+                                 [f"retry:{handler}:%", f"%-{role.pid}-%"])
 
-    def wait_shares(self, roles, seconds=LEASE_S * 3 + NOISE_S):
+    def wait_shares(self, roles, handler="kafka", seconds=LEASE_S + NOISE_S):
         def look():
-            held = [self.shards(role) for role in roles]
+            held = [self.shards(role, handler) for role in roles]
             return held if sum(held) == 16 and max(held) - min(held) <= 1 else None
         return house.wait_for("the shards to be shared", look, seconds)
 
@@ -189,9 +189,11 @@ class Shared(RetryCase):
         heavy = self.start("retry", sets={"retry.weight": 3})
         light = self.start("retry")
         house.wait_for("12 and 4 shards", lambda: (self.shards(heavy), self.shards(light)) == (12, 4),
-                       LEASE_S * 3 + NOISE_S)
+                       LEASE_S + NOISE_S)
         fixed = self.start("retry", sets={"retry.shards": "0-3,9"})
-        house.wait_for("five shards", lambda: fixed.metric("tallybox_retry_shards_held") == 5)
+        house.wait_for("five shards of each handler", lambda: set(
+            value for name, value in fixed.metrics().items()
+            if name.startswith("tallybox_retry_shards_held")) == {5})
         self.assertEqual(self.shards(fixed), 0)
 
     def test_keys_keep_their_order_over_three_processes_and_clean_stops(self):
@@ -208,6 +210,83 @@ class Shared(RetryCase):
         for key in range(KEYS):
             mine = [number for number in effects if number % KEYS == key]
             self.assertEqual(mine, sorted(mine))
+
+
+class Handlers(RetryCase):
+    """Processes that run different handlers: each holds shards of those alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.scene("work", wait="fixed 200ms", attempts=0)
+        (self.stack.folder / "open").touch()
+        (self.stack.folder / "effects").write_text("")
+
+    def retry(self, handlers, **sets):
+        return self.start("retry", sets={"retry.handlers": handlers, **sets,
+                                         "retry.exec_programs": self.program()})
+
+    def insert_work(self, count):
+        """For kafka and exec, all of one scene."""
+        self.insert("work", range(count))
+        self.tasks("work", count)
+
+    def done(self):
+        return sorted(int(line.split()[1]) for line in
+                      (self.stack.folder / "effects").read_text().splitlines()
+                      if line.startswith("end"))
+
+    def test_a_process_gets_no_task_that_it_cannot_run(self):
+        self.retry("exec")
+        self.retry("kafka")
+        self.insert_work(100)
+        self.wait_done()
+        self.assertEqual(self.done(), list(range(100)))
+        self.assertEqual(sorted(map(int, self.effects())), list(range(100)))
+
+    def test_another_id_at_the_same_number_of_processes_gets_the_shards(self):
+        stays, goes = self.retry("exec"), self.retry("exec")
+        self.wait_shares([stays, goes], "exec")
+        goes.kill()
+        goes.start().wait_ready()
+        self.wait_shares([stays, goes], "exec")
+
+    def test_a_restart_with_other_handlers_moves_their_shards(self):
+        stays, changes = self.retry("exec"), self.retry("kafka")
+        self.wait_shares([stays], "exec")
+        self.wait_shares([changes], "kafka")
+        self.assertEqual(changes.terminate(), 0)
+        both = self.retry("kafka,exec")
+        self.wait_shares([stays, both], "exec")
+        self.wait_shares([both], "kafka")
+        both.kill()
+        self.wait_shares([stays], "exec")
+        self.assertEqual(self.shards(stays, "kafka"), 0)
+
+    def test_a_handler_that_no_live_process_runs_is_named(self):
+        first = self.retry("kafka", **{"admin.stale_ms": 1000})
+        second = self.retry("kafka,exec", **{"admin.stale_ms": 1000})
+        second.kill()
+        self.insert("work", range(3))
+        house.wait_for("readiness to name it", lambda: first.admin("/readyz").status == 503 and
+                       b"no live process runs its handler exec" in first.admin("/readyz").body, 60)
+        self.assertEqual(first.metric("tallybox_retry_unknown_handler_tasks"), 3)
+        self.assertIn("event=handler_unserved handler=exec", first.log_text())
+        house.wait_for("status to name it", lambda: "3 wait for the handler exec, which no live "
+                       "process runs" in self.stack.tallybox("status", expect=None).stdout, 90)
+        self.retry("exec")
+        self.wait_done()
+        house.wait_for("readiness to be well", lambda: first.admin("/readyz").status == 200, 60)
+        self.assertEqual(first.metric("tallybox_retry_unknown_handler_tasks"), 0)
+
+    def test_a_rate_is_kept_by_processes_with_different_handlers(self):
+        self.stack.sql("DELETE FROM retry_scene")
+        self.scene("work", wait="fixed 200ms", attempts=0, rate="10/s burst 10")
+        self.insert_work(60)
+        began = time.monotonic()
+        self.retry("exec")
+        self.retry("kafka")
+        self.wait_done()
+        self.assertGreater(time.monotonic() - began, 10)
 
 
 class Stopped(RetryCase):
@@ -247,7 +326,7 @@ class Stopped(RetryCase):
         self.wait_done()
         frozen.process.send_signal(signal.SIGCONT)
         house.wait_for("both to share again", lambda: self.shards(frozen) == 8 and
-                       self.shards(other) == 8, LEASE_S * 3 + NOISE_S)
+                       self.shards(other) == 8, LEASE_S + NOISE_S)
         self.assertEqual({int(text) for text in self.effects()}, set(range(count)))
         self.assertEqual(self.left(), 0)
 

@@ -427,6 +427,20 @@ static const struct retry_handler test_handler = {
 static const struct retry_handler other_handler = {.name = "other", .run = handler_run};
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
 
+/* Of the processes that live. */
+static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                              void *on_handler_ctx, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_HANDLERS, err);
+
+    (void)lease_ms;
+    for (size_t i = 0; rc == RC_OK && i < WORLD_HOSTS; i++)
+        for (size_t j = 0; world.hosts[i].lives && j < 2; j++)
+            if (world.hosts[i].opened[j])
+                on_handler(on_handler_ctx, handler_list[j]->name);
+    return rc == RC_OK ? answer(CALL_HANDLERS, err) : rc;
+}
+
 static void wake_poller(void *ctx)
 {
     ((struct host *)ctx)->poller_due_ms = 0;
@@ -473,13 +487,14 @@ void world_reset(uint64_t seed)
 void host_start(size_t number)
 {
     struct host *host = &world.hosts[number];
-    const struct retry_store store = {host,         store_look,   store_scenes,
-                                      store_record, store_claim,  store_finish,
-                                      store_beat,   store_rescue, store_depths};
+    const struct retry_store store = {host,           store_look,   store_scenes, store_record,
+                                      store_claim,    store_finish, store_beat,   store_rescue,
+                                      store_handlers, store_depths};
     enum rc rc;
 
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
-    host->opened[0] = host;
+    host->opened[0] = host->lacks_test ? NULL : host;
+    host->opened[1] = host->runs_other ? host : NULL;
     rc = pool_init(&host->pool, &host->settings, &host->handlers, NULL);
     host->pool.wake_poller = wake_poller;
     host->pool.wake_worker = wake_worker;

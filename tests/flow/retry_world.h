@@ -28,6 +28,7 @@ enum call {
     CALL_FINISH,
     CALL_BEAT,
     CALL_RESCUE,
+    CALL_HANDLERS,
     CALL_DEPTHS,
     CALLS
 };
@@ -95,6 +96,8 @@ struct host {
     bool cut_off; /* no call reaches the database */
     bool timed;   /* a task occupies its worker for takes_ms */
     struct slot *occupied[WORLD_WORKERS_MAX];
+    bool runs_other;
+    bool lacks_test;
 };
 
 struct world {

@@ -95,17 +95,19 @@ static enum rc fake_beat(void *ctx, int64_t lease_ms, struct err *err)
     return answer(relay, err);
 }
 
-static enum rc fake_look(void *ctx, const char *lane, struct lease_view *view, struct err *err)
+static enum rc fake_look(void *ctx, const char *const *lanes, size_t count,
+                         struct lease_view *views, struct err *err)
 {
-    const struct row *row = row_of(lane);
     enum rc rc = reach(ctx, err);
 
-    if (rc != RC_OK)
-        return rc;
-    snprintf(view->owner, sizeof(view->owner), "%s", row->owner);
-    view->epoch = row->epoch;
-    view->left_ms = row->until_ms - now_ms;
-    return answer(ctx, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct row *row = row_of(lanes[i]);
+
+        snprintf(views[i].owner, sizeof(views[i].owner), "%s", row->owner);
+        views[i].epoch = row->epoch;
+        views[i].left_ms = row->until_ms - now_ms;
+    }
+    return rc == RC_OK ? answer(ctx, err) : rc;
 }
 
 static enum rc fake_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,

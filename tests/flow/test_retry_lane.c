@@ -59,7 +59,7 @@ static void an_unknown_handler_waits_and_is_counted(void **state)
     world_run(1000);
     assert_int_equal(task->claims, 0);
     host_kill(0);
-    world.hosts[1].opened[1] = &world;
+    world.hosts[1].runs_other = true;
     host_start(1);
     assert_true(world_drain(1000));
 }
@@ -183,6 +183,32 @@ static void a_rate_is_kept_by_all_processes_together(void **state)
     world_run(1000);
     done = world_count(-1);
     assert_in_range(done, 20, 45);
+    world_run(5000);
+    assert_in_range(world_count(-1) - done, 80, 110);
+}
+
+/* Each of them alone would get all of it. */
+static void a_rate_is_kept_by_processes_with_different_handlers(void **state)
+{
+    size_t done;
+
+    (void)state;
+    many("mail", 400);
+    for (size_t i = 0; i < 400; i += 2)
+        snprintf(world.tasks[i].handler, sizeof(world.tasks[i].handler), "other");
+    world_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
+    world.hosts[0].runs_other = world.hosts[0].lacks_test = true;
+    host_start(0);
+    host_start(1);
+    world_run(1000);
+    done = world_count(-1);
+    assert_in_range(done, 20, 45);
+    world_run(5000);
+    assert_in_range(world_count(-1) - done, 80, 110);
+    /* One that no process runs any more takes no part of it. */
+    host_kill(0);
+    world_run(1000);
+    done = world_count(-1);
     world_run(5000);
     assert_in_range(world_count(-1) - done, 80, 110);
 }
@@ -375,6 +401,7 @@ int main(void)
         TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),
         TEST(a_record_that_fails_or_is_lost_is_made_again),
         TEST(a_rate_is_kept_by_all_processes_together),
+        TEST(a_rate_is_kept_by_processes_with_different_handlers),
         TEST(a_failing_destination_is_only_probed),
         TEST(one_failing_task_does_not_open_the_breaker),
         TEST(the_oldest_class_comes_first_and_each_has_its_turn),

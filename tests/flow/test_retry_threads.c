@@ -152,6 +152,17 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct er
     return RC_OK;
 }
 
+static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                              void *on_handler_ctx, struct err *err)
+{
+    (void)ctx;
+    (void)lease_ms;
+    (void)on_handler;
+    (void)on_handler_ctx;
+    (void)err;
+    return RC_OK;
+}
+
 static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
 {
     (void)ctx;
@@ -227,9 +238,9 @@ static void work(void)
     static const struct retry_handler *const list[] = {&handler};
     void *opened[] = {&done};
     const struct retry_handlers all = {list, 1, opened};
-    const struct retry_store store = {NULL,         store_look,   store_scenes,
-                                      store_record, store_claim,  store_finish,
-                                      store_beat,   store_rescue, store_depths};
+    const struct retry_store store = {NULL,           store_look,   store_scenes, store_record,
+                                      store_claim,    store_finish, store_beat,   store_rescue,
+                                      store_handlers, store_depths};
 
     assert_int_equal(stop_init(&stop, NULL), RC_OK);
     assert_int_equal(pool_init(&pool, &settings, &all, NULL), RC_OK);

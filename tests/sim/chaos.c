@@ -87,6 +87,7 @@ static void plan_tasks(struct world *world)
     plan->task_deaf = rate(world, 500);
     plan->task_unlocked = rate(world, 500);
     plan->task_compared = rate(world, 1000);
+    plan->task_lacking = rate(world, 500);
     plan->task_keys = world_between(world, 1, SIM_TASK_KEYS);
     plan->submit_ms = world_between(world, 5, world_chance(world, 500) ? 40 : 250);
     plan->operator_ms = world_between(world, 4, world_chance(world, 500) ? 30 : 500);

@@ -10,22 +10,23 @@ static struct lane_lease *leases_of(const struct lease_edge *edge)
 {
     struct tables *tables = edge->link.db->world->tables;
 
-    return edge->of_shards ? tables->shards : tables->leases;
+    return edge->of_shards ? tables->shards[edge->handler] : tables->leases;
 }
 
 static struct lease_board *board_of(const struct lease_edge *edge)
 {
     struct tables *tables = edge->link.db->world->tables;
 
-    return edge->of_shards ? &tables->retries : &tables->relays;
+    return edge->of_shards ? &tables->retries[edge->handler] : &tables->relays;
 }
 
 static struct lane_lease *lease_at(const struct lease_edge *edge, const char *lane)
 {
     struct tables *tables = edge->link.db->world->tables;
 
-    if (edge->of_shards) /* "retry:NUMBER" */
-        return &tables->shards[strtoul(strchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS];
+    if (edge->of_shards) /* "retry:HANDLER:NUMBER" */
+        return &tables->shards[edge->handler]
+                              [strtoul(strrchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS];
     for (size_t i = 0; i < edge->lane_count; i++)
         if (strcmp(tables->lanes[i].name, lane) == 0)
             return &tables->leases[i];
@@ -87,22 +88,24 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc store_look(void *ctx, const char *lane, struct lease_view *view, struct err *err)
+static enum rc store_look(void *ctx, const char *const *lanes, size_t count,
+                          struct lease_view *views, struct err *err)
 {
     struct lease_edge *edge = ctx;
-    struct lane_lease *lease = lease_at(edge, lane);
     enum rc rc = link_call(&edge->link, err);
 
-    memset(view, 0, sizeof(*view));
-    if (rc != RC_OK)
-        return rc;
-    if (lease->made) {
-        snprintf(view->owner, sizeof(view->owner), "%s", lease->owner);
-        view->epoch = lease->epoch;
-        view->left_ms = lease->until_ms - db_clock(edge->link.db);
+    memset(views, 0, count * sizeof(*views));
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct lane_lease *lease = lease_at(edge, lanes[i]);
+
+        if (lease->made) {
+            snprintf(views[i].owner, sizeof(views[i].owner), "%s", lease->owner);
+            views[i].epoch = lease->epoch;
+            views[i].left_ms = lease->until_ms - db_clock(edge->link.db);
+        }
+        lease->made = true;
     }
-    lease->made = true;
-    return link_answer(&edge->link, err);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 /* By name: a row of names in the order of the sort. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
-#include "outbox/leases.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
 #include "outbox/retry/runner.h"
+#include "outbox/retry/shard_leases.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_work.h"
@@ -27,8 +27,8 @@ struct retry_process {
     size_t number;
     struct task_edge poller_edge;
     struct task_edge keeper_edge;
-    struct lease_edge lease_edge;
-    struct leases leases;
+    struct lease_edge lease_edges[TASK_HANDLERS];
+    struct shard_leases leases;
     void *opened[TASK_HANDLERS];
     struct retry_handlers handlers;
     struct pool pool;
@@ -92,7 +92,7 @@ static void leases_thread(void *arg)
     struct proc *proc = retry->proc;
 
     while (!proc->stopping)
-        sched_idle(&proc->world->sched, leases_step(&retry->leases, proc_clock(proc)));
+        sched_idle(&proc->world->sched, shard_leases_step(&retry->leases, proc_clock(proc)));
 }
 
 static void worker_thread(void *arg)
@@ -119,7 +119,7 @@ static void main_thread(void *arg)
     until_ms = world_now(world) + STOP_MS;
     while (world_now(world) < until_ms && !poller_left(&retry->poller))
         sched_pause(&world->sched, 2);
-    leases_release(&retry->leases);
+    shard_leases_release(&retry->leases);
     proc_exit(retry->proc);
 }
 
@@ -141,16 +141,33 @@ static void threads_start(struct retry_process *retry)
 
 static void leases_start(struct retry_process *retry)
 {
-    struct world *world = retry->proc->world;
-    struct lease_store store;
+    struct lease_store stores[TASK_HANDLERS];
+    enum rc rc;
 
-    retry->lease_edge = (struct lease_edge){.of_shards = true, .lane_count = TASK_SHARDS};
-    link_init(&retry->lease_edge.link, retry->proc, world->main_db);
-    store = tables_leases(&retry->lease_edge);
-    leases_init(&retry->leases, "shard", retry->proc->name, &store, world->settings.retry.lease_ms,
-                world_dice());
-    for (size_t i = 0; pool_shares(&retry->pool) && i < TASK_SHARDS; i++)
-        leases_add(&retry->leases, &retry->pool.shards[i]);
+    for (size_t i = 0; i < TASK_HANDLERS; i++) {
+        struct lease_edge *edge = &retry->lease_edges[i];
+
+        *edge = (struct lease_edge){.of_shards = true,
+                                    .handler = i,
+                                    .lane_count = pool_shares(&retry->pool) ? TASK_SHARDS : 0};
+        link_init(&edge->link, retry->proc, retry->proc->world->main_db);
+        stores[i] = tables_leases(edge);
+    }
+    rc = shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, world_dice(),
+                           NULL);
+    assert(rc == RC_OK);
+}
+
+/* The first process runs all handlers; each life of another one may lack some. */
+static void handlers_choose(struct retry_process *retry)
+{
+    struct world *world = retry->proc->world;
+
+    for (size_t i = 0; i < TASK_HANDLERS; i++)
+        retry->opened[i] = retry->number == 0 || !world_chance(world, world->plan.task_lacking)
+                               ? retry->proc
+                               : NULL;
+    retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened};
 }
 
 static void start(struct proc *proc)
@@ -162,9 +179,7 @@ static void start(struct proc *proc)
     task_edge_init(&retry->poller_edge, proc);
     task_edge_init(&retry->keeper_edge, proc);
     retry->poller_edge.compare_and_set = world_chance(proc->world, proc->world->plan.task_compared);
-    for (size_t i = 0; i < TASK_HANDLERS; i++)
-        retry->opened[i] = proc;
-    retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened};
+    handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));
     rc = pool_init(&retry->pool, &proc->world->settings, &retry->handlers, NULL);
     assert(rc == RC_OK);
@@ -187,8 +202,9 @@ static void end(struct proc *proc)
 
     link_close(&retry->poller_edge.link);
     link_close(&retry->keeper_edge.link);
-    link_close(&retry->lease_edge.link);
-    leases_done(&retry->leases);
+    for (size_t i = 0; i < TASK_HANDLERS; i++)
+        link_close(&retry->lease_edges[i].link);
+    shard_leases_done(&retry->leases);
     keeper_done(&retry->keeper);
     poller_done(&retry->poller);
     pool_done(&retry->pool);

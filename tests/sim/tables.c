@@ -42,7 +42,8 @@ void tables_begin_world(struct tables *tables, struct world *world)
     memset(tables->leases, 0, sizeof(tables->leases));
     memset(tables->keys, 0, sizeof(tables->keys));
     memset(tables->shards, 0, sizeof(tables->shards));
-    tables->relays.instance_count = tables->retries.instance_count = 0;
+    tables->relays.instance_count = 0;
+    memset(tables->retries, 0, sizeof(tables->retries));
     world->main_db->restarted = restarted;
 }
 

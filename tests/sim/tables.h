@@ -64,8 +64,8 @@ struct tables {
     struct outbox_table lanes[SIM_LANES_MAX];
     struct lane_lease leases[SIM_LANES_MAX];
     struct lease_board relays;
-    struct lane_lease shards[TASK_SHARDS]; /* of the retry lane */
-    struct lease_board retries;
+    struct lane_lease shards[TASK_HANDLERS][TASK_SHARDS]; /* of the retry lane */
+    struct lease_board retries[TASK_HANDLERS];
     struct row keys[SIM_KEYS + 1];
 };
 
@@ -85,7 +85,8 @@ struct lane_edge {
 struct lease_edge {
     struct link link;
     size_t lane_count;
-    bool of_shards; /* lanes are shards of the retry lane */
+    bool of_shards; /* lanes are shards of the retry lane, of this handler */
+    size_t handler;
 };
 
 void tables_begin_world(struct tables *tables, struct world *world);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's seam on the model of its tables, statement by statement as the edge does it. */
+#include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"
+#include "tests/sim/task_work.h"
 #include "tests/sim/tasks.h"
 
 #include <assert.h>
@@ -595,6 +597,20 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct er
     return rc;
 }
 
+static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                              void *on_handler_ctx, struct err *err)
+{
+    struct task_edge *edge = ctx;
+    const struct lease_board *boards = world_of(edge)->tables->retries;
+    enum rc rc = link_call(&edge->link, err);
+
+    for (size_t i = 0; rc == RC_OK && i < TASK_HANDLERS; i++)
+        for (size_t j = 0; j < boards[i].instance_count; j++)
+            if (boards[i].instances[j].seen_ms > db_clock(edge->link.db) - lease_ms)
+                on_handler(on_handler_ctx, task_handlers[i]->name);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
 static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
 {
     struct task_edge *edge = ctx;
@@ -618,6 +634,7 @@ void task_edge_init(struct task_edge *edge, struct proc *proc)
         .finish = store_finish,
         .beat = store_beat,
         .rescue = store_rescue,
+        .handlers = store_handlers,
         .depths = store_depths,
     };
 }

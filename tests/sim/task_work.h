@@ -7,8 +7,6 @@
 #include "outbox/retry_handler.h"
 #include "tests/sim/tasks.h"
 
-#define TASK_HANDLERS 2
-
 /* What is opened for each is the struct proc that it runs in. */
 extern const struct retry_handler *const task_handlers[TASK_HANDLERS];
 

@@ -23,6 +23,7 @@
 #define SIM_SUBMITTERS_MAX 3
 #define SIM_OPERATORS_MAX 1
 #define SIM_PUBLISHERS_MAX 1
+#define TASK_HANDLERS 2 /* of the retry lane */
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
      SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX)
@@ -127,6 +128,7 @@ struct plan {
     unsigned task_slow;     /* runs that take long, some of them longer than a lease */
     unsigned task_deaf;     /* runs that do not look at the time they have */
     unsigned task_compared; /* lives of a retry process that claim by compare-and-set */
+    unsigned task_lacking;  /* processes that lack a handler */
     unsigned task_unlocked; /* submits that lock nothing for their order */
     int64_t submit_ms;      /* tasks are made on average twice as often */
     int64_t operator_ms;    /* and a person acts */

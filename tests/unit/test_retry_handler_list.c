@@ -38,7 +38,7 @@ static void close_one(void *handler)
 }
 
 static const struct retry_handler mail = {.name = "mail", .open = open_one, .close = close_one};
-static const struct retry_handler fax = {.name = "fax", .open = open_one, .close = close_one};
+static struct retry_handler fax = {.name = "fax", .open = open_one, .close = close_one};
 static const struct retry_handler sick = {.name = "sick", .open = open_none, .close = close_one};
 static const struct retry_handler *const handlers[] = {&mail, &fax, &sick};
 
@@ -80,6 +80,27 @@ static void only_those_named_are_opened(void **state)
     assert_int_equal(closed, 1);
 }
 
+static void one_that_needs_all_is_not_opened_without_them(void **state)
+{
+    struct handler_list list;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(list_open(&list, 2, "mail", NULL), RC_OK);
+    handler_list_close(&list);
+    fax.needs_all = true;
+    assert_int_equal(list_open(&list, 2, "mail,fax", NULL), RC_OK);
+    handler_list_close(&list);
+    assert_int_equal(list_open(&list, 2, "mail", NULL), RC_OK);
+    handler_list_close(&list);
+    assert_int_equal(list_open(&list, 2, "fax", &err), RC_FATAL);
+    assert_string_equal(err.text, "retry.handlers: a task of \"fax\" may need any handler, and "
+                                  "\"mail\" is not listed: list all of them, or leave \"fax\" out");
+    handler_list_close(&list);
+    assert_int_equal(closed, opened);
+    fax.needs_all = false;
+}
+
 static void an_unknown_name_is_said_with_those_there_are(void **state)
 {
     struct handler_list list;
@@ -110,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_list_opens_all),
         cmocka_unit_test(only_those_named_are_opened),
+        cmocka_unit_test(one_that_needs_all_is_not_opened_without_them),
         cmocka_unit_test(an_unknown_name_is_said_with_those_there_are),
         cmocka_unit_test(what_a_handler_lacks_is_said_and_the_others_are_closed),
     };

@@ -18,14 +18,19 @@ static bool takes(const size_t *held, size_t instances, size_t me, size_t lanes)
     return share_may_take(&share);
 }
 
-static bool gives(const size_t *held, size_t instances, size_t me, size_t lanes)
+static size_t surplus_of(const size_t *held, size_t instances, size_t me, size_t lanes)
 {
     struct share share = {held, instances, me, lanes, lanes, NULL};
 
     for (size_t i = 0; i < instances; i++)
         share.free -= held[i];
 
-    return share_must_give(&share);
+    return share_surplus(&share);
+}
+
+static bool gives(const size_t *held, size_t instances, size_t me, size_t lanes)
+{
+    return surplus_of(held, instances, me, lanes) > 0;
 }
 
 static void one_instance_takes_everything(void **state)
@@ -54,6 +59,14 @@ static void a_newcomer_gets_a_lane_from_one_of_the_richest(void **state)
     assert_true(gives(held, 3, 0, 4));
     assert_false(gives(held, 3, 1, 4));
     assert_false(gives(held, 3, 2, 4));
+}
+
+static void all_that_is_too_much_is_given_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(surplus_of((size_t[]){16, 0}, 2, 0, 16), 8);
+    assert_int_equal(surplus_of((size_t[]){8, 8, 0}, 3, 0, 16), 2);
+    assert_int_equal(surplus_of((size_t[]){6, 6, 4}, 3, 0, 16), 1);
 }
 
 static void nobody_gives_while_enough_lanes_are_free(void **state)
@@ -92,10 +105,12 @@ static void from_any_start_it_ends_even_with_few_moves(void **state)
         for (int turn = 0; turn < 200; turn++) {
             size_t me = (size_t)turn % instances;
 
-            if (gives(held, instances, me, lanes)) {
-                held[me]--;
-                free_lanes++;
-                moves++;
+            size_t surplus = surplus_of(held, instances, me, lanes);
+
+            if (surplus > 0) {
+                held[me] -= surplus;
+                free_lanes += surplus;
+                moves += surplus;
             } else if (free_lanes > 0 && takes(held, instances, me, lanes)) {
                 held[me]++;
                 free_lanes--;
@@ -116,11 +131,11 @@ static void weights_share_as_they_say(void **state)
     struct share share = {(size_t[]){12, 4}, 2, 0, 16, 0, weights};
 
     (void)state;
-    assert_false(share_must_give(&share));
+    assert_int_equal(share_surplus(&share), 0);
     assert_false(share_may_take(&share));
     share.held = (size_t[]){8, 8};
     share.me = 1;
-    assert_true(share_must_give(&share));
+    assert_int_equal(share_surplus(&share), 4);
     share.held = (size_t[]){11, 4};
     share.free = 1;
     assert_false(share_may_take(&share));
@@ -150,10 +165,12 @@ static void from_any_start_weights_are_kept_with_few_moves(void **state)
             held[dice_next(&dice) % instances]++;
         for (int turn = 0; turn < 300; turn++) {
             share.me = (size_t)turn % instances;
-            if (share_must_give(&share)) {
-                held[share.me]--;
-                share.free++;
-                moves++;
+            if (share_surplus(&share) > 0) {
+                size_t surplus = share_surplus(&share);
+
+                held[share.me] -= surplus;
+                share.free += surplus;
+                moves += surplus;
             } else if (share.free > 0 && share_may_take(&share)) {
                 held[share.me]++;
                 share.free--;
@@ -174,6 +191,7 @@ int main(void)
         cmocka_unit_test(one_instance_takes_everything),
         cmocka_unit_test(the_odd_lane_goes_to_one_only_when_nobody_lacks),
         cmocka_unit_test(a_newcomer_gets_a_lane_from_one_of_the_richest),
+        cmocka_unit_test(all_that_is_too_much_is_given_at_once),
         cmocka_unit_test(nobody_gives_while_enough_lanes_are_free),
         cmocka_unit_test(nothing_moves_when_all_is_even),
         cmocka_unit_test(from_any_start_it_ends_even_with_few_moves),

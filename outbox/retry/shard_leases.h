@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps the leases of a retry process: for each handler that it runs those of the handler's shards.
+ * The processes that run a handler share its shards, and only they compete for them; so no process
+ * holds tasks that it cannot run, whatever the others run. Where retry.shards fixes the shards
+ * nothing is leased, and the process only tells the others which handlers it runs. One thread, but
+ * for shard_leases_trouble(). */
+#ifndef OUTBOX_RETRY_SHARD_LEASES_H
+#define OUTBOX_RETRY_SHARD_LEASES_H
+
+#include "common/err.h"
+#include "outbox/leases.h"
+#include "outbox/relay_seam.h"
+#include "outbox/retry/pool.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARD_LEASES_GROUP_SIZE (TASK_HANDLER_SIZE + 16)
+
+/* The shards of one handler. */
+struct shard_set {
+    size_t handler; /* its place among pool->handlers */
+    struct leases leases;
+    int64_t due_ms;
+    unsigned held; /* as it was logged last */
+};
+
+struct shard_leases {
+    struct pool *pool;
+    struct shard_set *sets;
+    size_t count;
+};
+
+/* The group of the processes that share the shards of a handler: "retry:HANDLER", or
+ * "retry-fixed:HANDLER" where they are not shared. */
+void shard_leases_group(const struct pool *pool, size_t handler,
+                        char group[SHARD_LEASES_GROUP_SIZE]);
+
+/* stores: one for each of pool->handlers; those of handlers that do not run here are not used.
+ * name: of this instance. RC_FATAL: no memory. All is borrowed. */
+enum rc shard_leases_init(struct shard_leases *leases, struct pool *pool, const char *name,
+                          const struct lease_store *stores, uint64_t dice, struct err *err);
+void shard_leases_done(struct shard_leases *leases);
+
+/* A loop_step. */
+int64_t shard_leases_step(void *leases, int64_t now_ms);
+
+/* Gives all of them back, for a clean stop. */
+void shard_leases_release(struct shard_leases *leases);
+
+/* False: they are kept. Else text says what is wrong. Any thread. */
+bool shard_leases_trouble(struct shard_leases *leases, char *text, size_t size);
+
+#endif
