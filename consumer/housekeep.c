@@ -57,7 +57,8 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
     }
     if (housekeep->late_since_ms == HOUSEKEEP_ON_TIME)
         housekeep->late_since_ms = now_ms;
-    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, config->owner)) {
+    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, config->lease_ms,
+                         config->owner)) {
         snprintf(housekeep->other, sizeof(housekeep->other), "%s", state.owner);
         housekeep->late_since_ms = now_ms;
         *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
@@ -66,6 +67,12 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
     housekeep->hold.epoch = state.epoch + 1;
     rc = config->store->take(config->store->ctx, &housekeep->hold, &taken, &housekeep->err);
     *wait_ms = taken ? 0 : BUSY_MS;
+    if (rc == RC_OK && taken && state.owner[0] &&
+        turn_is_implausible(state.lease_until_ms, state.now_ms, config->lease_ms))
+        log_event(LOG_WARN, "lease_implausible",
+                  "job=housekeep owner=%s ends_after_ms=%" PRId64
+                  " text=\"the database clock was set back: its lease counts as expired\"",
+                  state.owner, state.lease_until_ms - state.now_ms);
     if (rc == RC_OK && taken)
         round_begin(housekeep, now_ms);
     return rc;

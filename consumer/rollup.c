@@ -80,7 +80,8 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
     }
     if (rollup->late_since_ms == ROLLUP_ON_TIME)
         rollup->late_since_ms = now_ms;
-    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, rollup->config.owner)) {
+    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, rollup->config.lease_ms,
+                         rollup->config.owner)) {
         snprintf(rollup->other, sizeof(rollup->other), "%s", state.owner);
         rollup->late_since_ms = now_ms;
         *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
@@ -89,6 +90,12 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
     rollup->hold.epoch = state.epoch + 1;
     rc = store->take(store->ctx, &rollup->hold, &taken, &rollup->err);
     *wait_ms = taken ? 0 : BUSY_MS;
+    if (rc == RC_OK && taken && state.owner[0] &&
+        turn_is_implausible(state.lease_until_ms, state.now_ms, rollup->config.lease_ms))
+        log_event(LOG_WARN, "lease_implausible",
+                  "job=rollup owner=%s ends_after_ms=%" PRId64
+                  " text=\"the database clock was set back: its lease counts as expired\"",
+                  state.owner, state.lease_until_ms - state.now_ms);
     if (rc == RC_OK && taken)
         window_begin(rollup, &state, now_ms);
     return rc;

@@ -227,7 +227,8 @@ static void fill_unserved(struct side *side, struct status_retry *retry)
             "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE handler NOT IN "
             "(SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) FROM instance WHERE "
             "(role LIKE 'retry:%' OR role LIKE 'retry-fixed:%') AND "
-            "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE) GROUP BY handler ORDER BY 2 DESC, 1 "
+            "seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE AND "
+            "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE) GROUP BY handler ORDER BY 2 DESC, 1 "
             "LIMIT " DIGITS_OF(STATUS_UNSERVED_MAX));
     query(side, &retry->fault, unserved_on_row, retry);
 }
@@ -251,7 +252,9 @@ static void fill_retry(struct side *side, struct status_retry *retry)
                             "INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") due), "
                             "(SELECT COUNT(DISTINCT name) FROM instance WHERE (role = 'retry' OR "
                             "role "
-                            "LIKE 'retry:%') AND seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE)");
+                            "LIKE 'retry:%') AND seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 "
+                            "MINUTE AND "
+                            "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE)");
     query(side, &retry->fault, tasks_on_row, retry);
     sql_set(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));

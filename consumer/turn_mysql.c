@@ -30,7 +30,10 @@ enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *h
     buf_print(sql, ", epoch = %" PRId64 ", ", hold->epoch);
     turn_mysql_put_lease(turn, hold);
     buf_print(sql, " WHERE name = '%s' AND epoch = %" PRId64, turn->name, hold->epoch - 1);
-    buf_text_put(sql, " AND (owner = '' OR lease_until <= UTC_TIMESTAMP(3) OR owner = ");
+    buf_print(sql,
+              " AND (owner = '' OR lease_until <= UTC_TIMESTAMP(3) OR "
+              "lease_until > UTC_TIMESTAMP(3) + INTERVAL %" PRId64 " MICROSECOND OR owner = ",
+              hold->lease_ms * TURN_LENGTHS_MAX * 1000);
     db_put_text(turn->db, sql, hold->owner, strlen(hold->owner));
     buf_char(sql, ')');
     rc = turn_mysql_run(turn, &affected, err);

@@ -3,9 +3,16 @@
 
 #include <string.h>
 
-bool turn_is_anothers(const char *owner, int64_t lease_until_ms, int64_t now_ms, const char *me)
+bool turn_is_implausible(int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms)
 {
-    return owner[0] && lease_until_ms > now_ms && strcmp(owner, me) != 0;
+    return lease_until_ms > now_ms + lease_ms * TURN_LENGTHS_MAX;
+}
+
+bool turn_is_anothers(const char *owner, int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms,
+                      const char *me)
+{
+    return owner[0] && lease_until_ms > now_ms &&
+           !turn_is_implausible(lease_until_ms, now_ms, lease_ms) && strcmp(owner, me) != 0;
 }
 
 int64_t turn_due_ms(int64_t done_until_ms, int64_t now_ms, int64_t interval_ms)

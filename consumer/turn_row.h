@@ -16,8 +16,17 @@ struct turn_hold {
     int64_t lease_ms;
 };
 
-/* Is owner ("": nobody) another one than me, with a lease that is not over? */
-bool turn_is_anothers(const char *owner, int64_t lease_until_ms, int64_t now_ms, const char *me);
+/* A lease that ends later than this many of its lengths from now was written before the clock was
+ * set back, and counts as expired.
+ * Invariant: what a holder writes is fenced by its epoch in the same transaction, so one that lives
+ * and loses the lease so writes nothing more. */
+#define TURN_LENGTHS_MAX 2
+bool turn_is_implausible(int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms);
+
+/* Is owner ("": nobody) another one than me, with a lease that is not over? lease_ms: the length of
+ * one. */
+bool turn_is_anothers(const char *owner, int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms,
+                      const char *me);
 
 /* When the next turn is due after one that covered everything until then: at a full interval since
  * 1970; may lie before now_ms. A clock that went back behind done_until_ms makes it due at once. */

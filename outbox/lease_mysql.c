@@ -25,6 +25,11 @@ static void put_until(struct lease_mysql *store, int64_t lease_ms)
               (long long)lease_ms * 1000);
 }
 
+static void put_length(struct lease_mysql *store, int64_t lease_ms)
+{
+    buf_print(&store->sql, ", lease_ms = %lld", (long long)lease_ms);
+}
+
 static enum rc start(struct lease_mysql *store, const char *sql, struct err *err)
 {
     enum rc rc = db_connect(store->db, err);
@@ -104,6 +109,7 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
     if (rc != RC_OK)
         return rc;
     put_until(store, lease_ms);
+    put_length(store, lease_ms);
     buf_text_put(&store->sql, " WHERE owner = ");
     put_text(store, store->owner);
     buf_text_put(&store->sql, " AND");
@@ -132,6 +138,7 @@ static enum rc looking_on_row(void *ctx, const struct db_row *row, struct err *e
         snprintf(view->owner, sizeof(view->owner), "%s", row->columns[1]);
         view->epoch = db_column_i64(row, 2);
         view->left_ms = db_column_i64(row, 3);
+        view->length_ms = db_column_i64(row, 4);
         looking->found[i] = true;
         looking->found_count++;
     }
@@ -167,7 +174,7 @@ static enum rc store_look(void *ctx, const char *const *lanes, size_t count,
     struct looking looking = {.lanes = lanes, .count = count, .views = views};
     enum rc rc = start(store,
                        "SELECT lane, owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
-                       "lease_until) DIV 1000 FROM relay_lease WHERE",
+                       "lease_until) DIV 1000, lease_ms FROM relay_lease WHERE",
                        err);
 
     assert(count > 0 && count <= LEASES_MAX);
@@ -207,10 +214,10 @@ static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on
     put_text(store, store->group);
     buf_text_put(&store->sql, " OR role LIKE ");
     put_pattern(store, store->group, "*%");
-    buf_print(
-        &store->sql,
-        ") AND seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND ORDER BY name LIMIT 256",
-        (long long)lease_ms * 1000);
+    buf_print(&store->sql,
+              ") AND seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND AND "
+              "seen_at < UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND ORDER BY name LIMIT 256",
+              (long long)lease_ms * 1000, (long long)lease_ms * LEASE_LENGTHS_MAX * 1000);
     return ask(store, counting_on_row, &counting, err);
 }
 
@@ -240,6 +247,7 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
     buf_text_put(&store->sql, ", epoch = epoch + 1, stopped_keys = 0, stopped_reason = '', "
                               "lease_until = ");
     put_until(store, lease_ms);
+    put_length(store, lease_ms);
     buf_text_put(&store->sql, " WHERE lane = ");
     put_text(store, lane);
     buf_text_put(&store->sql, " AND (owner = '' OR lease_until < UTC_TIMESTAMP(3))");
@@ -257,6 +265,22 @@ static void put_mine(struct lease_mysql *store, const char *lane, int64_t epoch)
     buf_text_put(&store->sql, " AND owner = ");
     put_text(store, store->owner);
     buf_print(&store->sql, " AND epoch = %lld", (long long)epoch);
+}
+
+static enum rc store_shorten(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
+                             struct err *err)
+{
+    struct lease_mysql *store = ctx;
+    enum rc rc = start(store, "UPDATE relay_lease SET lease_until = ", err);
+
+    if (rc != RC_OK)
+        return rc;
+    put_until(store, length_ms);
+    buf_text_put(&store->sql, " WHERE lane = ");
+    put_text(store, lane);
+    buf_print(&store->sql, " AND epoch = %lld AND lease_until > ", (long long)epoch);
+    put_until(store, length_ms * LEASE_LENGTHS_MAX);
+    return run(store, NULL, err);
 }
 
 static enum rc store_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
@@ -337,6 +361,7 @@ struct lease_store lease_mysql_seam(struct lease_mysql *store)
         .look = store_look,
         .instances = store_instances,
         .take = store_take,
+        .shorten = store_shorten,
         .tell = store_tell,
         .release = store_release,
         .leave = store_leave,

@@ -54,6 +54,11 @@ void leases_add(struct leases *leases, struct leased *leased)
     leases->list[leases->count++].leased = leased;
 }
 
+static int64_t length_of(const struct leases *leases, const struct lease *lease)
+{
+    return lease->view.length_ms > 0 ? lease->view.length_ms : leases->lease_ms;
+}
+
 /* The moment a lease of somebody else runs out is not slept through. */
 static int64_t tick_ms(const struct leases *leases)
 {
@@ -172,6 +177,49 @@ static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
         extend(leases, lease, now_ms);
 }
 
+static bool is_implausible(const struct leases *leases, const struct lease *lease)
+{
+    return lease->view.owner[0] != '\0' && strcmp(lease->view.owner, leases->name) != 0 &&
+           lease->view.left_ms > length_of(leases, lease) * LEASE_LENGTHS_MAX;
+}
+
+/* Whether its owner lives is seen within the lease that it gets: one that lives renews it. */
+static void note_shortened(struct lease *lease)
+{
+    const struct lease_view *view = &lease->view;
+
+    if (view->owner[0] == '\0' || view->epoch != lease->shortened_epoch || view->left_ms <= 0 ||
+        view->left_ms > lease->shortened_left_ms)
+        lease->shortened_epoch = 0;
+    lease->shortened_left_ms = view->left_ms;
+}
+
+static enum rc shorten_implausible(struct leases *leases, struct err *err)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        struct lease *lease = &leases->list[i];
+        int64_t length_ms = length_of(leases, lease);
+        enum rc rc;
+
+        if (!is_implausible(leases, lease)) {
+            note_shortened(lease);
+            continue;
+        }
+        rc = leases->store.shorten(leases->store.ctx, leases->names[i], lease->view.epoch,
+                                   length_ms, err);
+        if (rc != RC_OK)
+            return rc;
+        log_event(LOG_WARN, "lease_shortened",
+                  "%s=%s owner=%s epoch=%" PRId64 " ends_after_ms=%" PRId64 " lease_ms=%" PRId64
+                  " text=\"the database clock was set back\"",
+                  leases->word, leases->names[i], lease->view.owner, lease->view.epoch,
+                  lease->view.left_ms, length_ms);
+        lease->shortened_epoch = lease->view.epoch;
+        lease->shortened_left_ms = lease->view.left_ms = length_ms;
+    }
+    return RC_OK;
+}
+
 static enum rc look_at_all(struct leases *leases, int64_t now_ms, struct err *err)
 {
     enum rc rc = RC_OK;
@@ -183,7 +231,7 @@ static enum rc look_at_all(struct leases *leases, int64_t now_ms, struct err *er
         leases->list[i].view = leases->views[i];
         compare(leases, &leases->list[i], now_ms);
     }
-    return rc;
+    return rc == RC_OK ? shorten_implausible(leases, err) : rc;
 }
 
 static enum rc on_instance(void *ctx, const char *name, int64_t weight, struct err *err)
@@ -356,13 +404,33 @@ static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
     return rc;
 }
 
+/* Why a lane idles whose owner seems to be there. */
+static bool names_clock(const struct leases *leases, struct err *err)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        const struct lease *lease = &leases->list[i];
+
+        if (lease->shortened_epoch == 0)
+            continue;
+        err_set(err,
+                "the database clock was set back: the lease of %s by %s ended too far in the "
+                "future, and now ends within %" PRId64 " ms unless that instance renews it",
+                leases->names[i], lease->view.owner, length_of(leases, lease));
+        return true;
+    }
+    return false;
+}
+
 int64_t leases_step(void *arg, int64_t now_ms)
 {
     struct leases *leases = arg;
     struct err err = {0};
 
     if (keep(leases, now_ms, &err) == RC_OK) {
-        note_clear(&leases->trouble, now_ms);
+        if (names_clock(leases, &err))
+            note_set(&leases->trouble, now_ms, &err);
+        else
+            note_clear(&leases->trouble, now_ms);
         backoff_reset(&leases->backoff);
         return tick_ms(leases);
     }

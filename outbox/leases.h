@@ -23,7 +23,9 @@ struct lease {
     struct leased *leased;
     bool held;
     int64_t epoch;
-    int64_t leave_ms; /* when it was asked to leave */
+    int64_t leave_ms;        /* when it was asked to leave */
+    int64_t shortened_epoch; /* of another owner's lease that was implausible; 0: there is none */
+    int64_t shortened_left_ms;
     struct lease_view view;
     struct lease_news told;
 };

@@ -145,10 +145,19 @@ struct broker {
 
 #define LEASES_MAX 64 /* of one process that compete together */
 
+/* A lease that ends later from now than this many of its lengths is implausible: it was written
+ * before the database's clock was set back.
+ * Invariant: an implausible lease is not taken, it is shortened to end one length from now, and
+ * expires like any other. A holder that lives renews it within a third of its length by the clock as
+ * it is now, which is plausible again; so no second holder begins while the first one may believe
+ * in its lease. A dead holder's lease ends a length later. */
+#define LEASE_LENGTHS_MAX 2
+
 struct lease_view {
     char owner[LEASE_OWNER_SIZE]; /* "" when free */
     int64_t epoch;
-    int64_t left_ms; /* <= 0 when it ran out */
+    int64_t length_ms; /* as its owner wrote it; 0: unknown */
+    int64_t left_ms;   /* <= 0 when it ran out */
 };
 
 /* What other processes see of what is held. */
@@ -167,12 +176,16 @@ struct lease_store {
     /* The leases of these lanes, or shards, at one moment, each made when it was not there. */
     enum rc (*look)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
                     struct err *err);
-    /* Every instance that serves the same lanes and has beaten within lease_ms, by name. */
+    /* Every instance that serves the same lanes and has beaten within lease_ms, by name; a heartbeat
+     * of later than twice lease_ms from now is from before the clock was set back, and does not count. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                          void *on_instance_ctx, struct err *err);
     /* Takes it if it is still free or run out, with a new epoch. */
     enum rc (*take)(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
                     struct err *err);
+    /* Makes the lease end length_ms from now, where it has this epoch and is implausible. */
+    enum rc (*shorten)(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
+                       struct err *err);
     enum rc (*tell)(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
                     struct err *err);
     enum rc (*release)(void *ctx, const char *lane, int64_t epoch, struct err *err);

@@ -40,6 +40,7 @@ CREATE TABLE retry_task (
     owner           VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'instance that runs it',
     epoch           BIGINT       NOT NULL DEFAULT 0 COMMENT 'grows with every claim: fences the ones before',
     lease_until     DATETIME(3)  NULL,
+    lease_ms        INT          NOT NULL DEFAULT 0 COMMENT 'length of the lease, as in relay_lease',
     parent_id       BIGINT       NULL COMMENT 'the task that this one is the callback of',
     step            INT          NOT NULL DEFAULT 0,
     step_result     LONGBLOB     NULL COMMENT 'what the step before gave',

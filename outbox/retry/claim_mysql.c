@@ -256,6 +256,7 @@ static void put_running(struct retry_mysql *store, int64_t lease_ms)
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 1, epoch = epoch + 1, "
                      "updated_at = UTC_TIMESTAMP(3), lease_until = ");
     store_put_later(store, lease_ms);
+    buf_print(&store->sql, ", lease_ms = %lld", (long long)lease_ms);
     store_put(store, ", owner = ");
     store_put_text(store, store->owner);
 }

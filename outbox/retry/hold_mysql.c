@@ -87,6 +87,11 @@ struct rescuing {
 };
 
 #define OVERDUE "state = 1 AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(3))"
+/* A row that was claimed by a version that wrote no length is left as it is. */
+#define IMPLAUSIBLE                   \
+    "state = 1 AND lease_ms > 0 AND " \
+    "lease_until > UTC_TIMESTAMP(3) + INTERVAL lease_ms * 2000 MICROSECOND"
+_Static_assert(LEASE_LENGTHS_MAX == 2, "IMPLAUSIBLE says so");
 
 static enum rc overdue_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
@@ -138,14 +143,43 @@ static enum rc give_back(struct retry_mysql *store, struct rescuing *rescuing, s
     return rc == RC_OK ? wake_keys(store->db, rescuing->keys, rescuing->key_count, err) : rc;
 }
 
-enum rc hold_rescue(struct retry_mysql *store, size_t rows_max, size_t *count, struct err *err)
+/* The rows that are locked by their owner just now are renewed by it. */
+static enum rc shorten_implausible(struct retry_mysql *store, size_t rows_max, size_t *shortened,
+                                   struct err *err)
+{
+    struct rescuing rescuing;
+    uint64_t affected = 0;
+    enum rc rc;
+
+    rescuing.count = rescuing.key_count = 0;
+    buf_print(&store->sql,
+              "SELECT id, NULL FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE " IMPLAUSIBLE
+              " LIMIT %zu",
+              rows_max);
+    rc = store_query(store, overdue_on_row, &rescuing, err);
+    if (rc != RC_OK || rescuing.count == 0)
+        return rc;
+    store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET lease_until = UTC_TIMESTAMP(3) + "
+                     "INTERVAL lease_ms * 1000 MICROSECOND WHERE " IMPLAUSIBLE " AND id ");
+    ids_put(&store->sql, rescuing.ids, rescuing.count);
+    rc = store_exec(store, &affected, err);
+    *shortened = (size_t)affected;
+    return rc;
+}
+
+enum rc hold_rescue(struct retry_mysql *store, size_t rows_max, size_t *count, size_t *shortened,
+                    struct err *err)
 {
     struct rescuing rescuing;
     enum rc rc = store_ready(store, err);
 
-    *count = 0;
+    *count = *shortened = 0;
+    if (rows_max > IDS_AT_ONCE)
+        rows_max = IDS_AT_ONCE;
     if (rc == RC_OK)
-        rc = find_overdue(store, &rescuing, rows_max < IDS_AT_ONCE ? rows_max : IDS_AT_ONCE, err);
+        rc = shorten_implausible(store, rows_max, shortened, err);
+    if (rc == RC_OK)
+        rc = find_overdue(store, &rescuing, rows_max, err);
     if (rc != RC_OK || rescuing.count == 0)
         return rc;
     rc = store_begin(store, err);

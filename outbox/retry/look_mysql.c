@@ -324,11 +324,13 @@ enum rc look_handlers(struct retry_mysql *store, int64_t lease_ms, retry_on_hand
 
     if (rc != RC_OK)
         return rc;
-    buf_print(&store->sql,
-              "SELECT DISTINCT role FROM instance WHERE (role LIKE '" RETRY_ROLE
-              ":%%' OR role LIKE '" RETRY_ROLE "-fixed:%%') AND seen_at > UTC_TIMESTAMP(3) - "
-              "INTERVAL %lld MICROSECOND LIMIT 1000",
-              (long long)lease_ms * 1000);
+    buf_print(
+        &store->sql,
+        "SELECT DISTINCT role FROM instance WHERE (role LIKE '" RETRY_ROLE
+        ":%%' OR role LIKE '" RETRY_ROLE "-fixed:%%') AND seen_at > UTC_TIMESTAMP(3) - "
+        "INTERVAL %lld MICROSECOND AND seen_at < UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND "
+        "LIMIT 1000",
+        (long long)lease_ms * 1000, (long long)lease_ms * LEASE_LENGTHS_MAX * 1000);
     return store_query(store, role_on_row, &running, err);
 }
 

@@ -39,7 +39,8 @@ enum rc finish_tasks(struct retry_mysql *store, const struct task_result *result
 /* hold_mysql.c */
 enum rc hold_beat(struct retry_mysql *store, const int64_t *ids, const int64_t *epochs,
                   size_t count, int64_t lease_ms, bool *lost, struct err *err);
-enum rc hold_rescue(struct retry_mysql *store, size_t rows_max, size_t *count, struct err *err);
+enum rc hold_rescue(struct retry_mysql *store, size_t rows_max, size_t *count, size_t *shortened,
+                    struct err *err);
 
 /* look_mysql.c */
 void walk_close(struct walk *walk);

@@ -174,17 +174,25 @@ static void rescue(struct poller *poller, int64_t now_ms)
 {
     size_t rows_max = (size_t)poller->pool->settings->retry.batch_rows_max;
     struct err err = {0};
+    size_t shortened = 0;
     size_t count = 0;
     enum rc rc;
 
     if (now_ms < poller->at_ms[POOL_RESCUE])
         return;
-    rc = poller->store.rescue(poller->store.ctx, rows_max, &count, &err);
+    rc = poller->store.rescue(poller->store.ctx, rows_max, &count, &shortened, &err);
     if (rc != RC_OK) {
         poller_failed(poller, POOL_RESCUE, rc, &err, now_ms);
         return;
     }
     poller_worked(poller, POOL_RESCUE, now_ms);
+    if (shortened > 0) {
+        err_set(&err,
+                "the database clock was set back: leases of %zu tasks ended too far in the future, "
+                "and now end within their length unless they are renewed",
+                shortened);
+        note_set(&poller->pool->notes[POOL_RESCUE], now_ms, &err);
+    }
     metric_add(&retry_rescued, (int64_t)count);
     if (count < rows_max)
         poller->at_ms[POOL_RESCUE] = now_ms + poller->pool->settings->retry.sweep_ms;

@@ -128,9 +128,10 @@ static enum rc seam_beat(void *ctx, const int64_t *ids, const int64_t *epochs, s
     return hold_beat(ctx, ids, epochs, count, lease_ms, lost, err);
 }
 
-static enum rc seam_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+static enum rc seam_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                           struct err *err)
 {
-    return hold_rescue(ctx, rows_max, count, err);
+    return hold_rescue(ctx, rows_max, count, shortened, err);
 }
 
 static enum rc seam_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,

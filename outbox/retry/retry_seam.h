@@ -7,6 +7,7 @@
 #define OUTBOX_RETRY_SEAM_H
 
 #include "common/err.h"
+#include "outbox/relay_seam.h"
 #include "outbox/retry/task_row.h"
 
 #include <stdbool.h>
@@ -85,8 +86,11 @@ struct retry_store {
                     int64_t lease_ms, bool *lost, struct err *err);
 
     /* Gives back tasks whose lease has run out, whoever had them: they are waiting and due, and no
-     * attempt is counted. *count: how many; rows_max means that there may be more. */
-    enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, struct err *err);
+     * attempt is counted. *count: how many; rows_max means that there may be more. A lease that is
+     * implausible (LEASE_LENGTHS_MAX) is shortened to its length from now instead; *shortened: how
+     * many. Invariant: as there. */
+    enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                      struct err *err);
 
     /* The handlers that processes run which have beaten within lease_ms; one may come several times. */
     enum rc (*handlers)(void *ctx, int64_t lease_ms, retry_on_handler on_handler,

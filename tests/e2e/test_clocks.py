@@ -88,5 +88,93 @@ class WrongClock(house.Case):
         self.stack.wait_drained()
 
 
+class SetBack(house.Case):
+    """The database's clock is set back by an hour while a holder is dead: what the holder wrote lies
+    in the future. UPDATE plays the clock."""
+
+    seconds = 60
+    settings = {"relay.lease_ms": LEASE_S * 1000, "relay.send_timeout_ms": 1000,
+                "retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.sweep_ms": 500,
+                "rollup.interval_ms": 1000}
+
+    def set_back(self):
+        """All times but those that are compared with nothing, an hour ahead of now."""
+        for table, column in (("relay_lease", "lease_until"), ("instance", "seen_at"),
+                              ("rollup_state", "lease_until"), ("housekeep_state", "lease_until")):
+            self.stack.sql(f"UPDATE {table} SET {column} = {column} + INTERVAL 1 HOUR")
+        self.stack.sql("UPDATE retry_task SET lease_until = lease_until + INTERVAL 1 HOUR, "
+                       "updated_at = updated_at + INTERVAL 1 HOUR WHERE state = 1")
+
+    def holder(self, lane):
+        return self.stack.number("SELECT owner FROM relay_lease WHERE lane = %s", [lane])
+
+    def wait_held(self, role, lane):
+        house.wait_for(f"{lane} to be held by {role.pid}",
+                       lambda: f"-{role.pid}-" in self.holder(lane), LEASE_S + NOISE_S)
+
+    def test_the_lanes_of_a_dead_relay_are_taken_within_the_lease(self):
+        dead = self.start("relay")
+        self.wait_held(dead, "outbox")
+        dead.kill()
+        self.set_back()
+        other = self.start("relay", ready=False)
+        house.wait_for("readiness to name the cause",
+                       lambda: "the database clock was set back" in other.why_not_ready(), LEASE_S)
+        self.wait_held(other, "outbox")
+        other.wait_ready()
+        self.assertEqual(other.log_text().count("event=lease_shortened"), 1)
+        self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "other",
+                            "aggregateid": "k", "type": "Happened"}])
+        self.stack.wait_drained()
+
+    def test_a_relay_that_lives_keeps_its_lane(self):
+        lives, other = self.start("relay"), self.start("relay")
+        house.wait_for("the lane to be held", lambda: self.holder("outbox"), LEASE_S + NOISE_S)
+        before = self.stack.sql("SELECT owner, epoch FROM relay_lease WHERE lane = 'outbox'")
+        for _ in range(3):
+            self.set_back()
+            time.sleep(1.5 * LEASE_S)
+            self.assertEqual(self.stack.sql("SELECT owner, epoch FROM relay_lease WHERE "
+                                            "lane = 'outbox'"), before)
+        self.assertLess(self.stack.number(
+            "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), lease_until) FROM relay_lease "
+            "WHERE lane = 'outbox'"), 2 * LEASE_S)
+        for role in (lives, other):
+            self.assertTrue(role.ready())
+
+    def test_shards_and_tasks_of_a_dead_process_go_on(self):
+        program = self.stack.folder / "hang"
+        program.write_text(f"#!/bin/sh\n[ -e {self.stack.folder}/go ] || exec sleep 1000\n")
+        program.chmod(0o755)
+        sets = {"retry.exec_programs": program}
+        self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy) VALUES ('default', "
+                       "'work', '{\"lease\": \"4s\", \"wait\": \"fixed 200ms\"}')")
+        dead = self.start("retry", sets=sets)
+        self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES ('work', 'exec', "
+                       "JSON_OBJECT('program', %s, 'timeout', '1h'))", [str(program)])
+        house.wait_for("the task to run", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE state = 1") == 1)
+        dead.kill()
+        (self.stack.folder / "go").touch()
+        self.set_back()
+        other = self.start("retry", sets=sets, ready=False)
+        house.wait_for("the task to be done", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task") == 0, 2 * LEASE_S + NOISE_S)
+        self.wait_held(other, "retry:exec:0")
+        self.assertIn("the database clock was set back", other.log_text())
+        other.wait_ready()
+
+    def test_a_roll_up_of_a_dead_process_is_taken_over_at_once(self):
+        self.start("rollup").kill()
+        self.stack.sql("UPDATE rollup_state SET owner = 'dead', epoch = epoch + 1, "
+                       "lease_until = UTC_TIMESTAMP(3)")
+        self.set_back()
+        before = self.stack.number("SELECT epoch FROM rollup_state")
+        role = self.start("rollup")
+        house.wait_for("the roll-up to be taken", lambda: self.stack.number(
+            "SELECT epoch FROM rollup_state") > before, NOISE_S)
+        self.assertIn("event=lease_implausible job=rollup owner=dead", role.log_text())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -58,7 +58,8 @@ static enum rc model_take(void *ctx, const struct turn_hold *hold, bool *taken, 
     if (rc != RC_OK)
         return rc;
     *taken = state->epoch == hold->epoch - 1 &&
-             !turn_is_anothers(state->owner, state->lease_until_ms, state->now_ms, hold->owner);
+             !turn_is_anothers(state->owner, state->lease_until_ms, state->now_ms, hold->lease_ms,
+                               hold->owner);
     if (*taken) {
         snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
         state->epoch = hold->epoch;

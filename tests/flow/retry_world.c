@@ -339,11 +339,12 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
     return answer(CALL_BEAT, err);
 }
 
-static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                            struct err *err)
 {
     enum rc rc = reach(ctx, CALL_RESCUE, err);
 
-    *count = 0;
+    *count = *shortened = 0;
     for (size_t i = 0; rc == RC_OK && i < world.count && *count < rows_max; i++) {
         struct task *task = &world.tasks[i];
 

@@ -22,6 +22,7 @@ struct row {
     char owner[LEASE_OWNER_SIZE];
     int64_t epoch;
     int64_t until_ms;
+    int64_t length_ms;
     struct lease_news news;
 };
 
@@ -106,6 +107,7 @@ static enum rc fake_look(void *ctx, const char *const *lanes, size_t count,
         snprintf(views[i].owner, sizeof(views[i].owner), "%s", row->owner);
         views[i].epoch = row->epoch;
         views[i].left_ms = row->until_ms - now_ms;
+        views[i].length_ms = row->length_ms;
     }
     return rc == RC_OK ? answer(ctx, err) : rc;
 }
@@ -116,7 +118,8 @@ static enum rc fake_instances(void *ctx, int64_t lease_ms, lease_on_instance on_
     enum rc rc = reach(ctx, err);
 
     for (size_t i = 0; i < RELAYS && rc == RC_OK; i++) {
-        if (instances[i].listed && now_ms - instances[i].seen_ms < lease_ms)
+        if (instances[i].listed && now_ms - instances[i].seen_ms < lease_ms &&
+            instances[i].seen_ms < now_ms + 2 * lease_ms)
             rc = on_instance(on_instance_ctx, instances[i].name, instances[i].weight, err);
     }
     return rc;
@@ -136,9 +139,21 @@ static enum rc fake_take(void *ctx, const char *lane, int64_t lease_ms, bool *ta
         return RC_OK;
     snprintf(row->owner, sizeof(row->owner), "%s", relay->self->name);
     row->until_ms = now_ms + lease_ms;
+    row->length_ms = lease_ms;
     *epoch = ++row->epoch;
     *taken = true;
     return answer(relay, err);
+}
+
+static enum rc fake_shorten(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
+                            struct err *err)
+{
+    struct row *row = row_of(lane);
+    enum rc rc = reach(ctx, err);
+
+    if (rc == RC_OK && row->epoch == epoch && row->until_ms > now_ms + 2 * length_ms)
+        row->until_ms = now_ms + length_ms;
+    return rc == RC_OK ? answer(ctx, err) : rc;
 }
 
 static enum rc fake_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
@@ -176,8 +191,9 @@ static enum rc fake_leave(void *ctx, struct err *err)
 static void relay_start(size_t number)
 {
     struct relay *relay = &relays[number];
-    const struct lease_store store = {relay,     fake_beat, fake_look,    fake_instances,
-                                      fake_take, fake_tell, fake_release, fake_leave};
+    const struct lease_store store = {relay,          fake_beat,    fake_look,
+                                      fake_instances, fake_take,    fake_shorten,
+                                      fake_tell,      fake_release, fake_leave};
 
     memset(relay, 0, sizeof(*relay));
     relay->self = &instances[number];
@@ -465,6 +481,77 @@ static void a_lane_that_somebody_took_is_given_up_at_once(void **state)
     assert_false(believes(0, 2));
 }
 
+/* The clock of the database: what it has written lies so much in its future. */
+static void set_back(int64_t ms)
+{
+    for (size_t i = 0; i < LANES; i++)
+        rows[i].until_ms += ms;
+    for (size_t i = 0; i < RELAYS; i++)
+        instances[i].seen_ms += ms;
+}
+
+static void a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back(
+    void **state)
+{
+    char text[384];
+
+    (void)state;
+    start(0);
+    pass(1000);
+    relays[0].dead = true;
+    set_back(3600000);
+    start(1);
+    pass(1000);
+    assert_int_equal(held_by(1), 0);
+    assert_true(note_read(&relays[1].leases.trouble, text, sizeof(text)));
+    assert_non_null(strstr(text, "the database clock was set back"));
+    assert_non_null(strstr(text, "relay-0"));
+    pass(LEASE_MS + 500);
+    assert_int_equal(held_by(1), LANES);
+    assert_false(note_read(&relays[1].leases.trouble, text, sizeof(text)));
+}
+
+/* Whenever the other one sees it: the one that lives renews its leases, and nobody takes them. */
+static void a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back(void **state)
+{
+    (void)state;
+    start(0);
+    pass(1000);
+    start(1);
+    pass(10000);
+    for (int i = 0; i < 40; i++) {
+        int64_t epochs = 0;
+
+        pass(50 * i);
+        for (size_t lane = 0; lane < LANES; lane++)
+            epochs -= rows[lane].epoch;
+        set_back(3600000);
+        pass(3 * LEASE_MS);
+        for (size_t lane = 0; lane < LANES; lane++)
+            epochs += rows[lane].epoch;
+        assert_int_equal(epochs, 0);
+        assert_int_equal(held_by(0), 2);
+        assert_int_equal(held_by(1), 2);
+    }
+    assert_false(relays[0].leases.trouble.on);
+    assert_false(relays[1].leases.trouble.on);
+}
+
+/* Its length is in the row: another relay may be set otherwise. */
+static void a_longer_lease_of_another_relay_is_plausible(void **state)
+{
+    (void)state;
+    snprintf(rows[2].owner, sizeof(rows[2].owner), "somebody");
+    rows[2].epoch = 7;
+    rows[2].until_ms = now_ms + 60000;
+    rows[2].length_ms = 60000;
+    start(0);
+    pass(10000);
+    assert_int_equal(held_by(0), LANES - 1);
+    assert_int_equal(rows[2].until_ms - now_ms, 50000);
+    assert_false(relays[0].leases.trouble.on);
+}
+
 static void a_clean_stop_releases_all_and_another_relay_has_them_in_a_second(void **state)
 {
     (void)state;
@@ -561,6 +648,9 @@ int main(void)
         TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
         TEST(a_take_whose_answer_was_lost_is_noticed),
         TEST(a_lane_that_somebody_took_is_given_up_at_once),
+        TEST(a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back),
+        TEST(a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back),
+        TEST(a_longer_lease_of_another_relay_is_plausible),
         TEST(a_clean_stop_releases_all_and_another_relay_has_them_in_a_second),
         TEST(a_lane_that_cannot_finish_is_not_waited_for_for_ever),
         TEST(stopped_keys_are_told_to_everybody),

@@ -143,12 +143,13 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
     return RC_OK;
 }
 
-static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                            struct err *err)
 {
     (void)ctx;
     (void)rows_max;
     (void)err;
-    *count = 0;
+    *count = *shortened = 0;
     return RC_OK;
 }
 

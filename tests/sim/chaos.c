@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define TEND_MS 10
+#define SET_BACK_MS 3600000
+#define SET_BACK_TASKS_MS 20000
 
 enum mishap {
     MISHAP_KILL,
@@ -205,7 +207,11 @@ static void clock_jump(struct world *world)
         db = world->main_db;
         most_ms = 2 * world->settings.relay.lease_ms;
     }
-    if (of_main)
+    /* Once, so far: nobody sets a clock back by hours again and again. Tasks that wait for a time wait
+     * for so much longer. */
+    if (of_main && db->clock_ms > -SET_BACK_TASKS_MS / 2 && world_chance(world, 200))
+        db->clock_ms -= world->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS;
+    else if (of_main)
         db->clock_ms += world_between(world, -most_ms, most_ms);
     else
         db->clock_ms = world_between(world, 0, world->settings.rollup.overlap_ms / 4);

@@ -123,8 +123,9 @@ static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on
         for (size_t i = 0; i < board->instance_count; i++) {
             const struct lease_instance *one = &board->instances[i];
 
-            if (one->seen_ms > db_clock(edge->link.db) - lease_ms && strcmp(one->name, last) > 0 &&
-                (!next || strcmp(one->name, next) < 0))
+            if (one->seen_ms > db_clock(edge->link.db) - lease_ms &&
+                one->seen_ms < db_clock(edge->link.db) + lease_ms * LEASE_LENGTHS_MAX &&
+                strcmp(one->name, last) > 0 && (!next || strcmp(one->name, next) < 0))
                 next = one->name;
         }
         if (!next)
@@ -176,6 +177,23 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
 static bool is_mine(const struct lease_edge *edge, const struct lane_lease *lease, int64_t epoch)
 {
     return strcmp(lease->owner, edge->link.proc->name) == 0 && lease->epoch == epoch;
+}
+
+static enum rc store_shorten(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
+                             struct err *err)
+{
+    struct lease_edge *edge = ctx;
+    struct lane_lease *lease = lease_at(edge, lane);
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc == RC_OK)
+        rc = lease_wait(edge, lease, err);
+    if (rc != RC_OK)
+        return rc;
+    if (lease->epoch == epoch &&
+        lease->until_ms > db_clock(edge->link.db) + length_ms * LEASE_LENGTHS_MAX)
+        lease->until_ms = db_clock(edge->link.db) + length_ms;
+    return link_answer(&edge->link, err);
 }
 
 static enum rc store_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
@@ -232,6 +250,7 @@ struct lease_store tables_leases(struct lease_edge *edge)
         .look = store_look,
         .instances = store_instances,
         .take = store_take,
+        .shorten = store_shorten,
         .tell = store_tell,
         .release = store_release,
         .leave = store_leave,

@@ -80,6 +80,7 @@ static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, 
         return rc;
     if (state->epoch == hold->epoch - 1 &&
         (state->owner[0] == '\0' || state->lease_until_ms <= db_clock(edge->link.db) ||
+         turn_is_implausible(state->lease_until_ms, db_clock(edge->link.db), hold->lease_ms) ||
          strcmp(state->owner, hold->owner) == 0)) {
         snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
         state->epoch = hold->epoch;

@@ -306,6 +306,7 @@ static enum rc claim_write(struct claim *claim, struct err *err)
         if (task->now.state == TASK_RUNNING) {
             task->now.epoch++;
             task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
+            task->now.lease_ms = claim->lease_ms;
             task->now.holder = claim->edge->link.proc;
             task->now.believed_ms = world_now(world) + claim->lease_ms;
         }
@@ -551,6 +552,12 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
     return rc;
 }
 
+static bool is_implausible(const struct link *link, const struct task_version *version)
+{
+    return version->found && version->state == TASK_RUNNING &&
+           version->lease_until_ms > db_clock(link->db) + version->lease_ms * LEASE_LENGTHS_MAX;
+}
+
 static void rescue_one(struct link *link, struct sim_task *task)
 {
     task->now.state = TASK_WAITING;
@@ -561,7 +568,8 @@ static void rescue_one(struct link *link, struct sim_task *task)
                task->id, task->now.epoch, 0);
 }
 
-static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct err *err)
+static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                            struct err *err)
 {
     struct task_edge *edge = ctx;
     struct link *link = &edge->link;
@@ -569,12 +577,21 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, struct er
     bool keys[SIM_TASK_KEYS + 1] = {false};
     enum rc rc = link_begin(link, err);
 
-    *count = 0;
+    *count = *shortened = 0;
     if (rc == RC_OK)
         rc = link_call(link, err);
     for (int64_t id = tables->first_live; rc == RC_OK && id < tables->id_next; id++) {
         struct sim_task *task = &tables->tasks[id];
 
+        if (*shortened < rows_max && !task->row.owner && is_implausible(link, &task->old)) {
+            rc = link_lock(link, &task->row, err);
+            if (rc != RC_OK)
+                break;
+            task->now.lease_until_ms = db_clock(link->db) + task->now.lease_ms;
+            task_write(link, task);
+            ++*shortened;
+            continue;
+        }
         if (*count == rows_max || task->row.owner || !task->old.found ||
             task->old.state != TASK_RUNNING || task->old.lease_until_ms >= db_clock(link->db))
             continue;

@@ -35,6 +35,7 @@ struct task_version {
     int64_t next_ms;
     int64_t epoch;
     int64_t lease_until_ms; /* by the database's clock */
+    int64_t lease_ms;       /* its length */
     const struct proc *holder;
     int64_t believed_ms; /* true time up to which its holder may believe in it */
     int64_t step;

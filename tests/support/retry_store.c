@@ -211,10 +211,12 @@ static enum rc do_beat(struct asked *asked, struct err *err)
 
 static enum rc do_rescue(struct asked *asked, struct err *err)
 {
+    size_t shortened = 0;
     size_t count = 0;
     enum rc rc = asked->store.rescue(asked->store.ctx, (size_t)number_of(asked->request, "rows"),
-                                     &count, err);
+                                     &count, &shortened, err);
 
+    json_object_set_new(asked->answer, "shortened", json_integer((json_int_t)shortened));
     json_object_set_new(asked->answer, "count", json_integer((json_int_t)count));
     return rc;
 }

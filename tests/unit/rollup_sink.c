@@ -41,6 +41,7 @@ static enum rc sink_take(void *ctx, const struct turn_hold *hold, bool *taken, s
         return rc;
     *taken = state->epoch == hold->epoch - 1 &&
              (!state->owner[0] || state->lease_until_ms <= state->now_ms ||
+              turn_is_implausible(state->lease_until_ms, state->now_ms, hold->lease_ms) ||
               strcmp(state->owner, hold->owner) == 0);
     if (*taken) {
         snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
