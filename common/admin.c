@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/http.h"
+#include "common/http_connections.h"
 #include "common/metrics.h"
 #include "common/os.h"
 
@@ -12,6 +13,7 @@
 #define BODY_BYTES_MAX 1024
 #define HEADER_BYTES_MAX 16384
 #define CONNECTIONS_MAX 64
+#define CONNECTIONS_RESERVED 4 /* for /healthz */
 #define IDLE_TIMEOUT_MS 10000
 #define PAGE_BYTES_MAX ((size_t)16 << 20)
 
@@ -53,6 +55,7 @@ void admin_metrics_register(void)
     metrics_register(&start_time);
     metrics_register(&resident);
     metrics_register(&cpu);
+    http_connections_metrics_register();
 }
 
 static void answer(struct http_request *request, int status, const char *type, struct buf *page)
@@ -137,6 +140,10 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
         .body_bytes_max = BODY_BYTES_MAX,
         .header_bytes_max = HEADER_BYTES_MAX,
         .connections_max = CONNECTIONS_MAX,
+        .connections_reserved = CONNECTIONS_RESERVED,
+        .connections_per_address_max = (unsigned)settings->admin.connections_per_address_max,
+        .header_timeout_ms = (unsigned)settings->admin.header_timeout_ms,
+        .body_timeout_ms = (unsigned)settings->admin.body_timeout_ms,
         .idle_timeout_ms = IDLE_TIMEOUT_MS,
         .guard = {.section = "admin",
                   .hosts = settings->admin.hosts,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/http.h"
 
+#include "common/http_connections.h"
 #include "common/http_frame.h"
 #include "common/http_listen.h"
 #include "common/http_request.h"
 #include "common/log.h"
+#include "common/loop.h"
+#include "common/os.h"
 #include "common/stop.h"
 
 #include <assert.h>
@@ -18,6 +21,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* Beyond all limits, for connections that were shut down and are not removed yet. */
+#define CONNECTIONS_EXTRA 16
 
 /* How long http_close() waits for answers that are still being sent. */
 #define CLOSE_WAIT_MS 2000
@@ -34,11 +40,21 @@ struct http_server {
     atomic_bool closing; /* takes no new requests */
     struct stop drained; /* requested when closing and no request is left */
     struct http_requests requests;
+    struct http_connections connections;
+    struct loop timer; /* ends what takes too long, until ended */
+    struct stop ended;
 };
+
+/* False: the connection was shut down, and nothing that came over it counts. */
+static bool phase_enter(struct http_request *request, enum http_phase phase)
+{
+    return http_connection_enter(&request->server->connections, request->held, phase, os_now_ms());
+}
 
 /* The connection's thread: the answer is there, hand it to the library. */
 static enum MHD_Result request_send(struct http_request *request)
 {
+    phase_enter(request, HTTP_PHASE_ANSWER);
     /* Without memory for an answer the connection ends. */
     if (!request->response)
         return MHD_NO;
@@ -55,7 +71,8 @@ static void refuse_plainly(struct http_request *request)
     if (request->refusal == HTTP_REFUSAL_TOO_LARGE)
         text = "the body is too large\n";
     if (request->refusal == HTTP_REFUSAL_BUSY)
-        text = "too many bodies are being received; try again later\n";
+        text = request->is_beyond ? "too many connections; try again later\n"
+                                  : "too many bodies are being received; try again later\n";
     if (request->refusal == HTTP_REFUSAL_OTHER_HOST) {
         snprintf(sentence, sizeof(sentence),
                  "this server does not answer for that host; %s.hosts may name it\n",
@@ -90,6 +107,7 @@ static enum MHD_Result request_deliver(struct http_request *request)
 {
     int handling = HTTP_REQUEST_HANDLING;
 
+    phase_enter(request, HTTP_PHASE_HANDLER);
     atomic_store(&request->state, HTTP_REQUEST_HANDLING);
     request_hand_out(request);
     if (atomic_load(&request->state) == HTTP_REQUEST_ANSWERED)
@@ -153,13 +171,18 @@ static enum MHD_Result request_begin(struct http_request *request)
     const char *text = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     unsigned long long len = text ? strtoull(text, NULL, 10) : 0;
 
+    if (!phase_enter(request, HTTP_PHASE_BODY))
+        return MHD_NO;
+    request->is_beyond = !http_connection_admit(&request->server->connections, request->held);
     /* Answered at once, because the library then closes the connection: nobody knows where the next
      * request would begin. */
     if (!has_clear_frame(request)) {
         request->refusal = HTTP_REFUSAL_BAD;
         return request_deliver(request);
     }
-    if (!is_for_our_host(request))
+    if (request->is_beyond && !is_for_open_path(request))
+        request->refusal = HTTP_REFUSAL_BUSY;
+    else if (!is_for_our_host(request))
         request->refusal = HTTP_REFUSAL_OTHER_HOST;
     else if (!may_pass(request))
         request->refusal = HTTP_REFUSAL_NO_TOKEN;
@@ -174,6 +197,36 @@ static enum MHD_Result request_begin(struct http_request *request)
     return MHD_YES;
 }
 
+/* NULL: it was not let in. */
+static struct http_connection *connection_held(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **slot,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = ctx;
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *slot = fd ? http_connection_add(&server->connections, fd->connect_fd,
+                                         address ? address->client_addr : NULL, os_now_ms())
+                   : NULL;
+        if (server->connections.count == 1)
+            loop_wake(&server->timer);
+    } else if (*slot) {
+        http_connection_remove(&server->connections, *slot);
+        *slot = NULL;
+    }
+}
+
 static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, const char *url,
                                  const char *method, const char *version, const char *bytes,
                                  size_t *len, void **slot)
@@ -183,11 +236,14 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     bool gathered;
 
     if (!request) {
-        if (!atomic_load(&server->closing))
+        struct http_connection *held = connection_held(connection);
+
+        if (held && !atomic_load(&server->closing))
             request = http_request_take(&server->requests, server, connection);
         if (!request)
             return MHD_NO;
         *slot = request;
+        request->held = held;
         request->method = method;
         request->path = url;
         request->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
@@ -208,9 +264,13 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **sl
 {
     struct http_server *server = ctx;
 
+    struct http_request *request = *slot;
+
     (void)connection;
     (void)code;
-    if (*slot && http_request_give_back(*slot) && atomic_load(&server->closing))
+    if (request)
+        phase_enter(request, HTTP_PHASE_IDLE);
+    if (request && http_request_give_back(request) && atomic_load(&server->closing))
         stop_request(&server->drained);
     *slot = NULL;
 }
@@ -267,6 +327,13 @@ static bool has_tls(const struct http_server *server)
     return server->guard.cert.len > 0;
 }
 
+/* Where connections are reserved, one too many is taken so that it can be looked at; elsewhere it
+ * waits until another one ends. */
+static unsigned connections_max(const struct http_config *config)
+{
+    return config->connections_max + (config->connections_reserved > 0 ? CONNECTIONS_EXTRA : 0);
+}
+
 static struct MHD_Daemon *daemon_start(struct http_server *server)
 {
     /* GnuTLS's own choice of ciphers, with nothing older than TLS 1.2; only read. */
@@ -277,7 +344,7 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
                      MHD_USE_ERROR_LOG;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max(config), NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)idle_seconds(config), NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->header_bytes_max, NULL},
         /* Without TLS the list ends here. */
@@ -292,18 +359,49 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
     /* The logger has to come first; pairs of pointers do not fit into the array. */
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
                             on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
                             MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_ARRAY,
                             options, MHD_OPTION_END);
 }
 
 static void server_free(struct http_server *server)
 {
+    stop_request(&server->ended);
+    loop_join(&server->timer);
+    loop_done(&server->timer);
+    http_connections_done(&server->connections);
     http_requests_done(&server->requests);
     if (server->listen_fd >= 0)
         close(server->listen_fd);
     http_guard_close(&server->guard);
     stop_done(&server->drained);
+    stop_done(&server->ended);
     free(server);
+}
+
+static void connections_init(struct http_server *server)
+{
+    const struct http_config *config = &server->config;
+    const struct http_limits limits = {
+        .connections_max = config->connections_max - config->connections_reserved,
+        .reserved = config->connections_reserved,
+        .per_address_max = config->connections_per_address_max,
+        .header_timeout_ms = config->header_timeout_ms,
+        .body_timeout_ms = config->body_timeout_ms,
+        .idle_timeout_ms = config->idle_timeout_ms,
+    };
+
+    http_connections_init(&server->connections, &limits);
+}
+
+static enum rc timer_start(struct http_server *server, struct err *err)
+{
+    enum rc rc = stop_init(&server->ended, err);
+
+    if (rc == RC_OK)
+        rc = loop_init(&server->timer, "http-timer", http_connections_step, &server->connections,
+                       &server->ended, err);
+    return rc == RC_OK ? loop_start(&server->timer, err) : rc;
 }
 
 enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
@@ -320,6 +418,7 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     server->ctx = ctx;
     server->listen_fd = -1;
     http_requests_init(&server->requests, config->body_bytes_max);
+    connections_init(server);
     rc = stop_init(&server->drained, err);
     if (rc == RC_OK)
         rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
@@ -328,6 +427,8 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
                              server->listen_fd, err);
     if (rc == RC_OK && has_tls(server) && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         rc = err_fail(err, RC_FATAL, 0, "this libmicrohttpd was built without TLS");
+    if (rc == RC_OK)
+        rc = timer_start(server, err);
     if (rc == RC_OK) {
         server->daemon = daemon_start(server);
         if (!server->daemon)

@@ -18,7 +18,11 @@ struct http_config {
     size_t body_bytes_max;
     size_t header_bytes_max;
     unsigned connections_max;
-    unsigned idle_timeout_ms; /* a connection with nothing moving is closed */
+    unsigned connections_reserved;        /* of these, for requests of open_path alone */
+    unsigned connections_per_address_max; /* 0: any number */
+    unsigned idle_timeout_ms;             /* a connection with nothing moving is closed */
+    unsigned header_timeout_ms;           /* for a header, from the accept; 0: no end */
+    unsigned body_timeout_ms;             /* for a body, from the end of its header; 0: no end */
     struct http_guard_config guard;
     const char *open_path; /* answered without a token, or NULL */
 };

@@ -85,6 +85,7 @@ bool http_request_give_back(struct http_request *request)
         MHD_destroy_response(request->response);
     request->response = NULL;
     request->refusal = HTTP_REFUSAL_NONE;
+    request->is_beyond = false;
     request->dropped_bytes = 0;
     request->next = all->spare;
     all->spare = request;
@@ -221,7 +222,7 @@ static void headers_add(struct http_request *request, struct MHD_Response *respo
         at = value + strlen(value) + 1;
     }
     /* A server that is about to go asks its clients to go as well. */
-    if (atomic_load(&request->all->parting))
+    if (request->is_beyond || atomic_load(&request->all->parting))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 

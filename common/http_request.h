@@ -47,9 +47,11 @@ struct http_request {
     struct http_requests *all;
     struct http_server *server;
     struct MHD_Connection *connection;
+    struct http_connection *held; /* what counts its time */
     const char *method;
     const char *path;
-    bool is_old; /* HTTP/1.0, where Host may be left out */
+    bool is_old;    /* HTTP/1.0, where Host may be left out */
+    bool is_beyond; /* its connection is one too many, and ends with the answer */
     struct buf body;
     size_t dropped_bytes;
     enum http_refusal refusal;

@@ -91,6 +91,14 @@ const struct setting settings_table[] = {
      "Longest request line and headers together, in bytes."},
     {NUMBER(api, connections_max), "2000", 1, 100000, NULL,
      "Connections at the same time; later ones wait until one ends."},
+    {NUMBER(api, connections_per_address_max), "0", 0, 100000, NULL,
+     "Of these, from one address; more are closed at once. 0: any number, as behind a balancer."},
+    {NUMBER(api, header_timeout_ms), "5000", 100, 600000, NULL,
+     "A header that is not whole after this closes the connection, in milliseconds from its "
+     "accept."},
+    {NUMBER(api, body_timeout_ms), "10000", 100, 3600000, NULL,
+     "A body that is not whole after this closes the connection, in milliseconds from its header's "
+     "end."},
     {NUMBER(api, request_timeout_ms), "10000", 100, 600000, NULL,
      "A request is answered 503, an idle connection closed, after this, in milliseconds."},
     {NUMBER(api, queue_votes_max), "10000", 1, 1000000, NULL,
@@ -244,6 +252,13 @@ const struct setting settings_table[] = {
     {TEXT(admin, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate to serve HTTPS with, and of those between it and its root."},
     {TEXT(admin, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},
+    {NUMBER(admin, connections_per_address_max), "16", 0, 100000, NULL,
+     "Connections from one address at the same time; 0: any number. /healthz is answered beyond "
+     "it."},
+    {NUMBER(admin, header_timeout_ms), "5000", 100, 600000, NULL,
+     "As api.header_timeout_ms, in milliseconds."},
+    {NUMBER(admin, body_timeout_ms), "10000", 100, 3600000, NULL,
+     "As api.body_timeout_ms, in milliseconds."},
     {LIVE_NUMBER(admin, stale_ms), "60000", 100, 86400000, NULL,
      "Not ready while the oldest waiting work is older than this, in milliseconds."},
     {LIVE_NUMBER(admin, stop_timeout_ms), "10000", 100, 600000, NULL,

@@ -58,6 +58,9 @@ struct settings {
         int64_t body_bytes_max;
         int64_t header_bytes_max;
         int64_t connections_max;
+        int64_t connections_per_address_max; /* 0: any number */
+        int64_t header_timeout_ms;
+        int64_t body_timeout_ms;
         int64_t request_timeout_ms;
         int64_t queue_votes_max;
         int64_t batch_votes_max;
@@ -139,6 +142,9 @@ struct settings {
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tls_cert[SETTING_TEXT_SIZE];
         char tls_key[SETTING_TEXT_SIZE];
+        int64_t connections_per_address_max;
+        int64_t header_timeout_ms;
+        int64_t body_timeout_ms;
         _Atomic int64_t stale_ms;        /* readiness goes red past this age of waiting work */
         _Atomic int64_t stop_timeout_ms; /* bound of a clean stop */
     } admin;

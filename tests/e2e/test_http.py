@@ -213,7 +213,9 @@ class Limits(house.Case):
             b"Content-Length: 50\r\n\r\n{") for _ in range(2)]
 
     def test_slow_and_half_open_clients_do_not_block_others(self):
-        serve = self.start("serve", sets={"api.request_timeout_ms": 120000})
+        serve = self.start("serve", sets={"api.request_timeout_ms": 120000,
+                                          "api.header_timeout_ms": 120000,
+                                          "api.body_timeout_ms": 120000})
         silent = self.open_silent(serve)
         began = time.monotonic()
         for voter in range(1, 11):

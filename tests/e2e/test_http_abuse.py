@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import unittest
 
 import pymysql
@@ -180,8 +181,9 @@ class Abuse(house.Case):
         self.assertEqual(answer.status, 200, answer.body)
         self.expected += 1
 
-    def connect(self, data=b"", port=None):
-        connection = socket.create_connection(("127.0.0.1", port or self.serve.api_port), 60)
+    def connect(self, data=b"", port=None, source="127.0.0.1"):
+        connection = socket.create_connection(("127.0.0.1", port or self.serve.api_port), 60,
+                                              (source, 0))
         connection.settimeout(GONE_SECONDS + 20)
         self.addCleanup(connection.close)
         connection.sendall(data)
@@ -254,12 +256,28 @@ class HalfOpen(Abuse):
             self.assertIn(status_of(read_to_end(connection)), (None, 400))
 
     def test_admin_pages_outlive_idle_connections(self):
-        for _ in range(60):
-            self.connect(b"GET /", self.serve.admin_port)
+        for number in range(50):
+            self.connect(b"GET /", self.serve.admin_port, f"127.0.0.{number // 10 + 2}")
         self.assertEqual(self.serve.admin("/healthz").status, 200)
         self.assertEqual(self.serve.admin("/metrics").status, 200)
         self.vote_works()
         self.doCleanups()
+
+    def test_slow_clients_do_not_keep_a_probe_waiting(self):
+        """They take every connection, and send a byte now and then."""
+        slow = [self.connect(b"G", self.serve.admin_port, f"127.0.0.{number % 7 + 2}")
+                for number in range(70)]
+        # Twice a header's time: each of them is closed before, whatever it sends.
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            self.assertEqual(self.serve.admin("/healthz").status, 200)
+            for connection in slow:
+                with contextlib.suppress(OSError):
+                    connection.send(b"E")
+            time.sleep(0.5)
+        for connection in slow:
+            self.assertEqual(read_to_end(connection), b"")
+        self.assertEqual(self.serve.admin("/metrics").status, 200)
 
     def test_running_out_of_descriptors_is_survived(self):
         soft, hard = resource.prlimit(self.serve.pid, resource.RLIMIT_NOFILE)
@@ -277,7 +295,8 @@ class HalfOpen(Abuse):
 class Idle(Abuse):
     """A time-out that none of these connections will see."""
 
-    settings = {**Abuse.settings, "api.request_timeout_ms": 600000}
+    settings = {**Abuse.settings, "api.request_timeout_ms": 600000,
+                "api.header_timeout_ms": 600000, "api.body_timeout_ms": 600000}
 
     def test_a_request_of_one_byte_at_a_time_is_answered(self):
         connection = self.connect()
@@ -346,7 +365,8 @@ class Idle(Abuse):
 class Few(house.Case):
     """A process that may hold 300 files and sockets."""
 
-    settings = {"api.request_timeout_ms": 600000, "api.committers": 1}
+    settings = {"api.request_timeout_ms": 600000, "api.header_timeout_ms": 600000,
+                "api.committers": 1}
 
     def test_idle_connections_leave_room_for_the_database(self):
         serve = house.Role(self.stack, "serve", {}, [])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the server refuses, and that refusing costs it nothing. */
+#include "common/os.h"
 #include "tests/flow/http_fixture.h"
 
 #include <setjmp.h>
@@ -10,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define TRICKLE_MS_MAX 9000 /* a client waits for ten seconds */
 
 static void a_client_that_asks_first_is_refused_first(void **state)
 {
@@ -215,6 +219,158 @@ static void an_idle_connection_is_closed(void **state)
     http_close(fixture.server);
 }
 
+/* Sends one byte after the other until the server has enough; returns how long that took. */
+static int64_t trickle(struct client *client, const char *head)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    int64_t from_ms = os_now_ms();
+    char byte;
+
+    client_say(client, head);
+    while (os_now_ms() - from_ms < TRICKLE_MS_MAX && client_send(client, "a", 1) &&
+           recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        nanosleep(&pause, NULL);
+    client_close(client);
+    return os_now_ms() - from_ms;
+}
+
+/* Each byte begins the time of an idle connection anew, but not that of a request. */
+static void a_request_that_trickles_in_is_closed_in_its_time(void **state)
+{
+    static const char header[] = "GET / HTTP/1.1\r\nHost: localhost\r\nX-Any: ";
+    static const char body[] = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
+    static const char whole[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct http_config config = {.listen = "127.0.0.1:0",
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 16384,
+                                 .connections_max = 10,
+                                 .idle_timeout_ms = 1000,
+                                 .header_timeout_ms = 400,
+                                 .body_timeout_ms = 800};
+    struct fixture fixture = {0};
+    struct client client;
+    struct answer answer;
+    int64_t ms;
+
+    (void)state;
+    assert_int_equal(http_open(&fixture.server, &config, on_request, NULL, &fixture, NULL), RC_OK);
+    client_open(&client, &fixture);
+    ms = trickle(&client, header);
+    assert_true(ms >= 400 && ms < TRICKLE_MS_MAX);
+    client_open(&client, &fixture);
+    ms = trickle(&client, body);
+    assert_true(ms >= 800 && ms < TRICKLE_MS_MAX);
+    /* The next request of a connection may begin at the last moment, and has its time then. */
+    client_open(&client, &fixture);
+    client_say(&client, whole);
+    client_answer(&client, &answer, true);
+    assert_int_equal(answer.status, 200);
+    ms = trickle(&client, header);
+    assert_true(ms >= 1400 && ms < TRICKLE_MS_MAX);
+    assert_int_equal(atomic_load(&fixture.handled), 1);
+    http_close(fixture.server);
+}
+
+/* The library does not see an end that comes together with the last bytes until its time-out. */
+static void a_connection_ends_with_its_client(void **state)
+{
+    static const char *const texts[] = {"", "GET / HT",
+                                        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+    struct http_config config = {.listen = "127.0.0.1:0",
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 100,
+                                 .idle_timeout_ms = 600000};
+    struct fixture fixture = {0};
+    struct client clients[48];
+    int64_t from_ms = os_now_ms();
+
+    (void)state;
+    assert_int_equal(http_open(&fixture.server, &config, on_request, NULL, &fixture, NULL), RC_OK);
+    for (size_t i = 0; i < 48; i++) {
+        client_open(&clients[i], &fixture);
+        client_say(&clients[i], texts[i % 3]);
+        assert_int_equal(shutdown(clients[i].fd, SHUT_WR), 0);
+    }
+    for (size_t i = 0; i < 48; i++) {
+        while (client_read(&clients[i])) {
+        }
+        client_close(&clients[i]);
+    }
+    assert_true(os_now_ms() - from_ms < TRICKLE_MS_MAX);
+    http_close(fixture.server);
+}
+
+static int status_of(const struct fixture *fixture, const char *path)
+{
+    struct answer answer;
+    char text[128];
+
+    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    ask(fixture, text, &answer);
+    if (answer.status == 503) {
+        assert_non_null(strstr(answer.head, "Connection: close\r\n"));
+        assert_non_null(strstr(answer.head, "Retry-After: 1\r\n"));
+        assert_string_equal(answer.body, "too many connections; try again later\n");
+    }
+    return answer.status;
+}
+
+static void a_probe_is_answered_while_all_connections_are_taken(void **state)
+{
+    struct http_config config = {.listen = "127.0.0.1:0",
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 8,
+                                 .connections_reserved = 2,
+                                 .idle_timeout_ms = 600000,
+                                 .open_path = "/healthz"};
+    struct fixture fixture = {0};
+    struct client clients[70];
+
+    (void)state;
+    assert_int_equal(http_open(&fixture.server, &config, on_request, NULL, &fixture, NULL), RC_OK);
+    assert_int_equal(status_of(&fixture, "/x"), 200);
+    for (size_t i = 0; i < 70; i++) {
+        client_open(&clients[i], &fixture);
+        client_send(&clients[i], "G", 1);
+    }
+    assert_int_equal(status_of(&fixture, "/healthz"), 200);
+    assert_int_equal(status_of(&fixture, "/x"), 503);
+    assert_int_equal(status_of(&fixture, "/healthz"), 200);
+    for (size_t i = 0; i < 70; i++)
+        client_close(&clients[i]);
+    while (status_of(&fixture, "/x") != 200) {
+    }
+    http_close(fixture.server);
+}
+
+static void an_address_with_too_many_connections_is_turned_away(void **state)
+{
+    struct http_config config = {.listen = "127.0.0.1:0",
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 10,
+                                 .connections_per_address_max = 2,
+                                 .idle_timeout_ms = 600000};
+    struct fixture fixture = {0};
+    struct client clients[2];
+    struct client more;
+
+    (void)state;
+    assert_int_equal(http_open(&fixture.server, &config, on_request, NULL, &fixture, NULL), RC_OK);
+    for (size_t i = 0; i < 2; i++)
+        client_open(&clients[i], &fixture);
+    client_open(&more, &fixture);
+    assert_false(client_read(&more));
+    client_close(&more);
+    for (size_t i = 0; i < 2; i++)
+        client_close(&clients[i]);
+    while (status_of(&fixture, "/x") != 200) {
+    }
+    http_close(fixture.server);
+}
+
 static void without_on_refuse_a_sentence_is_sent(void **state)
 {
     struct http_config config = {.listen = "127.0.0.1:0",
@@ -253,6 +409,10 @@ int main(void)
                                         http_fixture_teardown),
         cmocka_unit_test(all_bodies_together_are_bounded),
         cmocka_unit_test(an_idle_connection_is_closed),
+        cmocka_unit_test(a_request_that_trickles_in_is_closed_in_its_time),
+        cmocka_unit_test(a_connection_ends_with_its_client),
+        cmocka_unit_test(a_probe_is_answered_while_all_connections_are_taken),
+        cmocka_unit_test(an_address_with_too_many_connections_is_turned_away),
         cmocka_unit_test(without_on_refuse_a_sentence_is_sent),
     };
 
