@@ -68,7 +68,12 @@ enum rc db_connect(struct db *db, struct err *err)
     if (rc != RC_OK)
         return rc;
     db_socket_list(&db->socket, db_handle_socket(db->mysql));
-    rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
+    /* All were cut while this one was being made: nobody would cut it any more. */
+    if (db_is_cut())
+        rc = err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
+                      db->place);
+    else
+        rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
     if (rc == RC_OK)
         rc = origin_check(db, err);
     if (rc != RC_OK) {

@@ -77,6 +77,15 @@ bool kafka_is_in_process(struct rd_kafka_s *kafka, int timeout_ms);
  * more: confluentinc/librdkafka issue 5301. */
 void kafka_name_brokers(struct rd_kafka_s *kafka);
 
+/* Destroys the handle, as rd_kafka_destroy_flags() does, but waits for it no longer than until_ms:
+ * librdkafka waits for the answer to every commit of offsets and to the word that a member leaves,
+ * and a broker that does not answer costs a minute. False: the handle was left with its threads,
+ * which go on destroying it. Then the process has to end by _exit(). */
+bool kafka_destroy(struct rd_kafka_s *kafka, int flags, int64_t until_ms);
+
+/* How many handles were left so and are not destroyed yet. */
+int kafka_handles_left(void);
+
 /* librdkafka's own lines go into our log; its statistics and errors are not lines. */
 void kafka_log_to_ours(struct rd_kafka_conf_s *conf);
 

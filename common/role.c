@@ -365,8 +365,13 @@ int role_main(const char *command, const char *about, const struct role *const *
     readiness_done(&daemon.readiness);
     config_free(config);
     if (rc == RC_RETRY)
-        return EXIT_UNAVAILABLE;
-    if (rc == RC_REJECT)
-        return EXIT_USAGE;
-    return rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
+        code = EXIT_UNAVAILABLE;
+    else if (rc == RC_REJECT)
+        code = EXIT_USAGE;
+    else
+        code = rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
+    /* Threads that go on must not meet what exit() takes down. */
+    if (kafka_handles_left() > 0)
+        _exit(code);
+    return code;
 }

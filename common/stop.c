@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/stop.h"
 
+#include "common/os.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -44,6 +46,7 @@ static int poll_ms(int64_t wait_ms)
 enum rc stop_init(struct stop *stop, struct err *err)
 {
     atomic_init(&stop->requested, false);
+    atomic_init(&stop->requested_ms, 0);
     atomic_init(&stop->failed, false);
     return fd_open(&stop->fd, err);
 }
@@ -57,6 +60,9 @@ void stop_done(struct stop *stop)
 
 void stop_request(struct stop *stop)
 {
+    long long never = 0;
+
+    atomic_compare_exchange_strong(&stop->requested_ms, &never, os_now_ms());
     atomic_store(&stop->requested, true);
     fd_raise(stop->fd);
 }
@@ -70,6 +76,13 @@ void stop_fail(struct stop *stop)
 bool stop_requested(const struct stop *stop)
 {
     return atomic_load(&stop->requested);
+}
+
+int64_t stop_until_ms(const struct stop *stop, int64_t ms)
+{
+    int64_t requested_ms = atomic_load(&stop->requested_ms);
+
+    return (requested_ms > 0 ? requested_ms : os_now_ms()) + ms;
 }
 
 bool stop_wait(const struct stop *stop, int64_t wait_ms)

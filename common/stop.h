@@ -13,7 +13,8 @@
 struct stop {
     int fd; /* an eventfd that stays readable once stop was requested */
     atomic_bool requested;
-    atomic_bool failed; /* somebody could not go on: exit non-zero */
+    atomic_llong requested_ms; /* when, os_now_ms(); 0: not yet */
+    atomic_bool failed;        /* somebody could not go on: exit non-zero */
 };
 
 /* RC_FATAL when the process has no file descriptor left. */
@@ -27,6 +28,10 @@ void stop_request(struct stop *stop);
 void stop_fail(struct stop *stop);
 
 bool stop_requested(const struct stop *stop);
+
+/* The moment, on the clock of os_now_ms(), at which so much of the time since the stop was requested
+ * has passed; before that, counted from now. */
+int64_t stop_until_ms(const struct stop *stop, int64_t ms);
 
 /* Sleeps up to wait_ms (< 0: without end). True when stop was requested. */
 bool stop_wait(const struct stop *stop, int64_t wait_ms);

@@ -135,6 +135,21 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
     return RC_OK;
 }
 
+/* Whatever had to be waited for before, the process ends within admin.stop_timeout_ms; and a broker
+ * that does not answer takes no more than half of it. */
+static void close_stream(struct consume *consume)
+{
+    int64_t timeout_ms = consume->settings->admin.stop_timeout_ms;
+    int64_t until_ms = stop_until_ms(consume->stop, timeout_ms / 20 * 19);
+    int64_t half_ms = os_now_ms() + timeout_ms / 2;
+
+    if (!stream_kafka_close(consume->stream, until_ms < half_ms ? until_ms : half_ms))
+        log_event(LOG_WARN, "kafka_close_abandoned",
+                  "role=consume what=\"no broker answers: the group notices our end by itself, and "
+                  "its offsets may be behind those of the database, which count\"");
+    consume->stream = NULL;
+}
+
 static void consume_close(void *role)
 {
     struct consume *consume = role;
@@ -150,7 +165,7 @@ static void consume_close(void *role)
     }
     if (consume->fetch_ready)
         fetch_done(&consume->fetch);
-    stream_kafka_close(consume->stream);
+    close_stream(consume);
     if (consume->loop_ready)
         loop_done(&consume->loop);
     if (consume->submit_ready) {
@@ -313,8 +328,7 @@ static void consume_join(void *role)
 
     threads_join(consume);
     fetch_finish(&consume->fetch, os_now_ms());
-    stream_kafka_close(consume->stream);
-    consume->stream = NULL;
+    close_stream(consume);
 }
 
 const struct role consume_role = {

@@ -16,6 +16,7 @@
 #define READ_MAX 512
 #define SEEK_WAIT_MS 500
 #define PROBE_WAIT_MS 300
+#define CLOSE_MS_MAX 1000 /* of one that has never worked */
 /* After so many questions in a row without an answer the brokers are named again. */
 #define NAME_AGAIN_PROBES 5
 
@@ -355,26 +356,29 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
     if (rc == RC_OK)
         rc = subscribe(stream, settings->consumer.topics, err);
     if (rc != RC_OK) {
-        stream_kafka_close(stream);
+        stream_kafka_close(stream, os_now_ms() + CLOSE_MS_MAX);
         return rc;
     }
     *out = stream;
     return RC_OK;
 }
 
-void stream_kafka_close(struct stream_kafka *stream)
+bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms)
 {
+    int64_t ms = until_ms - os_now_ms();
     int flags = 0;
+    bool closed = true;
 
     if (!stream)
-        return;
+        return true;
     messages_release(stream);
-    /* The other half of the time is for what else has to end. */
-    if (stream->kafka && !group_leave(&stream->group, stream->settings->admin.stop_timeout_ms / 2))
+    /* The rest is for commits that are under way. */
+    if (stream->kafka && !group_leave(&stream->group, ms / 3 * 2))
         flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;
     group_done(&stream->group);
     topic_ids_close(stream->topics);
     if (stream->kafka)
-        rd_kafka_destroy_flags(stream->kafka, flags);
+        closed = kafka_destroy(stream->kafka, flags, until_ms);
     free(stream);
+    return closed;
 }

@@ -19,8 +19,9 @@ enum rc stream_kafka_check(const struct settings *settings, const char *instance
 enum rc stream_kafka_open(struct stream_kafka **stream, const struct settings *settings,
                           const char *instance, int bell_fd, struct err *err);
 
-/* Leaves the group and closes; waits for it, but no longer than half of admin.stop_timeout_ms. */
-void stream_kafka_close(struct stream_kafka *stream);
+/* Leaves the group and closes; waits for it, but no longer than until_ms (os_now_ms()). False: no
+ * broker answered, and something was left that ends only with the process: see kafka_destroy(). */
+bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms);
 
 /* Lives as long as the stream. */
 const struct stream *stream_kafka_seam(struct stream_kafka *stream);

@@ -3,6 +3,8 @@
 
 import json
 import pathlib
+import signal
+import subprocess
 import sys
 import unittest
 
@@ -44,6 +46,27 @@ class LoneBroker(house.Case):
                        "'kafka', %s, '{}')", [json.dumps({"topic": "lone"})])
         self.comes_again("retry")
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
+
+
+class SilentBroker(house.Case):
+    """A broker that answers no more, while its connections stay."""
+
+    def test_a_consumer_stops_in_its_time(self):
+        place = self.stack.folder / "broker"
+        broker = subprocess.Popen(
+            [pathlib.Path(house.BINARY).with_name("tallybox-broker"), "--topic", self.stack.topic,
+             "--partitions", "2", "--port-file", place], stdout=subprocess.DEVNULL)
+        self.addCleanup(broker.wait)
+        self.addCleanup(broker.kill)
+        house.wait_for("the broker to come up", lambda: place.exists() and place.read_text())
+        consumer = self.start("consume", sets={
+            "kafka.bootstrap.servers": place.read_text().strip(), "admin.stop_timeout_ms": 3000})
+        house.wait_for("partitions of its own",
+                       lambda: consumer.metric("tallybox_consumer_partitions") == 2)
+        broker.send_signal(signal.SIGSTOP)
+        consumer.process.terminate()
+        self.assertEqual(consumer.process.wait(60), 0, house.tail(consumer.log))
+        self.assertNotIn("stop_timed_out", consumer.log_text())
 
 
 if __name__ == "__main__":

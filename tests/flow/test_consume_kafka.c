@@ -3,6 +3,7 @@
  * given up. One member at a time, because the broker takes seconds for a rebalance. */
 #include "consumer/stream_kafka.h"
 
+#include "common/kafka.h"
 #include "common/log.h"
 #include "common/os.h"
 
@@ -24,6 +25,7 @@
 #define PARTITIONS 2
 #define RECORDS 40 /* in partition 0; partition 1 stays empty */
 #define WAIT_MS 20000
+#define SILENT_MS 20000
 
 static rd_kafka_t *producer;
 static rd_kafka_mock_cluster_t *broker;
@@ -134,9 +136,10 @@ static void leave_group(void)
 {
     int64_t from_ms = os_now_ms();
 
-    stream_kafka_close(kafka);
+    stream_kafka_close(kafka, from_ms + WAIT_MS);
     kafka = NULL;
     assert_true(os_now_ms() - from_ms < WAIT_MS / 2);
+    assert_int_equal(kafka_handles_left(), 0);
 }
 
 static void seek(int partition, int64_t offset)
@@ -310,6 +313,26 @@ static void it_leaves_before_it_ever_joined(void **state)
     leave_group();
 }
 
+/* An offset's commit and the word to the group are under way, and no answer comes. */
+static void it_is_closed_in_time_although_no_broker_answers(void **state)
+{
+    int64_t from_ms;
+
+    (void)state;
+    join_group();
+    seek(0, OFFSET_BEGINNING);
+    expect_records(0, 3);
+    stream->store_offset(stream->ctx, handles[0], 3);
+    rd_kafka_mock_broker_set_rtt(broker, 1, SILENT_MS);
+    from_ms = os_now_ms();
+    stream_kafka_close(kafka, from_ms + 1000);
+    assert_true(os_now_ms() - from_ms < SILENT_MS / 2);
+    kafka = NULL;
+    rd_kafka_mock_broker_set_rtt(broker, 1, 0);
+    for (int64_t until_ms = os_now_ms() + 2 * SILENT_MS; kafka_handles_left() > 0; nap())
+        assert_true(os_now_ms() < until_ms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_broker_that_answers_is_known_by_a_probe),
         cmocka_unit_test(what_may_not_be_set_is_refused_with_the_reason),
         cmocka_unit_test(it_leaves_before_it_ever_joined),
+        cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
     };
 
     log_init(LOG_ERROR + 1);

@@ -73,6 +73,21 @@ static void a_failed_stop_is_a_stop(void **state)
     assert_true(atomic_load(&fixture->stop.failed));
 }
 
+static void time_runs_from_the_first_request(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t before_ms = os_now_ms();
+    int64_t until_ms = stop_until_ms(&fixture->stop, 100);
+
+    assert_true(until_ms >= before_ms + 100 && until_ms <= os_now_ms() + 100);
+    stop_request(&fixture->stop);
+    until_ms = stop_until_ms(&fixture->stop, 100);
+    while (os_now_ms() <= until_ms - 90) {
+    }
+    stop_request(&fixture->stop);
+    assert_int_equal(stop_until_ms(&fixture->stop, 100), until_ms);
+}
+
 static void the_stop_can_be_polled(void **state)
 {
     struct fixture *fixture = *state;
@@ -141,6 +156,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_has_asked_at_first, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_stop_wakes_now_and_from_now_on, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_failed_stop_is_a_stop, open_both, close_both),
+        cmocka_unit_test_setup_teardown(time_runs_from_the_first_request, open_both, close_both),
         cmocka_unit_test_setup_teardown(the_stop_can_be_polled, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_ring_nobody_heard_is_kept_once, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_sleeper_hears_its_bell_and_the_stop, open_both,
