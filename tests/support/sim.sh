@@ -144,7 +144,7 @@ sim_main() {
     build_configure "build/$SIM_PRESET" "$SIM_PRESET"
     cmake --build "build/$SIM_PRESET" --target tallybox-sim >&2 ||
         fail "the simulation does not build (see above)"
-    export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
     if [[ -n $SIM_MUTANT ]]; then
         sim_mutant_all || exit 1
     elif [[ -n $SIM_SEED ]]; then
