@@ -28,6 +28,7 @@ END
 }
 
 demo_votes_file=tests/data/wiki-vote.csv.gz
+demo_wait_s=120 # for what takes a second or two on an idle machine
 
 demo_option() {
     demo_keep=0 demo_broker=broker
@@ -130,8 +131,8 @@ demo_start() {
 }
 
 demo_wait_ready() {
-    local part=$1 url=http://127.0.0.1:${demo_admin[$1]}/readyz
-    for _ in $(seq 150); do
+    local part=$1 url=http://127.0.0.1:${demo_admin[$1]}/readyz deadline=$((SECONDS + demo_wait_s))
+    while ((SECONDS < deadline)); do
         kill -0 "$(<"$demo/$part.pid")" 2>/dev/null ||
             fail "tallybox $part ended: $(tail -n 3 "$demo/$part.log")"
         if curl -fsS -o "$demo/ready" "$url" 2>/dev/null; then
@@ -139,7 +140,7 @@ demo_wait_ready() {
         fi
         sleep 0.2
     done
-    fail "tallybox $part is not ready after 30 s: $(curl -s "$url")"
+    fail "tallybox $part is not ready after $demo_wait_s s: $(curl -s "$url")"
 }
 
 # Kills a role as a power cut would, and starts it again.
@@ -191,11 +192,12 @@ demo_number() { "${demo_sql[@]}" "$demo_name" -e "$1"; }
 
 # demo_wait_number WANTED SQL WHAT
 demo_wait_number() {
-    for _ in $(seq 300); do
+    local deadline=$((SECONDS + demo_wait_s))
+    while ((SECONDS < deadline)); do
         (($(demo_number "$2") != $1)) || return 0
         sleep 0.1
     done
-    fail "$3: $(demo_number "$2") instead of $1 after 30 s; see $demo/*.log"
+    fail "$3: $(demo_number "$2") instead of $1 after $demo_wait_s s; see $demo/*.log"
 }
 
 # Votes of people whom the file does not know, on these contents, in this order.
@@ -212,7 +214,7 @@ demo_poison() {
     local late="SELECT COUNT(*) FROM vote_document WHERE voter_id >= $demo_voter AND content_id ="
     step "an event that the broker refuses, and then 3 votes on its content and 3 on another one"
     "$demo_bin" retry scene set publish --group outbox --config "$demo/tallybox.ini" \
-        --policy '{"wait": "fixed 1s", "attempts": 2, "stop": []}' --wait 60 |
+        --policy '{"wait": "fixed 1s", "attempts": 2, "stop": []}' --wait "$demo_wait_s" |
         sed 's/^/  /' >&2
     demo_number "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES
         (UUID(), 'vote', '$poisoned', 'VoteCast', REPEAT('x', 2000000))"
@@ -313,13 +315,13 @@ demo_main() {
     done
     demo_send
     step "waiting for the last votes, rolling up, and checking every promise"
-    "$demo_bin" verify --config "$demo/tallybox.ini" --wait 60 >"$demo/drained.txt" ||
+    "$demo_bin" verify --config "$demo/tallybox.ini" --wait "$demo_wait_s" >"$demo/drained.txt" ||
         { cat "$demo/drained.txt" >&2 && fail "the votes did not arrive"; }
     "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     demo_top
     demo_compare
     demo_poison
-    "$demo_bin" verify --config "$demo/tallybox.ini" --wait 60 >"$demo/drained.txt" ||
+    "$demo_bin" verify --config "$demo/tallybox.ini" --wait "$demo_wait_s" >"$demo/drained.txt" ||
         { cat "$demo/drained.txt" >&2 && fail "the last votes did not arrive"; }
     "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     "$demo_bin" verify --config "$demo/tallybox.ini"
