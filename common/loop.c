@@ -48,19 +48,12 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-enum rc loop_start(struct loop *loop, struct err *err)
+static void list_add(struct loop *loop)
 {
-    int code = pthread_create(&loop->thread, NULL, loop_main, loop);
-
-    if (code != 0)
-        return err_fail(err, RC_FATAL, code, "cannot start thread %s: %s", loop->name,
-                        strerror(code));
-    loop->started = true;
     pthread_mutex_lock(&started_lock);
     loop->next = started;
     started = loop;
     pthread_mutex_unlock(&started_lock);
-    return RC_OK;
 }
 
 static void list_remove(const struct loop *loop)
@@ -72,6 +65,22 @@ static void list_remove(const struct loop *loop)
         at = &(*at)->next;
     *at = loop->next;
     pthread_mutex_unlock(&started_lock);
+}
+
+/* Listed before its thread is there: a step that hangs at once must be seen, too. */
+enum rc loop_start(struct loop *loop, struct err *err)
+{
+    int code;
+
+    list_add(loop);
+    code = pthread_create(&loop->thread, NULL, loop_main, loop);
+    if (code != 0) {
+        list_remove(loop);
+        return err_fail(err, RC_FATAL, code, "cannot start thread %s: %s", loop->name,
+                        strerror(code));
+    }
+    loop->started = true;
+    return RC_OK;
 }
 
 void loop_join(struct loop *loop)
