@@ -45,6 +45,7 @@ CREATE TABLE retry_task (
     step            INT          NOT NULL DEFAULT 0,
     step_result     LONGBLOB     NULL COMMENT 'what the step before gave',
     created_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    age_from        DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'the deadline of its scene counts from here: it was made, or a person had it tried again',
     updated_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     order_hash      BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, ordering_key), 256))) STORED COMMENT 'the group and key; NULL without a key',
     task_hash       BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, scene, 0x00,
@@ -54,12 +55,14 @@ CREATE TABLE retry_task (
     active_hash     BINARY(32)   GENERATED ALWAYS AS (IF(state = 4, NULL, task_hash)) STORED COMMENT 'what is parked does not count as active',
     busy_hash       BINARY(32)   GENERATED ALWAYS AS (IF(state IN (1, 3, 4), order_hash, NULL)) STORED COMMENT 'at most one task of a key runs or stands in its way',
     shard           TINYINT      GENERATED ALWAYS AS (ORD(COALESCE(order_hash, task_hash)) % 16) STORED COMMENT 'leased over the live instances',
+    age_state       TINYINT      GENERATED ALWAYS AS (GREATEST(state, 1)) STORED COMMENT 'a claim does not change it: waiting and running are one',
     class           VARBINARY(166) GENERATED ALWAYS AS (CONCAT(handler, 0x00, task_group, 0x00, scene, 0x00, HEX(shard))) STORED COMMENT 'tasks that are claimed together',
     PRIMARY KEY (id),
     UNIQUE KEY uq_retry_task_active (active_hash),
     UNIQUE KEY uq_retry_task_busy (busy_hash),
     KEY ix_retry_task_due (state, class, next_at, id),
     KEY ix_retry_task_order (order_hash, state, id),
+    KEY ix_retry_task_age (task_group, scene, age_state, age_from, id),
     KEY ix_retry_task_biz (biz_no, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what waits to be tried again, and what stands in its key''s way';
 

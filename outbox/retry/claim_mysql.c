@@ -83,17 +83,44 @@ static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* Exactly in the order of the index, from the first one that is due. */
-static enum rc find_due(struct retry_mysql *store, const struct task_class *class, size_t limit,
-                        struct err *err)
+/* What is claimed from: the due tasks of a class, or those of a scene that are too old. */
+struct claim_from {
+    const struct task_class *class;
+    const struct task_age *age;
+};
+
+static void put_due(struct retry_mysql *store, const struct task_class *class)
+{
+    store_put(store, "(ix_retry_task_due) WHERE state = 0 AND class = ");
+    store_put_class(store, class);
+    store_put(store, " AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id");
+}
+
+/* The whole index is named in ORDER BY, so that MySQL reads in its order. */
+static void put_expired(struct retry_mysql *store, const struct task_age *age)
+{
+    store_put(store, "(ix_retry_task_age) WHERE task_group = ");
+    store_put_text(store, age->group);
+    store_put(store, " AND scene = ");
+    store_put_text(store, age->scene);
+    buf_print(&store->sql,
+              " AND age_state = 1 AND age_from <= UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND "
+              "AND state = 0 ORDER BY task_group, scene, age_state, age_from, id",
+              (long long)age->age_ms * 1000);
+}
+
+/* Exactly in the order of the index. */
+static enum rc find(struct retry_mysql *store, const struct claim_from *from, size_t limit,
+                    struct err *err)
 {
     store->claim->count = 0;
     store_put(store, "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), "
-                     "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX (ix_retry_task_due) "
-                     "WHERE state = 0 AND class = ");
-    store_put_class(store, class);
-    buf_print(&store->sql, " AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id LIMIT %zu",
-              limit);
+                     "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX ");
+    if (from->class)
+        put_due(store, from->class);
+    else
+        put_expired(store, from->age);
+    buf_print(&store->sql, " LIMIT %zu", limit);
     if (!store->compare_and_set)
         store_put(store, " FOR UPDATE SKIP LOCKED");
     return store_query(store, due_on_row, store->claim, err);
@@ -366,7 +393,7 @@ static enum rc queue(struct retry_mysql *store, struct err *err)
 }
 
 /* One transaction of it. */
-static enum rc take_rounds(struct retry_mysql *store, const struct task_class *class,
+static enum rc take_rounds(struct retry_mysql *store, const struct claim_from *from,
                            size_t rows_max, int64_t lease_ms, bool *full, struct err *err)
 {
     struct claim *claim = store->claim;
@@ -379,7 +406,7 @@ static enum rc take_rounds(struct retry_mysql *store, const struct task_class *c
         size_t limit = round > 0 && wanted < ROUND_ROWS_MIN ? ROUND_ROWS_MIN : wanted;
         bool is_last;
 
-        rc = find_due(store, class, limit, err);
+        rc = find(store, from, limit, err);
         if (rc == RC_OK)
             rc = judge(store, wanted, err);
         if (rc != RC_OK)
@@ -396,14 +423,14 @@ static enum rc take_rounds(struct retry_mysql *store, const struct task_class *c
     return rc;
 }
 
-static enum rc take(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
+static enum rc take(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
                     int64_t lease_ms, bool *full, struct err *err)
 {
     enum rc rc = store_begin(store, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = take_rounds(store, class, rows_max, lease_ms, full, err);
+    rc = take_rounds(store, from, rows_max, lease_ms, full, err);
     return store_end(store, rc, err);
 }
 
@@ -439,6 +466,8 @@ static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
         .step_result = row->columns[13],
         .step_result_len = row->lengths[13],
         .due_ms = ms_of(row, 14),
+        .handler = row->columns[15],
+        .shard = (unsigned)db_column_i64(row, 16),
     };
 
     (void)err;
@@ -458,9 +487,9 @@ static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void 
     store_put(store,
               "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
               "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.created_at), "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at) "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, t.shard "
               "FROM JSON_TABLE('[");
     for (size_t i = 0; i < claim->taken; i++)
         buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
@@ -471,9 +500,9 @@ static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void 
     return store_query(store, hand_on_row, &handing, err);
 }
 
-enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
-                    int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
-                    struct err *err)
+static enum rc claim_from(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
+                          int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                          struct err *err)
 {
     enum rc rc = RC_REJECT;
 
@@ -481,11 +510,51 @@ enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, s
     err_set(err, "nothing");
     for (int tries = 0; tries < TRIES_MAX && rc == RC_REJECT; tries++) {
         *full = false;
-        rc = take(store, class, rows_max, lease_ms, full, err);
+        rc = take(store, from, rows_max, lease_ms, full, err);
         if (rc == RC_REJECT && err->code != DB_DUPLICATE)
             return rc;
     }
     if (rc == RC_REJECT)
         return RC_RETRY;
     return rc == RC_OK ? hand_over(store, on_task, on_task_ctx, err) : rc;
+}
+
+enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
+                    int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                    struct err *err)
+{
+    const struct claim_from from = {.class = class};
+
+    return claim_from(store, &from, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}
+
+static enum rc any_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *any = ctx;
+
+    (void)row;
+    (void)err;
+    *any = true;
+    return RC_OK;
+}
+
+/* Mostly there is none: no transaction is begun for that. */
+enum rc claim_expired_tasks(struct retry_mysql *store, const struct task_age *age, size_t rows_max,
+                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                            struct err *err)
+{
+    const struct claim_from from = {.age = age};
+    bool any = false;
+    enum rc rc = store_ready(store, err);
+
+    *full = false;
+    if (rc != RC_OK)
+        return rc;
+    store_put(store, "SELECT 1 FROM retry_task FORCE INDEX ");
+    put_expired(store, age);
+    store_put(store, " LIMIT 1");
+    rc = store_query(store, any_on_row, &any, err);
+    if (rc != RC_OK || !any)
+        return rc;
+    return claim_from(store, &from, rows_max, lease_ms, on_task, on_task_ctx, full, err);
 }

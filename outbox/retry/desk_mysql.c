@@ -18,9 +18,9 @@
     "parent_id, step, step_result, created_at, updated_at"
 
 /* Back to the beginning, as if nothing had failed. */
-#define FRESH                                                                               \
-    "state = 0, attempts = 0, next_at = UTC_TIMESTAMP(3), owner = '', lease_until = NULL, " \
-    "updated_at = UTC_TIMESTAMP(3)"
+#define FRESH                                                                            \
+    "state = 0, attempts = 0, next_at = UTC_TIMESTAMP(3), age_from = UTC_TIMESTAMP(3), " \
+    "owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
 
 /* What is done under the locks: each result has got its state, or that there is no such task. */
 struct acting {

@@ -29,6 +29,9 @@ void claim_close(struct claim *claim);
 enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
                     int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                     struct err *err);
+enum rc claim_expired_tasks(struct retry_mysql *store, const struct task_age *age, size_t rows_max,
+                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                            struct err *err);
 
 /* finish_mysql.c */
 enum rc finish_open(struct finishing **finishing, struct err *err);

@@ -285,7 +285,9 @@ typedef enum rc (*field_parse)(struct policy *policy, const json_t *value, struc
 const struct policy_field policy_fields[] = {
     {"wait", "\"" WAIT_STANDARD "\"", "When a failed task is tried again."},
     {"attempts", "6", "Attempts before the task is exhausted; 0: no end."},
-    {"deadline", "\"\"", "Age at which the task is exhausted, whatever its attempts; empty: none."},
+    {"deadline", "\"\"",
+     "Age at which the task is exhausted, whatever its attempts and whatever it waits for; empty: "
+     "none."},
     {"stop", "[\"refused\"]",
      "Classes of failure (transient, refused, ours) that exhaust a task at once."},
     {"exhausted", "\"block\"",

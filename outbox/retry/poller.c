@@ -387,6 +387,8 @@ int64_t poller_step(void *arg, int64_t now_ms)
     read_scenes(poller, now_ms);
     rescue(poller, now_ms);
     if (poller->scenes_read)
+        poller_expire(poller, now_ms);
+    if (poller->scenes_read)
         look(poller, now_ms);
     more = claim(poller, now_ms);
     poller_depths(poller, now_ms);

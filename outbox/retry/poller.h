@@ -69,6 +69,7 @@ struct poller {
     struct buf destination_name; /* scratch, too */
 
     bool scenes_read;
+    size_t expire_at; /* chain of scenes from which the next look for expired tasks goes on */
     bool round_full;  /* a class may have more that is due */
     bool round_short; /* a class was not claimed from for want of room */
     int64_t looked_ms;

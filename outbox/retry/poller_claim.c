@@ -63,16 +63,9 @@ static size_t rows_for(struct poller *poller, const struct poller_class *class, 
     return (size_t)least(rows, room);
 }
 
-struct claiming {
-    struct poller *poller;
-    const struct poller_class *class;
-    int64_t now_ms;
-};
-
-static void on_task(void *ctx, const struct task_row *row)
+void poller_claim_take(struct poller *poller, const struct poller_class *class,
+                       const struct task_row *row, int64_t now_ms)
 {
-    struct claiming *claiming = ctx;
-    struct poller *poller = claiming->poller;
     struct slot *slot = poller_slot_find(poller, row->id);
     struct poller_claimed *claimed;
 
@@ -84,7 +77,7 @@ static void on_task(void *ctx, const struct task_row *row)
     if (slot && (slot->attempts != row->attempts || slot->job.step != row->step)) {
         /* Somebody got on with it meanwhile: what runs here is void, and this claim goes back by
          * itself, when its lease runs out. */
-        claiming->class->kind->rest_until_ms = claiming->now_ms + TWICE_REST_MS;
+        class->kind->rest_until_ms = now_ms + TWICE_REST_MS;
         return;
     }
     if (!slot)
@@ -94,11 +87,23 @@ static void on_task(void *ctx, const struct task_row *row)
     claimed->slot = slot;
     poller->claimed_count++;
     if (!claimed->known)
-        poller_slot_fill(poller, slot, row, claiming->class, claiming->now_ms);
+        poller_slot_fill(poller, slot, row, class, now_ms);
 }
 
-/* They were not taken, or nobody knows. */
-static void drop_claimed(struct poller *poller)
+struct claiming {
+    struct poller *poller;
+    const struct poller_class *class;
+    int64_t now_ms;
+};
+
+static void on_task(void *ctx, const struct task_row *row)
+{
+    struct claiming *claiming = ctx;
+
+    poller_claim_take(claiming->poller, claiming->class, row, claiming->now_ms);
+}
+
+void poller_claim_drop(struct poller *poller)
 {
     for (size_t i = 0; i < poller->claimed_count; i++)
         if (!poller->claimed[i].known)
@@ -106,9 +111,9 @@ static void drop_claimed(struct poller *poller)
     poller->claimed_count = 0;
 }
 
-/* sent_ms is from before the statement that made the leases last lease_ms. A task that was in flight
- * goes on under its new epoch: what runs is an attempt of this claim by now. */
-static void lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
+/* A task that was in flight goes on under its new epoch: what runs is an attempt of this claim by
+ * now. */
+void poller_claim_lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
 {
     pthread_mutex_lock(&poller->pool->lock);
     for (size_t i = 0; i < poller->claimed_count; i++) {
@@ -126,6 +131,12 @@ static void lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms)
 /* True: it waits for a thread now. */
 static bool hand_out(struct poller *poller, struct slot *slot, int64_t now_ms)
 {
+    slot->paid = true;
+    if (poller_is_expired(slot, now_ms)) {
+        slot->outcome.end = ATTEMPT_CUT;
+        poller_judge(poller, slot, now_ms);
+        return false;
+    }
     if (!slot->handler) {
         poller_judge(poller, slot, now_ms);
         return false;
@@ -168,14 +179,14 @@ static bool claim_class(struct poller *poller, struct poller_class *class, size_
     rc = poller->store.claim(poller->store.ctx, &class->class, rows, lease_ms, on_task, &claiming,
                              &full, &err);
     if (rc != RC_OK) {
-        drop_claimed(poller);
+        poller_claim_drop(poller);
         poller_failed(poller, POOL_CLAIM, rc, &err, now_ms);
         return false;
     }
     poller_worked(poller, POOL_CLAIM, now_ms);
     count = poller->claimed_count;
     bucket_spend(&class->kind->scene->bucket, (int64_t)count);
-    lease(poller, sent_ms, lease_ms);
+    poller_claim_lease(poller, sent_ms, lease_ms);
     hand_out_claimed(poller, now_ms);
     if (full && count > 0)
         poller->round_full = true;

@@ -189,16 +189,35 @@ static void put_off(struct slot *slot, int64_t now_ms)
     metric_add(&retry_put_off, 1);
 }
 
+static void token_return(struct slot *slot)
+{
+    if (slot->paid)
+        bucket_return(&slot->kind->scene->bucket);
+    slot->paid = false;
+}
+
 /* Nothing was tried, or it came to no end. */
 static void give_back(struct poller *poller, struct slot *slot, int64_t now_ms)
 {
     slot->verdict.end = TASK_END_BACK;
     if (slot->tried)
         return;
-    bucket_return(&slot->kind->scene->bucket);
+    token_return(slot);
     if (slot->destination && atomic_load(&slot->destination->open) && !slot->probe &&
         !atomic_load(&poller->pool->leaving))
         put_off(slot, now_ms);
+}
+
+/* It was not begun in time. No attempt is counted. */
+static void expire(struct poller *poller, struct slot *slot, int64_t now_ms)
+{
+    err_set(&slot->outcome.err, "it was not begun within %" PRId64 " ms",
+            slot->kind->scene->policy.age_ms_max);
+    slot->outcome.source = FAULT_PLAIN;
+    slot->outcome.fault = FAULT_TRANSIENT;
+    slot->verdict.outcome = NULL;
+    token_return(slot);
+    exhausted(poller, slot, "deadline", now_ms);
 }
 
 static void decide(struct poller *poller, struct slot *slot, int64_t now_ms)
@@ -210,6 +229,11 @@ static void decide(struct poller *poller, struct slot *slot, int64_t now_ms)
         judge(&slot->kind->scene->policy, &task, &attempt, database_ms, dice_next(&poller->dice));
 
     slot->verdict.attempts = judged.attempts;
+    if (slot->outcome.end == ATTEMPT_CUT && !slot->tried && poller_is_expired(slot, now_ms) &&
+        !atomic_load(&poller->pool->leaving)) {
+        expire(poller, slot, now_ms);
+        return;
+    }
     if (slot->outcome.end == ATTEMPT_CUT) {
         give_back(poller, slot, now_ms);
         return;

@@ -16,8 +16,22 @@ bool poller_claim(struct poller *poller, int64_t now_ms);
 bool poller_may_claim(const struct poller *poller, const struct poller_class *class,
                       int64_t now_ms);
 
+/* poller_expire.c: ends tasks that are older than the deadline of their scene and wait, whoever would
+ * run them: they are claimed, and judged as exhausted without a run. */
+void poller_expire(struct poller *poller, int64_t now_ms);
+/* The task in the slot is too old to be begun. */
+bool poller_is_expired(const struct slot *slot, int64_t now_ms);
+
+/* poller_claim.c: the steps of a claim. The row is of the class. */
+void poller_claim_take(struct poller *poller, const struct poller_class *class,
+                       const struct task_row *row, int64_t now_ms);
+/* They were not taken, or nobody knows. */
+void poller_claim_drop(struct poller *poller);
+/* They were: sent_ms is from before the statement that made the leases last lease_ms. */
+void poller_claim_lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms);
+
 /* poller_queued.c: looks through the tasks that wait for a thread: since when the oldest of them is
- * due, or now_ms. Those of a scene that is paused meanwhile go back. */
+ * due, or now_ms. Those of a scene that is paused meanwhile go back, and those that have expired end. */
 int64_t poller_look_queued(struct poller *poller, int64_t now_ms);
 /* Adds their ages to a count of all tasks, see retry_depths_begin(). */
 void poller_age_queued(struct poller *poller, int64_t now_ms);

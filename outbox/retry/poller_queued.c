@@ -15,7 +15,7 @@ static bool look_at(void *ctx, struct slot *slot)
 {
     struct looking *looking = ctx;
 
-    if (is_stopped(slot))
+    if (is_stopped(slot) || poller_is_expired(slot, looking->now_ms))
         return true;
     if (slot->due_ms < looking->oldest_ms)
         looking->oldest_ms = slot->due_ms;

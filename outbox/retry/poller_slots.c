@@ -146,10 +146,15 @@ static void facts_fill(struct slot *slot, const struct task_row *row,
     slot->made_ms = row->made_ms;
     slot->due_ms = now_ms - (row->now_ms - row->due_ms);
     slot->database_ahead_ms = row->now_ms - now_ms;
+    slot->expires_ms = INT64_MAX;
+    if (class->kind->scene->policy.age_ms_max > 0)
+        slot->expires_ms =
+            row->made_ms + class->kind->scene->policy.age_ms_max - slot->database_ahead_ms;
     slot->probe = false;
     slot->unsure = false;
     slot->refusals = 0;
     slot->tried = false;
+    slot->paid = false;
     slot->took_ms = 0;
     memset(&slot->outcome, 0, sizeof(slot->outcome));
 }

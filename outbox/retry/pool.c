@@ -14,7 +14,7 @@ static void notes_init(struct pool *pool)
         [POOL_SCENES] = "retry_cannot_read_scenes", [POOL_LOOK] = "retry_cannot_look",
         [POOL_CLAIM] = "retry_cannot_claim",        [POOL_FINISH] = "retry_cannot_write_back",
         [POOL_BEAT] = "retry_cannot_beat",          [POOL_RESCUE] = "retry_cannot_rescue",
-        [POOL_DEPTHS] = "retry_cannot_count"};
+        [POOL_DEPTHS] = "retry_cannot_count",       [POOL_EXPIRE] = "retry_cannot_expire"};
 
     for (size_t i = 0; i < POOL_CALLS; i++)
         note_init(&pool->notes[i], events[i], "retry");

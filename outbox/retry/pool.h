@@ -53,7 +53,9 @@ struct slot {
     struct retry_outcome outcome;
     struct buf result;
     int64_t took_ms;
-    bool tried; /* the handler was run */
+    bool tried;         /* the handler was run */
+    bool paid;          /* its claim took a token of its scene's rate */
+    int64_t expires_ms; /* by our own clock: from then on it is not begun; INT64_MAX: never */
 
     /* The poller's. */
     struct kind *kind;
@@ -79,9 +81,10 @@ enum pool_call {
     POOL_FINISH,
     POOL_BEAT,
     POOL_RESCUE,
-    POOL_DEPTHS
+    POOL_DEPTHS,
+    POOL_EXPIRE
 };
-#define POOL_CALLS 7
+#define POOL_CALLS 8
 
 /* Tasks that are due and that no live process runs; the one that waits for the longest time. */
 struct pool_unserved {

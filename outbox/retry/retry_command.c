@@ -268,9 +268,9 @@ static void health_of_handlers(struct retry *retry, int64_t stale_ms, struct hea
 static void retry_health(void *role, struct health *health)
 {
     static const char *const names[POOL_CALLS] = {
-        [POOL_SCENES] = "scenes",     [POOL_LOOK] = "looking", [POOL_CLAIM] = "claiming",
-        [POOL_FINISH] = "write-back", [POOL_BEAT] = "leases",  [POOL_RESCUE] = "rescue",
-        [POOL_DEPTHS] = "counting"};
+        [POOL_SCENES] = "scenes",     [POOL_LOOK] = "looking",    [POOL_CLAIM] = "claiming",
+        [POOL_FINISH] = "write-back", [POOL_BEAT] = "leases",     [POOL_RESCUE] = "rescue",
+        [POOL_DEPTHS] = "counting",   [POOL_EXPIRE] = "deadlines"};
     struct retry *retry = role;
     int64_t age_ms = atomic_load(&retry->pool.oldest_age);
     int64_t stale_ms = retry->env->settings->admin.stale_ms;

@@ -116,6 +116,13 @@ static enum rc seam_claim(void *ctx, const struct task_class *class, size_t rows
     return claim_tasks(ctx, class, rows_max, lease_ms, on_task, on_task_ctx, full, err);
 }
 
+static enum rc seam_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
+                                  int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
+                                  bool *full, struct err *err)
+{
+    return claim_expired_tasks(ctx, age, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}
+
 static enum rc seam_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
                            struct err *err)
 {
@@ -183,6 +190,7 @@ struct retry_store retry_mysql_seam(struct retry_mysql *store)
         .scenes = seam_scenes,
         .record = seam_record,
         .claim = seam_claim,
+        .claim_expired = seam_claim_expired,
         .finish = seam_finish,
         .beat = seam_beat,
         .rescue = seam_rescue,

@@ -57,6 +57,13 @@ struct scene_processes {
                     struct err *err);
 };
 
+/* Tasks of a scene that are so old, or older. */
+struct task_age {
+    const char *group;
+    const char *scene;
+    int64_t age_ms;
+};
+
 struct retry_store {
     void *ctx;
 
@@ -75,6 +82,12 @@ struct retry_store {
      * knowing: they come back by rescue(). */
     enum rc (*claim)(void *ctx, const struct task_class *class, size_t rows_max, int64_t lease_ms,
                      retry_on_task on_task, void *on_task_ctx, bool *full, struct err *err);
+
+    /* As claim(), of the tasks of a scene that wait and were made age_ms ago or earlier, the oldest
+     * first, whatever handler and shard they have and whether they are due. */
+    enum rc (*claim_expired)(void *ctx, const struct task_age *age, size_t rows_max,
+                             int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                             struct err *err);
 
     /* Writes what became of tasks, all of them or none: lost[i] is set where the task is no longer
      * ours with this epoch, and nothing was done. Where a key goes on, its next task is woken. */

@@ -36,6 +36,10 @@ static void run(struct runner *runner, struct slot *slot, int64_t now_ms)
         cut(slot, "its lease ran out before it was begun");
         return;
     }
+    if (from_ms >= slot->expires_ms) {
+        cut(slot, "its deadline was over before it was begun");
+        return;
+    }
     if (atomic_load(slot->breaker_open) && !slot->probe) {
         cut(slot, "the circuit breaker of its destination is open");
         return;

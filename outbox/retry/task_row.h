@@ -28,6 +28,8 @@ struct task_class {
 struct task_row {
     int64_t id;
     int64_t epoch;
+    const char *handler;
+    unsigned shard;
     const char *ordering_key;
     const char *idempotency_key;
     const char *task_hash; /* 64 hexadecimal digits: stands for the key where there is none */
@@ -38,7 +40,8 @@ struct task_row {
     size_t params_len;
     const char *params_type;
     int64_t attempts; /* that failed so far */
-    int64_t made_ms;  /* since 1970, as due_ms and now_ms; all by the database's clock */
+    int64_t made_ms;  /* its age counts from here; since 1970, as due_ms and now_ms; all by the
+                       * database's clock */
     int64_t due_ms;   /* next_at */
     int64_t now_ms;
     int64_t step;

@@ -134,5 +134,73 @@ class Destinations(FairCase):
         self.assertEqual(role.metric("tallybox_retry_breakers_open"), 0)
 
 
+class Deadlines(FairCase):
+    """A task whose deadline is over ends, whatever it waits for, and is not run."""
+
+    seconds = 30
+
+    def test_a_deadline_ends_what_waits(self):
+        sleeper, ran = self.program("sleeper", "sleep 30"), self.stack.folder / "ran"
+        writer = self.program("writer", f"echo ran >> {ran}")
+        dead = f"http://127.0.0.1:{ports.free_port()}/"
+        told = {"scene": "told", "handler": "fax"}
+        policy = {"deadline": "3s", "attempts": 0, "on_exhausted": told}
+        self.scene("paused", **policy)
+        self.stack.sql("UPDATE retry_scene SET paused = 1")
+        self.scene("strange", **policy)
+        self.scene("rare", **policy, rate="1/s")
+        self.scene("slow", **policy)
+        self.scene("opener", attempts=0, wait="fixed 1h")
+        self.scene("behind", **policy)
+        role = self.start("retry", sets={"retry.exec_programs": f"{sleeper},{writer}",
+                                         "retry.http_hosts": dead[7:-1]})
+        self.put("opener", "http", {"url": dead}, 10)
+        house.wait_for("the breaker to open",
+                       lambda: role.metric("tallybox_retry_breakers_open") == 1)
+        self.put("paused", "exec", {"program": writer}, 20)
+        self.put("strange", "fax", {}, 20)
+        self.put("behind", "http", {"url": dead}, 20)
+        self.put("slow", "exec", {"program": sleeper}, 20)
+        self.put("rare", "exec", {"program": "/bin/false"}, 20)
+        for scene in ("paused", "strange", "behind"):
+            house.wait_for(f"the tasks of {scene} to end", lambda one=scene: self.left(one) == 0, 30)
+        house.wait_for("those to end that wait for a thread", lambda: self.left("slow") <= 2, 30)
+        house.wait_for("those to end that wait for their rate", lambda: self.left("rare") == 0, 30)
+        # Each is in the history with its reason, and had its callback; none was run.
+        for scene in ("paused", "strange"):
+            self.assertEqual(self.stack.sql(
+                "SELECT outcome, attempts, reason_class, reason, COUNT(*) FROM retry_task_history "
+                "WHERE scene = %s GROUP BY 1, 2, 3, 4", [scene]),
+                [("exhausted", 0, "transient", "deadline: it was not begun within 3000 ms", 20)])
+        self.assertFalse(ran.exists())
+        for scene in ("slow", "behind", "rare"):
+            self.assertGreater(self.stack.number(
+                "SELECT COUNT(*) FROM retry_task_history WHERE scene = %s AND attempts = 0 AND "
+                "reason LIKE 'deadline: it was not begun%%'", [scene]), 10)
+        ended = self.stack.number("SELECT COUNT(*) FROM retry_task_history WHERE outcome = 'exhausted'")
+        self.assertEqual(self.left("told"), ended)
+        self.assertEqual(role.metric("tallybox_retry_exhausted_total"), ended)
+
+    def test_what_a_person_lets_go_on_is_tried(self):
+        writer = self.program("writer", f"echo ran >> {self.stack.folder}/ran")
+        self.scene("late", deadline="1s", exhausted="block")
+        self.stack.sql("UPDATE retry_scene SET paused = 1")
+        self.start("retry", sets={"retry.exec_programs": writer})
+        self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key, options) VALUES "
+                       "('late', 'exec', 'k', %s)", [json.dumps({"program": writer})])
+        house.wait_for("the task to be blocked", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE state = 3 AND reason LIKE 'deadline:%%'") == 1)
+        self.scene_set("late", deadline="1h", exhausted="block")
+        self.stack.sql("UPDATE retry_task SET created_at = created_at - INTERVAL 1 DAY, "
+                       "age_from = age_from - INTERVAL 1 DAY")
+        self.stack.tallybox("retry", "resume", "late")
+        self.stack.tallybox("retry", "unpark", "k")
+        house.wait_for("the task to be done", lambda: self.left("late") == 0)
+
+    def scene_set(self, name, **policy):
+        self.stack.sql("UPDATE retry_scene SET policy = %s, version = version + 1 WHERE scene = %s",
+                       [json.dumps(policy), name])
+
+
 if __name__ == "__main__":
     unittest.main()

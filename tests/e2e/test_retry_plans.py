@@ -103,6 +103,20 @@ class RetryPlans(retry_store.Case):
             self.assertIn("uq_retry_task_busy", [row["key"] for row in self.explain(sql)])
         self.check(statements, 1500)
 
+    def test_what_is_too_old_is_found_by_its_age(self):
+        # The oldest are those of the hot key, of which one can run.
+        for age, some in ((3600000, False), (0, True)):
+            with self.subTest(age):
+                self.edge.take()
+                tasks = self.me.do("claim_expired", group="default", scene="a", age=age, rows=100,
+                                   lease=60000)["tasks"]
+                self.assertEqual(len(tasks) > 0, some)
+                statements = self.edge.take()
+                row, = self.explain(statements[0])
+                self.assertEqual((row["type"], row["key"]), ("range", "ix_retry_task_age"))
+                self.assertNotRegex(row["Extra"], "filesort|temporary")
+                self.check(statements, 1500)
+
     def test_the_end_of_a_task_does_not_look_at_its_whole_key(self):
         for end in ("done", "back", "again", "skip", "block"):
             with self.subTest(end):

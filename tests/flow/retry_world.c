@@ -146,6 +146,8 @@ static void row_of(const struct task *task, struct task_row *row)
     *row = (struct task_row){
         .id = task->id,
         .epoch = task->epoch,
+        .handler = task->handler,
+        .shard = task->shard,
         .ordering_key = task->key[0] ? task->key : NULL,
         .task_hash = "00ff",
         .options = task->options[0] ? task->options : NULL,
@@ -177,6 +179,30 @@ static struct task *first_due(const struct task_class *class)
     return first;
 }
 
+/* False: it has to wait for another one of its key. */
+static bool run(struct task *task, int64_t lease_ms)
+{
+    if (is_behind(task)) {
+        task->state = TASK_QUEUED;
+        return false;
+    }
+    task->state = TASK_RUNNING;
+    task->epoch++;
+    task->until_ms = world.now_ms + lease_ms;
+    task->claims++;
+    return true;
+}
+
+static void hand_over(struct task **taken, size_t count, retry_on_task on_task, void *ctx)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct task_row row;
+
+        row_of(taken[i], &row);
+        on_task(ctx, &row);
+    }
+}
+
 static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                            struct err *err)
@@ -198,26 +224,44 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
                  class->scene);
     while (seen < rows_max && (task = first_due(class))) {
         seen++;
-        if (is_behind(task)) {
-            task->state = TASK_QUEUED;
-            continue;
-        }
-        task->state = TASK_RUNNING;
-        task->epoch++;
-        task->until_ms = world.now_ms + lease_ms;
-        task->claims++;
-        taken[count++] = task;
+        if (run(task, lease_ms))
+            taken[count++] = task;
     }
     if (count > world.claim_rows_max)
         world.claim_rows_max = count;
     *full = seen == rows_max;
     rc = answer(CALL_CLAIM, err);
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct task_row row;
+    if (rc == RC_OK)
+        hand_over(taken, count, on_task, on_task_ctx);
+    return rc;
+}
 
-        row_of(taken[i], &row);
-        on_task(on_task_ctx, &row);
+static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
+                                   int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
+                                   bool *full, struct err *err)
+{
+    struct task *taken[RETRY_CLAIM_ROWS_MAX];
+    size_t count = 0;
+    size_t seen = 0;
+    enum rc rc = reach(ctx, CALL_EXPIRE, err);
+
+    *full = false;
+    if (rc != RC_OK)
+        return rc;
+    for (size_t i = 0; i < world.count && seen < rows_max; i++) {
+        struct task *task = &world.tasks[i];
+
+        if (task->state != TASK_WAITING || strcmp(task->scene, age->scene) != 0 ||
+            world.now_ms - task->made_ms < age->age_ms)
+            continue;
+        seen++;
+        if (run(task, lease_ms))
+            taken[count++] = task;
     }
+    *full = seen == rows_max;
+    rc = answer(CALL_EXPIRE, err);
+    if (rc == RC_OK)
+        hand_over(taken, count, on_task, on_task_ctx);
     return rc;
 }
 
@@ -488,9 +532,9 @@ void world_reset(uint64_t seed)
 void host_start(size_t number)
 {
     struct host *host = &world.hosts[number];
-    const struct retry_store store = {host,           store_look,   store_scenes, store_record,
-                                      store_claim,    store_finish, store_beat,   store_rescue,
-                                      store_handlers, store_depths};
+    const struct retry_store store = {host,         store_look,          store_scenes, store_record,
+                                      store_claim,  store_claim_expired, store_finish, store_beat,
+                                      store_rescue, store_handlers,      store_depths};
     enum rc rc;
 
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened};

@@ -25,6 +25,7 @@ enum call {
     CALL_SCENES,
     CALL_RECORD,
     CALL_CLAIM,
+    CALL_EXPIRE,
     CALL_FINISH,
     CALL_BEAT,
     CALL_RESCUE,

@@ -277,6 +277,104 @@ static void scenes_that_share_a_destination_share_its_breaker(void **state)
     assert_non_null(strstr(world.tasks[31].reason, "it does not work"));
 }
 
+/* They ended by their deadline, and were not run. */
+static void assert_expired(size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        assert_int_equal(world.tasks[i].runs, 0);
+        assert_int_equal(world.tasks[i].attempts, 0);
+        assert_string_equal(world.tasks[i].outcome, "exhausted");
+        assert_string_equal(world.tasks[i].reason, "deadline: it was not begun within 2000 ms");
+    }
+}
+
+static void a_deadline_ends_what_waits_in_a_paused_scene(void **state)
+{
+    (void)state;
+    world_scene("mail",
+                "{\"deadline\": \"2s\", \"on_exhausted\": {\"scene\": \"told\", "
+                "\"handler\": \"test\"}}",
+                NULL, true);
+    many("mail", 300, 10);
+    host_start(0);
+    world_run(1900);
+    assert_int_equal(world_count(TASK_WAITING), 300);
+    world_run(2600);
+    assert_expired(0, 300);
+    assert_int_equal(strncmp(world.tasks[0].callback, "told test ", 10), 0);
+}
+
+static void a_deadline_ends_what_has_no_handler(void **state)
+{
+    (void)state;
+    world_scene("fax", "{\"deadline\": \"2s\"}", NULL, false);
+    many("fax", 20, 10);
+    for (size_t i = 0; i < 20; i++)
+        snprintf(world.tasks[i].handler, sizeof(world.tasks[i].handler), "fax");
+    /* Nor has the process their shards. */
+    snprintf(world.hosts[0].settings.retry.shards, sizeof(world.hosts[0].settings.retry.shards),
+             "0");
+    host_start(0);
+    world_run(4000);
+    assert_expired(0, 20);
+}
+
+static void a_deadline_ends_what_is_behind_an_open_breaker(void **state)
+{
+    (void)state;
+    world_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1h\"}", NULL, false);
+    send("mail", "dead", 10, 1);
+    host_start(0);
+    world_run(1000);
+    assert_int_equal(metric_value(&retry_breakers_open), 1);
+    world_scene("late", "{\"deadline\": \"2s\", \"attempts\": 0}", NULL, false);
+    world_run(1100);
+    send("late", "dead", 20, 1);
+    world_run(4000);
+    for (size_t i = 10; i < 30; i++) {
+        assert_in_range(world.tasks[i].runs, 0, 2);
+        assert_string_equal(world.tasks[i].outcome, "exhausted");
+        assert_int_equal(strncmp(world.tasks[i].reason, "deadline: ", 10), 0);
+    }
+    assert_in_range(sum_of_runs(10, 30), 0, 6);
+}
+
+static void a_deadline_ends_what_waits_for_a_thread_or_its_rate(void **state)
+{
+    (void)state;
+    world_scene("slow", "{\"deadline\": \"2s\"}", NULL, false);
+    world_scene("rare", "{\"deadline\": \"2s\", \"rate\": \"1/s\"}", NULL, false);
+    many("slow", 50, 60000);
+    many("rare", 50, 10);
+    host_start(0);
+    world_run(1000);
+    assert_true(world_count(TASK_RUNNING) >= 50);
+    world_run(3000);
+    assert_int_equal(sum_of_runs(0, 50), 3);
+    assert_in_range(sum_of_runs(50, 100), 1, 4);
+    for (size_t i = 0; i < 100; i++)
+        if (world.tasks[i].runs == 0)
+            assert_expired(i, i + 1);
+    assert_in_range(world_count(-1), 97, 100);
+}
+
+static void a_key_whose_first_task_expires_goes_on_as_its_scene_says(void **state)
+{
+    (void)state;
+    world_scene("skip", "{\"deadline\": \"2s\", \"exhausted\": \"skip\"}", NULL, true);
+    world_scene("block", "{\"deadline\": \"2s\", \"exhausted\": \"block\"}", NULL, true);
+    for (size_t i = 0; i < 10; i++)
+        world_task("skip", "s");
+    for (size_t i = 0; i < 10; i++)
+        world_task("block", "b");
+    host_start(0);
+    world_run(6000);
+    assert_expired(0, 10);
+    assert_int_equal(world_count(TASK_BLOCKED), 1);
+    assert_int_equal(world.tasks[10].state, TASK_BLOCKED);
+    assert_string_equal(world.tasks[10].reason, "deadline: it was not begun within 2000 ms");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
 
 int main(void)
@@ -292,6 +390,11 @@ int main(void)
         TEST(tasks_behind_an_open_breaker_cost_no_attempt_and_little_work),
         TEST(what_is_put_off_takes_nothing_of_the_rate),
         TEST(scenes_that_share_a_destination_share_its_breaker),
+        TEST(a_deadline_ends_what_waits_in_a_paused_scene),
+        TEST(a_deadline_ends_what_has_no_handler),
+        TEST(a_deadline_ends_what_is_behind_an_open_breaker),
+        TEST(a_deadline_ends_what_waits_for_a_thread_or_its_rate),
+        TEST(a_key_whose_first_task_expires_goes_on_as_its_scene_says),
     };
 
     log_init(LOG_ERROR);

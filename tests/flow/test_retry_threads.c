@@ -239,9 +239,16 @@ static void work(void)
     static const struct retry_handler *const list[] = {&handler};
     void *opened[] = {&done};
     const struct retry_handlers all = {list, 1, opened};
-    const struct retry_store store = {NULL,           store_look,   store_scenes, store_record,
-                                      store_claim,    store_finish, store_beat,   store_rescue,
-                                      store_handlers, store_depths};
+    /* No scene has a deadline. */
+    const struct retry_store store = {.look = store_look,
+                                      .scenes = store_scenes,
+                                      .record = store_record,
+                                      .claim = store_claim,
+                                      .finish = store_finish,
+                                      .beat = store_beat,
+                                      .rescue = store_rescue,
+                                      .handlers = store_handlers,
+                                      .depths = store_depths};
 
     assert_int_equal(stop_init(&stop, NULL), RC_OK);
     assert_int_equal(pool_init(&pool, &settings, &all, NULL), RC_OK);

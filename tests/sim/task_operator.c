@@ -33,6 +33,7 @@ static void unpark(struct link *link, struct sim_task *task)
     task->now.kept = task->now.kept && !parked;
     task->now.state = TASK_WAITING;
     task->now.next_ms = db_clock(link->db);
+    task->now.age_from_ms = db_clock(link->db);
     task_write(link, task);
 }
 

@@ -102,18 +102,25 @@ struct claim {
     size_t count;
     struct order_ahead ahead[SIM_TASK_KEYS + 1];
     int64_t lease_ms;
+    const struct task_class *class; /* what is claimed: the due tasks of a class, */
+    const struct task_age *age;     /* or those that are too old of a scene */
 };
 
-static bool is_candidate(const struct claim *claim, const struct sim_task *task,
-                         const struct task_class *class)
+static bool is_candidate(const struct claim *claim, const struct sim_task *task)
 {
     const struct world *world = world_of(claim->edge);
+    const struct task_class *class = claim->class;
+    int64_t now_ms = db_clock(claim->edge->link.db);
 
     if (world->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner &&
         !claim->edge->compare_and_set)
         return false;
-    return task->old.found && task->old.state == TASK_WAITING && task->shard == class->shard &&
-           task->old.next_ms <= db_clock(claim->edge->link.db) &&
+    if (!task->old.found || task->old.state != TASK_WAITING)
+        return false;
+    if (claim->age)
+        return now_ms - task->old.age_from_ms >= claim->age->age_ms &&
+               strcmp(world->tasks->scenes[task->scene].name, claim->age->scene) == 0;
+    return task->shard == class->shard && task->old.next_ms <= now_ms &&
            strcmp(world->tasks->scenes[task->scene].name, class->scene) == 0 &&
            strcmp(task_scene_handler(task->scene), class->handler) == 0;
 }
@@ -136,8 +143,7 @@ static void candidate_put(struct claim *claim, struct sim_task *task, size_t row
 
 /* SELECT ... ORDER BY next_at, id LIMIT rows_max, and FOR UPDATE SKIP LOCKED where nothing will be
  * compared */
-static enum rc claim_candidates(struct claim *claim, const struct task_class *class,
-                                size_t rows_max, struct err *err)
+static enum rc claim_candidates(struct claim *claim, size_t rows_max, struct err *err)
 {
     struct link *link = &claim->edge->link;
     struct task_tables *tables = tasks_of(link);
@@ -150,7 +156,7 @@ static enum rc claim_candidates(struct claim *claim, const struct task_class *cl
     for (int64_t id = tables->first_live; id < tables->id_next; id++) {
         struct sim_task *task = &tables->tasks[id];
 
-        if (is_candidate(claim, task, class))
+        if (is_candidate(claim, task))
             candidate_put(claim, task, rows_max);
     }
     for (size_t i = 0; i < claim->count; i++)
@@ -304,6 +310,7 @@ static enum rc claim_write(struct claim *claim, struct err *err)
         }
         task->now.state = claim->candidates[i].verdict == ORDER_RUN ? TASK_RUNNING : TASK_QUEUED;
         if (task->now.state == TASK_RUNNING) {
+            task->now.expired = claim->age != NULL;
             task->now.epoch++;
             task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
             task->now.lease_ms = claim->lease_ms;
@@ -328,6 +335,8 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
     on_task(on_task_ctx, &(struct task_row){
                              .id = task->id,
                              .epoch = task->now.epoch,
+                             .handler = task_scene_handler(task->scene),
+                             .shard = task->shard,
                              .ordering_key = task->key > 0 ? key : NULL,
                              .idempotency_key = idempotency,
                              .task_hash = hash,
@@ -336,7 +345,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                              .params_len = 2,
                              .params_type = "application/json",
                              .attempts = task->now.attempts,
-                             .made_ms = task->made_ms,
+                             .made_ms = task->now.age_from_ms,
                              .due_ms = task->now.next_ms,
                              .now_ms = db_clock(claim->edge->link.db),
                              .step = task->now.step,
@@ -345,23 +354,20 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                          });
 }
 
-static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
-                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
-                           struct err *err)
+static enum rc claim_some(struct claim *claim, size_t rows_max, retry_on_task on_task,
+                          void *on_task_ctx, bool *full, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    struct claim claim = {.edge = edge, .lease_ms = lease_ms};
+    struct task_edge *edge = claim->edge;
     enum rc rc = link_begin(&edge->link, err);
 
     *full = false;
-    task_promise_recorded(edge, class->scene);
     if (rc == RC_OK)
-        rc = claim_candidates(&claim, class, rows_max, err);
-    if (rc == RC_OK && claim.count > 0)
-        rc = claim_ahead(&claim, err);
-    if (rc == RC_OK && claim.count > 0) {
-        claim_judge(&claim, rows_max);
-        rc = claim_write(&claim, err);
+        rc = claim_candidates(claim, rows_max, err);
+    if (rc == RC_OK && claim->count > 0)
+        rc = claim_ahead(claim, err);
+    if (rc == RC_OK && claim->count > 0) {
+        claim_judge(claim, rows_max);
+        rc = claim_write(claim, err);
     }
     if (rc == RC_OK)
         rc = link_commit(&edge->link, err);
@@ -369,11 +375,31 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
         link_rollback(&edge->link);
         return rc;
     }
-    *full = claim.count == rows_max || claim.count == ROWS_MAX;
-    for (size_t i = 0; i < claim.count; i++)
-        if (claim.candidates[i].verdict == ORDER_RUN)
-            task_show(&claim, claim.tasks[i], on_task, on_task_ctx);
+    *full = claim->count == rows_max || claim->count == ROWS_MAX;
+    for (size_t i = 0; i < claim->count; i++)
+        if (claim->candidates[i].verdict == ORDER_RUN)
+            task_show(claim, claim->tasks[i], on_task, on_task_ctx);
     return RC_OK;
+}
+
+static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
+                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                           struct err *err)
+{
+    struct task_edge *edge = ctx;
+    struct claim claim = {.edge = edge, .lease_ms = lease_ms, .class = class};
+
+    task_promise_recorded(edge, class->scene);
+    return claim_some(&claim, rows_max, on_task, on_task_ctx, full, err);
+}
+
+static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
+                                   int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
+                                   bool *full, struct err *err)
+{
+    struct claim claim = {.edge = ctx, .lease_ms = lease_ms, .age = age};
+
+    return claim_some(&claim, rows_max, on_task, on_task_ctx, full, err);
 }
 
 static struct sim_task *task_at(struct link *link, int64_t id)
@@ -648,6 +674,7 @@ void task_edge_init(struct task_edge *edge, struct proc *proc)
         .scenes = store_scenes,
         .record = store_record,
         .claim = store_claim,
+        .claim_expired = store_claim_expired,
         .finish = store_finish,
         .beat = store_beat,
         .rescue = store_rescue,

@@ -55,6 +55,9 @@ static void policy_make(struct world *world, char *json, size_t size)
         len +=
             (size_t)snprintf(json + len, size - len, ", \"rate\": \"%d/s burst %d\"",
                              (int)world_between(world, 40, 200), (int)world_between(world, 1, 8));
+    if (world_chance(world, 250))
+        len += (size_t)snprintf(json + len, size - len, ", \"deadline\": \"%dms\"",
+                                (int)world_between(world, 300, 20000));
     if (world_chance(world, 300))
         len += (size_t)snprintf(json + len, size - len,
                                 ", \"on_done\": {\"scene\": \"callback\", \"handler\": \"work\"}");
@@ -192,6 +195,11 @@ static void check_attempts(struct world *world, const struct sim_task *task)
                    (long long)task->id, (long long)now->attempts, (long long)task->failures);
 }
 
+static bool has_deadline(const struct world *world, const struct sim_task *task)
+{
+    return world->tasks->scenes[task->scene].policy.age_ms_max > 0;
+}
+
 static void check_end(struct world *world, const struct sim_task *task)
 {
     const struct task_version *now = &task->now;
@@ -200,7 +208,7 @@ static void check_end(struct world *world, const struct sim_task *task)
         world_fail(world, STORY_ALL, "lost: task %lld is done, and has had no effect",
                    (long long)task->id);
     else if ((now->ended == TASK_EXHAUSTED || (now->found && now->state == TASK_PARKED)) &&
-             (!now->kept || now->attempts == 0))
+             (!now->kept || (now->attempts == 0 && !now->expired && !has_deadline(world, task))))
         world_fail(world, STORY_ALL, "lost: task %lld is exhausted, %s with %lld attempts",
                    (long long)task->id, now->kept ? "in the history" : "not in the history",
                    (long long)now->attempts);
@@ -231,6 +239,16 @@ static void check_scene(struct world *world, const struct sim_task *task)
 {
     const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
 
+    if (task->now.expired) {
+        /* A clock that was set may have been ahead as it was claimed. */
+        if (!has_deadline(world, task) ||
+            (world->main_db->clock_ms == 0 &&
+             db_clock(world->main_db) - task->now.age_from_ms < scene->policy.age_ms_max))
+            world_fail(world, STORY_ALL, "deadline: task %lld is claimed for it after %lld ms",
+                       (long long)task->id,
+                       (long long)(db_clock(world->main_db) - task->now.age_from_ms));
+        return;
+    }
     if (task->scene == SCENE_STRANGE)
         world_fail(world, STORY_ALL, "task %lld is claimed, and nobody knows its handler",
                    (long long)task->id);
@@ -340,7 +358,6 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
         .parent = new_task->parent,
         .parent_ended = new_task->parent_ended,
         .in_order = new_task->in_order,
-        .made_ms = now_ms,
     };
     one->shard = (unsigned)(one->key ? (uint64_t)one->key * 7 : one->number * 5) % TASK_SHARDS;
     rc = link_lock(link, &one->row, err);
@@ -355,6 +372,7 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
         return rc;
     one->now.found = true;
     one->now.next_ms = now_ms + new_task->delay_ms;
+    one->now.age_from_ms = now_ms;
     task_write(link, one);
     *task = one;
     return RC_OK;

@@ -39,6 +39,8 @@ struct task_version {
     const struct proc *holder;
     int64_t believed_ms; /* true time up to which its holder may believe in it */
     int64_t step;
+    int64_t age_from_ms;
+    bool expired; /* it was claimed for its deadline, not to be run */
     enum task_ended ended;
     bool kept;           /* in retry_task_history */
     int64_t failed_rows; /* of retry_attempt that count, and that do not */
@@ -55,7 +57,6 @@ struct sim_task {
     size_t number; /* of its idempotency key */
     int64_t parent;
     enum task_ended parent_ended;
-    int64_t made_ms;
     unsigned shard;
     bool in_order; /* its key was locked when it was made: ids are the order of the commits */
 

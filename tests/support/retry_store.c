@@ -133,6 +133,20 @@ static enum rc do_claim(struct asked *asked, struct err *err)
     return rc;
 }
 
+static enum rc do_claim_expired(struct asked *asked, struct err *err)
+{
+    const struct task_age age = {.group = text_of(asked->request, "group"),
+                                 .scene = text_of(asked->request, "scene"),
+                                 .age_ms = number_of(asked->request, "age")};
+    bool full = false;
+    enum rc rc = asked->store.claim_expired(
+        asked->store.ctx, &age, (size_t)number_of(asked->request, "rows"),
+        number_of(asked->request, "lease"), on_task, list_of(asked, "tasks"), &full, err);
+
+    json_object_set_new(asked->answer, "full", json_boolean(full));
+    return rc;
+}
+
 static enum task_end end_of(const char *word)
 {
     static const char *const words[] = {"done", "again", "step", "back", "block", "park", "skip"};
@@ -331,9 +345,17 @@ static enum rc answer(struct asked *asked, struct err *err)
         const char *name;
         enum rc (*run)(struct asked *asked, struct err *err);
     } calls[] = {
-        {"look", do_look},     {"scenes", do_scenes}, {"record", do_record}, {"claim", do_claim},
-        {"finish", do_finish}, {"beat", do_beat},     {"rescue", do_rescue}, {"depths", do_depths},
-        {"append", do_append}, {"end", do_end},
+        {"look", do_look},
+        {"scenes", do_scenes},
+        {"record", do_record},
+        {"claim", do_claim},
+        {"claim_expired", do_claim_expired},
+        {"finish", do_finish},
+        {"beat", do_beat},
+        {"rescue", do_rescue},
+        {"depths", do_depths},
+        {"append", do_append},
+        {"end", do_end},
     };
     const char *name = text_of(asked->request, "do");
 
