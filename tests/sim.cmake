@@ -12,6 +12,7 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/leases.c
     sim/promises.c
     sim/relay.c
+    sim/replays.c
     sim/replica.c
     sim/retries.c
     sim/retry_lane.c

@@ -4,6 +4,7 @@
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/replica.h"
+#include "tests/sim/sink.h"
 #include "tests/sim/tasks.h"
 
 #include <stdio.h>
@@ -28,6 +29,7 @@ enum mishap {
     MISHAP_GROW,
     MISHAP_SLOW,
     MISHAP_BEHIND,
+    MISHAP_UNLOGGED,
     MISHAPS
 };
 
@@ -164,6 +166,10 @@ void chaos_plan(struct world *world)
         plan->voters = 0;
     if (plan->main_loses)
         plan->actions |= 1U << MISHAP_BEHIND;
+    if (world_chance(world, 200)) {
+        plan->replayers = (size_t)world_between(world, 1, SIM_REPLAYERS_MAX);
+        plan->actions |= 1U << MISHAP_UNLOGGED;
+    }
 }
 
 static void tend(void *arg)
@@ -216,6 +222,19 @@ static void clock_jump(struct world *world)
     else
         db->clock_ms = world_between(world, 0, world->settings.rollup.overlap_ms / 4);
     world_tell(world, db->name, STORY_ALL, "has its clock set: %lld ms off", db->clock_ms, 0, 0);
+}
+
+/* The log takes no vote of a content for a while, or not all of them. */
+static void log_refuse(struct world *world, int64_t content)
+{
+    struct sink_tables *sink = world->sink;
+
+    if (world->plan.replayers == 0)
+        return;
+    sink->refused_until_ms[content] = world_now(world) + world_between(world, 1, 3000);
+    sink->refused_bits[content] = (size_t)world_below(world, 4);
+    world_tell(world, "sink", content, "refuses votes of content %lld, bits %lld", content,
+               (int64_t)sink->refused_bits[content], 0);
 }
 
 static void happen(struct world *world, enum mishap mishap)
@@ -281,6 +300,9 @@ static void happen(struct world *world, enum mishap mishap)
         break;
     case MISHAP_BEHIND:
         replica_fall_behind(world);
+        break;
+    case MISHAP_UNLOGGED:
+        log_refuse(world, world_between(world, 1, SIM_CONTENTS));
         break;
     case MISHAPS:
         break;

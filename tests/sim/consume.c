@@ -2,7 +2,9 @@
 #include "common/loop.h"
 #include "consumer/applier.h"
 #include "consumer/fetch.h"
+#include "consumer/submitter.h"
 #include "tests/sim/group.h"
+#include "tests/sim/replays.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 
@@ -29,6 +31,11 @@ struct consumer_process {
     struct fetch_link links[APPLIERS_MAX];
     size_t applier_count;
     struct fetch fetch;
+    struct held_edge held_edge;
+    struct submitter submitter;
+    struct fiber *submit_fiber;
+    bool submits; /* the log of this world refuses votes now and then */
+    bool submit_busy;
     struct fiber *fiber;
     bool busy;
     bool failed; /* a step has ended: the supervisor starts a new process */
@@ -87,9 +94,37 @@ static void apply_main(void *arg)
     thread->busy = false;
 }
 
+static void submit_main(void *arg)
+{
+    struct consumer_process *consumer = arg;
+
+    loop(consumer, submitter_step, &consumer->submitter);
+    consumer->submit_busy = false;
+}
+
+static void on_kept(void *ctx)
+{
+    struct consumer_process *consumer = ctx;
+
+    submitter_note(&consumer->submitter);
+    wake(&consumer->submit_fiber);
+}
+
+static void submitter_start(struct consumer_process *consumer)
+{
+    struct proc *proc = consumer->proc;
+
+    held_edge_init(&consumer->held_edge, proc);
+    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", world_dice,
+                       NULL) != RC_OK)
+        abort(); /* no memory */
+    consumer->submit_busy = true;
+    consumer->submit_fiber = proc_thread(proc, submit_main, consumer);
+}
+
 static bool threads_run(const struct consumer_process *consumer)
 {
-    bool run = consumer->busy;
+    bool run = consumer->busy || consumer->submit_busy;
 
     for (size_t i = 0; i < consumer->applier_count; i++)
         run = run || consumer->appliers[i].busy;
@@ -104,6 +139,7 @@ static void main_thread(void *arg)
     while (!consumer->proc->stopping)
         sched_idle(sched, 50);
     wake(&consumer->fiber);
+    wake(&consumer->submit_fiber);
     for (size_t i = 0; i < consumer->applier_count; i++)
         wake(&consumer->appliers[i].fiber);
     while (threads_run(consumer))
@@ -124,6 +160,8 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
         .jobs_max = 4, /* small, so that rings are full now and then */
         .dice = world_dice,
         .clock_us = world_clock_us,
+        .on_kept = consumer->submits ? on_kept : NULL,
+        .kept_ctx = consumer,
         .wake_fetch = wake,
         .wake_ctx = &consumer->fiber,
     };
@@ -163,6 +201,10 @@ static void start(struct proc *proc)
 
     proc_start(proc, "consume", consumer->number);
     consumer->failed = false;
+    consumer->submit_busy = false;
+    consumer->submits = world->plan.replayers > 0;
+    if (consumer->submits)
+        submitter_start(consumer);
     consumer->applier_count = appliers;
     member_init(&consumer->member, proc, (int)consumer->number);
     for (size_t i = 0; i < consumer->applier_count; i++)
@@ -188,6 +230,11 @@ static void end(struct proc *proc)
     }
     fetch_done(&consumer->fetch);
     consumer->fiber = NULL;
+    if (consumer->submits) {
+        held_edge_close(&consumer->held_edge);
+        submitter_done(&consumer->submitter);
+        consumer->submit_fiber = NULL;
+    }
 }
 
 size_t consumer_bytes(void)

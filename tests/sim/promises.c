@@ -2,6 +2,7 @@
 #include "tests/sim/promises.h"
 
 #include "tests/sim/broker.h"
+#include "tests/sim/replays.h"
 #include "tests/sim/retry_lane.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
@@ -46,6 +47,25 @@ static bool rows_left(const struct world *world, const struct outbox_table *tabl
     return true;
 }
 
+/* Whether votes are dead for a cause that has passed. */
+static bool is_held(const struct world *world, struct waiting *waiting)
+{
+    for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
+        for (int64_t offset = 0; offset < world->sink->held_ends[n]; offset++) {
+            const struct sink_dead *dead = &world->sink->dead[n][offset];
+
+            if (!dead->old_found || dead->old_class == SINK_DEAD_NEVER)
+                continue;
+            waiting->key = world->events[dead->event].key;
+            snprintf(waiting->text, sizeof(waiting->text),
+                     "event %zu of content %lld is dead, though the log would take it", dead->event,
+                     (long long)waiting->key);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool promises_rest(const struct world *world, struct waiting *waiting)
 {
     char *text = waiting->text;
@@ -70,6 +90,10 @@ bool promises_rest(const struct world *world, struct waiting *waiting)
             return snprintf(text, size, "partition %d is applied up to %lld of %lld", (int)i,
                             (long long)world->sink->progress[i].old.next_offset,
                             (long long)world->broker->partitions[BROKER_VOTES][i].end) < 0;
+    if (is_held(world, waiting))
+        return false;
+    if (replays_left(world) > 0)
+        return snprintf(text, size, "%zu tasks of held contents are left", replays_left(world)) < 0;
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
         waiting->key = content;
         if (!is_rolled_up(world, content))

@@ -38,6 +38,7 @@ struct replica {
     struct rollup_state state;
     struct sink_vote votes[SIM_EVENTS_MAX];
     bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
+    enum sink_dead_class dead_classes[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     int64_t dead_ends[BROKER_PARTITIONS_MAX];
 };
 
@@ -140,8 +141,10 @@ static void sink_copy(struct replica *replica, const struct world *world)
     memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
         replica->dead_ends[n] = world->broker->partitions[BROKER_VOTES][n].end;
-        for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++)
+        for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++) {
             replica->dead[n][offset] = sink->dead[n][offset].old_found;
+            replica->dead_classes[n][offset] = sink->dead[n][offset].old_class;
+        }
     }
 }
 
@@ -206,9 +209,11 @@ static void log_restore(const struct replica *replica, struct world *world)
             struct sink_dead *dead = &sink->dead[n][offset];
             bool kept = offset < replica->dead_ends[n] && replica->dead[n][offset];
 
-            if (dead->old_found && !kept)
-                world->events[dead->event].logged--;
+            if (dead->old_found || kept)
+                world->events[dead->event].logged += kept - dead->old_found;
             dead->now_found = dead->old_found = kept;
+            if (kept)
+                dead->now_class = dead->old_class = replica->dead_classes[n][offset];
         }
     }
 }

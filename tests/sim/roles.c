@@ -22,6 +22,7 @@ static const struct kind kinds[] = {
     {submitter_bytes, submitter_add, SIM_SUBMITTERS_MAX, true},
     {operator_bytes, operator_add, SIM_OPERATORS_MAX, false},
     {publisher_bytes, publisher_add, SIM_PUBLISHERS_MAX, false},
+    {replayer_bytes, replayer_add, SIM_REPLAYERS_MAX, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -52,9 +53,9 @@ void roles_close(struct roles *roles)
 void roles_add(struct roles *roles, struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const size_t counts[KINDS] = {plan->relays,     plan->consumers, plan->rollups,
-                                  plan->voters,     plan->writers,   plan->retries,
-                                  plan->submitters, plan->operators, SIM_PUBLISHERS_MAX};
+    const size_t counts[KINDS] = {
+        plan->relays,  plan->consumers,  plan->rollups,   plan->voters,       plan->writers,
+        plan->retries, plan->submitters, plan->operators, SIM_PUBLISHERS_MAX, plan->replayers};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

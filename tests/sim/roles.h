@@ -26,6 +26,7 @@ void voter_add(void *memory, struct world *world, size_t number);
 void retry_add(void *memory, struct world *world, size_t number);
 void submitter_add(void *memory, struct world *world, size_t number);
 void operator_add(void *memory, struct world *world, size_t number);
+void replayer_add(void *memory, struct world *world, size_t number);
 void writer_add(void *memory, struct world *world, size_t number);
 
 size_t relay_bytes(void);
@@ -36,6 +37,7 @@ size_t voter_bytes(void);
 size_t retry_bytes(void);
 size_t submitter_bytes(void);
 size_t operator_bytes(void);
+size_t replayer_bytes(void);
 size_t writer_bytes(void);
 
 /* Keys that the holders of lanes have stopped. */

@@ -6,6 +6,7 @@
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/promises.h"
+#include "tests/sim/replays.h"
 #include "tests/sim/replica.h"
 #include "tests/sim/retry_lane.h"
 #include "tests/sim/roles.h"
@@ -32,6 +33,7 @@ struct run {
     struct group_model group;
     struct sink_tables sink;
     struct task_tables tasks;
+    struct replay_tables replays;
     struct roles *roles;
 };
 
@@ -52,6 +54,7 @@ struct run *run_open(void)
     run->world.sink = &run->sink;
     run->world.tasks = &run->tasks;
     run->world.replica = replica_open();
+    run->world.replays = &run->replays;
     return run;
 }
 
@@ -97,6 +100,7 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
     sink_begin_world(&run->sink, world);
     tasks_begin_world(&run->tasks, world);
     replica_begin_world(world->replica, world);
+    replays_begin_world(&run->replays, world);
     votes_begin_world(world);
     roles_add(run->roles, world);
     chaos_start(world);

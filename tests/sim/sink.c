@@ -27,6 +27,8 @@ void sink_begin_world(struct sink_tables *tables, struct world *world)
         tables->remarks[content].found = !world_chance(world, 100);
         tables->remarks[content].due = tables->remarks[content].found;
     }
+    memset(tables->held_ends, 0, sizeof(tables->held_ends));
+    memset(tables->refused_until_ms, 0, sizeof(tables->refused_until_ms));
     memset(&tables->state_row, 0, sizeof(tables->state_row));
     memset(&tables->state, 0, sizeof(tables->state));
 }
@@ -355,6 +357,17 @@ static void vote_settle(struct world *world, struct row *row, bool commit)
                vote->votes);
 }
 
+static bool is_refused(const struct world *world, const struct vote_row *row)
+{
+    int64_t content = row->event.content_id;
+
+    return !row->skip && !world->healed &&
+           world_now(world) < world->sink->refused_until_ms[content] &&
+           (world_event_find(world, row->event.event_id.bytes) &
+            world->sink->refused_bits[content]) == 0;
+}
+
+/* A statement that is refused has written nothing. */
 static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
                                  bool *duplicate, struct err *err)
 {
@@ -363,6 +376,9 @@ static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t 
     enum rc rc = link_call(&edge->link, err);
 
     *duplicate = false;
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        if (is_refused(world, &rows[i]))
+            return err_fail(err, RC_REJECT, 1526, "the log does not take it");
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct sink_vote *vote;
 
@@ -412,13 +428,28 @@ static void dead_settle(struct world *world, struct row *row, bool commit)
 
     if (!commit) {
         dead->now_found = dead->old_found;
+        dead->now_class = dead->old_class;
         return;
     }
-    if (!dead->old_found)
-        world->events[dead->event].logged++;
-    dead->old_found = true;
-    world_tell(world, "sink", world->events[dead->event].key, "event %lld is kept as dead",
-               (int64_t)dead->event, 0, 0);
+    world->events[dead->event].logged += dead->now_found - dead->old_found;
+    if (dead->now_found != dead->old_found)
+        world_tell(world, "sink", world->events[dead->event].key,
+                   "event %lld is dead: %lld, class %lld", (int64_t)dead->event, dead->now_found,
+                   dead->now_class);
+    dead->old_found = dead->now_found;
+    dead->old_class = dead->now_class;
+}
+
+void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead)
+{
+    link_wrote(&edge->link, &dead->row, dead_settle);
+}
+
+enum sink_dead_class sink_dead_class(const char *reason_class)
+{
+    if (strcmp(reason_class, REASON_REFUSED) == 0)
+        return SINK_DEAD_REFUSED;
+    return strcmp(reason_class, REASON_BEHIND) == 0 ? SINK_DEAD_BEHIND : SINK_DEAD_NEVER;
 }
 
 static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
@@ -433,25 +464,46 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
         rc = link_lock(&edge->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
+    if (row->now_found)
+        return link_answer(&edge->link, err);
     link_wrote(&edge->link, &row->row, dead_settle);
     row->now_found = true;
+    row->now_class = sink_dead_class(dead->reason_class);
+    if (row->now_class != SINK_DEAD_NEVER &&
+        dead->offset >= world->sink->held_ends[place->partition])
+        world->sink->held_ends[place->partition] = dead->offset + 1;
     row->event =
         world->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
     return link_answer(&edge->link, err);
 }
 
-/* The log of this world takes every vote, so nothing is held. */
+/* A plain read: what is committed, and what this transaction has written. */
 static enum rc seam_read_held(void *ctx, const struct place *place,
                               void (*on_content)(void *content_ctx, int64_t content_id),
                               void *content_ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
+    const struct world *world = world_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
-    (void)place;
-    (void)on_content;
-    (void)content_ctx;
+    for (int64_t n = 0; rc == RC_OK && n < world->sink->held_ends[place->partition]; n++) {
+        const struct sink_dead *dead = &world->sink->dead[place->partition][n];
+        bool mine = dead->row.owner == edge->link.session;
+
+        if (mine ? dead->now_found && dead->now_class != SINK_DEAD_NEVER
+                 : dead->old_found && dead->old_class != SINK_DEAD_NEVER)
+            on_content(content_ctx, world->events[dead->event].key);
+    }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+/* Nobody drops months of this log. */
+static enum rc seam_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+{
+    struct sink_edge *edge = ctx;
+
+    *begin_day = 0;
+    return link_call(&edge->link, err);
 }
 
 void sink_edge_init(struct sink_edge *edge, struct proc *proc)
@@ -464,6 +516,7 @@ void sink_edge_init(struct sink_edge *edge, struct proc *proc)
         .begin = seam_begin,
         .make_progress = seam_make_progress,
         .lock_progress = seam_lock_progress,
+        .lock_begin = seam_lock_begin,
         .own_progress = seam_own_progress,
         .move_progress = seam_move_progress,
         .lock_tallies = seam_lock_tallies,

@@ -44,10 +44,15 @@ struct sink_vote {
     int32_t partition;
 };
 
+/* Why a record is dead: it can never be applied, or it is held (consumer/held.h). */
+enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
+
 struct sink_dead {
     struct row row; /* first */
     bool now_found;
     bool old_found;
+    enum sink_dead_class now_class;
+    enum sink_dead_class old_class;
     size_t event;
 };
 
@@ -73,6 +78,11 @@ struct sink_tables {
     struct sink_dead *dead[BROKER_PARTITIONS_MAX]; /* by offset */
     struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
     struct sink_remark remarks[SIM_CONTENTS + 1];
+    int64_t held_ends[BROKER_PARTITIONS_MAX]; /* no record from here on was ever held */
+    /* The log takes some of the votes of a content not before this time: those whose number has none
+     * of the bits. */
+    int64_t refused_until_ms[SIM_CONTENTS + 1];
+    size_t refused_bits[SIM_CONTENTS + 1];
     struct row state_row;
     struct rollup_state state;
 };
@@ -91,6 +101,9 @@ struct rollup_edge {
 
 void sink_begin_world(struct sink_tables *tables, struct world *world);
 void sink_done(struct sink_tables *tables);
+/* A transaction of the edge changes a dead record that it has locked. */
+void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);
+enum sink_dead_class sink_dead_class(const char *reason_class);
 void sink_edge_init(struct sink_edge *edge, struct proc *proc);
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
 

@@ -24,9 +24,11 @@
 #define SIM_OPERATORS_MAX 1
 #define SIM_PUBLISHERS_MAX 1
 #define TASK_HANDLERS 2 /* of the retry lane */
+#define SIM_REPLAYERS_MAX 2
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
-     SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX)
+     SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX +           \
+     SIM_REPLAYERS_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -103,6 +105,7 @@ struct plan {
     size_t retries;
     size_t submitters;
     size_t operators;
+    size_t replayers; /* 0: the log takes every vote */
     int32_t partitions;
     int64_t chaos_ms;       /* how long things go wrong */
     int64_t chaos_every_ms; /* a mishap on average so often; 0: never */
@@ -172,6 +175,7 @@ struct group_model;
 struct sink_tables;
 struct task_tables;
 struct replica;
+struct replay_tables;
 
 struct world {
     uint64_t seed;
@@ -200,6 +204,7 @@ struct world {
     struct sink_tables *sink;
     struct task_tables *tasks;
     struct replica *replica;
+    struct replay_tables *replays;
 
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 

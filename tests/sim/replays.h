@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens to votes that the log refuses for a while: the tasks that consumers make of held
+ * contents, and the processes that replay their dead records by these. */
+#ifndef TESTS_SIM_REPLAYS_H
+#define TESTS_SIM_REPLAYS_H
+
+#include "consumer/dead_seam.h"
+#include "consumer/held_seam.h"
+#include "tests/sim/broker.h"
+#include "tests/sim/sink.h"
+
+/* A task of the scene `dead`, by the place and key that it replays; one is active at a time. */
+struct replay_task {
+    struct row row; /* first */
+    bool now_active;
+    bool old_active;
+};
+
+struct replay_tables {
+    struct replay_task tasks[BROKER_PARTITIONS_MAX][SIM_CONTENTS + 1];
+};
+
+/* The connections of a consumer's submitter: one to the log, one to the writers' side. */
+struct held_edge {
+    struct link sink;
+    struct link writers;
+    struct held_store store;
+};
+
+void replays_begin_world(struct replay_tables *tables, struct world *world);
+void held_edge_init(struct held_edge *edge, struct proc *proc);
+void held_edge_close(struct held_edge *edge);
+
+/* Tasks that are active. */
+size_t replays_left(const struct world *world);
+
+#endif
