@@ -216,7 +216,7 @@ class Installation:
                  for n in range(STEPPERS)]
         made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.3,
                                    topic=self.task_topic, **sql) for n in range(SUBMITTERS)]
-        made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 0.5,
+        made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 1.0,
                                 url=f"http://127.0.0.1:{self.effects.server_port}/effect",
                                 program=self.program, **sql) for n in range(CALLERS)]
         return made

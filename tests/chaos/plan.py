@@ -62,7 +62,7 @@ def settings(seed):
         "relay.read_rows_max": dice.choice((50, 5000)),
         "relay.delete_rows_max": dice.choice((100, 40000)),
         "retry.claim": dice.choice(("skip_locked", "skip_locked", "compare_and_set")),
-        "retry.threads": dice.choice((0, 1, 4)),
+        "retry.threads": dice.choice((1, 4, 8)),
         "retry.batch_rows_max": dice.choice((2, 100)),
     }
 
