@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "outbox/retry_group.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,10 +64,15 @@ static enum rc submit_inside(struct held_mysql *held, const struct retry_new_tas
                              struct retry_ticket *tickets, size_t count, struct err *err)
 {
     enum rc rc = db_begin(held->writers, err);
+    enum retry_owner owner;
 
     if (rc != RC_OK)
         return rc;
-    rc = retry_append(held->writers, tasks, count, tickets, err);
+    /* All of them are of one consumer group. */
+    if (count > 0)
+        rc = retry_group_own(held->writers, tasks[0].group, OWNER_CONSUMER, &owner, err);
+    if (rc == RC_OK)
+        rc = retry_append_own(held->writers, OWNER_CONSUMER, tasks, count, tickets, err);
     if (rc == RC_OK)
         return db_commit(held->writers, err);
     if (db_in_transaction(held->writers))

@@ -188,7 +188,7 @@ enum rc lanes_make_table(struct db *db, size_t lane, bool *made, struct err *err
 static void put_tasks(struct db *db, struct buf *sql, const char *lane)
 {
     static const char handler[] = "kafka";
-    static const char scene[] = "\0publish";
+    static const char scene[] = "\0publish\0relay"; /* and the origin */
     struct buf class = {0};
 
     buf_put(&class, handler, sizeof(handler));

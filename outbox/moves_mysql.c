@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/moves_mysql.h"
 
+#include "common/log.h"
 #include "common/utf8.h"
 #include "outbox/move_row.h"
+#include "outbox/retry_group.h"
 #include "outbox/seq_mysql.h"
 #include "outbox/time_row.h"
 
@@ -12,6 +14,7 @@
 
 #define SCENE "publish"
 #define HANDLER "kafka"
+#define ORIGIN "relay"
 #define ID_BYTES_MAX 255 /* of an event id as idempotency key */
 
 /* A holder that freezes between two statements lets go of the lease's row, so that another relay can
@@ -69,6 +72,21 @@ static enum rc look_at_columns(struct retirer_mysql *retirer, struct err *err)
     put_text(retirer, retirer->lane);
     put(retirer, " AND column_name IN ('payload', 'headers', 'created_at')");
     return db_query_buf(retirer->db, &retirer->sql, on_column, retirer, err);
+}
+
+/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so a group of somebody else
+ * with this name keeps no row from being moved. */
+static enum rc own_group(struct retirer_mysql *retirer, struct err *err)
+{
+    enum retry_owner owner;
+    enum rc rc = retry_group_own(retirer->db, retirer->lane, OWNER_RELAY, &owner, err);
+
+    if (rc == RC_OK && owner != OWNER_RELAY)
+        log_event(LOG_WARN, "group_name_taken",
+                  "lane=%s owner=%s text=\"the retry group with this lane's name is not the "
+                  "relay's: give the application's group another name\"",
+                  retirer->lane, retry_owner_name(owner));
+    return rc;
 }
 
 static enum rc set_up(struct retirer_mysql *retirer, struct err *err)
@@ -139,7 +157,7 @@ static enum rc insert(struct retirer_mysql *retirer, const struct relay_move *mo
     utf8_clean(reason);
     buf_reset(&retirer->sql);
     put(retirer, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
-                 "idempotency_key, options, params, reason_class, reason) SELECT ");
+                 "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
     put_text(retirer, retirer->lane);
     put(retirer, ", '" SCENE "', '" HANDLER "', ");
     put_text(retirer, move->ordering_key);
@@ -148,6 +166,7 @@ static enum rc insert(struct retirer_mysql *retirer, const struct relay_move *mo
     put(retirer, ", ");
     db_put_text(retirer->db, &retirer->sql, options.data, options.len);
     put(retirer, retirer->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
+    put(retirer, "'" ORIGIN "', ");
     put(retirer, reason[0] ? "'refused', " : "'', ");
     put_text(retirer, reason);
     put(retirer, " FROM ");
@@ -283,16 +302,20 @@ static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
     return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
 }
 
-/* By the class, which is how the tasks of a lane are found without reading those of others. */
+/* By the class, which is how the tasks of a lane are found without reading those of others, such as
+ * those that a client made in its group. */
 enum rc moves_load_keys(struct retirer_mysql *retirer, size_t keys_max, retirer_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
     struct keys keys = {on_key, on_key_ctx};
     struct buf class = {0};
+    enum rc rc = own_group(retirer, err);
 
+    if (rc != RC_OK)
+        return rc;
     buf_put(&class, HANDLER, sizeof(HANDLER));
     buf_text_put(&class, retirer->lane);
-    buf_put(&class, "\0" SCENE, sizeof(SCENE));
+    buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
     buf_reset(&retirer->sql);
     for (int state = 0; state <= 4; state++) {
         put(retirer, state > 0 ? " UNION " : "");
@@ -330,7 +353,7 @@ enum rc moves_keys_left(struct retirer_mysql *retirer, struct lane_key *keys, si
         put(retirer, i > 0 ? " UNION ALL " : "");
         buf_print(&retirer->sql,
                   "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
-                  "= UNHEX(SHA2(CONCAT(",
+                  "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
                   i);
         put_text(retirer, retirer->lane);
         put(retirer, ", 0x00, ");

@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/db.h"
 #include "outbox/new_task_row.h"
+#include "outbox/retry_group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ struct appended {
 
 struct append {
     struct db *db;
+    enum retry_owner origin;
     const struct retry_new_task *tasks;
     struct appended *list; /* in the order of the tasks */
     const struct appended **sorted;
@@ -51,7 +53,7 @@ static enum rc prepare(struct append *append, struct err *err)
     for (size_t i = 0; i < append->count && rc == RC_OK; i++) {
         append->list[i].number = append->list[i].same = i;
         append->sorted[i] = &append->list[i];
-        rc = new_task_hash(&append->tasks[i], &append->list[i].hash, err);
+        rc = new_task_hash(&append->tasks[i], append->origin, &append->list[i].hash, err);
     }
     if (rc != RC_OK)
         return rc;
@@ -149,9 +151,12 @@ static void put_row(struct append *append, const struct retry_new_task *task)
     db_put_bytes(append->db, sql, task->params, task->params_len);
     put_text(append, task->params_type ? task->params_type : "application/json");
     if (task->parent_id > 0)
-        buf_print(sql, ",%lld)", (long long)task->parent_id);
+        buf_print(sql, ",%lld", (long long)task->parent_id);
     else
-        buf_text_put(sql, ",NULL)");
+        buf_text_put(sql, ",NULL");
+    if (append->origin != OWNER_CLIENT)
+        put_text(append, retry_owner_name(append->origin));
+    buf_char(sql, ')');
 }
 
 static void put_insert(struct append *append)
@@ -159,7 +164,9 @@ static void put_insert(struct append *append)
     buf_reset(&append->sql);
     buf_text_put(&append->sql,
                  "INSERT INTO retry_task (next_at, task_group, scene, handler, ordering_key, "
-                 "idempotency_key, biz_no, options, params, params_type, parent_id) VALUES ");
+                 "idempotency_key, biz_no, options, params, params_type, parent_id");
+    /* An application has no right to name it. */
+    buf_text_put(&append->sql, append->origin != OWNER_CLIENT ? ", origin) VALUES " : ") VALUES ");
 }
 
 static bool is_new(const struct append *append, size_t i)
@@ -278,10 +285,10 @@ static void give_tickets(const struct append *append, struct retry_ticket *ticke
     }
 }
 
-enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
-                     struct retry_ticket *tickets, struct err *err)
+enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
+                         size_t count, struct retry_ticket *tickets, struct err *err)
 {
-    struct append append = {.db = db, .tasks = tasks, .count = count};
+    struct append append = {.db = db, .origin = origin, .tasks = tasks, .count = count};
     enum rc rc;
 
     if (count == 0)
@@ -293,6 +300,8 @@ enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t c
         goto out;
     }
     rc = prepare(&append, err);
+    if (rc == RC_OK && origin == OWNER_CLIENT)
+        rc = retry_group_refuse_owned(db, tasks, count, err);
     if (rc == RC_OK)
         rc = look_all(&append, err);
     if (rc == RC_OK) {
@@ -308,4 +317,10 @@ out:
     free(append.list);
     buf_done(&append.sql);
     return rc;
+}
+
+enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
+                     struct retry_ticket *tickets, struct err *err)
+{
+    return retry_append_own(db, OWNER_CLIENT, tasks, count, tickets, err);
 }

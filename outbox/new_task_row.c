@@ -153,13 +153,14 @@ static void put_params(struct buf *buf, const struct retry_new_task *task)
 }
 
 /* Byte for byte the expression in schema/0006_retry.sql. */
-enum rc new_task_hash(const struct retry_new_task *task, struct new_task_hash *hash,
-                      struct err *err)
+enum rc new_task_hash(const struct retry_new_task *task, enum retry_owner origin,
+                      struct new_task_hash *hash, struct err *err)
 {
     struct buf buf = {0};
     enum rc rc = RC_OK;
 
-    buf_text_put(&buf, new_task_group(task));
+    buf_text_put(&buf, retry_owner_name(origin));
+    put_part(&buf, new_task_group(task));
     put_part(&buf, task->scene);
     if (task->idempotency_key) {
         put_part(&buf, "\1");

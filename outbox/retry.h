@@ -24,6 +24,18 @@
 #define RETRY_PARAMS_BYTES_MAX ((size_t)16 << 20)
 #define RETRY_GROUP_STANDARD "default"
 
+/* Whose tasks a group holds, and who made a task (retry_task.origin). */
+enum retry_owner {
+    OWNER_CLIENT, /* an application, or a client of our API */
+    OWNER_RELAY,
+    OWNER_CONSUMER,
+    OWNER_UNKNOWN, /* another word in the table: nobody's */
+};
+
+#define RETRY_OWNERS 3
+const char *retry_owner_name(enum retry_owner owner); /* static: "client" */
+bool retry_owner_read(const char *name, size_t len, enum retry_owner *owner);
+
 struct db;
 
 struct retry_new_task {
@@ -47,12 +59,17 @@ struct retry_ticket {
     bool existed; /* one with this group, scene and idempotency key was active before */
 };
 
-/* Appends the tasks in their order; tickets (count of them, or NULL) tell their ids. Borrows
- * everything for the call. RC_REJECT: err names the task and its fault; nothing was written when the
- * fault is in the tasks, a part may have been when the server refused one: roll back. RC_RETRY,
- * RC_FATAL: as db_exec(); the transaction is over. */
+/* Appends the tasks of an application in their order; tickets (count of them, or NULL) tell their ids. Borrows
+ * everything for the call. RC_REJECT: err names the task and its fault, such as a group that belongs to
+ * the relay or the consumer; nothing was written when the fault is in the tasks, a part may have been
+ * when the server refused one: roll back. RC_RETRY, RC_FATAL: as db_exec(); the transaction is over. */
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
                      struct retry_ticket *tickets, struct err *err);
+
+/* The same for a role's own tasks, in groups of its own: its account may write retry_task.origin, which
+ * those of applications may not. */
+enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
+                         size_t count, struct retry_ticket *tickets, struct err *err);
 
 /* retry_task.state; what has ended has an outcome instead. */
 enum task_state {
@@ -78,6 +95,7 @@ struct retry_filter {
     const char *ordering_key;
     const char *biz_no;
     const char *reason_class;
+    const char *origin;  /* retry_owner_name() */
     unsigned states;     /* bits 1 << task_state */
     const char *outcome; /* of the history */
     int64_t since_ms;    /* made, or ended, at or behind it, since 1970 */
@@ -100,6 +118,7 @@ struct retry_view {
     size_t params_len; /* as it is; has_params */
     bool has_params;
     const char *params_type;
+    const char *origin;
     enum task_state state;
     int64_t attempts;
     int64_t next_ms; /* since 1970, as all times here */

@@ -105,6 +105,7 @@ static void filter_put(struct finding *finding, int64_t after)
     text_put(finding, "task_group", filter->group);
     if (filter->group_count > 0)
         groups_put(finding);
+    text_put(finding, "origin", filter->origin);
     text_put(finding, "scene", filter->scene);
     text_put(finding, "handler", filter->handler);
     text_put(finding, "ordering_key", filter->ordering_key);
@@ -136,6 +137,7 @@ static void select_put(struct finding *finding)
                                                                                              "at") ", LENGTH(t.params), ");
     buf_text_put(sql, finding->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"
                                      : "NULL, 0, 0");
+    buf_text_put(sql, ", t.origin");
     if (finding->whole)
         buf_text_put(sql, ", t.options, t.params, t.step_result");
     buf_text_put(sql, " FROM ");
@@ -172,13 +174,14 @@ static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
         .outcome = row->columns[21],
         .ended_ms = db_column_i64(row, 22),
         .requeued_as = db_column_i64(row, 23),
+        .origin = row->columns[24],
     };
 
     if (finding->whole) {
-        view.options = row->columns[24];
-        view.params = row->columns[25];
-        view.step_result = row->columns[26];
-        view.step_result_len = row->lengths[26];
+        view.options = row->columns[25];
+        view.params = row->columns[26];
+        view.step_result = row->columns[27];
+        view.step_result_len = row->lengths[27];
     }
     finding->rows++;
     finding->last_id = view.id;
@@ -367,12 +370,12 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
     return rc;
 }
 
-/* The tasks of a handler, group and scene stand together in the index of each state: their class
- * has these in front. */
+/* The clients' tasks of a handler, group and scene stand together in the index of each state: their
+ * class has these in front. */
 static void pending_put(struct db *db, struct buf *sql, const char *handler, const char *group,
                         const char *scene, int64_t limit)
 {
-    const char *const parts[] = {handler, group, scene};
+    const char *const parts[] = {handler, group, scene, retry_owner_name(OWNER_CLIENT)};
 
     for (int state = TASK_WAITING; state <= TASK_BLOCKED; state++) {
         struct buf class = {0};

@@ -105,6 +105,10 @@ struct retry_handler_env {
     const struct retry_handlers *all; /* for one that hands work on */
 };
 
+/* topic: NULL where the handler has none. Anything but RC_OK ends the call and is what it returns. */
+typedef enum rc (*retry_on_effect)(void *ctx, const char *handler, const char *topic,
+                                   struct err *err);
+
 struct retry_handler {
     const char *name;  /* as retry_task.handler has it */
     const char *about; /* one sentence */
@@ -121,6 +125,11 @@ struct retry_handler {
      * be NULL. Any thread. */
     void (*destination)(const struct retry_handlers *all, const struct retry_job *job,
                         struct buf *name);
+    /* Calls on_effect for everything that running the task would do beside what its own name says: the
+     * topic it publishes to, the handlers of its steps. What cannot be read has no effect, for run()
+     * refuses it. NULL: nothing. RC_FATAL: no memory. Any thread. */
+    enum rc (*effects)(const struct retry_handlers *all, const struct retry_job *job,
+                       retry_on_effect on_effect, void *ctx, struct err *err);
     /* One attempt; when job->lease_until_ms comes near it ends as ATTEMPT_CUT. A call that waits
      * does so in parts of HANDLER_WAIT_MS_MAX at most, to see that, and calls loop_goes_on().
      * worker: the number of the calling thread. */

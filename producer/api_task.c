@@ -231,13 +231,14 @@ static bool word_keep(char *place, const char *text, const char **out)
     return *text && snprintf(place, WORD_SIZE, "%s", text) < WORD_SIZE;
 }
 
-/* Only these are found. */
+/* Only tasks that clients made in these are found: a role's group may have a client's name. */
 static void groups_limit(struct errand *errand)
 {
     struct retry_filter *filter = &errand->request.filter;
 
     for (size_t i = 0; i < errand->scopes.group_count; i++)
         errand->groups[i] = errand->scopes.groups[i];
+    filter->origin = retry_owner_name(OWNER_CLIENT);
     filter->groups = errand->groups;
     filter->group_count = errand->scopes.group_count;
 }

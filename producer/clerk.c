@@ -14,12 +14,14 @@
 
 #define ROOMS 64
 
-/* What a scene said, and when that is to be asked again. */
+/* What a scene and its group said, and when that is to be asked again. */
 struct room {
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
     int64_t until_ms; /* 0: nothing is known */
     struct retry_room said;
+    struct retry_group group_row;
+    bool has_group;
     struct buf options;
 };
 
@@ -79,6 +81,8 @@ static enum rc room_find(struct clerk *clerk, const struct task_item *item, stru
     buf_reset(&room->options);
     rc = store->room(store->ctx, room->group, room->scene, clerk->names, clerk->name_count,
                      &room->said, &room->options, err);
+    if (rc == RC_OK)
+        rc = store->group(store->ctx, room->group, &room->group_row, &room->has_group, err);
     room->until_ms = rc == RC_OK ? now_ms + CLERK_ROOM_MS : 0;
     return rc;
 }
@@ -107,9 +111,12 @@ static enum rc item_look(struct clerk *clerk, size_t index, struct room **room, 
 
     if (rc != RC_OK)
         return rc;
-    rc = task_check(clerk->config.handlers, &item->task, buf_text(&(*room)->options), &fault);
+    rc = task_check(clerk->config.handlers, &item->task,
+                    (*room)->has_group ? &(*room)->group_row : NULL, buf_text(&(*room)->options),
+                    &fault);
     if (rc == RC_REJECT) {
-        item_refuse(request, index, FAULT_REFUSED, fault.text);
+        item_refuse(request, index, fault.code == TASK_NOT_ALLOWED ? FAULT_NO_SCOPE : FAULT_REFUSED,
+                    fault.text);
     } else if (rc != RC_OK) {
         *err = fault;
         return rc;

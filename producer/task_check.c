@@ -49,8 +49,22 @@ static char *options_merge(const char *below, const char *above)
     return text;
 }
 
+static enum rc group_check(const struct retry_handlers *handlers, const struct retry_job *job,
+                           const struct retry_handler *handler, const char *handler_name,
+                           const struct retry_group *group, struct err *err)
+{
+    enum rc rc = RC_REJECT;
+
+    if (retry_group_judge(group, job->group, OWNER_CLIENT, job->scene, handler_name, err) ==
+        GROUP_OPEN)
+        rc = retry_group_check(group, handlers, handler, job, err);
+    if (rc == RC_REJECT)
+        err->code = TASK_NOT_ALLOWED;
+    return rc;
+}
+
 enum rc task_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
-                   const char *scene_options, struct err *err)
+                   const struct retry_group *group, const char *scene_options, struct err *err)
 {
     const struct retry_handler *handler = handler_find(handlers, task->handler);
     struct retry_job job = {
@@ -67,13 +81,13 @@ enum rc task_check(const struct retry_handlers *handlers, const struct retry_new
     char *options;
     enum rc rc;
 
-    if (!handler || !handler->check)
-        return RC_OK;
     options = options_merge(scene_options, task->options);
     if (!options)
         return err_fail(err, RC_FATAL, 0, "no memory to look at a task");
     job.options = options;
-    rc = handler->check(handlers, &job, err);
+    rc = group_check(handlers, &job, handler, task->handler, group, err);
+    if (rc == RC_OK && handler && handler->check)
+        rc = handler->check(handlers, &job, err);
     free(options);
     return rc;
 }

@@ -24,6 +24,30 @@ static enum rc store_room(void *ctx, const char *group, const char *scene,
                       options, err);
 }
 
+struct finding {
+    struct retry_group *group;
+    bool *found;
+};
+
+static enum rc on_group(void *ctx, const struct retry_group *group, struct err *err)
+{
+    const struct finding *finding = ctx;
+
+    (void)err;
+    *finding->group = *group;
+    *finding->found = true;
+    return RC_OK;
+}
+
+static enum rc store_group(void *ctx, const char *name, struct retry_group *group, bool *found,
+                           struct err *err)
+{
+    struct finding finding = {group, found};
+
+    *found = false;
+    return retry_group_each(((struct task_mysql *)ctx)->db, name, on_group, &finding, err);
+}
+
 static enum rc store_append(void *ctx, const struct retry_new_task *tasks, size_t count,
                             struct retry_ticket *tickets, struct err *err)
 {
@@ -80,6 +104,7 @@ enum rc task_mysql_open(struct task_mysql **out, const struct mysql_settings *se
         .ctx = store,
         .ping = store_ping,
         .room = store_room,
+        .group = store_group,
         .append = store_append,
         .find = store_find,
         .attempts = store_attempts,

@@ -7,6 +7,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry.h"
+#include "outbox/retry_group.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,10 @@ struct task_store {
     enum rc (*room)(void *ctx, const char *group, const char *scene, const char *const *handlers,
                     size_t handler_count, struct retry_room *room, struct buf *options,
                     struct err *err);
+
+    /* The group of this name; *found: there is one. */
+    enum rc (*group)(void *ctx, const char *name, struct retry_group *group, bool *found,
+                     struct err *err);
 
     /* retry_append() in a transaction of its own: all of them, or none. */
     enum rc (*append)(void *ctx, const struct retry_new_task *tasks, size_t count,

@@ -21,6 +21,22 @@ CREATE TABLE retry_scene_change (
 
 INSERT INTO retry_scene_change (name, number) VALUES ('retry_scene', 0);
 
+CREATE TABLE retry_group (
+    name       VARCHAR(64)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'retry_task.task_group',
+    owner      VARCHAR(8)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'whose tasks it holds: client, relay or consumer',
+    enabled    TINYINT       NOT NULL DEFAULT 1 COMMENT '0: its tasks wait, and our API takes none',
+    handlers   VARCHAR(255)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'that its tasks may name: http,exec; a word may end in *; empty: none',
+    scenes     VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of scenes',
+    topics     VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of topics, for the handler kafka',
+    version    BIGINT        NOT NULL DEFAULT 1 COMMENT 'grows with every change',
+    updated_at DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    PRIMARY KEY (name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the tasks of each group may do; tasks of a group without a row wait';
+
+INSERT INTO retry_group (name, owner, handlers, scenes, topics) VALUES
+    ('default', 'client', 'http,exec,steps,kafka', '*', ''),
+    ('outbox', 'relay', 'kafka', 'publish', '*');
+
 CREATE TABLE retry_task (
     id              BIGINT       NOT NULL AUTO_INCREMENT,
     task_group      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'default' COMMENT 'whose task: a service, or an outbox table',
@@ -44,19 +60,20 @@ CREATE TABLE retry_task (
     parent_id       BIGINT       NULL COMMENT 'the task that this one is the callback of',
     step            INT          NOT NULL DEFAULT 0,
     step_result     LONGBLOB     NULL COMMENT 'what the step before gave',
+    origin          VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'who made it: client, relay or consumer; applications have no right to write it',
     created_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     age_from        DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'the deadline of its scene counts from here: it was made, or a person had it tried again',
     updated_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
-    order_hash      BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, ordering_key), 256))) STORED COMMENT 'the group and key; NULL without a key',
-    task_hash       BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(task_group, 0x00, scene, 0x00,
+    order_hash      BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(origin, 0x00, task_group, 0x00, ordering_key), 256))) STORED COMMENT 'the origin, group and key; NULL without a key',
+    task_hash       BINARY(32)   GENERATED ALWAYS AS (UNHEX(SHA2(CONCAT(origin, 0x00, task_group, 0x00, scene, 0x00,
                         COALESCE(CONCAT(0x01, idempotency_key),
                             CONCAT(handler, 0x00, COALESCE(ordering_key, 0x00), 0x00, COALESCE(biz_no, 0x00), 0x00,
-                                COALESCE(options, 0x00), 0x00, COALESCE(SHA2(params, 256), 0x00)))), 256))) STORED COMMENT 'the group, scene and idempotency key',
+                                COALESCE(options, 0x00), 0x00, COALESCE(SHA2(params, 256), 0x00)))), 256))) STORED COMMENT 'the origin, group, scene and idempotency key',
     active_hash     BINARY(32)   GENERATED ALWAYS AS (IF(state = 4, NULL, task_hash)) STORED COMMENT 'what is parked does not count as active',
     busy_hash       BINARY(32)   GENERATED ALWAYS AS (IF(state IN (1, 3, 4), order_hash, NULL)) STORED COMMENT 'at most one task of a key runs or stands in its way',
     shard           TINYINT      GENERATED ALWAYS AS (ORD(COALESCE(order_hash, task_hash)) % 16) STORED COMMENT 'leased over the live instances',
     age_state       TINYINT      GENERATED ALWAYS AS (GREATEST(state, 1)) STORED COMMENT 'a claim does not change it: waiting and running are one',
-    class           VARBINARY(166) GENERATED ALWAYS AS (CONCAT(handler, 0x00, task_group, 0x00, scene, 0x00, HEX(shard))) STORED COMMENT 'tasks that are claimed together',
+    class           VARBINARY(175) GENERATED ALWAYS AS (CONCAT(handler, 0x00, task_group, 0x00, scene, 0x00, origin, 0x00, HEX(shard))) STORED COMMENT 'tasks that are claimed together',
     PRIMARY KEY (id),
     UNIQUE KEY uq_retry_task_active (active_hash),
     UNIQUE KEY uq_retry_task_busy (busy_hash),
@@ -88,6 +105,7 @@ CREATE TABLE retry_task_history (
     parent_id       BIGINT       NULL,
     step            INT          NOT NULL,
     step_result     LONGBLOB     NULL,
+    origin          VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client',
     created_at      DATETIME(3)  NOT NULL,
     updated_at      DATETIME(3)  NOT NULL,
     outcome         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, exhausted or cancelled',

@@ -14,16 +14,24 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_serve'@'%';
 GRANT SELECT (lane, owner, lease_until) ON outbox_side.relay_lease TO 'tallybox_serve'@'%';
-GRANT SELECT, INSERT, UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_serve'@'%';
+GRANT SELECT ON outbox_side.retry_group TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
+
+-- application: a service of yours that inserts events and tasks, one account for each. It has no right on
+-- `origin`, so that no task of its own passes for one of the relay or the consumer.
+GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application'@'%';
+GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
+GRANT SELECT (name, owner) ON outbox_side.retry_group TO 'tallybox_application'@'%';
 
 -- relay: `tallybox relay`. PROCESS lets it see open transactions, which closes gaps sooner.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
@@ -38,6 +46,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retr
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_retry'@'%';
+GRANT SELECT ON outbox_side.retry_group TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_retry'@'%';
@@ -56,6 +65,7 @@ GRANT SELECT ON sink_side.log_begin TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_consume'@'%';
 
 -- rollup: `tallybox rollup`. It sees and changes nothing of a remark but its votes.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
@@ -123,6 +133,7 @@ GRANT SELECT ON sink_side.log_begin TO 'tallybox_dead'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_dead'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_dead'@'%';
 
 -- retry_admin: `tallybox retry ACTION`; for list, show and history SELECT is enough.
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry_admin'@'%';
@@ -131,6 +142,7 @@ GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
 
 -- run: `tallybox run`: all that serve, relay, retry, consume, rollup and housekeep may.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
@@ -140,7 +152,8 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_run'@'%';
 GRANT SELECT (lane, owner, lease_until) ON outbox_side.relay_lease TO 'tallybox_run'@'%';
-GRANT SELECT, INSERT, UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_run'@'%';
+GRANT SELECT ON outbox_side.retry_group TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
@@ -153,6 +166,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_run'
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_run'@'%';

@@ -4,7 +4,7 @@ foreach(name IN ITEMS bucket cron destinations fair_queue handler_list judge ord
 endforeach()
 tallybox_test(test_retry_zone flow flow/test_retry_zone.c LINKS retry_core)
 tallybox_test(test_retry_threads flow flow/test_retry_threads.c LINKS retry_core)
-foreach(name IN ITEMS retry retry_fair retry_lane retry_trouble)
+foreach(name IN ITEMS retry retry_fair retry_groups retry_lane retry_trouble)
   tallybox_test(test_${name} flow flow/test_${name}.c flow/retry_world.c LINKS retry_core)
 endforeach()
 tallybox_test(test_retry_request unit unit/test_retry_request.c LINKS retry_core)

@@ -128,13 +128,15 @@ enum rc ends_note_attempts(struct retry_mysql *store, const struct ending *const
 enum rc ends_call_back(struct retry_mysql *store, const struct ending *const *endings, size_t count,
                        struct err *err)
 {
-    store_put(store, "INSERT INTO retry_task (task_group, scene, handler, idempotency_key, params, "
-                     "params_type, parent_id) VALUES ");
+    store_put(store, "INSERT INTO retry_task (task_group, origin, scene, handler, idempotency_key, "
+                     "params, params_type, parent_id) VALUES ");
     for (size_t i = 0; i < count; i++) {
         const struct task_result *result = endings[i]->result;
 
         store_put(store, i > 0 ? ", (" : "(");
         store_put_text(store, endings[i]->group);
+        store_put(store, ", ");
+        store_put_text(store, retry_owner_name(endings[i]->origin));
         store_put(store, ", ");
         store_put_text(store, result->callback_scene);
         store_put(store, ", ");
@@ -152,16 +154,17 @@ enum rc ends_call_back(struct retry_mysql *store, const struct ending *const *en
 static enum rc keep(struct retry_mysql *store, const struct ending *const *endings, size_t count,
                     const char *outcome, struct err *err)
 {
-    store_put(store,
-              "INSERT INTO retry_task_history (id, task_group, scene, handler, ordering_key, "
-              "idempotency_key, biz_no, options, params, params_type, state, attempts, next_at, "
-              "reason_class, reason, owner, epoch, lease_until, parent_id, step, step_result, "
-              "created_at, updated_at, outcome, ended_at) SELECT t.id, t.task_group, t.scene, "
-              "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
-              "t.params_type, t.state, l.attempts, t.next_at, "
-              "IF(l.reason_class = '', t.reason_class, l.reason_class), "
-              "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
-              "t.parent_id, t.step, t.step_result, t.created_at, UTC_TIMESTAMP(3), ");
+    store_put(
+        store,
+        "INSERT INTO retry_task_history (id, task_group, scene, handler, ordering_key, "
+        "idempotency_key, biz_no, options, params, params_type, state, attempts, next_at, "
+        "reason_class, reason, owner, epoch, lease_until, parent_id, step, step_result, "
+        "origin, created_at, updated_at, outcome, ended_at) SELECT t.id, t.task_group, t.scene, "
+        "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
+        "t.params_type, t.state, l.attempts, t.next_at, "
+        "IF(l.reason_class = '', t.reason_class, l.reason_class), "
+        "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
+        "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), ");
     store_put_text(store, outcome);
     store_put(store, ", UTC_TIMESTAMP(3) FROM ");
     put_join(store, endings, count);

@@ -19,6 +19,7 @@ struct ending {
     bool is_ours;
     struct order_key key; /* "": none */
     char group[TASK_NAME_SIZE];
+    enum retry_owner origin;
 };
 
 /* Rows of retry_attempt. */

@@ -64,6 +64,8 @@ static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *er
         memcpy(ending->key.hash, row->columns[3], row->lengths[3]);
     if (row->lengths[4] < sizeof(ending->group))
         memcpy(ending->group, row->columns[4], row->lengths[4]);
+    if (!retry_owner_read(row->columns[5], row->lengths[5], &ending->origin))
+        ending->origin = OWNER_CLIENT;
     return RC_OK;
 }
 
@@ -79,8 +81,9 @@ static enum rc lock(struct retry_mysql *store, struct err *err)
 
         while (count < IDS_AT_ONCE && done < finishing->count)
             ids[count++] = finishing->endings[done++].result->id;
-        store_put(store, "SELECT id, epoch, state, HEX(order_hash), task_group FROM retry_task "
-                         "FORCE INDEX (PRIMARY) WHERE id ");
+        store_put(store,
+                  "SELECT id, epoch, state, HEX(order_hash), task_group, origin FROM retry_task "
+                  "FORCE INDEX (PRIMARY) WHERE id ");
         ids_put(&store->sql, ids, count);
         store_put(store, " FOR UPDATE");
         rc = store_query(store, locked_on_row, finishing, err);

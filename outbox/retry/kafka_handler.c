@@ -131,12 +131,27 @@ static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
     kafka_options_done(&options);
 }
 
+static enum rc kafka_effects(const struct retry_handlers *all, const struct retry_job *job,
+                             retry_on_effect on_effect, void *ctx, struct err *err)
+{
+    struct kafka_options options;
+    enum rc rc = kafka_options_read(&options, job->options, err);
+
+    (void)all;
+    if (rc != RC_OK)
+        return rc == RC_REJECT ? RC_OK : rc;
+    rc = on_effect(ctx, retry_kafka_handler.name, options.topic, err);
+    kafka_options_done(&options);
+    return rc;
+}
+
 const struct retry_handler retry_kafka_handler = {
     .name = "kafka",
     .about = "Publishes the parameters to a Kafka topic and waits for the broker's word.",
     .open = kafka_open,
     .check = kafka_check,
     .destination = kafka_destination,
+    .effects = kafka_effects,
     .run = kafka_run,
     .close = kafka_close,
 };

@@ -11,7 +11,7 @@
  * for once more. */
 
 #define DIVES_AT_ONCE 32
-#define CLASS_BYTES_MAX 166
+#define CLASS_BYTES_MAX 175
 #define DEPTH_MAX 10000
 
 struct place {
@@ -200,7 +200,19 @@ static bool take_part(char *out, size_t size, const char **at, const char *end)
     return true;
 }
 
-/* false: a name with a zero byte in it, which only a plain INSERT can make; nobody runs that. */
+/* "relay\0" */
+static bool take_origin(enum retry_owner *origin, const char **at, const char *end)
+{
+    const char *stop = memchr(*at, '\0', (size_t)(end - *at));
+
+    if (!stop || !retry_owner_read(*at, (size_t)(stop - *at), origin))
+        return false;
+    *at = stop + 1;
+    return true;
+}
+
+/* false: a name with a zero byte in it or an origin that is none of ours, which only a plain INSERT
+ * can make; nobody runs that. */
 static bool read_class(const struct place *place, struct task_class *class)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -210,7 +222,8 @@ static bool read_class(const struct place *place, struct task_class *class)
 
     if (!take_part(class->handler, sizeof(class->handler), &at, end) ||
         !take_part(class->group, sizeof(class->group), &at, end) ||
-        !take_part(class->scene, sizeof(class->scene), &at, end) || end - at != 1 || *at == '\0')
+        !take_part(class->scene, sizeof(class->scene), &at, end) ||
+        !take_origin(&class->origin, &at, end) || end - at != 1 || *at == '\0')
         return false;
     digit = strchr(digits, *at);
     class->shard = digit ? (unsigned)(digit - digits) : 0;

@@ -71,6 +71,7 @@ void poller_done(struct poller *poller)
     scenes_done(&poller->scenes);
     destinations_done(&poller->destinations);
     buf_done(&poller->destination_name);
+    groups_done(&poller->groups);
     free(poller->index);
     free(poller->classes);
     free(poller->claimed);
@@ -142,6 +143,22 @@ static enum rc read_served(struct poller *poller, struct err *err)
     return rc;
 }
 
+static enum rc on_group(void *ctx, const struct retry_group *group, struct err *err)
+{
+    return groups_take(ctx, group, err);
+}
+
+static enum rc read_groups(struct poller *poller, struct err *err)
+{
+    enum rc rc;
+
+    groups_begin(&poller->groups);
+    rc = poller->store.groups(poller->store.ctx, on_group, &poller->groups, err);
+    if (rc == RC_OK)
+        groups_end(&poller->groups);
+    return rc;
+}
+
 static void read_scenes(struct poller *poller, int64_t now_ms)
 {
     struct err err = {0};
@@ -160,6 +177,8 @@ static void read_scenes(struct poller *poller, int64_t now_ms)
         rc = reading.rc;
     if (rc == RC_OK)
         rc = scenes_end(&poller->scenes, &err);
+    if (rc == RC_OK)
+        rc = read_groups(poller, &err);
     if (rc == RC_OK) {
         poller->scenes_read = true;
         rc = scenes_record(poller, &change, &err);
@@ -215,6 +234,7 @@ static void on_class(void *ctx, const struct task_class *class, int64_t due_in_m
     kind = scenes_kind(&poller->scenes, class, poller->looks, looking->now_ms);
     if (!kind)
         return;
+    groups_judge(&poller->groups, kind);
     one = &poller->classes[poller->class_count++];
     one->class = *class;
     one->kind = kind;

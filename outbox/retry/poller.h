@@ -2,8 +2,8 @@
 /* The retry lane's first and last step: finds classes of tasks that are due, decides which of them to
  * claim and how many, hands what it got to the runners, and writes back what became of it.
  *
- * What filters classes is decided before a claim: the scene is paused, its rate is spent, nobody here
- * has the handler, the shard is another process'. Where a task goes is known once it is claimed; one
+ * What filters classes is decided before a claim: the scene is paused, its group is disabled, its rate is
+ * spent, nobody here has the handler, the shard is another process'. Where a task goes is known once it is claimed; one
  * whose destination's circuit breaker is open is put off, see destinations.h. Classes
  * take turns, the oldest due first, each with a bounded number of tasks, and a scene takes no more
  * room than it leaves free. While claims come back full and there is room it does not rest. It never
@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/said.h"
 #include "outbox/retry/destinations.h"
+#include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
 #include "outbox/retry/runner.h"
@@ -42,6 +43,7 @@ struct poller {
     struct pool *pool;
     struct retry_store store;
     struct scenes scenes;
+    struct groups groups;
     struct runner inline_runner; /* with no threads */
     uint64_t dice;
 

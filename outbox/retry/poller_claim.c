@@ -19,7 +19,8 @@ bool poller_may_claim(const struct poller *poller, const struct poller_class *cl
 
     return kind->handler &&
            pool_holds(poller->pool, kind->handler_at, class->class.shard, now_ms) &&
-           !kind->scene->paused && !kind->scene->faulty && now_ms >= kind->rest_until_ms;
+           kind->verdict != GROUP_CLOSED && !kind->scene->paused && !kind->scene->faulty &&
+           now_ms >= kind->rest_until_ms;
 }
 
 static int64_t least(int64_t one, int64_t two)

@@ -35,7 +35,8 @@ static void on_depth(void *ctx, const struct task_depth *depth)
     bool served = scenes_serve(&poller->scenes, depth->class->handler);
 
     retry_depths_add(metrics, depth->state, depth->count, depth->oldest_ms,
-                     scene ? scene->policy.pending_max : 0, served);
+                     scene ? scene->policy.pending_max : 0, served,
+                     groups_are_closed(&poller->groups, depth->class));
     if (!served)
         note_unserved(counting, depth);
 }

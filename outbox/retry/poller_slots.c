@@ -203,6 +203,8 @@ void poller_slot_fill(struct poller *poller, struct slot *slot, const struct tas
     } else {
         job_fill(slot, row, options);
     }
+    if (rc == RC_OK)
+        rc = groups_check(&poller->groups, class->kind, poller->pool->handlers, &slot->job, &err);
     poller->bytes += (int64_t)bytes->len;
     class->kind->scene->bytes += (int64_t)bytes->len;
     class->kind->task_bytes += ((int64_t)bytes->len - class->kind->task_bytes) / 8;

@@ -6,6 +6,7 @@
 #include "common/os.h"
 #include "outbox/retry/retry_decide_command.h"
 #include "outbox/retry/retry_edit_command.h"
+#include "outbox/retry/retry_group_command.h"
 #include "outbox/retry/retry_list_command.h"
 #include "outbox/retry/retry_request.h"
 #include "outbox/retry/retry_scene_command.h"
@@ -50,6 +51,11 @@ static int act(struct db *db, struct retry_request *request, const char *by, int
         return retry_decide(db, request, by);
     case RETRY_EDIT:
         return retry_edit(db, request);
+    case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SET:
+    case RETRY_GROUP_ENABLE:
+    case RETRY_GROUP_DISABLE:
+        return retry_group(db, request);
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:
@@ -125,6 +131,10 @@ static const char actions_and_examples[] =
     "  scene list          every scene that has a row\n"
     "  scene show SCENE    its policy and options\n"
     "  scene set SCENE     writes them, once they are checked\n"
+    "  group list          what the tasks of each group may do\n"
+    "  group set GROUP     makes one, or changes its lists\n"
+    "  group enable GROUP  its tasks run\n"
+    "  group disable GROUP they wait, and our API takes none\n"
     "  scene fields        what a policy may say, as a table\n"
     "  scene waits         the waits that have a name\n"
     "  handlers            what a task may name as its handler\n\n"
@@ -166,6 +176,12 @@ int retry_action_command(int argc, char **argv)
          "cancel: also what runs now; its attempt may still have its effect"},
         {"skip", OPTION_FLAG, &words.skip, NULL,
          "unpark: the blocked task is cancelled, its key goes on without it"},
+        {"handlers", OPTION_TEXT, &words.handlers, "LIST",
+         "group set: handlers that its tasks may name, as http,exec; a name may end in *"},
+        {"scenes", OPTION_TEXT, &words.scenes, "LIST",
+         "group set: scenes of its tasks; all when the group is new"},
+        {"topics", OPTION_TEXT, &words.topics, "LIST",
+         "group set: topics that its tasks may publish to; none when the group is new"},
         {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE",
          "scene set: what failures mean; empty: the standard"},
         {"options", OPTION_TEXT, &words.options, "JSON|@FILE",

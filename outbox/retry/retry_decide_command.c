@@ -330,6 +330,10 @@ static unsigned states_of(const struct retry_request *request)
     case RETRY_HISTORY:
     case RETRY_REQUEUE:
     case RETRY_EDIT:
+    case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SET:
+    case RETRY_GROUP_ENABLE:
+    case RETRY_GROUP_DISABLE:
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:

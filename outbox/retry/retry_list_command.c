@@ -2,6 +2,7 @@
 #include "outbox/retry/retry_list_command.h"
 
 #include "common/options.h"
+#include "outbox/retry/retry_group_command.h"
 #include "outbox/retry/retry_scene_command.h"
 #include "outbox/retry/task_text.h"
 
@@ -9,13 +10,70 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Kinds of tasks in a list whose group is asked about them. */
+#define KINDS_MAX 16
+
+struct shown_kind {
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char scene[RETRY_NAME_BYTES_MAX + 1];
+    char handler[RETRY_HANDLER_BYTES_MAX + 1];
+    char origin[16];
+};
+
 struct listing {
     struct buf out;
+    struct shown_kind kinds[KINDS_MAX];
+    size_t kind_count;
     bool json;
     bool ended;
     int64_t now_ms;
     size_t rows;
 };
+
+static struct shown_kind kind_of(const struct retry_view *view)
+{
+    struct shown_kind kind;
+
+    memset(&kind, 0, sizeof(kind));
+    snprintf(kind.group, sizeof(kind.group), "%s", view->group);
+    snprintf(kind.scene, sizeof(kind.scene), "%s", view->scene);
+    snprintf(kind.handler, sizeof(kind.handler), "%s", view->handler);
+    snprintf(kind.origin, sizeof(kind.origin), "%s", view->origin);
+    return kind;
+}
+
+static void kind_note(struct listing *listing, const struct retry_view *view)
+{
+    struct shown_kind kind = kind_of(view);
+
+    if (view->outcome || view->state != TASK_WAITING || listing->kind_count == KINDS_MAX)
+        return;
+    for (size_t i = 0; i < listing->kind_count; i++)
+        if (memcmp(&listing->kinds[i], &kind, sizeof(kind)) == 0)
+            return;
+    listing->kinds[listing->kind_count++] = kind;
+}
+
+/* Why its tasks do not run, if they do not. */
+static enum rc kind_say(struct db *db, const struct shown_kind *kind, struct buf *out,
+                        struct err *err)
+{
+    const struct retry_view view = {.group = kind->group,
+                                    .scene = kind->scene,
+                                    .handler = kind->handler,
+                                    .origin = kind->origin};
+
+    return retry_group_note(db, &view, out, err);
+}
+
+static enum rc kinds_say(struct db *db, struct listing *listing, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < listing->kind_count && rc == RC_OK; i++)
+        rc = kind_say(db, &listing->kinds[i], &listing->out, err);
+    return rc;
+}
 
 static enum rc list_row(void *ctx, const struct retry_view *view, struct err *err)
 {
@@ -30,6 +88,7 @@ static enum rc list_row(void *ctx, const struct retry_view *view, struct err *er
             task_list_head(&listing->out, listing->ended);
         task_list_row(&listing->out, view, listing->now_ms);
     }
+    kind_note(listing, view);
     listing->rows++;
     return RC_OK;
 }
@@ -81,6 +140,8 @@ int retry_list(struct db *db, struct retry_request *request, int64_t now_ms)
     list_end(&listing, &page);
     if (!listing.ended && !listing.json)
         rc = retry_scene_notes(db, words->group, words->scene, &listing.out, &err);
+    if (rc == RC_OK && !listing.ended && !listing.json)
+        rc = kinds_say(db, &listing, &err);
     if (rc != RC_OK) {
         buf_done(&listing.out);
         return options_fail(rc, &err);
@@ -96,8 +157,8 @@ struct showing {
     bool found;
     bool no_params;
     size_t attempts;
-    char group[RETRY_NAME_BYTES_MAX + 1];
-    char scene[RETRY_NAME_BYTES_MAX + 1];
+    struct shown_kind kind;
+    bool waits;
 };
 
 static void show_json(struct showing *showing, const struct retry_view *view)
@@ -118,8 +179,8 @@ static enum rc show_view(void *ctx, const struct retry_view *view, struct err *e
         return RC_OK;
     }
     showing->found = true;
-    snprintf(showing->group, sizeof(showing->group), "%s", view->group);
-    snprintf(showing->scene, sizeof(showing->scene), "%s", view->scene);
+    showing->kind = kind_of(view);
+    showing->waits = !view->outcome && view->state == TASK_WAITING;
     if (showing->words->params) {
         showing->no_params = !view->params;
         buf_put(&showing->out, view->params ? view->params : "", view->params_len);
@@ -163,7 +224,9 @@ int retry_show(struct db *db, struct retry_request *request, int64_t now_ms)
     if (rc == RC_OK && showing.no_params)
         rc = err_fail(&err, RC_FATAL, 0, "task %" PRId64 " has no parameters", request->ids[0]);
     if (rc == RC_OK && !request->words.params && !request->words.json)
-        rc = retry_scene_notes(db, showing.group, showing.scene, &showing.out, &err);
+        rc = retry_scene_notes(db, showing.kind.group, showing.kind.scene, &showing.out, &err);
+    if (rc == RC_OK && showing.waits && !request->words.params && !request->words.json)
+        rc = kind_say(db, &showing.kind, &showing.out, &err);
     if (rc == RC_OK && !request->words.params)
         rc = retry_attempts(db, request->ids[0], show_attempt, &showing, &err);
     if (rc != RC_OK) {

@@ -53,6 +53,8 @@ static const struct kind kinds[] = {
      "Tasks of the scene beyond its max_pending."},
     {AT(no_handler), "tallybox_retry_unknown_handler_tasks", METRIC_GAUGE,
      "Waiting tasks whose handler no live process runs."},
+    {AT(group_closed), "tallybox_retry_group_closed_tasks", METRIC_GAUGE,
+     "Waiting tasks whose group is unknown or disabled."},
     {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
      "1 while the scene is paused, or its row cannot be understood."},
 };
@@ -178,7 +180,7 @@ void retry_depths_age(struct retry_scene_metrics *metrics, int64_t age_ms)
 }
 
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
-                      int64_t oldest_ms, int64_t pending_max, bool handled)
+                      int64_t oldest_ms, int64_t pending_max, bool handled, bool closed)
 {
     metrics->counting.tasks[state] += count;
     metrics->counting.pending_max = pending_max;
@@ -187,6 +189,8 @@ void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state
     retry_depths_age(metrics, oldest_ms);
     if (!handled)
         metrics->counting.no_handler += count;
+    if (closed)
+        metrics->counting.group_closed += count;
 }
 
 static void show_depths(struct retry_scene_metrics *metrics)
@@ -198,6 +202,7 @@ static void show_depths(struct retry_scene_metrics *metrics)
         metric_set(&metrics->tasks[i], metrics->counting.tasks[i]);
     metric_set(&metrics->oldest_age, metrics->counting.oldest_ms);
     metric_set(&metrics->no_handler, metrics->counting.no_handler);
+    metric_set(&metrics->group_closed, metrics->counting.group_closed);
     metric_set(&metrics->over_max,
                pending_max > 0 && pending > pending_max ? pending - pending_max : 0);
 }

@@ -26,11 +26,13 @@ struct retry_scene_metrics {
     struct metric exhausted;
     struct metric over_max;
     struct metric no_handler;
+    struct metric group_closed;
     struct metric paused;
     struct {
         int64_t tasks[TASK_STATES];
         int64_t oldest_ms;
         int64_t no_handler;
+        int64_t group_closed;
         int64_t pending_max;
     } counting;
     char labels[RETRY_LABELS_SIZE];
@@ -57,10 +59,11 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
 struct metric *retry_metrics_shards(const char *handler);
 
 /* A count of all tasks: begin, add each depth, end, and the gauges show it. pending_max: of the
- * scene, 0: no limit; handled: a live process runs the handler. One thread at a time. */
+ * scene, 0: no limit; handled: a live process runs the handler; closed: the group is unknown or
+ * disabled. One thread at a time. */
 void retry_depths_begin(void);
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
-                      int64_t oldest_ms, int64_t pending_max, bool handled);
+                      int64_t oldest_ms, int64_t pending_max, bool handled, bool closed);
 /* A task of the scene that is claimed and waits for a thread is due for so long. */
 void retry_depths_age(struct retry_scene_metrics *metrics, int64_t age_ms);
 void retry_depths_end(void);

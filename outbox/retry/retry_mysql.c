@@ -2,6 +2,7 @@
 #include "outbox/retry/retry_mysql.h"
 
 #include "outbox/retry/parts_mysql.h"
+#include "outbox/retry_group.h"
 
 #include <string.h>
 
@@ -60,11 +61,14 @@ void store_put_later(struct retry_mysql *store, int64_t delay_ms)
               (long long)delay_ms * 1000);
 }
 
+#define OWNER_SIZE_MAX 9
+
 /* As the column is made: see schema/0006_retry.sql. */
 void store_put_class(struct retry_mysql *store, const struct task_class *class)
 {
-    const char *parts[] = {class->handler, class->group, class->scene};
-    char name[TASK_HANDLER_SIZE + 2 * TASK_NAME_SIZE + 1];
+    const char *parts[] = {class->handler, class->group, class->scene,
+                           retry_owner_name(class->origin)};
+    char name[TASK_HANDLER_SIZE + 2 * TASK_NAME_SIZE + OWNER_SIZE_MAX + 1];
     size_t len = 0;
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -107,6 +111,14 @@ static enum rc seam_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ct
 static enum rc seam_record(void *ctx, int64_t change, struct err *err)
 {
     return look_record(ctx, change, err);
+}
+
+static enum rc seam_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
+{
+    struct retry_mysql *store = ctx;
+    enum rc rc = store_ready(store, err);
+
+    return rc == RC_OK ? retry_group_each(store->db, NULL, on_group, on_group_ctx, err) : rc;
 }
 
 static enum rc seam_claim(void *ctx, const struct task_class *class, size_t rows_max,
@@ -196,5 +208,6 @@ struct retry_store retry_mysql_seam(struct retry_mysql *store)
         .rescue = seam_rescue,
         .handlers = seam_handlers,
         .depths = seam_depths,
+        .groups = seam_groups,
     };
 }

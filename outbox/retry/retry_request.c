@@ -20,10 +20,13 @@
 #define ON_SCENES \
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
 #define CHANGES_SCENES (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET))
-#define ALONE \
-    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
-#define WITH_JSON \
-    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | BIT(RETRY_SCENE_SHOW))
+#define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
+#define ALONE                                                                  \
+    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_FIELDS) | \
+     BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
+#define WITH_JSON                                                           \
+    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
+     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -39,26 +42,31 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_SCENE_LIST] = "scene list",
     [RETRY_SCENE_SHOW] = "scene show",
     [RETRY_SCENE_SET] = "scene set",
+    [RETRY_GROUP_LIST] = "group list",
+    [RETRY_GROUP_SET] = "group set",
+    [RETRY_GROUP_ENABLE] = "group enable",
+    [RETRY_GROUP_DISABLE] = "group disable",
     [RETRY_SCENE_FIELDS] = "scene fields",
     [RETRY_SCENE_WAITS] = "scene waits",
     [RETRY_HANDLERS] = "handlers",
 };
 
-/* "scene" and the word behind it are one action; taken is how many words it has. */
+/* "scene" or "group" and the word behind it are one action; taken is how many words it has. */
 static bool action_find(const char *const *arguments, size_t count, enum retry_action *action,
                         size_t *taken)
 {
-    static const char scene[] = "scene ";
-    bool of_scene = strcmp(arguments[0], "scene") == 0;
+    bool two = strcmp(arguments[0], "scene") == 0 || strcmp(arguments[0], "group") == 0;
+    size_t len = strlen(arguments[0]);
 
-    *taken = of_scene ? 2 : 1;
+    *taken = two ? 2 : 1;
     for (size_t i = 0; i < RETRY_ACTIONS && *taken <= count; i++) {
         const char *name = names[i];
-        bool fits = strncmp(name, scene, sizeof(scene) - 1) == 0;
 
-        if (fits != of_scene)
+        if (two && strncmp(name, arguments[0], len) == 0 && name[len] == ' ')
+            name += len + 1;
+        else if (two || strchr(name, ' '))
             continue;
-        if (strcmp(fits ? name + sizeof(scene) - 1 : name, arguments[*taken - 1]) != 0)
+        if (strcmp(name, arguments[*taken - 1]) != 0)
             continue;
         *action = (enum retry_action)i;
         return true;
@@ -77,6 +85,10 @@ static enum rc action_read(struct retry_request *request, const char *const *arg
         return err_fail(err, RC_FATAL, 0,
                         "say what to do: scene list, scene show SCENE or scene "
                         "set SCENE");
+    if (strcmp(arguments[0], "group") == 0)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to do: group list, group set GROUP, group enable GROUP or group "
+                        "disable GROUP");
     for (size_t i = 0; i < RETRY_ACTIONS; i++)
         nearest_offer(&nearest, names[i]);
     return err_fail(err, RC_FATAL, 0, "unknown action \"%.64s\"%s%s", arguments[0],
@@ -121,7 +133,19 @@ static enum rc ids_read(struct retry_request *request, const char *const *argume
     return RC_OK;
 }
 
-/* What stands behind the action: ids, one key or one scene. */
+static enum rc group_name_check(const char *name, struct err *err)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    size_t len = strlen(name);
+
+    if (len == 0 || len > RETRY_NAME_BYTES_MAX || strspn(name, letters) != len)
+        return err_fail(err, RC_FATAL, 0, "a group's name has 1 to %d letters, digits and _.:-",
+                        RETRY_NAME_BYTES_MAX);
+    return RC_OK;
+}
+
+/* What stands behind the action: ids, one key, one group or one scene. */
 static enum rc rest_read(struct retry_request *request, const char *const *arguments, size_t count,
                          struct err *err)
 {
@@ -135,6 +159,12 @@ static enum rc rest_read(struct retry_request *request, const char *const *argum
             return err_fail(err, RC_FATAL, 0, "a scene's name has 1 to %d characters",
                             RETRY_NAME_BYTES_MAX);
         return RC_OK;
+    }
+    if ((ON_GROUPS & BIT(request->action)) != 0) {
+        if (count != 1)
+            return err_fail(err, RC_FATAL, 0, "%s takes one GROUP", name);
+        request->group = arguments[0];
+        return group_name_check(request->group, err);
     }
     if ((ALONE & BIT(request->action)) != 0 && count > 0)
         return err_fail(err, RC_FATAL, 0, "%s stands alone", name);
@@ -184,6 +214,9 @@ static enum rc options_check(const struct retry_request *request, struct err *er
         {"force", words->force, BIT(RETRY_CANCEL)},
         {"skip", words->skip, BIT(RETRY_UNPARK)},
         {"wait", words->wait_s != RETRY_WAIT_UNSAID, CHANGES_SCENES},
+        {"handlers", words->handlers != NULL, BIT(RETRY_GROUP_SET)},
+        {"scenes", words->scenes != NULL, BIT(RETRY_GROUP_SET)},
+        {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
         {"value", words->value_path != NULL, BIT(RETRY_EDIT)},

@@ -33,6 +33,10 @@ enum retry_action {
     RETRY_SCENE_LIST,
     RETRY_SCENE_SHOW,
     RETRY_SCENE_SET,
+    RETRY_GROUP_LIST,
+    RETRY_GROUP_SET,
+    RETRY_GROUP_ENABLE,
+    RETRY_GROUP_DISABLE,
     RETRY_SCENE_FIELDS, /* these three need no database */
     RETRY_SCENE_WAITS,
     RETRY_HANDLERS,
@@ -52,6 +56,9 @@ struct retry_words {
     const char *reason_class;
     const char *since;
     const char *until;
+    const char *handlers; /* these three: lists of retry_group.h */
+    const char *scenes;
+    const char *topics;
     const char *policy;
     const char *options;
     const char *value_path;
@@ -72,7 +79,7 @@ struct retry_request {
     struct retry_words words;
     struct retry_filter filter; /* but for the times: retry_request_times() */
     const char *scene;          /* of pause, resume and the actions on scenes */
-    const char *group;          /* of them */
+    const char *group;          /* of them, and of the actions on groups */
     int64_t wait_ms;            /* until a change of them is in force; 0: do not wait */
     int64_t ids[RETRY_IDS_MAX + 1];
 };

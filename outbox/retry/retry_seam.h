@@ -45,6 +45,7 @@ struct scene_change {
 typedef void (*retry_on_handler)(void *ctx, const char *handler);
 
 typedef void (*retry_on_depth)(void *ctx, const struct task_depth *depth);
+struct retry_group;
 
 /* in_force: the process has recorded this change, or a newer one; name is borrowed for the call. */
 typedef void (*scene_on_process)(void *ctx, const char *name, bool in_force);
@@ -111,6 +112,12 @@ struct retry_store {
 
     /* For metrics, now and then. */
     enum rc (*depths)(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err);
+
+    /* Every row of retry_group. on_group: anything but RC_OK ends the call and is what it returns. */
+    enum rc (*groups)(void *ctx,
+                      enum rc (*on_group)(void *group_ctx, const struct retry_group *group,
+                                          struct err *err),
+                      void *group_ctx, struct err *err);
 };
 
 #endif

@@ -375,6 +375,7 @@ static struct kind *kind_make(struct scenes *scenes, const struct task_class *cl
     memcpy(kind->handler_name, class->handler, sizeof(kind->handler_name));
     kind->scene = scene;
     kind->handler_at = at;
+    kind->origin = class->origin;
     if (at < all->count) {
         kind->handler = all->list[at];
         kind->opened = all->opened[at];
@@ -395,9 +396,10 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
 
     assert(class);
     kind = scenes->kind_chains[kind_chain(class)];
-    while (kind && (strcmp(kind->handler_name, class->handler) != 0 ||
-                    strcmp(kind->scene->name, class->scene) != 0 ||
-                    strcmp(kind->scene->group, class->group) != 0))
+    while (kind &&
+           (kind->origin != class->origin || strcmp(kind->handler_name, class->handler) != 0 ||
+            strcmp(kind->scene->name, class->scene) != 0 ||
+            strcmp(kind->scene->group, class->group) != 0))
         kind = kind->next;
     if (!kind && (scenes->kind_count >= KINDS_MAX || scenes->count >= SCENES_MAX))
         make_room(scenes, look);

@@ -14,6 +14,7 @@
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/task_row.h"
+#include "outbox/retry_group.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -57,7 +58,9 @@ struct scene {
 struct kind {
     char handler_name[TASK_HANDLER_SIZE];
     struct scene *scene;
-    size_t handler_at;                   /* its place among those of the process */
+    size_t handler_at; /* its place among those of the process */
+    enum retry_owner origin;
+    enum retry_verdict verdict;          /* of its group: groups_judge() */
     const struct retry_handler *handler; /* NULL: not here */
     void *opened;
     int64_t seen_ms; /* it had waiting tasks */

@@ -110,6 +110,34 @@ static void steps_destination(const struct retry_handlers *all, const struct ret
     free(options);
 }
 
+static enum rc step_effects(const struct retry_handlers *all, const struct retry_job *job,
+                            const struct step *step, retry_on_effect on_effect, void *ctx,
+                            struct err *err)
+{
+    struct retry_job inner = *job;
+    size_t at = all ? find(all, step->handler) : 0;
+    enum rc rc = on_effect(ctx, step->handler, NULL, err);
+
+    if (rc != RC_OK || !all || at == all->count || is_itself(step) || !all->list[at]->effects)
+        return rc;
+    inner.options = step->options;
+    return all->list[at]->effects(all, &inner, on_effect, ctx, err);
+}
+
+static enum rc steps_effects(const struct retry_handlers *all, const struct retry_job *job,
+                             retry_on_effect on_effect, void *ctx, struct err *err)
+{
+    struct steps_options options;
+    enum rc rc = steps_options_read(&options, job->options, err);
+
+    if (rc != RC_OK)
+        return rc == RC_REJECT ? RC_OK : rc;
+    for (size_t i = 0; i < options.count && rc == RC_OK; i++)
+        rc = step_effects(all, job, &options.steps[i], on_effect, ctx, err);
+    steps_options_done(&options);
+    return rc;
+}
+
 /* As for a task whose own handler is not known: it is neither failed nor dropped. */
 static void say_elsewhere(const struct step *step, struct retry_outcome *outcome)
 {
@@ -193,6 +221,7 @@ const struct retry_handler retry_steps_handler = {
     .open = steps_open,
     .check = steps_check,
     .destination = steps_destination,
+    .effects = steps_effects,
     .run = steps_run,
     .close = steps_close,
 };

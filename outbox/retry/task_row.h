@@ -21,6 +21,7 @@ struct task_class {
     char handler[TASK_HANDLER_SIZE];
     char group[TASK_NAME_SIZE];
     char scene[TASK_NAME_SIZE];
+    enum retry_owner origin;
     unsigned shard;
 };
 

@@ -121,6 +121,7 @@ void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_
     text_put(out, "group", view->group);
     text_put(out, "scene", view->scene);
     text_put(out, "handler", view->handler);
+    text_put(out, "origin", view->origin);
     text_put(out, "state", state_of(view));
     text_put(out, "ordering key", view->ordering_key);
     text_put(out, "idempotency key",
@@ -232,6 +233,7 @@ void task_json(struct buf *out, const struct retry_view *view, bool whole)
         view->reason, "owner", view->owner, "epoch", (json_int_t)view->epoch);
     int failed = object ? 0 : -1;
 
+    failed += json_object_set_new(object, "origin", json_string(view->origin));
     failed += json_object_set_new(object, "lease_until_ms", json_time(view->lease_ms));
     failed += json_object_set_new(object, "parent_id", json_id(view->parent_id));
     failed += json_object_set_new(object, "step", json_integer(view->step));

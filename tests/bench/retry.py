@@ -18,6 +18,7 @@ SHARDS = 16  # TASK_SHARDS
 def fill_tasks(stack, kind, rows):
     """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
     cases.make_numbers(stack)
+    stack.sql("INSERT IGNORE INTO retry_group (name, handlers, scenes) VALUES ('bench', 'noop', '*')")
     for first, count in cases.parts(rows):
         stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
                   f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "

@@ -12,7 +12,7 @@ ROLES_OF = {
     "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "run": ["run"],
-    "retry ACTION": ["retry_admin"],
+    "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
 }
 PASSWORD = "the password of all test accounts"
 

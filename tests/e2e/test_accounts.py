@@ -25,9 +25,18 @@ SECURE = {} if house.DATABASE == "mariadb" else {
 # What each account must be refused, although its role works in the same tables.
 FORBIDDEN = {
     "serve": ["DELETE FROM vote_state", "SELECT * FROM outbox", "DELETE FROM outbox",
-              "SELECT * FROM vote_document", "SELECT * FROM relay_lease"],
+              "SELECT * FROM vote_document", "SELECT * FROM relay_lease",
+              "INSERT INTO retry_task (scene, handler, origin) VALUES ('a', 'http', 'consumer')",
+              "UPDATE retry_group SET owner = 'client'"],
     "relay": ["INSERT INTO outbox SELECT * FROM outbox", "UPDATE outbox SET payload = ''",
               "SELECT * FROM vote_state", "SELECT * FROM vote_document"],
+    "application": ["INSERT INTO retry_task (scene, handler, origin) VALUES ('a', 'http', 'relay')",
+                    "INSERT INTO retry_task (scene, handler, state) VALUES ('a', 'http', 4)",
+                    "UPDATE retry_task SET origin = 'relay'", "UPDATE retry_task SET state = 0",
+                    "SELECT params FROM retry_task", "DELETE FROM retry_task",
+                    "INSERT INTO retry_group (name) VALUES ('mine')",
+                    "UPDATE retry_group SET owner = 'client'", "SELECT topics FROM retry_group",
+                    "SELECT * FROM outbox", "DELETE FROM outbox", "SELECT * FROM vote_state"],
     "consume": ["UPDATE vote_document SET votes = 0", "DELETE FROM vote_document",
                 "SELECT * FROM outbox", "SELECT * FROM remark", "DELETE FROM dead_record",
                 "DELETE FROM retry_task", "UPDATE retry_task SET state = 0"],
@@ -57,6 +66,27 @@ class Database(house.Case):
                         self.stack.sql(statement, user=f"tallybox_{role}",
                                        password=accounts.PASSWORD, **SECURE)
                     self.assertIn(caught.exception.args[0], (1044, 1142, 1143), caught.exception)
+
+    def test_an_application_hands_over_events_and_tasks_of_its_own(self):
+        login = {"user": "tallybox_application", "password": accounts.PASSWORD, **SECURE}
+        self.stack.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
+                       "(UUID(), 'order', '1', 'OrderPlaced', '{}')", **login)
+        insert = ("INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
+                  "idempotency_key, biz_no, options, params, params_type, next_at) VALUES "
+                  "('outbox', 'publish', 'kafka', 't/1', 'one', 'b', '{}', 'x', 'text/plain', "
+                  "'2036-01-01')")
+        self.stack.sql(insert, **login)
+        self.assertEqual(self.stack.sql("SELECT origin, state FROM retry_task"), [("client", 0)])
+        # The id of one that is active already, as RETRY.md says.
+        with self.assertRaises(pymysql.err.IntegrityError) as caught:
+            self.stack.sql(insert, **login)
+        self.assertEqual(caught.exception.args[0], 1062)
+        # As RETRY.md says.
+        found = self.stack.sql(
+            "SELECT id FROM retry_task WHERE active_hash = UNHEX(SHA2(CONCAT('client', 0x00, "
+            "'outbox', 0x00, 'publish', 0x00, 0x01, 'one'), 256))", **login)
+        self.assertEqual(found, self.stack.sql("SELECT id FROM retry_task"))
+        self.stack.sql("DELETE FROM retry_task")
 
     def test_a_missing_right_is_named_with_its_grant(self):
         self.stack.sql("CREATE USER IF NOT EXISTS poor@'%%' IDENTIFIED BY %s", ["x"])

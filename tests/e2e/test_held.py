@@ -69,6 +69,9 @@ class Held(HeldCase):
             self.assertEqual(json.loads(options), {"dead": {
                 "group": self.stack.group, "topic": self.stack.topic, "partition": partition,
                 "key": str(content)}})
+        self.assertEqual(self.stack.sql("SELECT DISTINCT t.origin, g.owner FROM retry_task t JOIN "
+                                        "retry_group g ON g.name = t.task_group"),
+                         [("consumer", "consumer")])
         # A consumer that finds the same ones makes no second task.
         self.stack.role("consume")
         self.vote_on(later, (4, 7, 1), (4, 10, 1))

@@ -117,6 +117,49 @@ class Lane(house.Case):
         self.assertEqual(other.value, bad[1]["payload"])
         self.assertNotIn("tallybox-attempt", first[bad[4]["id"]].headers)
 
+    def test_tasks_of_clients_in_the_relays_group_divert_nothing(self):
+        """More of them than keys may be diverted, due in ten years, some with keys of the lane."""
+        numbers = "SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10))
+        self.stack.sql(
+            "INSERT INTO retry_task (task_group, scene, handler, ordering_key, idempotency_key, "
+            "options, next_at) SELECT 'outbox', 'publish', 'kafka', CONCAT(%s, '/key-', a.n + 10 * "
+            "b.n + 100 * c.n), CONCAT('client-', a.n + 10 * b.n + 100 * c.n), '{}', '2036-01-01' "
+            f"FROM ({numbers}) a, ({numbers}) b, ({numbers}) c", [self.topic])
+        relay = self.start("relay", sets={"relay.stopped_keys_max": 100})
+        events = [event(self.kind, f"key-{n}", n) for n in range(20)]
+        self.stack.append(events)
+        self.stack.wait_drained()
+        self.assertEqual(set(self.first_records()), {one["id"] for one in events})
+        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 0)
+        self.assertNotIn("stopped_keys_full", relay.log_text())
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)
+
+        # A row that is refused is no longer behind what a client wrote for its key.
+        bad = [event(self.kind, "key-7", 100, True), event(self.kind, "key-7", 101)]
+        self.stack.append(bad)
+        self.stack.wait_drained()
+        own = "SELECT COUNT(*) FROM retry_task WHERE origin = 'relay'"
+        self.assertEqual(self.stack.number(own), 2)
+        relay.kill()
+        relay = self.start("relay", sets={"relay.stopped_keys_max": 100})
+        events.append(event(self.kind, "key-8", 102))
+        self.stack.append(events[-1:])
+        house.wait_for("the relay to know its key",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 1, 20)
+        self.retry()
+        house.wait_for("the relay's tasks to be done", lambda: self.stack.number(own) == 0)
+        house.wait_for("no stopped key",
+                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+        self.check_order(events + bad)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)
+
+    def test_each_lane_has_a_group_of_its_own(self):
+        self.stack.sql("CREATE TABLE IF NOT EXISTS outbox_1 LIKE outbox")
+        self.addCleanup(self.stack.sql, "DROP TABLE outbox_1")
+        self.start("relay", sets={"relay.lanes": "outbox,outbox_1"})
+        house.wait_for("the group's row", lambda: self.stack.sql(
+            "SELECT owner FROM retry_group WHERE name = 'outbox_1'") == [("relay",)])
+
     def wait_not_ready(self, relay):
         house.wait_for("it to say why it is not ready",
                        lambda: "retry_task" in relay.why_not_ready())

@@ -120,6 +120,20 @@ class RetryAppend(retry_store.Case):
                 self.assertIn(words, answer["error"])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 0)
 
+    def test_a_group_of_the_relay_or_the_consumer_is_refused(self):
+        self.stack.sql("INSERT IGNORE INTO retry_group (name, owner) VALUES ('theirs', 'consumer'), "
+                       "('mine', 'client')")
+        store = self.store()
+        for group, owner in (("outbox", "relay"), ("theirs", "consumer")):
+            answer = store.ask("append", tasks=[
+                {"scene": "a", "handler": "kafka", "group": "mine"},
+                {"scene": "publish", "handler": "kafka", "group": group}])
+            self.assertEqual(answer["rc"], "reject")
+            self.assertIn(f"task 1: group {group} belongs to the {owner}", answer["error"])
+            self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 0)
+        self.append(store, {"group": "mine"}, {"group": "nobody's"[:6]})
+        self.assertEqual(self.stack.sql("SELECT DISTINCT origin FROM retry_task"), [("client",)])
+
     def test_a_large_task_goes_through(self):
         store = self.store()
         self.append(store, {"params": "x" * (16 << 20)}, {"params": "y"})

@@ -160,7 +160,7 @@ class RetryStore(retry_store.Case):
         self.insert(*["k"] * 450)
         shard = self.stack.number("SELECT MIN(shard) FROM retry_task")
         other = next(f"o{n}" for n in range(1000) if self.stack.number(
-            "SELECT ORD(UNHEX(SHA2(CONCAT('default', 0x00, %s), 256))) %% 16", [f"o{n}"]) == shard)
+            "SELECT ORD(UNHEX(SHA2(CONCAT('client', 0x00, 'default', 0x00, %s), 256))) %% 16", [f"o{n}"]) == shard)
         last, = self.insert(other)
         self.assertEqual(len(store.claim(rows=2)), 2)
         self.assertEqual(self.states()[last], RUNNING)
@@ -319,7 +319,7 @@ class RetryStore(retry_store.Case):
         # All in one class.
         for number, (one,) in enumerate(self.stack.sql("SELECT id FROM retry_task")):
             key = next(f"q{number}-{n}" for n in range(1000) if self.stack.number(
-                "SELECT ORD(UNHEX(SHA2(CONCAT('default', 0x00, %s), 256))) %% 16",
+                "SELECT ORD(UNHEX(SHA2(CONCAT('client', 0x00, 'default', 0x00, %s), 256))) %% 16",
                 [f"q{number}-{n}"]) == shards[0])
             self.stack.sql("UPDATE retry_task SET ordering_key = %s WHERE id = %s", [key, one])
         store = self.store()

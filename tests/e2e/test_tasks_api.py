@@ -32,6 +32,8 @@ class TasksCase(house.Case):
         cls.tokens.chmod(0o600)
         cls.on = {"api.tasks": "on", "api.token_file": cls.tokens}
         cls.serve = cls.stack.role("serve", sets=cls.on)
+        for group in ("shop", "mail"):
+            cls.stack.tallybox("retry", "group", "set", group, "--handlers", "kafka", "--topics", "*")
 
     def setUp(self):
         for table in ("retry_task", "retry_task_history", "retry_attempt"):

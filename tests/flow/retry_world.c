@@ -65,13 +65,15 @@ static void class_of(const struct task *task, struct task_class *class)
     snprintf(class->handler, sizeof(class->handler), "%s", task->handler);
     snprintf(class->group, sizeof(class->group), "%s", task->group);
     snprintf(class->scene, sizeof(class->scene), "%s", task->scene);
+    class->origin = task->origin;
     class->shard = task->shard;
 }
 
 static bool is_of(const struct task *task, const struct task_class *class)
 {
     return strcmp(task->handler, class->handler) == 0 && strcmp(task->group, class->group) == 0 &&
-           strcmp(task->scene, class->scene) == 0 && task->shard == class->shard;
+           strcmp(task->scene, class->scene) == 0 && task->origin == class->origin &&
+           task->shard == class->shard;
 }
 
 static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
@@ -419,6 +421,15 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
     return rc == RC_OK ? answer(CALL_DEPTHS, err) : rc;
 }
 
+static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_GROUPS, err);
+
+    for (size_t i = 0; rc == RC_OK && i < world.group_count; i++)
+        rc = on_group(on_group_ctx, &world.groups[i], err);
+    return rc == RC_OK ? answer(CALL_GROUPS, err) : rc;
+}
+
 static void fail_as(const struct task *task, struct retry_outcome *outcome)
 {
     outcome->end = task->end;
@@ -467,8 +478,24 @@ static void handler_destination(const struct retry_handlers *all, const struct r
         buf_text_put(name, to + strlen("\"to\":"));
 }
 
-static const struct retry_handler test_handler = {
-    .name = "test", .destination = handler_destination, .run = handler_run};
+/* {"topic":"..."} */
+static enum rc handler_effects(const struct retry_handlers *handlers, const struct retry_job *job,
+                               retry_on_effect on_effect, void *ctx, struct err *err)
+{
+    const char *at = strstr(job->options, "\"topic\":\"");
+    char topic[64];
+
+    (void)handlers;
+    if (!at)
+        return RC_OK;
+    snprintf(topic, sizeof(topic), "%.*s", (int)strcspn(at + 9, "\""), at + 9);
+    return on_effect(ctx, "test", topic, err);
+}
+
+static const struct retry_handler test_handler = {.name = "test",
+                                                  .destination = handler_destination,
+                                                  .effects = handler_effects,
+                                                  .run = handler_run};
 static const struct retry_handler other_handler = {.name = "other", .run = handler_run};
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
 
@@ -514,6 +541,7 @@ void world_reset(uint64_t seed)
     world.dice = seed;
     world.fail_kind = CALLS;
     world.fail_rc = RC_RETRY;
+    world_group(RETRY_GROUP_STANDARD);
     for (size_t i = 0; i < WORLD_HOSTS; i++) {
         struct settings *settings = &world.hosts[i].settings;
 
@@ -532,9 +560,9 @@ void world_reset(uint64_t seed)
 void host_start(size_t number)
 {
     struct host *host = &world.hosts[number];
-    const struct retry_store store = {host,         store_look,          store_scenes, store_record,
-                                      store_claim,  store_claim_expired, store_finish, store_beat,
-                                      store_rescue, store_handlers,      store_depths};
+    const struct retry_store store = {
+        host,         store_look, store_scenes, store_record,   store_claim,  store_claim_expired,
+        store_finish, store_beat, store_rescue, store_handlers, store_depths, store_groups};
     enum rc rc;
 
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
@@ -603,6 +631,20 @@ struct task *world_task(const char *scene, const char *key)
     snprintf(task->key, sizeof(task->key), "%s", key ? key : "");
     task->shard = (unsigned)(key ? hash_bytes(HASH_START, key, strlen(key)) : world.count) % 16;
     return task;
+}
+
+struct retry_group *world_group(const char *name)
+{
+    struct retry_group *group;
+
+    for (size_t i = 0; i < world.group_count; i++)
+        if (strcmp(world.groups[i].name, name) == 0)
+            return &world.groups[i];
+    assert(world.group_count < WORLD_GROUPS_MAX);
+    group = &world.groups[world.group_count++];
+    *group = (struct retry_group){.enabled = true, .handlers = "*", .scenes = "*", .topics = "*"};
+    snprintf(group->name, sizeof(group->name), "%s", name);
+    return group;
 }
 
 void world_scene(const char *scene, const char *policy, const char *options, bool paused)

@@ -17,6 +17,7 @@
 
 #define WORLD_TASKS_MAX 12000
 #define WORLD_SCENES_MAX 8
+#define WORLD_GROUPS_MAX 8
 #define WORLD_HOSTS 3
 #define WORLD_WORKERS_MAX 4
 
@@ -31,6 +32,7 @@ enum call {
     CALL_RESCUE,
     CALL_HANDLERS,
     CALL_DEPTHS,
+    CALL_GROUPS,
     CALLS
 };
 
@@ -43,6 +45,7 @@ struct task {
     char key[32]; /* "": none */
     char options[128];
     char result[64];
+    enum retry_owner origin;
     unsigned shard;
     int state;           /* enum task_state; -1: gone */
     const char *outcome; /* of one that is gone: deleted, done, exhausted */
@@ -109,7 +112,9 @@ struct world {
     struct scene_row scenes[WORLD_SCENES_MAX];
     size_t scene_count;
     int64_t scene_change;
-    int64_t recorded[WORLD_HOSTS]; /* the change that each has in force */
+    int64_t recorded[WORLD_HOSTS];               /* the change that each has in force */
+    struct retry_group groups[WORLD_GROUPS_MAX]; /* the first: "default", which allows everything */
+    size_t group_count;
     struct host hosts[WORLD_HOSTS];
 
     size_t calls[CALLS];
@@ -139,6 +144,8 @@ bool host_stop(size_t number, int64_t ms);
 
 struct task *world_task(const char *scene, const char *key);
 void world_scene(const char *scene, const char *policy, const char *options, bool paused);
+/* One with this name, made when it is new: enabled, of clients, and allowing everything. */
+struct retry_group *world_group(const char *name);
 struct task *world_find(int64_t id);
 /* Tasks in this state; -1: gone. */
 size_t world_count(int state);

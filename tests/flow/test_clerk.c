@@ -24,6 +24,7 @@ struct bench {
     int rooms;   /* times that the store was asked */
     int appends; /* tasks that were handed over */
     struct retry_room room;
+    struct retry_group group;
     enum rc append_rc;
     int append_code;
     enum rc find_rc;
@@ -63,6 +64,17 @@ static enum rc store_room(void *ctx, const char *group, const char *scene,
     assert_string_equal(scene, "mail");
     bench.rooms++;
     *room = bench.room;
+    return RC_OK;
+}
+
+static enum rc store_group(void *ctx, const char *name, struct retry_group *group, bool *found,
+                           struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    assert_string_equal(name, "default");
+    *group = bench.group;
+    *found = bench.group.name[0] != '\0';
     return RC_OK;
 }
 
@@ -151,8 +163,11 @@ static int setup(void **state)
 
     (void)state;
     bench = (struct bench){.now_ms = 1000};
+    bench.group = (struct retry_group){
+        .name = "default", .enabled = true, .handlers = "http", .scenes = "ma*"};
     bench.store = (struct task_store){.ping = store_ping,
                                       .room = store_room,
+                                      .group = store_group,
                                       .append = store_append,
                                       .find = store_find,
                                       .attempts = store_attempts,
@@ -254,6 +269,44 @@ static void a_count_is_believed_for_a_second(void **state)
     assert_int_equal(bench.rooms, 2);
 }
 
+static void assert_forbidden(const char *words)
+{
+    bench.now_ms += CLERK_ROOM_MS;
+    submit(1);
+    assert_true(bench.items[0].bad);
+    assert_int_equal(bench.items[0].fault.code, FAULT_NO_SCOPE);
+    if (!strstr(bench.items[0].fault.message, words))
+        fail_msg("%s is not in: %s", words, bench.items[0].fault.message);
+    assert_int_equal(bench.appends, 0);
+}
+
+static void a_task_that_its_group_does_not_allow_is_refused(void **state)
+{
+    const struct retry_group good = bench.group;
+
+    (void)state;
+    bench.group.enabled = false;
+    assert_forbidden("group default is disabled");
+    bench.group = good;
+    bench.group.owner = OWNER_RELAY;
+    assert_forbidden("group default belongs to the relay");
+    bench.group.owner = OWNER_UNKNOWN;
+    assert_forbidden("group default belongs to");
+    bench.group = good;
+    snprintf(bench.group.scenes, sizeof(bench.group.scenes), "sms,mai,mails");
+    assert_forbidden("does not allow the scene mail");
+    bench.group = good;
+    snprintf(bench.group.handlers, sizeof(bench.group.handlers), "kafka");
+    assert_forbidden("does not allow the handler http");
+    bench.group = good;
+    bench.group.name[0] = '\0';
+    assert_forbidden("there is no group default");
+    bench.group = good;
+    bench.now_ms += CLERK_ROOM_MS;
+    submit(1);
+    assert_false(bench.items[0].bad);
+}
+
 static void a_collision_is_tried_again(void **state)
 {
     (void)state;
@@ -322,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_task_gets_its_ticket, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_scene_refuses_what_is_too_much, setup, teardown),
         cmocka_unit_test_setup_teardown(a_count_is_believed_for_a_second, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_its_group_does_not_allow_is_refused, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_collision_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_the_database_refuses_is_the_askers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_right_is_said_and_stops_nothing, setup, teardown),

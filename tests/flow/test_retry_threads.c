@@ -80,6 +80,14 @@ static enum rc store_record(void *ctx, int64_t change, struct err *err)
     return RC_OK;
 }
 
+static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
+{
+    const struct retry_group group = {"default", OWNER_CLIENT, true, "test", "mail", ""};
+
+    (void)ctx;
+    return on_group(on_group_ctx, &group, err);
+}
+
 static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                            struct err *err)
@@ -248,7 +256,8 @@ static void work(void)
                                       .beat = store_beat,
                                       .rescue = store_rescue,
                                       .handlers = store_handlers,
-                                      .depths = store_depths};
+                                      .depths = store_depths,
+                                      .groups = store_groups};
 
     assert_int_equal(stop_init(&stop, NULL), RC_OK);
     assert_int_equal(pool_init(&pool, &settings, &all, NULL), RC_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's seam on the model of its tables, statement by statement as the edge does it. */
+#include "outbox/retry_group.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"
 #include "tests/sim/task_work.h"
@@ -664,6 +665,19 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
+/* The group of all tasks here; the poller asks for it together with the scenes, whose call may fail. */
+static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
+{
+    const struct retry_group group = {.name = RETRY_GROUP_STANDARD,
+                                      .owner = OWNER_CLIENT,
+                                      .enabled = true,
+                                      .handlers = "*",
+                                      .scenes = "*"};
+
+    (void)ctx;
+    return on_group(on_group_ctx, &group, err);
+}
+
 void task_edge_init(struct task_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->main_db);
@@ -680,5 +694,6 @@ void task_edge_init(struct task_edge *edge, struct proc *proc)
         .rescue = store_rescue,
         .handlers = store_handlers,
         .depths = store_depths,
+        .groups = store_groups,
     };
 }

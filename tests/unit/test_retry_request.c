@@ -192,6 +192,26 @@ static void an_option_out_of_place_is_refused(void **state)
     assert_int_equal(read_words(words, "list"), RC_FATAL);
 }
 
+static void a_group_is_named_behind_its_action(void **state)
+{
+    struct retry_words words = said();
+
+    (void)state;
+    words.topics = "shop.*";
+    assert_int_equal(read_words(words, "group set shop"), RC_OK);
+    assert_int_equal(request.action, RETRY_GROUP_SET);
+    assert_string_equal(request.group, "shop");
+    assert_int_equal(read_words(words, "group enable shop"), RC_FATAL);
+    assert_non_null(strstr(err.text, "--topics means nothing with group enable"));
+    assert_int_equal(read_words(said(), "group disable"), RC_FATAL);
+    assert_non_null(strstr(err.text, "group disable takes one GROUP"));
+    assert_int_equal(read_words(said(), "group disable a/b"), RC_FATAL);
+    assert_int_equal(read_words(said(), "group list shop"), RC_FATAL);
+    assert_int_equal(read_words(said(), "group"), RC_FATAL);
+    assert_non_null(strstr(err.text, "group set GROUP"));
+    assert_int_equal(read_words(said(), "set shop"), RC_FATAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +224,7 @@ int main(void)
         cmocka_unit_test(what_changes_much_must_be_chosen),
         cmocka_unit_test(times_are_filled_in_by_the_clock),
         cmocka_unit_test(an_option_out_of_place_is_refused),
+        cmocka_unit_test(a_group_is_named_behind_its_action),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

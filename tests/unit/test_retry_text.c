@@ -21,6 +21,7 @@ static struct retry_view view_make(void)
         .id = 17,
         .group = "default",
         .scene = "mail",
+        .origin = "client",
         .handler = "http",
         .params_type = "application/json",
         .next_ms = NOW_MS + 90000,

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""What the groups of tasks allow: on the way in, when a task is to run, and as an operator changes it."""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import house  # noqa: E402
+import wire  # noqa: E402
+
+REASON = r"group \w+ (belongs to the relay|does not allow the \w+ [\w.]*\w)"
+TOKEN = "token-of-every-group-of-this-file"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class GroupCase(house.Case):
+    """One retry process, and a program that writes down that it was started."""
+
+    # A record or a program may need long on a loaded machine.
+    settings = {"retry.poll_ms": 50, "relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
+
+    def setUp(self):
+        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_scene"):
+            self.stack.sql(f"DELETE FROM {table}")
+        self.stack.sql("DELETE FROM retry_group WHERE name NOT IN ('default', 'outbox')")
+        policy = '{"wait": "fixed 1s", "attempts": 0}'
+        for scene in ("mail", "order.paid"):
+            self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('shop', %s, "
+                           "%s)", [scene, policy])
+        self.effects = self.stack.folder / "effects"
+        self.effects.write_text("")
+        program = self.stack.folder / "effect"
+        program.write_text(f"#!/bin/sh\necho \"$1\" >>{self.effects}\n")
+        program.chmod(0o755)
+        self.program = str(program)
+        self.topic = f"groups.{self.stack.name}.{next(house.run().numbers)}"
+
+    def command(self, *arguments, **options):
+        return self.stack.tallybox("retry", *arguments, **options)
+
+    def start_retry(self):
+        return self.start("retry", sets={"retry.exec_programs": self.program})
+
+    def exec_task(self, word, **columns):
+        options = {"program": self.program, "args": [word]}
+        return self.insert(handler="exec", options=json.dumps(options), **columns)
+
+    def insert(self, **columns):
+        self.stack.append([{"task_group": "shop", "scene": "mail", **columns}], "retry_task")
+
+    def wait_ended(self):
+        """Until what is left of the tasks is blocked."""
+        left = "SELECT id, handler, state, attempts, reason FROM retry_task WHERE state < 3"
+        try:
+            house.wait_for("all of them to end", lambda: not self.stack.sql(left))
+        except AssertionError as reason:
+            raise AssertionError(f"{reason}: {self.stack.sql(left)}") from None
+
+    def done(self):
+        return sorted(self.effects.read_text().split())
+
+
+class Running(GroupCase):
+    """What a plain INSERT, which nobody can refuse, makes of it."""
+
+    def test_tasks_of_an_unknown_or_disabled_group_wait_and_it_is_said(self):
+        retry = self.start_retry()
+        self.exec_task("a", ordering_key="k")
+        house.wait_for("the log to say it", lambda: "event=group_closed" in retry.log_text())
+        done = self.command("list")
+        self.assertIn("tasks of group shop, scene mail and handler exec wait: there is no group shop",
+                      done.stdout)
+        task = self.stack.number("SELECT id FROM retry_task")
+        self.assertIn("there is no group shop", self.command("show", str(task)).stdout)
+        house.wait_for("the metric", lambda: retry.metric("tallybox_retry_group_closed_tasks") == 1)
+        self.command("group", "set", "shop", "--handlers", "exec")
+        house.wait_for("the task to run", lambda: self.done() == ["a"])
+        self.command("group", "disable", "shop")
+        house.wait_for("the process to know", lambda: self.closed_again(retry))
+        self.exec_task("b")
+        self.assertIn("group shop is disabled", self.command("list").stdout)
+        self.command("group", "enable", "shop")
+        house.wait_for("the task to run", lambda: "b" in self.done())
+        self.assertEqual(self.done().count("b"), 1)
+
+    def closed_again(self, retry):
+        """A task of a disabled group is seen, and waits."""
+        if not self.stack.number("SELECT COUNT(*) FROM retry_task"):
+            self.insert(handler="exec", options='{"program": "/none"}', next_at="2036-01-01")
+        return retry.log_text().count("event=group_closed") == 2
+
+    def test_what_a_group_does_not_allow_is_refused_with_its_reason(self):
+        self.command("group", "set", "shop", "--handlers", "kafka,exec,steps", "--scenes",
+                     "mail,order.*", "--topics", self.topic)
+        wire.create_topic(house.kafka().bootstrap, self.topic, 1)
+        kafka = json.dumps({"topic": f"{self.topic}.x"})
+        steps = {"steps": [{"handler": "exec", "options": {"program": self.program, "args": ["s"]}},
+                           {"handler": "kafka", "options": {"topic": f"{self.topic}.x"}}]}
+        self.insert(handler="kafka", options=kafka, params="1")
+        self.insert(handler="steps", options=json.dumps(steps))
+        self.insert(handler="http", options='{"url": "http://127.0.0.1:1/"}')
+        self.insert(handler="vote", params="{}")
+        self.exec_task("scene", scene="invoice")
+        self.exec_task("owned", task_group="outbox", ordering_key="k")
+        self.insert(handler="kafka", options=json.dumps({"topic": self.topic}), params="good")
+        self.exec_task("good", scene="order.paid")
+        # A topic of the scene's options counts like one of the task's.
+        self.command("scene", "set", "order.y", "--group", "shop", "--wait", "0", "--options",
+                     json.dumps({"topic": f"{self.topic}.y"}))
+        self.insert(scene="order.y", handler="kafka", params="of the scene")
+        self.start_retry()
+        self.wait_ended()
+        self.assertEqual(self.done(), ["good"])
+        self.assertEqual([one.value for one in self.stack.records(self.topic)], [b"good"])
+        refused = self.stack.sql("SELECT reason_class, reason FROM retry_task_history WHERE outcome "
+                                 "= 'exhausted' UNION ALL SELECT reason_class, reason FROM "
+                                 "retry_task WHERE state = 3")
+        self.assertEqual({one[0] for one in refused}, {"refused"})
+        self.assertEqual(sorted(re.search(REASON, one[1]).group(0) for one in refused), sorted([
+            f"group shop does not allow the topic {self.topic}.x",
+            f"group shop does not allow the topic {self.topic}.x",
+            f"group shop does not allow the topic {self.topic}.y",
+            "group shop does not allow the handler http",
+            "group shop does not allow the handler vote",
+            "group shop does not allow the scene invoice",
+            "group outbox belongs to the relay"]))
+
+
+class Changing(GroupCase):
+    """`tallybox retry group ...`"""
+
+    def group(self, name):
+        groups = json.loads(self.command("group", "list", "--json").stdout)["groups"]
+        return next((one for one in groups if one["group"] == name), None)
+
+    def test_groups_are_set_and_shown(self):
+        self.assertEqual(self.group("outbox")["owner"], "relay")
+        self.assertIsNone(self.group("shop"))
+        self.assertIn("is set", self.command("group", "set", "shop").stdout)
+        self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
+                                              "handlers": "", "scenes": "*", "topics": ""})
+        for words in ("is set", "was so before"):
+            self.assertIn(words, self.command("group", "set", "shop", "--handlers", "http,exec",
+                                              "--topics", "shop.*").stdout)
+        self.command("group", "set", "shop", "--scenes", "mail")
+        self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
+                                              "handlers": "http,exec", "scenes": "mail",
+                                              "topics": "shop.*"})
+        for action, enabled in (("disable", False), ("disable", False), ("enable", True)):
+            self.command("group", action, "shop")
+            self.assertEqual(self.group("shop")["enabled"], enabled)
+        self.assertIn("shop.*", self.command("group", "list").stdout)
+        # What is left empty allows nothing.
+        self.command("group", "set", "shop", "--topics", "")
+        self.assertEqual(self.group("shop")["topics"], "")
+
+    def test_what_is_wrong_is_said_and_changes_nothing(self):
+        for arguments, words in (
+                (["group", "set", "outbox", "--topics", "x"], "group outbox belongs to the relay"),
+                (["group", "set", "shop", "--topics", "a b"], "--topics takes names separated"),
+                (["group", "set", "shop", "--handlers", "x" * 256], "longer than 255 bytes"),
+                (["group", "enable", "nowhere"], "there is no group nowhere"),
+                (["group", "set", "a b"], "a group's name has"),
+                (["group", "set"], "takes one GROUP"), (["group"], "say what to do"),
+                (["group", "list", "--topics", "x"], "means nothing with group list")):
+            with self.subTest(arguments=arguments):
+                done = self.command(*arguments, expect=house.USAGE)
+                self.assertIn(words, done.stderr)
+        self.assertIsNone(self.group("shop"))
+        self.assertEqual(self.group("outbox")["topics"], "*")
+
+
+class Submitting(GroupCase):
+    """POST /v1/tasks, with a token that has the scopes of all groups."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        tokens = cls.stack.folder / "tokens"
+        tokens.write_text(f"{TOKEN} tasks:shop tasks:outbox tasks:none tasks:{cls.stack.group}\n")
+        tokens.chmod(0o600)
+        cls.serve = cls.stack.role("serve", sets={"api.tasks": "on", "api.token_file": tokens})
+
+    def post(self, **task):
+        answer = self.serve.call("POST", "/v1/tasks", {"group": "shop", "scene": "mail", **task},
+                                 BEARER)
+        body = json.loads(answer.body)
+        return answer.status, body.get("error", {}).get("message", "")
+
+    def test_a_task_that_its_group_does_not_allow_is_not_taken(self):
+        self.command("group", "set", "shop", "--handlers", "kafka,steps", "--topics", "shop.*")
+        self.stack.sql("INSERT INTO retry_group (name, owner, handlers, scenes) VALUES (%s, "
+                       "'consumer', 'vote', '*')", [self.stack.group])
+        good = {"handler": "kafka", "options": {"topic": "shop.orders"}}
+        bad = {"handler": "kafka", "options": {"topic": "votes"}}
+        steps = {"handler": "steps", "options": {"steps": [good, bad]}}
+        self.assertEqual(self.post(**good)[0], 201)
+        for task, words in (
+                (bad, "group shop does not allow the topic votes"),
+                (steps, "group shop does not allow the topic votes"),
+                ({**good, "handler": "vote"}, "group shop does not allow the handler vote"),
+                ({**good, "group": "none"}, "there is no group none"),
+                ({**good, "group": "outbox", "scene": "publish"}, "group outbox belongs to the relay"),
+                ({**good, "group": self.stack.group}, "belongs to the consumer")):
+            with self.subTest(words=words):
+                status, message = self.post(**task)
+                self.assertEqual(status, 403)
+                self.assertIn(words, message)
+        self.command("group", "set", "shop", "--scenes", "sms")
+        house.wait_for("the change to be seen", lambda: self.post(**good, bizNo="2")[0] == 403)
+        self.command("group", "set", "shop", "--scenes", "*")
+        self.command("group", "disable", "shop")
+        house.wait_for("the change to be seen", lambda: self.post(**good, bizNo="3")[1] ==
+                       "group shop is disabled")
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE task_group <> "
+                                           "'shop'"), 0)
+
+    def test_the_tasks_of_a_role_are_not_shown_to_clients(self):
+        self.stack.sql("INSERT INTO retry_task (id, task_group, scene, handler, origin, params) "
+                       "VALUES (77, 'outbox', 'publish', 'kafka', 'relay', 'secret')")
+        answer = self.serve.call("GET", "/v1/tasks?group=outbox", headers=BEARER)
+        self.assertEqual(json.loads(answer.body)["tasks"], [])
+        self.assertEqual(self.serve.call("GET", "/v1/tasks/77", headers=BEARER).status, 404)
+
+
+if __name__ == "__main__":
+    unittest.main()

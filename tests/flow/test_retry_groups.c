@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* What the groups of tasks let run, on a fake store. */
+#include "tests/flow/retry_world.h"
+
+#include "common/log.h"
+#include "outbox/retry/retry_metrics.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_reset(1);
+    return 0;
+}
+
+static struct task *task_of(const char *group, enum retry_owner origin, const char *key)
+{
+    struct task *task = world_task("mail", key);
+
+    snprintf(task->group, sizeof(task->group), "%s", group);
+    task->origin = origin;
+    return task;
+}
+
+static void assert_refused(const struct task *task, const char *reason)
+{
+    assert_int_equal(task->runs, 0);
+    assert_int_equal(task->claims, 1);
+    assert_string_equal(task->reason_class, "refused");
+    if (!strstr(task->reason, reason))
+        fail_msg("%s is not in: %s", reason, task->reason);
+}
+
+static void tasks_of_an_unknown_or_disabled_group_wait_and_are_counted(void **state)
+{
+    struct retry_scene_metrics *metrics = retry_metrics_of("shop", "mail");
+    struct task *task = task_of("shop", OWNER_CLIENT, "k");
+    struct task *free_task = world_task("mail", "other");
+    struct retry_group *group;
+
+    (void)state;
+    host_start(0);
+    world_run(12000);
+    assert_int_equal(free_task->state, -1);
+    assert_int_equal(task->claims, 0);
+    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(metric_value(&metrics->group_closed), 1);
+    group = world_group("shop");
+    group->enabled = false;
+    world_run(12000);
+    assert_int_equal(task->claims, 0);
+    assert_int_equal(metric_value(&metrics->group_closed), 1);
+    group->enabled = true;
+    assert_true(world_drain(1500));
+    assert_int_equal(task->runs, 1);
+    world_run(12000);
+    assert_int_equal(metric_value(&metrics->group_closed), 0);
+}
+
+static void what_a_group_does_not_allow_is_refused_and_never_run(void **state)
+{
+    struct retry_group *shop = world_group("shop");
+    struct retry_group *mail = world_group("mail");
+    struct task *scene = task_of("shop", OWNER_CLIENT, NULL);
+    struct task *keyed = task_of("shop", OWNER_CLIENT, "k");
+    struct task *handler = task_of("mail", OWNER_CLIENT, NULL);
+
+    (void)state;
+    snprintf(shop->scenes, sizeof(shop->scenes), "invoice,mail.*");
+    snprintf(mail->handlers, sizeof(mail->handlers), "http,tes,other");
+    host_start(0);
+    world_run(2000);
+    assert_refused(scene, "group shop does not allow the scene mail");
+    assert_string_equal(scene->outcome, "exhausted");
+    assert_refused(keyed, "group shop does not allow the scene mail");
+    assert_int_equal(keyed->state, TASK_BLOCKED);
+    assert_refused(handler, "group mail does not allow the handler test");
+    assert_string_equal(handler->outcome, "exhausted");
+}
+
+static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
+{
+    struct retry_group *shop = world_group("shop");
+    struct task *bad = task_of("shop", OWNER_CLIENT, NULL);
+    struct task *good = task_of("shop", OWNER_CLIENT, NULL);
+    struct task *none = task_of("shop", OWNER_CLIENT, NULL);
+
+    (void)state;
+    snprintf(shop->topics, sizeof(shop->topics), "shop.*");
+    snprintf(bad->options, sizeof(bad->options), "{\"topic\":\"votes\"}");
+    snprintf(good->options, sizeof(good->options), "{\"topic\":\"shop.orders\"}");
+    host_start(0);
+    world_run(2000);
+    assert_refused(bad, "group shop does not allow the topic votes");
+    assert_int_equal(good->runs, 1);
+    assert_int_equal(none->runs, 1);
+}
+
+static void a_group_of_the_relay_runs_its_own_tasks_alone(void **state)
+{
+    struct retry_group *group = world_group("outbox");
+    struct task *stranger = task_of("outbox", OWNER_CLIENT, "k");
+    struct task *own = task_of("outbox", OWNER_RELAY, "o");
+    struct task *without_row = task_of("outbox_7", OWNER_RELAY, "p");
+
+    (void)state;
+    group->owner = OWNER_RELAY;
+    group->handlers[0] = '\0';
+    host_start(0);
+    world_run(2000);
+    assert_refused(stranger, "group outbox belongs to the relay");
+    assert_int_equal(own->runs, 1);
+    assert_int_equal(without_row->runs, 1);
+    group->enabled = false;
+    own = task_of("outbox", OWNER_RELAY, "l");
+    world_run(3000);
+    assert_int_equal(own->claims, 0);
+    group->enabled = true;
+    world_run(3000);
+    assert_int_equal(own->runs, 1);
+}
+
+static void nothing_is_claimed_before_the_groups_are_known(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world.fail_kind = CALL_GROUPS;
+    world.fail_from = 1;
+    world.fail_count = 5;
+    host_start(0);
+    while (world.calls[CALL_GROUPS] < 5) {
+        world_run(10);
+        assert_int_equal(task->claims, 0);
+    }
+    assert_true(world_drain(20000));
+}
+
+static void groups_that_cannot_be_read_again_stay_as_they_were(void **state)
+{
+    struct retry_group *shop = world_group("shop");
+    struct task *task;
+
+    (void)state;
+    snprintf(shop->scenes, sizeof(shop->scenes), "invoice");
+    host_start(0);
+    world_run(2000);
+    world.fail_kind = CALL_GROUPS;
+    world.fail_from = world.calls[CALL_GROUPS] + 1;
+    world.fail_count = 1000;
+    world_task("mail", NULL);
+    assert_true(world_drain(2000));
+    task = task_of("shop", OWNER_CLIENT, NULL);
+    world_run(2000);
+    assert_refused(task, "does not allow the scene mail");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tasks_of_an_unknown_or_disabled_group_wait_and_are_counted),
+        TEST(what_a_group_does_not_allow_is_refused_and_never_run),
+        TEST(a_topic_that_is_not_allowed_is_refused_alone),
+        TEST(a_group_of_the_relay_runs_its_own_tasks_alone),
+        TEST(nothing_is_claimed_before_the_groups_are_known),
+        TEST(groups_that_cannot_be_read_again_stay_as_they_were),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

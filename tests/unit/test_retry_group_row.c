@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry_group.h"
+
+#include "outbox/retry_handler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct retry_group good = {.name = "shop",
+                                        .enabled = true,
+                                        .handlers = "http,kafka,steps",
+                                        .scenes = "order.*,mail",
+                                        .topics = "shop.*"};
+
+static void a_list_allows_what_it_names(void **state)
+{
+    (void)state;
+    assert_false(retry_list_allows("", "a"));
+    assert_false(retry_list_allows("", ""));
+    assert_true(retry_list_allows("a", "a"));
+    assert_false(retry_list_allows("a", "aa"));
+    assert_false(retry_list_allows("aa", "a"));
+    assert_true(retry_list_allows("b,a", "a"));
+    assert_true(retry_list_allows("b,a*,c", "ab"));
+    assert_true(retry_list_allows("a*", "a"));
+    assert_false(retry_list_allows("a*", "b"));
+    assert_true(retry_list_allows("*", "anything"));
+    /* What a check would refuse allows nothing by mistake. */
+    assert_false(retry_list_allows(",", "a"));
+    assert_false(retry_list_allows(" a", "a"));
+    assert_false(retry_list_allows("a,,b", ""));
+    assert_false(retry_list_allows("A", "a"));
+}
+
+static void a_list_that_is_none_is_said(void **state)
+{
+    static const char *const good_lists[] = {"", "a", "*", "a*", "a,b*,c_d.e:f-g"};
+    static const char *const bad[] = {",",  "a,",   ",a",  "a b",     "a*b",
+                                      "**", "a,,b", "a;b", "\303\244"};
+    char longer[RETRY_GROUP_HANDLERS_SIZE + 1];
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good_lists) / sizeof(good_lists[0]); i++)
+        assert_int_equal(retry_list_check(good_lists[i], 100, "--topics", &err), RC_OK);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(retry_list_check(bad[i], 100, "--topics", &err), RC_REJECT);
+        assert_memory_equal(err.text, "--topics takes names", 20);
+    }
+    memset(longer, 'a', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(retry_list_check(longer, RETRY_GROUP_HANDLERS_SIZE, "--handlers", &err),
+                     RC_REJECT);
+    assert_non_null(strstr(err.text, "longer than 255 bytes"));
+}
+
+static void an_owner_is_a_word(void **state)
+{
+    enum retry_owner owner = OWNER_CLIENT;
+
+    (void)state;
+    for (unsigned i = 0; i < RETRY_OWNERS; i++) {
+        const char *name = retry_owner_name((enum retry_owner)i);
+
+        assert_true(retry_owner_read(name, strlen(name), &owner));
+        assert_int_equal(owner, i);
+    }
+    assert_false(retry_owner_read("client", 5, &owner));
+    assert_false(retry_owner_read("", 0, &owner));
+    assert_string_equal(retry_owner_name(OWNER_UNKNOWN), "unknown");
+}
+
+static void assert_verdict(const struct retry_group *group, enum retry_owner origin,
+                           const char *scene, const char *handler, enum retry_verdict verdict,
+                           const char *words)
+{
+    struct err err = {0};
+
+    assert_int_equal(retry_group_judge(group, "shop", origin, scene, handler, &err), verdict);
+    if (words && !strstr(err.text, words))
+        fail_msg("%s is not in: %s", words, err.text);
+}
+
+static void a_group_judges_its_clients(void **state)
+{
+    struct retry_group group = good;
+
+    (void)state;
+    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_OPEN, NULL);
+    assert_verdict(&group, OWNER_CLIENT, "order.paid", "http", GROUP_OPEN, NULL);
+    assert_verdict(&group, OWNER_CLIENT, "order", "http", GROUP_REFUSES, "the scene order");
+    assert_verdict(&group, OWNER_CLIENT, "mail", "vote", GROUP_REFUSES, "the handler vote");
+    assert_verdict(NULL, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "there is no group shop");
+    group.enabled = false;
+    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "group shop is disabled");
+    group = good;
+    group.owner = OWNER_CONSUMER;
+    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to the consumer");
+    group.owner = OWNER_UNKNOWN;
+    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to");
+}
+
+static void a_role_runs_its_own_tasks_unless_its_group_is_disabled(void **state)
+{
+    struct retry_group group = {.name = "shop", .owner = OWNER_RELAY, .enabled = true};
+
+    (void)state;
+    assert_verdict(NULL, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
+    assert_verdict(&group, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
+    group.enabled = false;
+    assert_verdict(&group, OWNER_RELAY, "publish", "kafka", GROUP_CLOSED, "is disabled");
+    assert_verdict(&group, OWNER_CONSUMER, "dead", "vote", GROUP_OPEN, NULL);
+}
+
+static enum rc two_effects(const struct retry_handlers *all, const struct retry_job *job,
+                           retry_on_effect on_effect, void *ctx, struct err *err)
+{
+    enum rc rc = on_effect(ctx, "http", NULL, err);
+
+    (void)all;
+    return rc == RC_OK ? on_effect(ctx, "kafka", job->options, err) : rc;
+}
+
+static void every_effect_must_be_allowed(void **state)
+{
+    const struct retry_handler plain = {.name = "http"};
+    const struct retry_handler handler = {.name = "steps", .effects = two_effects};
+    struct retry_job job = {.options = "shop.orders"};
+    struct retry_group group = good;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(retry_group_check(&group, NULL, NULL, &job, &err), RC_OK);
+    assert_int_equal(retry_group_check(&group, NULL, &plain, &job, &err), RC_OK);
+    assert_int_equal(retry_group_check(&group, NULL, &handler, &job, &err), RC_OK);
+    job.options = "votes";
+    assert_int_equal(retry_group_check(&group, NULL, &handler, &job, &err), RC_REJECT);
+    assert_string_equal(err.text, "group shop does not allow the topic votes");
+    snprintf(group.handlers, sizeof(group.handlers), "kafka,steps");
+    assert_int_equal(retry_group_check(&group, NULL, &handler, &job, &err), RC_REJECT);
+    assert_string_equal(err.text, "group shop does not allow the handler http");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_allows_what_it_names),
+        cmocka_unit_test(a_list_that_is_none_is_said),
+        cmocka_unit_test(an_owner_is_a_word),
+        cmocka_unit_test(a_group_judges_its_clients),
+        cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),
+        cmocka_unit_test(every_effect_must_be_allowed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
