@@ -139,6 +139,10 @@ const struct setting settings_table[] = {
      "Longest time a published row waits for others to be deleted with it, in milliseconds."},
     {NUMBER(relay, gap_wait_ms), "30000", 1000, 86400000, NULL,
      "A missing seq is given up at the earliest after this, in milliseconds."},
+    {NUMBER(relay, gap_wait_multi_ms), "600000", 1000, 86400000, NULL,
+     "The same where several nodes of a cluster take writes (Galera, group replication with "
+     "several "
+     "primaries), in milliseconds."},
     {NUMBER(relay, gaps_max), "4096", 16, 1000000, NULL,
      "Missing seqs watched at the same time; past it reading waits."},
     {LIVE_NUMBER(relay, sweep_ms), "60000", 1000, 86400000, NULL,

@@ -83,6 +83,7 @@ struct settings {
         int64_t delete_rows_max;
         _Atomic int64_t delete_wait_ms;
         int64_t gap_wait_ms;
+        int64_t gap_wait_multi_ms;
         int64_t gaps_max;
         _Atomic int64_t sweep_ms;
         int64_t send_timeout_ms;

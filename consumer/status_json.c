@@ -179,16 +179,16 @@ static json_t *retry_json(const struct status *status)
 void status_json(const struct status *status, struct buf *out)
 {
     json_t *root = json_pack(
-        "{s:s, s:I, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, s:{s:o, s:o}, "
-        "s:o, "
-        "s:o, s:o}",
+        "{s:s, s:I, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, "
+        "s:{s:o, s:o}, s:o, s:o, s:o}",
         "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "schema",
         schemas_json(status), "outbox", "error", fault_json(&status->outbox_fault), "lanes",
-        lanes_json(status), "written", written_json(status), "instances", "error",
-        fault_json(&status->instances_fault), "list", instances_json(status), "consumer", "group",
-        status->group, "error", fault_json(&status->progress_fault), "kafka_error",
-        fault_json(&status->kafka_fault), "partitions", partitions_json(status), "dead_records",
-        "error", fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
+        lanes_json(status), "written", written_json(status), "writer_cluster",
+        text(status->cluster), "instances", "error", fault_json(&status->instances_fault), "list",
+        instances_json(status), "consumer", "group", status->group, "error",
+        fault_json(&status->progress_fault), "kafka_error", fault_json(&status->kafka_fault),
+        "partitions", partitions_json(status), "dead_records", "error",
+        fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
         rollup_json(status), "housekeep", housekeep_json(status), "retry", retry_json(status));
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db.h"
+#include "common/db_cluster.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -407,6 +408,7 @@ static void side_close(struct side *side)
 static void fill_writers(struct side *side, struct status *status, const char *lanes)
 {
     struct status_fault away = {0};
+    struct db_cluster cluster;
     struct err err = {0};
 
     fail(&away, db_connect(side->db, &err), &err);
@@ -419,6 +421,8 @@ static void fill_writers(struct side *side, struct status *status, const char *l
         fill_lanes(side, status, lanes);
         fill_written(side, status);
     }
+    if (away.rc == RC_OK && db_cluster_ask(side->db, &cluster, &err) == RC_OK)
+        snprintf(status->cluster, sizeof(status->cluster), "%s", db_cluster_text(&cluster));
     fill_instances(side, status);
     fill_retry(side, &status->retry);
 }

@@ -49,6 +49,8 @@ struct status_lane {
     char stopped_reason[STATUS_TOPIC_SIZE];
 };
 
+#define STATUS_CLUSTER_SIZE 80
+
 struct status_instance {
     char name[STATUS_NAME_SIZE];
     char role[33];
@@ -124,6 +126,7 @@ struct status {
     size_t schema_count; /* 1: both sides live in one database */
 
     struct status_fault outbox_fault;
+    char cluster[STATUS_CLUSTER_SIZE]; /* whose other nodes write, too; "" = none */
     struct status_lane lanes[STATUS_LANES_MAX];
     size_t lane_count;
     struct status_fault written_fault;

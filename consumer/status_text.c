@@ -224,6 +224,12 @@ static void put_outbox(const struct status *status, struct buf *out)
     buf_text_put(out, "\noutbox\n");
     if (put_fault(status, out, &status->outbox_fault))
         return;
+    if (status->cluster[0])
+        put_line(
+            out,
+            "%s: other nodes may write, whose open transactions no relay sees; missing seqs "
+            "are waited for relay.gap_wait_multi_ms; write to one node only, with the relay on it",
+            status->cluster);
     for (size_t i = 0; i < status->lane_count; i++)
         known += status->lanes[i].fault.rc == RC_OK;
     if (known > 0)

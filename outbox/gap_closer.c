@@ -11,10 +11,12 @@
 /* Other people's transactions may hold a gap open this many times gap_wait_ms. */
 #define GAP_WAITS_MAX 20
 
-void gap_closer_init(struct gap_closer *closer, int64_t gap_wait_ms)
+void gap_closer_init(struct gap_closer *closer, int64_t gap_wait_ms, int64_t gap_wait_multi_ms)
 {
-    *closer = (struct gap_closer){
-        .gap_wait_ms = gap_wait_ms, .writers_seen_ms = INT64_MIN / 2, .probe_count = 1};
+    *closer = (struct gap_closer){.gap_wait_ms = gap_wait_ms,
+                                  .gap_wait_multi_ms = gap_wait_multi_ms,
+                                  .writers_seen_ms = INT64_MIN / 2,
+                                  .probe_count = 1};
 }
 
 /* Invariant: an answer counts for a gap only when the server was asked a second after the gap was
@@ -62,6 +64,8 @@ static bool is_due(const struct gap_closer *closer, const struct gap *gap, int64
     int64_t age_ms = now_ms - gap->first_ms;
 
     if (now_ms < gap->probe_ms)
+        return false;
+    if (closer->several_nodes && age_ms < closer->gap_wait_multi_ms)
         return false;
     if (age_ms >= GAP_WAITS_MAX * closer->gap_wait_ms)
         return true;

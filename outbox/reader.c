@@ -21,6 +21,9 @@
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
+/* A cluster may be told to take writes on all its nodes while it runs. */
+#define NODES_EVERY_MS 10000
+
 /* Trouble that people must end is looked at this often. */
 #define FATAL_WAIT_MS 3000
 
@@ -38,7 +41,8 @@ enum rc reader_init(struct reader *reader, struct lane *lane, const struct sourc
     reader->again_from = INT64_MAX;
     reader->left_from = INT64_MAX;
     reader->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    gap_closer_init(&reader->closer, settings->relay.gap_wait_ms);
+    gap_closer_init(&reader->closer, settings->relay.gap_wait_ms,
+                    settings->relay.gap_wait_multi_ms);
     rc = gaps_init(&reader->gaps, (size_t)settings->relay.gaps_max, err);
     if (rc == RC_OK)
         rc = window_init(&reader->window, (size_t)settings->relay.window_rows_max, err);
@@ -282,7 +286,9 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     if (rc != RC_OK)
         return failed(reader, now_ms, rc, &err);
     gaps_clear(&reader->gaps);
-    gap_closer_init(&reader->closer, lane->settings->relay.gap_wait_ms);
+    gap_closer_init(&reader->closer, lane->settings->relay.gap_wait_ms,
+                    lane->settings->relay.gap_wait_multi_ms);
+    reader->nodes_at_ms = now_ms;
     reader->high = 0;
     begin_pass(reader);
     reader->pass_end = 0;
@@ -346,6 +352,30 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
     return false;
 }
 
+/* Invariant: asked before the first gap of a lease is closed. */
+static enum rc ask_nodes(struct reader *reader, int64_t now_ms, struct err *err)
+{
+    struct source_nodes nodes = {0};
+    enum rc rc;
+
+    if (!reader->source.nodes || now_ms < reader->nodes_at_ms)
+        return RC_OK;
+    rc = reader->source.nodes(reader->source.ctx, &nodes, err);
+    if (rc != RC_OK)
+        return rc;
+    reader->nodes_at_ms = now_ms + NODES_EVERY_MS;
+    reader->closer.several_nodes = nodes.what[0] != '\0';
+    if (nodes.what[0] && !reader->nodes_said)
+        log_event(
+            LOG_WARN, "several_writer_nodes",
+            "lane=%s cluster=\"%s\" gap_wait_multi_ms=%" PRId64
+            " text=\"transactions that are open on other nodes cannot be seen: missing seqs are "
+            "waited for so long; write to one node only, and let the relay read there\"",
+            reader->lane->name, nodes.what, reader->closer.gap_wait_multi_ms);
+    reader->nodes_said = nodes.what[0] != '\0';
+    return RC_OK;
+}
+
 static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err)
 {
     size_t closed = 0;
@@ -392,6 +422,8 @@ static int64_t read_on(struct reader *reader, int64_t now_ms)
     rc = reader_poll(reader, batch, now_ms, &more, &err);
     if (rc == RC_OK && batch->count > 0)
         give(reader, batch, now_ms);
+    if (rc == RC_OK)
+        rc = ask_nodes(reader, now_ms, &err);
     if (rc == RC_OK)
         rc = close_gaps(reader, now_ms, &err);
     if (rc != RC_OK)

@@ -39,6 +39,8 @@ struct reader {
     struct gaps gaps;
     struct window window;
     struct gap_closer closer;
+    int64_t nodes_at_ms; /* when to ask again whether other nodes write */
+    bool nodes_said;
     struct relay_batch *spare[LANE_BATCHES];
     size_t spare_count;
 

@@ -47,6 +47,11 @@ struct source_restart {
     int64_t low_seq;  /* the lowest row below `below`; 0: there is none */
 };
 
+/* Nodes of a cluster, other than the server that is read from, which write to its tables. */
+struct source_nodes {
+    char what[80]; /* the kind of cluster, for people; "": there are none */
+};
+
 /* The table of one lane. */
 struct source {
     void *ctx;
@@ -69,6 +74,9 @@ struct source {
     /* Looks for rows below `below`, which may pass every deleted row that is still there; for none
      * when it is 0. */
     enum rc (*restart)(void *ctx, int64_t below, struct source_restart *restart, struct err *err);
+    /* Are there such nodes? Neither writers nor probe sees their open transactions. May be NULL: there
+     * are none. */
+    enum rc (*nodes)(void *ctx, struct source_nodes *nodes, struct err *err);
 };
 
 /* Ranges deleted with one call. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/source_mysql.h"
 
+#include "common/db_cluster.h"
 #include "outbox/seq_mysql.h"
 #include "outbox/time_row.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Longest id, aggregatetype, aggregateid and type, in bytes. */
@@ -378,6 +380,16 @@ static enum rc source_restart(void *ctx, int64_t below, struct source_restart *r
     return query(source, number_on_row, &restart->low_seq, err);
 }
 
+static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct db_cluster cluster;
+    enum rc rc = db_cluster_ask(source->db, &cluster, err);
+
+    snprintf(nodes->what, sizeof(nodes->what), "%s", rc == RC_OK ? db_cluster_text(&cluster) : "");
+    return rc;
+}
+
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,
                           struct origin_mysql *origin, struct writers_mysql *writers,
                           const struct settings *settings, struct err *err)
@@ -413,5 +425,6 @@ struct source source_mysql_seam(struct source_mysql *source)
         .writers = source_writers,
         .look = source_look,
         .restart = source_restart,
+        .nodes = source_nodes,
     };
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS db_error db_literal http_connections http_frame db_tls kafka_config)
+foreach(name IN ITEMS db_cluster db_error db_literal http_connections http_frame db_tls kafka_config)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS common)
 endforeach()
 foreach(name IN ITEMS http http_guard http_limits)

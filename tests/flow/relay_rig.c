@@ -62,6 +62,7 @@ void rig_init(struct rig *rig, uint64_t seed)
     settings->relay.delete_rows_max = 30;
     settings->relay.delete_wait_ms = 20;
     settings->relay.gap_wait_ms = 7000;
+    settings->relay.gap_wait_multi_ms = 90000;
     settings->relay.gaps_max = 16;
     settings->relay.sweep_ms = 700;
     settings->relay.send_timeout_ms = 300;

@@ -76,6 +76,7 @@ struct world {
     bool healed;  /* nothing is refused any more */
     bool writers_known;
     bool next_hidden;   /* the server does not tell the table's next AUTO_INCREMENT value */
+    bool several_nodes; /* a row that is reserved only is of another node */
     bool calls_advance; /* writers and broker go on between two calls of a step */
 
     struct world_row rows[WORLD_ROWS_MAX + 1]; /* by seq */

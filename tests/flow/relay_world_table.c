@@ -155,6 +155,18 @@ static enum rc source_restart(void *ctx, int64_t below, struct source_restart *r
     return RC_OK;
 }
 
+static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *err)
+{
+    struct world *world = ctx;
+    enum rc rc;
+
+    nodes->what[0] = '\0';
+    if (world_fails(world, world->faults.database, &rc, err))
+        return rc;
+    snprintf(nodes->what, sizeof(nodes->what), "%s", world->several_nodes ? "a cluster" : "");
+    return RC_OK;
+}
+
 struct source world_source(struct world *world)
 {
     return (struct source){.ctx = world,
@@ -162,7 +174,8 @@ struct source world_source(struct world *world)
                            .probe = source_probe,
                            .writers = source_writers,
                            .look = source_look,
-                           .restart = source_restart};
+                           .restart = source_restart,
+                           .nodes = source_nodes};
 }
 
 static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,

@@ -298,6 +298,49 @@ static void a_gap_waits_longer_when_writers_cannot_be_seen(void **state)
     assert_int_equal(rig.reader.gaps.count, 0);
 }
 
+static void a_gap_of_another_node_waits_for_its_transaction(void **state)
+{
+    int64_t remote;
+
+    (void)state;
+    rig.world.several_nodes = true;
+    rig_run(&rig, 11000);
+    remote = world_reserve(&rig.world, 3);
+    rig.world.rows[remote].state = ROW_RESERVED;
+    append_some(2);
+    /* No server but the other node knows of it. */
+    rig_run(&rig, 60000);
+    assert_int_equal(rig.reader.gaps.count, 1);
+    world_commit(&rig.world, remote);
+    world_append(&rig.world, 3);
+    assert_true(rig_drain(&rig, 5000));
+    assert_all_is_well();
+}
+
+static void a_gap_that_no_node_fills_is_closed_after_the_longest_wait(void **state)
+{
+    int64_t gone;
+
+    (void)state;
+    rig.world.several_nodes = true;
+    rig_run(&rig, 11000);
+    gone = world_reserve(&rig.world, 3);
+    append_some(24);
+    world_roll_back(&rig.world, gone);
+    rig_run(&rig, 89000);
+    assert_int_equal(rig.reader.gaps.count, 1);
+    rig_run(&rig, 3000);
+    assert_int_equal(rig.reader.gaps.count, 0);
+    /* A cluster that went back to one writer is as quick as any server. */
+    rig.world.several_nodes = false;
+    rig_run(&rig, 11000);
+    gone = world_reserve(&rig.world, 3);
+    append_some(24);
+    world_roll_back(&rig.world, gone);
+    rig_run(&rig, 5000);
+    assert_int_equal(rig.reader.gaps.count, 0);
+}
+
 static void one_look_that_cannot_see_the_writers_forgets_none(void **state)
 {
     int64_t reserved = world_reserve(&rig.world, 3);
@@ -438,6 +481,10 @@ int main(void)
             the_look_for_the_age_begins_at_the_lowest_row_that_is_not_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gaps_stay_open_while_their_writers_are_open, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_of_another_node_waits_for_its_transaction, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_that_no_node_fills_is_closed_after_the_longest_wait,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_look_that_cannot_see_the_writers_forgets_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(trouble_with_deleting_ends_with_the_lease, set_up,

@@ -11,6 +11,7 @@ packages_of() {
         ;;
     build) echo "$(packages_of program)" libcmocka-dev ;;
     fetch) echo ca-certificates tar xz-utils ;;
+    galera) echo galera-4 rsync lsof ;;
     mariadb) echo mariadb-server-core mariadb-client-core ;;
     kafka)
         # A java or mvn that is already on PATH stays the one we use.

@@ -212,7 +212,7 @@ static void an_answer_from_before_a_gap_was_seen_closes_nothing(void **state)
 
     (void)state;
     assert_int_equal(gaps_init(&gaps, 4, NULL), RC_OK);
-    gap_closer_init(&closer, 60000);
+    gap_closer_init(&closer, 60000, 600000);
     gaps_add(&gaps, 5, 5, 10000);
     /* Nothing was open when it was asked, long before and just after the gap was first seen. */
     told = (struct source_writers){.known = true, .asked_ms = 9000};
@@ -231,7 +231,7 @@ static void an_answer_that_grows_old_is_no_knowledge_in_the_end(void **state)
 
     (void)state;
     assert_int_equal(gaps_init(&gaps, 4, NULL), RC_OK);
-    gap_closer_init(&closer, 5000);
+    gap_closer_init(&closer, 5000, 600000);
     gaps_add(&gaps, 5, 5, 10000);
     /* One transaction was open, and nobody can be asked any more. */
     told = (struct source_writers){.known = true, .asked_ms = 12000, .oldest = 3, .newest = 3};
