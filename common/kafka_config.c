@@ -53,6 +53,15 @@ void kafka_topic_config_set(struct kafka_topic_config *config, const char *name,
         take_number(&config->newer_ms_max, value, 0);
 }
 
+int64_t kafka_topic_older_ms_max(const struct kafka_topic_config *config)
+{
+    int64_t max_ms = config->older_ms_max;
+
+    if (config->retention_ms >= 0 && config->retention_ms < max_ms)
+        max_ms = config->retention_ms;
+    return max_ms == INT64_MAX ? max_ms : max_ms / 2;
+}
+
 enum rc kafka_config_ask(struct kafka_config_query *query, rd_kafka_t *kafka,
                          const char *const *topics, size_t count, int timeout_ms, struct err *err)
 {

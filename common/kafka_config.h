@@ -30,6 +30,10 @@ void kafka_topic_config_default(struct kafka_topic_config *config);
  * number is passed over. Pure. */
 void kafka_topic_config_set(struct kafka_topic_config *config, const char *name, const char *value);
 
+/* How far in the past the time of a record may lie, in ms: half of what the topic keeps, or else Kafka
+ * may delete it before it was read. INT64_MAX: as far as it likes. Pure. */
+int64_t kafka_topic_older_ms_max(const struct kafka_topic_config *config);
+
 /* One question under way. Zeroed: none. */
 struct kafka_config_query {
     struct rd_kafka_queue_s *queue;

@@ -306,16 +306,6 @@ static void configs_refresh(struct broker_kafka *broker, int64_t now_ms)
                      CONFIG_WAIT_MS, &err);
 }
 
-/* Half of what the topic keeps: a record has to be read before it is deleted. */
-static int64_t older_ms_max(const struct kafka_topic_config *config)
-{
-    int64_t max_ms = config->older_ms_max;
-
-    if (config->retention_ms >= 0 && config->retention_ms < max_ms)
-        max_ms = config->retention_ms;
-    return max_ms == INT64_MAX ? max_ms : max_ms / 2;
-}
-
 static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
                             struct err *err)
 {
@@ -332,7 +322,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
                            const struct relay_row *row, uint64_t ticket, struct err *err)
 {
     struct broker_kafka *broker = ctx;
-    int64_t timestamp_ms = record_timestamp(row, older_ms_max(&broker->configs[topic_index]));
+    int64_t timestamp_ms =
+        record_timestamp(row, kafka_topic_older_ms_max(&broker->configs[topic_index]));
     rd_kafka_headers_t *headers = NULL;
     enum rc rc = ready(broker, err);
 

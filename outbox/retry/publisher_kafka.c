@@ -2,11 +2,14 @@
 #include "outbox/retry/publisher_kafka.h"
 
 #include "common/kafka.h"
+#include "common/kafka_config.h"
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/producer_kafka.h"
+#include "outbox/record_row.h"
 #include "outbox/retry.h"
 #include "outbox/retry_handler.h"
+#include "outbox/time_row.h"
 #include "outbox/topic_row.h"
 
 #include <assert.h>
@@ -42,8 +45,9 @@ struct producer {
     size_t users;
     bool spoiled; /* gets no new users; the last one closes it */
     char topics[TOPICS_KNOWN_MAX][TOPIC_NAME_SIZE];
-    size_t topic_count; /* of all that were ever known */
-    struct err trouble; /* what librdkafka told last */
+    int64_t older_ms_max[TOPICS_KNOWN_MAX]; /* of a record in each of them */
+    size_t topic_count;                     /* of all that were ever known */
+    struct err trouble;                     /* what librdkafka told last */
 };
 
 struct slot {
@@ -256,13 +260,33 @@ static bool topic_is_known(const struct producer *producer, const char *topic)
 }
 
 /* Whoever comes too many forgets the oldest. */
-static void topic_learn(struct producer *producer, const char *topic)
+static void topic_learn(struct producer *producer, const char *topic, int64_t older_ms_max)
 {
+    size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
+
     if (topic_is_known(producer, topic))
         return;
-    snprintf(producer->topics[producer->topic_count % TOPICS_KNOWN_MAX], TOPIC_NAME_SIZE, "%s",
-             topic);
+    snprintf(producer->topics[place], TOPIC_NAME_SIZE, "%s", topic);
+    producer->older_ms_max[place] = older_ms_max;
     producer->topic_count++;
+}
+
+/* A task may have waited for so long that Kafka would delete its record before it was read. */
+static int64_t timestamp_of(struct publisher *publisher, const struct producer *producer,
+                            const struct publisher_record *record)
+{
+    int64_t least_ms = 0;
+
+    if (record->timestamp_ms <= 0)
+        return record->timestamp_ms;
+    pthread_mutex_lock(&publisher->lock);
+    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++) {
+        if (strcmp(producer->topics[i], record->topic) == 0 &&
+            producer->older_ms_max[i] < INT64_MAX)
+            least_ms = os_wall_ms() - producer->older_ms_max[i];
+    }
+    pthread_mutex_unlock(&publisher->lock);
+    return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;
 }
 
 static void topic_forget(struct producer *producer, const char *topic)
@@ -292,6 +316,8 @@ static enum rc topic_ready(struct publisher *publisher, struct producer *produce
     const struct settings *settings = publisher->settings;
     const char *topic = record->topic;
     int64_t wait_ms = left_ms(record, until_ms) / 2;
+    struct kafka_topic_config config;
+    struct err unread;
     bool known;
     enum rc rc;
 
@@ -305,16 +331,22 @@ static enum rc topic_ready(struct publisher *publisher, struct producer *produce
     rc = kafka_ensure_topic(producer->kafka, topic, (int)settings->relay.topic_partitions,
                             (int)settings->relay.topic_replication, wait_ms > 1 ? (int)wait_ms : 1,
                             NULL, err);
+    kafka_topic_config_default(&config);
+    if (rc == RC_OK)
+        kafka_config_read(producer->kafka, topic, wait_ms > 1 ? (int)wait_ms : 1, &config, &unread);
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_OK)
-        topic_learn(producer, topic);
+        topic_learn(producer, topic, config.known ? kafka_topic_older_ms_max(&config) : INT64_MAX);
     pthread_mutex_unlock(&publisher->lock);
     return rc;
 }
 
-static rd_kafka_headers_t *headers_make(const struct publisher_record *record)
+static rd_kafka_headers_t *headers_make(const struct publisher_record *record, int64_t timestamp_ms)
 {
-    rd_kafka_headers_t *headers = rd_kafka_headers_new(record->header_count);
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(record->header_count + 1);
+    bool original = timestamp_ms == record->timestamp_ms;
+    char time[UTC_TEXT_SIZE];
+    size_t len;
 
     for (size_t i = 0; i < record->header_count; i++) {
         const struct publisher_header *header = &record->headers[i];
@@ -322,6 +354,11 @@ static rd_kafka_headers_t *headers_make(const struct publisher_record *record)
         /* Fails only for want of memory, which librdkafka ends the process for by itself. */
         rd_kafka_header_add(headers, header->name, -1, header->value.data,
                             (ssize_t)header->value.len);
+        original = original || strcmp(header->name, RECORD_ORIGINAL_TIMESTAMP) == 0;
+    }
+    if (!original) {
+        len = utc_format(record->timestamp_ms, time);
+        rd_kafka_header_add(headers, RECORD_ORIGINAL_TIMESTAMP, -1, time, (ssize_t)len);
     }
     return headers;
 }
@@ -334,7 +371,7 @@ static enum rc record_send(struct publisher *publisher, struct producer *produce
     struct producer_record sent = {
         .key = record->key,
         .value = record->value,
-        .timestamp_ms = record->timestamp_ms,
+        .timestamp_ms = timestamp_of(publisher, producer, record),
         .partition = record->partition,
     };
     enum rc rc;
@@ -346,7 +383,7 @@ static enum rc record_send(struct publisher *publisher, struct producer *produce
     slot->reported = false;
     sent.ticket = slot->ticket;
     pthread_mutex_unlock(&publisher->lock);
-    sent.headers = headers_make(record);
+    sent.headers = headers_make(record, sent.timestamp_ms);
     rc = producer_send(producer->kafka, topic, &sent, err);
     rd_kafka_topic_destroy(topic);
     return rc;

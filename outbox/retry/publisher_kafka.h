@@ -29,7 +29,7 @@ struct publisher_record {
     struct bytes value; /* data NULL: a tombstone */
     const struct publisher_header *headers;
     size_t header_count;
-    int64_t timestamp_ms;               /* 0: now */
+    int64_t timestamp_ms;               /* 0: now; brought forward where the topic keeps less */
     int32_t partition;                  /* -1: by the key */
     const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };

@@ -2,6 +2,7 @@
 """What a topic's configuration makes of rows: their time, and how many travel together."""
 
 import datetime
+import json
 import os
 import pathlib
 import sys
@@ -85,6 +86,25 @@ class Times(house.Case):
         records = self.stack.records(f"event.{self.stack.name}.late")
         self.assertEqual([one.headers["id"] for one in records], ["next"])
         self.check(records[0], now, now + 5 * HOUR)
+
+    def test_a_task_that_waited_for_long_is_brought_forward(self):
+        topic = f"event.{self.stack.name}.waited"
+        wire.create_topic(house.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
+        now = self.stack.number("SELECT UTC_TIMESTAMP(3)")
+        self.start("retry")
+        for at in (now - HOUR, now - 3 * HOUR):
+            self.stack.sql(
+                "INSERT INTO retry_task (scene, handler, ordering_key, options, params) VALUES "
+                "('work', 'kafka', 'k', %s, 'x')",
+                [json.dumps({"topic": topic, "timestampMs": int(milliseconds(at))})])
+        house.wait_for("no task to be left", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task") == 0)
+        records = self.stack.records(topic)
+        self.assertEqual(len(records), 2)
+        self.check(records[0], now - HOUR)
+        self.assertLess(abs(records[1].timestamp - milliseconds(now - 2 * HOUR)), 60000)
+        self.assertEqual(records[1].headers["original_timestamp"],
+                         (now - 3 * HOUR).isoformat(timespec="milliseconds") + "Z")
 
     def test_a_row_of_the_future_grows_older_while_it_waits(self):
         now = self.stack.number("SELECT UTC_TIMESTAMP(3)")

@@ -93,10 +93,11 @@ END
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb kafka demo e2e lint fuzz
+    packages_need build fetch mariadb galera kafka demo e2e lint fuzz
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"
+    galera_scripts >/dev/null || fail "no Galera: see above"
 }
 
 clean_help() { echo "./dev clean: removes build/. The cache ($(cache_root)) stays."; }

@@ -59,11 +59,27 @@ static void what_is_no_number_changes_nothing(void **state)
     }
 }
 
+static void a_record_may_be_as_old_as_half_of_what_the_topic_keeps(void **state)
+{
+    struct kafka_topic_config config;
+
+    (void)state;
+    kafka_topic_config_default(&config);
+    assert_int_equal(kafka_topic_older_ms_max(&config), 302400000);
+    config.retention_ms = -1;
+    assert_int_equal(kafka_topic_older_ms_max(&config), INT64_MAX);
+    config.older_ms_max = 1000;
+    assert_int_equal(kafka_topic_older_ms_max(&config), 500);
+    config.retention_ms = 0;
+    assert_int_equal(kafka_topic_older_ms_max(&config), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_broker_does_not_tell_is_as_in_kafka),
         cmocka_unit_test(entries_are_taken_by_their_names),
+        cmocka_unit_test(a_record_may_be_as_old_as_half_of_what_the_topic_keeps),
         cmocka_unit_test(what_is_no_number_changes_nothing),
     };
 
