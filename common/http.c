@@ -79,7 +79,7 @@ static void refuse_plainly(struct http_request *request)
                  request->server->config.guard.section);
         text = sentence;
     }
-    http_answer(request, request->refusal, "text/plain; charset=utf-8", text, strlen(text));
+    http_answer(request, (int)request->refusal, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 static void request_hand_out(struct http_request *request)
@@ -95,7 +95,7 @@ static void request_hand_out(struct http_request *request)
     if (request->refusal == HTTP_REFUSAL_BUSY)
         http_answer_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (server->on_refuse)
-        server->on_refuse(server->ctx, request, request->refusal);
+        server->on_refuse(server->ctx, request, (int)request->refusal);
     else
         refuse_plainly(request);
 }

@@ -87,9 +87,7 @@ static bool is_over(const struct vote_task *task, struct retry_outcome *outcome)
     int64_t now_ms = task->now_ms();
 
     loop_goes_on(now_ms);
-    if (task->stop && stop_requested(task->stop))
-        outcome->end = ATTEMPT_CUT;
-    else if (now_ms >= atomic_load(task->lease_until_ms))
+    if ((task->stop && stop_requested(task->stop)) || now_ms >= atomic_load(task->lease_until_ms))
         outcome->end = ATTEMPT_CUT;
     else if (now_ms >= task->until_ms)
         outcome->end = ATTEMPT_SNOOZED;

@@ -116,10 +116,10 @@ static enum rc find(struct retry_mysql *store, const struct claim_from *from, si
     store->claim->count = 0;
     store_put(store, "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), "
                      "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX ");
-    if (from->class)
-        put_due(store, from->class);
-    else
+    if (from->age)
         put_expired(store, from->age);
+    else
+        put_due(store, from->class);
     buf_print(&store->sql, " LIMIT %zu", limit);
     if (!store->compare_and_set)
         store_put(store, " FOR UPDATE SKIP LOCKED");

@@ -47,12 +47,14 @@ static enum rc shards_init(struct pool *pool, struct err *err)
         rc = shards_parse(&fixed, pool->settings->retry.shards, err);
     pool->shards = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shards));
     pool->shard_names = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shard_names));
-    if (rc == RC_OK && (!pool->shards || !pool->shard_names))
-        rc = err_fail(err, RC_FATAL, 0, "out of memory for shards");
-    for (size_t i = 0; i < count && rc == RC_OK; i++)
+    if (rc != RC_OK)
+        return rc;
+    if (!pool->shards || !pool->shard_names)
+        return err_fail(err, RC_FATAL, 0, "out of memory for shards");
+    for (size_t i = 0; i < count; i++)
         for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
             shard_init(pool, i, shard, fixed >> shard & 1);
-    return rc;
+    return RC_OK;
 }
 
 enum rc pool_init(struct pool *pool, const struct settings *settings,

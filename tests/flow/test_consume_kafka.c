@@ -329,7 +329,7 @@ static void it_is_closed_in_time_although_no_broker_answers(void **state)
     assert_true(os_now_ms() - from_ms < SILENT_MS / 2);
     kafka = NULL;
     rd_kafka_mock_broker_set_rtt(broker, 1, 0);
-    for (int64_t until_ms = os_now_ms() + 2 * SILENT_MS; kafka_handles_left() > 0; nap())
+    for (int64_t until_ms = os_now_ms() + (int64_t)2 * SILENT_MS; kafka_handles_left() > 0; nap())
         assert_true(os_now_ms() < until_ms);
 }
 

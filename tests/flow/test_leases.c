@@ -522,11 +522,11 @@ static void a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back(v
     for (int i = 0; i < 40; i++) {
         int64_t epochs = 0;
 
-        pass(50 * i);
+        pass((int64_t)50 * i);
         for (size_t lane = 0; lane < LANES; lane++)
             epochs -= rows[lane].epoch;
         set_back(3600000);
-        pass(3 * LEASE_MS);
+        pass((int64_t)3 * LEASE_MS);
         for (size_t lane = 0; lane < LANES; lane++)
             epochs += rows[lane].epoch;
         assert_int_equal(epochs, 0);

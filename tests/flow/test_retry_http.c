@@ -312,7 +312,7 @@ static void a_call_ends_before_its_lease_and_when_it_is_lost(void **state)
     outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
     assert_int_equal(outcome->end, ATTEMPT_CUT);
     assert_non_null(strstr(outcome->err.text, "lease"));
-    atomic_store(&fixture->lease_until_ms, os_now_ms() + 2 * LONG_MS);
+    atomic_store(&fixture->lease_until_ms, os_now_ms() + (int64_t)2 * LONG_MS);
     assert_int_equal(pthread_create(&thread, NULL, lose_main, fixture), 0);
     outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -49,7 +49,7 @@ static int setup(void **state)
     struct err err = {0};
 
     memset(&fixture, 0, sizeof(fixture));
-    atomic_store(&far_lease, os_now_ms() + 10 * LONG_MS);
+    atomic_store(&far_lease, os_now_ms() + (int64_t)10 * LONG_MS);
     fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
     assert_non_null(fixture.host);
     fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);

@@ -64,7 +64,7 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
     for (int32_t n = 0; rc == RC_OK && n < BROKER_PARTITIONS_MAX; n++) {
         for (int64_t offset = 0; offset < world->sink->held_ends[n] && rows < rows_max; offset++) {
             const struct sink_dead *dead = &world->sink->dead[n][offset];
-            struct held_key key = {.id = n * ID_STEP + offset + 1, .partition = n};
+            struct held_key key = {.id = (int64_t)n * ID_STEP + offset + 1, .partition = n};
 
             if (!dead->old_found || dead->old_class == SINK_DEAD_NEVER || key.id <= after)
                 continue;
@@ -154,7 +154,7 @@ static enum rc item_show(const struct world *world, int32_t partition, int64_t o
     char key[24];
     int len = snprintf(key, sizeof(key), "%lld", (long long)event->key);
     const struct dead_item item = {
-        .id = partition * ID_STEP + offset + 1,
+        .id = (int64_t)partition * ID_STEP + offset + 1,
         .topic = TOPIC,
         .partition = partition,
         .offset = offset,

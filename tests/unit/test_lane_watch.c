@@ -103,7 +103,7 @@ static void a_lane_that_this_process_does_not_write_is_no_matter(void **state)
     (void)state;
     serves[2] = false;
     at(1);
-    at(GRACE_MS * 10);
+    at((int64_t)GRACE_MS * 10);
     assert_string_equal(unserved, "");
 }
 

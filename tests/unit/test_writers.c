@@ -142,7 +142,7 @@ static atomic_int asked;
 static void *lane(void *arg)
 {
     (void)arg;
-    for (int64_t now_ms = 0; now_ms < 200 * WRITERS_EVERY_MS; now_ms += 10) {
+    for (int64_t now_ms = 0; now_ms < (int64_t)200 * WRITERS_EVERY_MS; now_ms += 10) {
         struct source_writers answer;
 
         if (!takes(now_ms, &answer))
