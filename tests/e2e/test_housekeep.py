@@ -177,7 +177,8 @@ class Ahead(HousekeepCase):
         self.stack.sql(f"CREATE USER {user}@'%' IDENTIFIED BY 'x'")
         self.addCleanup(self.stack.sql, f"DROP USER {user}@'%'", database=None)
         self.stack.sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {self.stack.name}.* TO {user}@'%'")
-        self.stack.sql("INSERT INTO instance VALUES ('old', 'relay', '2020-01-01', '2020-01-01')")
+        self.stack.sql("INSERT INTO instance (name, role, started_at, seen_at) "
+                       "VALUES ('old', 'relay', '2020-01-01', '2020-01-01')")
         done = self.stack.tallybox("housekeep", "--once", "--json", expect=house.FAILED,
                                    sets={"mysql.user": user, "housekeep.months_ahead": 5},
                                    env={"TALLYBOX_MYSQL_PASSWORD": "x"})
@@ -372,7 +373,8 @@ class OldRows(HousekeepCase):
 
     def test_old_rows_go_when_their_settings_say_so(self):
         self.stack.sql(
-            "INSERT INTO instance VALUES ('a', 'relay', '2020-01-01', UTC_TIMESTAMP(3) - INTERVAL "
+            "INSERT INTO instance (name, role, started_at, seen_at) VALUES "
+            "('a', 'relay', '2020-01-01', UTC_TIMESTAMP(3) - INTERVAL "
             "6 DAY), ('b', 'relay', '2020-01-01', UTC_TIMESTAMP(3) - INTERVAL 8 DAY)")
         progress = ("INSERT INTO consumer_progress VALUES (%s, %s, 0, 5, 0, '', 1, '', "
                     "UTC_TIMESTAMP(3) - INTERVAL %s DAY)")

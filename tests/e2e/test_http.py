@@ -284,7 +284,7 @@ class Away(house.Case):
     """The database is away and comes back."""
 
     settings = {"api.request_timeout_ms": 8000, "mysql.connect_timeout_ms": 1000}
-    roles = ("serve",)
+    roles = ("relay", "serve")
 
     def test_without_its_database_it_answers_503_and_recovers_by_itself(self):
         self.serve.vote((1, 1, 1))

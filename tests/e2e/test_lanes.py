@@ -191,8 +191,7 @@ class Change(Lanes):
         vote.start()
         try:
             house.wait_for("the vote to wait for the row", lambda: self.stack.number(
-                "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE "
-                "'INSERT INTO vote_state%'"))
+                "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
             self.lanes("set", 2, "--wait", 0, expect=house.UNAVAILABLE)
             self.assertEqual(self.number(), (1, 0))
         finally:

@@ -2,6 +2,7 @@
 """Refused events and their keys: out of the outbox into the retry lane, through it, and back to the
 fast path, while relays are killed. Order is judged on the topic, by the first record of each id."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -77,10 +78,11 @@ class Lane(house.Case):
     def test_a_key_goes_through_the_retry_lane_and_back(self):
         relay = self.start("relay")
         trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
-        bad = [event(self.kind, "bad", 0, headers=trace, created_at="2026-03-04 05:06:07.089"),
-               event(self.kind, "bad", 1, True, headers=trace,
-                     created_at="2026-03-04 05:06:07.089"),
-               event(self.kind, "bad", 2, headers=trace, created_at="2026-03-04 05:06:07.089")]
+        hour_ago = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
+        created = f"{hour_ago:%F %T}.089"
+        bad = [event(self.kind, "bad", 0, headers=trace, created_at=created),
+               event(self.kind, "bad", 1, True, headers=trace, created_at=created),
+               event(self.kind, "bad", 2, headers=trace, created_at=created)]
         good = [event(self.kind, f"good-{n % 5}", n) for n in range(200)]
         self.stack.append(good[:100] + bad + good[100:])
         self.stack.wait_drained()

@@ -119,7 +119,7 @@ class Destinations(FairCase):
                       role.log_text())
         self.put("mail", "http", {"url": f"http://127.0.0.1:{living.server_port}/"}, 20)
         house.wait_for("the living one to be called", lambda: living.asked == 20, 20)
-        self.assertEqual(self.left("mail"), 60)
+        house.wait_for("its tasks to be done", lambda: self.left("mail") == 60)
         # Of 60 tasks only those were tried that opened it, and its probes.
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE outcome <> "
                                            "'failed'"), 0)
