@@ -101,7 +101,8 @@ class Abuse(house.Case):
 
     settings = {"api.request_timeout_ms": TIMEOUT_MS, "api.body_bytes_max": 65536,
                 "api.committers": COMMITTERS}
-    roles = ("serve",)
+    # serve is ready while a relay reads what was voted.
+    roles = ("relay", "serve")
 
     @classmethod
     def setUpClass(cls):

@@ -160,7 +160,7 @@ class Secrets(house.Case):
         api, admin = SECRETS["a token of the API"], SECRETS["a token of the admin pages"]
         role = self.stack.role("serve", ready=False, sets={
             "api.token_file": self.file("api-tokens", api), "log.level": "debug",
-            "admin.token_file": self.file("admin-tokens", admin),
+            "admin.token_file": self.file("admin-tokens", f"{admin} operate"),
             "admin.tls_cert": "", "api.tls_cert": self.cert, "api.tls_key": self.key})
         self.addCleanup(role.end)
         house.wait_for("the API", lambda: "event=api_listening" in role.log_text())

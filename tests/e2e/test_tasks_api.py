@@ -276,6 +276,8 @@ class Finding(TasksCase):
         user = f"poor_{self.stack.name}"
         self.stack.sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'poor'")
         for table, rights in (("schema_history", "SELECT"), ("outbox", "INSERT"),
+                              ("outbox_lanes", "SELECT"),
+                              ("relay_lease", "SELECT (lane, owner, lease_until)"),
                               ("vote_state", "SELECT, INSERT, UPDATE"),
                               ("vote_count", "SELECT, INSERT, UPDATE")):
             self.stack.sql(f"GRANT {rights} ON {table} TO '{user}'@'%'")
@@ -286,12 +288,12 @@ class Finding(TasksCase):
                                 {**JSON, **BEARER})
             self.assertEqual(answer.status, 503, answer.body)
             self.assertIn("retry-after", answer.headers)
+        serve.wait_ready()
         vote = {"voterId": 1, "contentId": 1, "voting": 1}
         answer = serve.call("POST", "/v1/votes", vote, {"Authorization": f"Bearer {VOTES}"})
         self.assertEqual(answer.status, 200, answer.body)
         # Each of the two clerks says it once.
         self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
-        serve.wait_ready()
 
 
 class Scopes(TasksCase):
