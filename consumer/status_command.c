@@ -4,6 +4,8 @@
 #include "common/buf.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "consumer/housekeep.h"
+#include "consumer/rollup.h"
 #include "consumer/status.h"
 #include "consumer/status_kafka.h"
 #include "consumer/status_mysql.h"
@@ -35,6 +37,8 @@ static int show(const struct settings *settings, struct status *status, bool jso
     status->group = settings->consumer.group;
     status->admin = settings->admin.listen;
     status->relay_lease_ms = settings->relay.lease_ms;
+    status->rollup_lease_ms = ROLLUP_LEASE_MS;
+    status->housekeep_lease_ms = HOUSEKEEP_LEASE_MS;
     status->retry.threads = settings->retry.threads;
     status->now_ms = os_wall_ms();
     rc = status_mysql_fill(status, settings, &err);

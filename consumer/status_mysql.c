@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/db.h"
 #include "common/db_cluster.h"
+#include "consumer/turn_row.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -117,6 +118,7 @@ static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err
     lane->lease_left_ms = db_column_i64(row, 2);
     lane->stopped_keys = db_column_i64(row, 3);
     copy(lane->stopped_reason, sizeof(lane->stopped_reason), row, 4);
+    lane->lease_ms = db_column_i64(row, 5);
     return RC_OK;
 }
 
@@ -131,8 +133,9 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     db_put_name(sql, lane->name);
     buf_text_put(sql, COUNT_LIMIT ") waiting");
     query(side, &lane->fault, lane_on_row, lane);
-    sql_set(side, "SELECT owner, epoch, -(" AGE_OF("lease_until") "), stopped_keys, stopped_reason "
-                                                                  "FROM relay_lease WHERE lane = ");
+    sql_set(side, "SELECT owner, epoch, -(" AGE_OF(
+                      "lease_until") "), stopped_keys, stopped_reason, "
+                                     "lease_ms FROM relay_lease WHERE lane = ");
     db_put_text(side->db, sql, lane->name, strlen(lane->name));
     query(side, &lane->fault, lease_on_row, lane);
 }
@@ -324,6 +327,15 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
+/* Nobody when the lease is over, also by turn_is_implausible(). */
+static void put_owner(struct side *side, const char *until, const char *owner, int64_t lease_ms)
+{
+    buf_print(&side->sql,
+              "IF(%s BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64
+              " MICROSECOND, %s, '')",
+              until, lease_ms * TURN_LENGTHS_MAX * 1000, owner);
+}
+
 static enum rc waiting_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status_rollup *rollup = ctx;
@@ -337,9 +349,9 @@ static void fill_rollup(struct side *side, struct status *status, int64_t overla
 {
     struct status_rollup *rollup = &status->rollup;
 
-    sql_set(side, "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF(
-                      "finished_at") ", 0), IF(lease_until > UTC_TIMESTAMP(3), owner, '') "
-                                     "FROM rollup_state WHERE name = 'remark'");
+    sql_set(side, "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF("finished_at") ", 0), ");
+    put_owner(side, "lease_until", "owner", status->rollup_lease_ms);
+    buf_text_put(&side->sql, " FROM rollup_state WHERE name = 'remark'");
     query(side, &rollup->fault, rollup_on_row, rollup);
     sql_set(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
                   "ON r.id = t.content_id WHERE t.changed_at >= TIMESTAMP'1970-01-01 00:00:00' + "
@@ -376,11 +388,11 @@ static void fill_housekeep(struct side *side, struct status *status)
 {
     struct status_housekeep *housekeep = &status->housekeep;
 
-    sql_set(side, "SELECT COALESCE(" MS_OF(
-                      "s.finished_at") ", 0), IF(s.lease_until > UTC_TIMESTAMP(3), s.owner, ''), "
-                                       "IF(b.begin_date > '1970-01-01', b.begin_date, '') "
-                                       "FROM housekeep_state s JOIN log_begin b ON b.name = s.name "
-                                       "WHERE s.name = 'vote_document'");
+    sql_set(side, "SELECT COALESCE(" MS_OF("s.finished_at") ", 0), ");
+    put_owner(side, "s.lease_until", "s.owner", status->housekeep_lease_ms);
+    buf_text_put(&side->sql, ", IF(b.begin_date > '1970-01-01', b.begin_date, '') "
+                             "FROM housekeep_state s JOIN log_begin b ON b.name = s.name "
+                             "WHERE s.name = 'vote_document'");
     query(side, &housekeep->fault, housekeep_on_row, housekeep);
     sql_set(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
                   "SUBSTRING(partition_description, 2, 10))), '') FROM "

@@ -45,6 +45,7 @@ struct status_lane {
     char owner[STATUS_NAME_SIZE]; /* "" = nobody */
     int64_t epoch;
     int64_t lease_left_ms; /* below 0: it is over */
+    int64_t lease_ms;      /* length of one; 0: unknown */
     int64_t stopped_keys;
     char stopped_reason[STATUS_TOPIC_SIZE];
 };
@@ -120,6 +121,8 @@ struct status {
     const char *group; /* consumer.group */
     const char *admin; /* admin.listen */
     int64_t relay_lease_ms;
+    int64_t rollup_lease_ms;
+    int64_t housekeep_lease_ms;
     int64_t now_ms; /* since 1970, the sink's clock, or the machine's while it is away */
 
     struct status_schema schemas[2];

@@ -2,6 +2,7 @@
 #include "consumer/status.h"
 
 #include "common/when.h"
+#include "consumer/turn_row.h"
 #include "outbox/outbox.h"
 
 #include <assert.h>
@@ -241,11 +242,23 @@ static void put_outbox(const struct status *status, struct buf *out)
             put_line(out, "%s: there is no such table", lane->name);
         else if (lane->fault.rc != RC_OK)
             put_line(out, "%s: not known: %s", lane->name, lane->fault.err.text);
+        else if (lane->lease_ms > 0 && turn_is_implausible(lane->lease_left_ms, 0, lane->lease_ms))
+            put_line(out,
+                     "%s: the database clock was set back: its lease ends too far in the future; "
+                     "it counts as expired, and the next relay shortens it",
+                     lane->name);
         if (lane->stopped_keys > 0)
             put_line(out, "%s: keys stopped by a refused event: %" PRId64 "; the newest: %s",
                      lane->name, lane->stopped_keys, lane->stopped_reason);
     }
     put_written(status, out);
+}
+
+/* A heartbeat far in the future was written before the clock was set back. */
+static bool is_silent(const struct status *status, const struct status_instance *one)
+{
+    return one->seen_ms > status->relay_lease_ms ||
+           turn_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
 }
 
 static void instance_rows(const struct status *status, struct table *table)
@@ -261,7 +274,7 @@ static void instance_rows(const struct status *status, struct table *table)
         cell_text(cells[1], one->role);
         cell_age(cells[2], one->up_ms, "");
         cell_age(cells[3], one->seen_ms, " ago");
-        cell_text(cells[4], one->seen_ms > status->relay_lease_ms ? "silent" : "");
+        cell_text(cells[4], is_silent(status, one) ? "silent" : "");
         table_row(table, cells);
     }
 }

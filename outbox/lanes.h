@@ -48,7 +48,8 @@ enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *e
 enum rc lanes_check_start(const struct lanes *lanes, int64_t lane_count, struct err *err);
 
 /* Which of the lanes have a lease that runs, or ran out less than grace_ms ago: served[n] for
- * outbox_n, n < LANES_MAX. */
+ * outbox_n, n < LANES_MAX. An implausible lease (LEASE_LENGTHS_MAX) does not count: a relay that lives
+ * renews it at once. */
 enum rc lanes_served(struct db *db, int64_t grace_ms, bool served[LANES_MAX], struct err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/db.h"
 #include "outbox/outbox.h"
+#include "outbox/relay_seam.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,8 +79,10 @@ enum rc lanes_served(struct db *db, int64_t grace_ms, bool served[LANES_MAX], st
     memset(served, 0, LANES_MAX * sizeof(*served));
     buf_print(&sql,
               "SELECT lane FROM relay_lease WHERE lane LIKE 'outbox%%' AND lease_until > "
-              "UTC_TIMESTAMP(3) - INTERVAL %" PRId64 " MICROSECOND LIMIT 10000",
-              grace_ms * 1000);
+              "UTC_TIMESTAMP(3) - INTERVAL %" PRId64
+              " MICROSECOND AND (lease_ms = 0 OR lease_until <= UTC_TIMESTAMP(3) + INTERVAL "
+              "lease_ms * %d MICROSECOND) LIMIT 10000",
+              grace_ms * 1000, LEASE_LENGTHS_MAX * 1000);
     rc = db_query_buf(db, &sql, on_served, served, err);
     buf_done(&sql);
     return rc;

@@ -2,6 +2,7 @@
 """Processes on a host whose clock is wrong by hours: who holds what, and what is
 written, follows the database's clock."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -127,6 +128,20 @@ class SetBack(house.Case):
                             "aggregateid": "k", "type": "Happened"}])
         self.stack.wait_drained()
 
+    def test_a_lane_whose_relay_is_dead_is_named(self):
+        """There is no other relay that could shorten its lease."""
+        self.addCleanup(self.stack.sql, "UPDATE relay_lease SET owner = ''")
+        dead = self.start("relay")
+        self.wait_held(dead, "outbox")
+        dead.kill()
+        self.set_back()
+        serve = self.start("serve", ready=False)
+        house.wait_for("readiness to name the lane", lambda: "no live relay serves outbox" in
+                       serve.why_not_ready(), 3 * LEASE_S + NOISE_S)
+        status = json.loads(self.stack.tallybox("status", "--json").stdout)
+        self.assertEqual(status["outbox"]["written"]["unserved"], ["outbox"])
+        self.assertIn("outbox: the database clock was set back", self.stack.tallybox("status").stdout)
+
     def test_a_relay_that_lives_keeps_its_lane(self):
         lives, other = self.start("relay"), self.start("relay")
         house.wait_for("the lane to be held", lambda: self.holder("outbox"), LEASE_S + NOISE_S)
@@ -169,6 +184,8 @@ class SetBack(house.Case):
         self.stack.sql("UPDATE rollup_state SET owner = 'dead', epoch = epoch + 1, "
                        "lease_until = UTC_TIMESTAMP(3)")
         self.set_back()
+        self.assertEqual(json.loads(self.stack.tallybox("status", "--json").stdout)
+                         ["rollup"]["owner"], None)
         before = self.stack.number("SELECT epoch FROM rollup_state")
         role = self.start("rollup")
         house.wait_for("the roll-up to be taken", lambda: self.stack.number(

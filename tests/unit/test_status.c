@@ -347,6 +347,26 @@ static void a_lease_that_is_over_is_told_from_one_that_runs(void **state)
     free(status);
 }
 
+static void a_lease_from_before_the_clock_was_set_back_is_named(void **state)
+{
+    struct status *status = status_full();
+    struct buf out = {0};
+
+    (void)state;
+    status->lanes[0].lease_ms = 15000;
+    status->lanes[0].lease_left_ms = 30000;
+    status_text(status, &out);
+    assert_null(strstr(buf_text(&out), "set back"));
+    buf_done(&out);
+    status->lanes[0].lease_left_ms = 30001;
+    assert_says(status, "outbox: the database clock was set back");
+    status->instances[0].seen_ms = -30000;
+    assert_says(status, "1 h   0 ms ago\n");
+    status->instances[0].seen_ms = -30001;
+    assert_says(status, "1 h   0 ms ago  silent\n");
+    free(status);
+}
+
 static void lines_stay_within_100_columns(void **state)
 {
     struct status *status = status_full();
@@ -452,6 +472,7 @@ int main(void)
         cmocka_unit_test(an_empty_installation_says_so),
         cmocka_unit_test(an_unfinished_migration_is_named),
         cmocka_unit_test(a_lease_that_is_over_is_told_from_one_that_runs),
+        cmocka_unit_test(a_lease_from_before_the_clock_was_set_back_is_named),
         cmocka_unit_test(lines_stay_within_100_columns),
         cmocka_unit_test(json_has_the_same_facts_as_numbers),
         cmocka_unit_test(json_tells_a_fault_in_its_part),
