@@ -57,6 +57,7 @@ struct retry_job {
     int64_t step;
     const void *step_result; /* of the step before; NULL: none */
     size_t step_result_len;
+    int64_t database_ahead_ms; /* os_now_ms() and this are the database's clock, since 1970 */
 
     /* os_now_ms() up to which the task is certainly this process's. It moves on with each renewal of
      * the lease, also while the attempt runs; 0: another process has the task. It is no time-out: how

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/kafka_handler.h"
 
+#include "common/os.h"
 #include "outbox/retry/kafka_options.h"
 #include "outbox/retry/outcome.h"
 #include "outbox/retry/publisher_kafka.h"
@@ -83,6 +84,7 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
         .value = {job->params, job->params_len},
         .headers = headers,
         .timestamp_ms = options->timestamp_ms,
+        .now_ms = os_now_ms() + job->database_ahead_ms,
         .partition = options->partition,
         .lease_until_ms = job->lease_until_ms,
     };

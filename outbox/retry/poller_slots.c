@@ -133,6 +133,7 @@ static void job_fill(struct slot *slot, const struct task_row *row, const char *
     job->step = row->step;
     job->step_result = keep(bytes, row->step_result, row->step_result_len);
     job->step_result_len = row->step_result_len;
+    job->database_ahead_ms = slot->database_ahead_ms;
 }
 
 static void facts_fill(struct slot *slot, const struct task_row *row,

@@ -271,7 +271,9 @@ static void topic_learn(struct producer *producer, const char *topic, int64_t ol
     producer->topic_count++;
 }
 
-/* A task may have waited for so long that Kafka would delete its record before it was read. */
+/* A task may have waited for so long that Kafka would delete its record before it was read. By the
+ * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record of
+ * the future. */
 static int64_t timestamp_of(struct publisher *publisher, const struct producer *producer,
                             const struct publisher_record *record)
 {
@@ -283,7 +285,7 @@ static int64_t timestamp_of(struct publisher *publisher, const struct producer *
     for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++) {
         if (strcmp(producer->topics[i], record->topic) == 0 &&
             producer->older_ms_max[i] < INT64_MAX)
-            least_ms = os_wall_ms() - producer->older_ms_max[i];
+            least_ms = record->now_ms - producer->older_ms_max[i];
     }
     pthread_mutex_unlock(&publisher->lock);
     return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;

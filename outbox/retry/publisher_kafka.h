@@ -30,6 +30,7 @@ struct publisher_record {
     const struct publisher_header *headers;
     size_t header_count;
     int64_t timestamp_ms;               /* 0: now; brought forward where the topic keeps less */
+    int64_t now_ms;                     /* by the database's clock, since 1970 */
     int32_t partition;                  /* -1: by the key */
     const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };

@@ -12,6 +12,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import wire  # noqa: E402
 
 LEASE_S = 4  # so long that a busy machine does not lose it
 NOISE_S = 10
@@ -76,6 +77,26 @@ class WrongClock(house.Case):
                 self.wait_held(right)
                 self.publish()
                 self.assertEqual(right.terminate(), 0)
+
+    def test_the_record_of_a_task_is_brought_forward_by_the_clock_of_the_database(self):
+        topic = f"waited.{self.stack.name}"
+        wire.create_topic(house.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
+        for turn, hours in enumerate((5, -5)):
+            with self.subTest(hours=hours):
+                retry = self.stack.role("retry", env=wrong_clock(hours))
+                for age in (1, 3):
+                    at = int((time.time() - age * 3600) * 1000)
+                    self.stack.sql(
+                        "INSERT INTO retry_task (scene, handler, ordering_key, options, params) "
+                        "VALUES ('work', 'kafka', 'k', %s, 'x')",
+                        [json.dumps({"topic": topic, "timestampMs": at})])
+                house.wait_for("no task to be left", lambda: self.stack.number(
+                    "SELECT COUNT(*) FROM retry_task") == 0)
+                self.assertEqual(retry.terminate(), 0)
+                records = self.stack.records(topic)[2 * turn:]
+                # Half of the retention is two hours.
+                self.assertEqual([round((time.time() - one.timestamp / 1000) / 3600)
+                                  for one in records], [1, 2])
 
     def holds(self, relay):
         return f"-{relay.pid}-" in self.stack.number("SELECT owner FROM relay_lease")
