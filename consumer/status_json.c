@@ -161,6 +161,7 @@ static json_t *retry_json(const struct status *status)
     json_t *tasks = json_object();
     json_t *paused = json_array();
     json_t *unserved = json_object();
+    json_t *closed = json_object();
 
     for (size_t i = 0; i < STATUS_TASK_STATES; i++)
         json_object_set_new(tasks, names[i], json_integer((json_int_t)one->tasks[i]));
@@ -169,11 +170,15 @@ static json_t *retry_json(const struct status *status)
     for (size_t i = 0; i < one->unserved_count; i++)
         json_object_set_new(unserved, one->unserved[i].handler,
                             json_integer((json_int_t)one->unserved[i].tasks));
-    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:I, s:b}", "error", fault_json(&one->fault),
-                     "tasks", tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
-                     one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(),
-                     "paused_scenes", paused, "unserved_handlers", unserved, "instances",
-                     (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
+    for (size_t i = 0; i < one->closed_count; i++)
+        json_object_set_new(closed, one->closed[i].group,
+                            json_integer((json_int_t)one->closed[i].tasks));
+    return json_pack(
+        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:I, s:b}", "error", fault_json(&one->fault), "tasks",
+        tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
+        one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(), "paused_scenes",
+        paused, "unserved_handlers", unserved, "closed_groups", closed, "instances",
+        (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
 }
 
 void status_json(const struct status *status, struct buf *out)

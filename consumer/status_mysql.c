@@ -237,6 +237,30 @@ static void fill_unserved(struct side *side, struct status_retry *retry)
     query(side, &retry->fault, unserved_on_row, retry);
 }
 
+static enum rc closed_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+    size_t at = retry->closed_count++;
+
+    (void)err;
+    copy(retry->closed[at].group, sizeof(retry->closed[0].group), row, 0);
+    retry->closed[at].known = db_column_i64(row, 1) != 0;
+    retry->closed[at].tasks = db_column_i64(row, 2);
+    return RC_OK;
+}
+
+/* As retry_group_judge() says: a client's task needs its group's row, a role's own does not. */
+static void fill_closed(struct side *side, struct status_retry *retry)
+{
+    sql_set(side,
+            "SELECT w.task_group, g.name IS NOT NULL, COUNT(*) FROM (SELECT task_group, origin "
+            "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT
+            ") w LEFT JOIN retry_group g ON g.name = w.task_group WHERE (g.name IS NULL AND "
+            "w.origin = 'client') OR (g.enabled = 0 AND g.owner = w.origin) GROUP BY w.task_group, "
+            "g.name ORDER BY 3 DESC, 1 LIMIT " DIGITS_OF(STATUS_CLOSED_MAX));
+    query(side, &retry->fault, closed_on_row, retry);
+}
+
 /* The oldest one is looked for among as many as are counted. */
 static void fill_retry(struct side *side, struct status_retry *retry)
 {
@@ -264,6 +288,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));
     query(side, &retry->fault, paused_on_row, retry);
     fill_unserved(side, retry);
+    fill_closed(side, retry);
 }
 
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)

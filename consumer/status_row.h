@@ -75,6 +75,7 @@ struct status_partition {
 #define STATUS_TASK_STATES 5
 #define STATUS_PAUSED_MAX 20
 #define STATUS_UNSERVED_MAX 10
+#define STATUS_CLOSED_MAX 10
 
 struct status_retry {
     struct status_fault fault;
@@ -88,6 +89,12 @@ struct status_retry {
         char handler[STATUS_NAME_SIZE]; /* that no live process runs */
         int64_t tasks;                  /* that wait for it, of those looked at */
     } unserved[STATUS_UNSERVED_MAX];
+    size_t closed_count;
+    struct {
+        char group[STATUS_NAME_SIZE]; /* that is disabled, or not in retry_group */
+        bool known;                   /* it is in retry_group */
+        int64_t tasks;                /* that wait for it, of those looked at */
+    } closed[STATUS_CLOSED_MAX];
     size_t paused_count;
     char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
 };

@@ -102,7 +102,8 @@ GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%
 GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
-GRANT SELECT (id, task_group, scene, handler, state, class, next_at, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
+GRANT SELECT (id, task_group, scene, handler, origin, state, class, next_at, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
+GRANT SELECT (name, owner, enabled) ON outbox_side.retry_group TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.consumer_progress TO 'tallybox_status'@'%';

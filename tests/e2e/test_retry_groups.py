@@ -73,6 +73,8 @@ class Running(GroupCase):
         done = self.command("list")
         self.assertIn("tasks of group shop, scene mail and handler exec wait: there is no group shop",
                       done.stdout)
+        self.assertIn("1 wait for the group shop, which nobody has made",
+                      self.stack.tallybox("status").stdout)
         task = self.stack.number("SELECT id FROM retry_task")
         self.assertIn("there is no group shop", self.command("show", str(task)).stdout)
         house.wait_for("the metric", lambda: retry.metric("tallybox_retry_group_closed_tasks") == 1)
@@ -82,6 +84,10 @@ class Running(GroupCase):
         house.wait_for("the process to know", lambda: self.closed_again(retry))
         self.exec_task("b")
         self.assertIn("group shop is disabled", self.command("list").stdout)
+        self.assertIn("2 wait for the group shop, which is disabled",
+                      self.stack.tallybox("status").stdout)
+        self.assertEqual(json.loads(self.stack.tallybox("status", "--json").stdout)
+                         ["retry"]["closed_groups"], {"shop": 2})
         self.command("group", "enable", "shop")
         house.wait_for("the task to run", lambda: "b" in self.done())
         self.assertEqual(self.done().count("b"), 1)

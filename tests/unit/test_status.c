@@ -110,6 +110,8 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
                                    .due_ms = 65000,
                                    .instances = 2,
                                    .threads = 2,
+                                   .closed_count = 2,
+                                   .closed = {{"shop", false, 7}, {"mail", true, 1}},
                                    .paused_count = 1,
                                    .paused = {"default/mail"}};
     buf_reset(&out);
@@ -118,6 +120,8 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
     assert_non_null(strstr(buf_text(&out), "the oldest is due for 1 min"));
     assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
     assert_non_null(strstr(buf_text(&out), "scene default/mail is paused"));
+    assert_non_null(strstr(buf_text(&out), "7 wait for the group shop, which nobody has made"));
+    assert_non_null(strstr(buf_text(&out), "1 wait for the group mail, which is disabled"));
     assert_non_null(strstr(buf_text(&out), "processes that run it: 2"));
     assert_null(strstr(buf_text(&out), "isolation"));
     *retry = (struct status_retry){.tasks = {1}, .due_ms = -5000, .threads = 1};
