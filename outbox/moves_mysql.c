@@ -74,8 +74,8 @@ static enum rc look_at_columns(struct retirer_mysql *retirer, struct err *err)
     return db_query_buf(retirer->db, &retirer->sql, on_column, retirer, err);
 }
 
-/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so a group of somebody else
- * with this name keeps no row from being moved. */
+/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so
+ * a group of another owner with this name keeps no row from being moved. */
 static enum rc own_group(struct retirer_mysql *retirer, struct err *err)
 {
     enum retry_owner owner;
