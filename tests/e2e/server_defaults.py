@@ -37,16 +37,18 @@ HOSTILE_OF = {
         "max_execution_time": 2, "range_optimizer_max_mem_size": 100,
     },
 }
-# Nobody without the rights of an administrator may set these: our SQL has to do with any of them.
+# These our sessions leave as they are: some need the rights of an administrator, and our SQL has to do
+# with any of them.
 ENDURED_OF = {
     "mariadb": {"default_storage_engine": "MyISAM", "explicit_defaults_for_timestamp": 0,
                 "auto_increment_increment": 3, "innodb_strict_mode": 0, "big_tables": 1,
-                "div_precision_increment": 0, "group_concat_max_len": 4, "sql_buffer_result": 1},
+                "div_precision_increment": 0, "group_concat_max_len": 4, "sql_buffer_result": 1,
+                "innodb_snapshot_isolation": 1, "max_error_count": 0},
     "mysql": {"default_storage_engine": "MyISAM", "explicit_defaults_for_timestamp": 0,
               "auto_increment_increment": 3, "innodb_strict_mode": 0, "big_tables": 1,
               "div_precision_increment": 0, "group_concat_max_len": 4, "sql_buffer_result": 1,
               "sql_require_primary_key": 1, "sql_generate_invisible_primary_key": 1,
-              "information_schema_stats_expiry": 0},
+              "information_schema_stats_expiry": 31536000, "max_error_count": 0},
 }
 
 
