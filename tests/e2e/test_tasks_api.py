@@ -277,7 +277,7 @@ class Finding(TasksCase):
         self.stack.sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'poor'")
         for table, rights in (("schema_history", "SELECT"), ("outbox", "INSERT"),
                               ("outbox_lanes", "SELECT"),
-                              ("relay_lease", "SELECT (lane, owner, lease_until)"),
+                              ("relay_lease", "SELECT (lane, owner, lease_until, lease_ms)"),
                               ("vote_state", "SELECT, INSERT, UPDATE"),
                               ("vote_count", "SELECT, INSERT, UPDATE")):
             self.stack.sql(f"GRANT {rights} ON {table} TO '{user}'@'%'")
