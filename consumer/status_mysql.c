@@ -352,14 +352,11 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* Nobody when the lease is over, also by turn_is_implausible(). */
-static void put_owner(struct side *side, const char *until, const char *owner, int64_t lease_ms)
-{
-    buf_print(&side->sql,
-              "IF(%s BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64
-              " MICROSECOND, %s, '')",
-              until, lease_ms * TURN_LENGTHS_MAX * 1000, owner);
-}
+/* Empty when the lease is over, also by turn_is_implausible(); with the microseconds that a lease may
+ * still last. */
+#define OWNER_OF(owner, until)                                                       \
+    "IF(" until " BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64 \
+    " MICROSECOND, " owner ", '')"
 
 static enum rc waiting_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
@@ -374,9 +371,11 @@ static void fill_rollup(struct side *side, struct status *status, int64_t overla
 {
     struct status_rollup *rollup = &status->rollup;
 
-    sql_set(side, "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF("finished_at") ", 0), ");
-    put_owner(side, "lease_until", "owner", status->rollup_lease_ms);
-    buf_text_put(&side->sql, " FROM rollup_state WHERE name = 'remark'");
+    sql_set(side, "");
+    buf_print(&side->sql,
+              "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF("finished_at") ", 0), " OWNER_OF(
+                  "owner", "lease_until") " FROM rollup_state WHERE name = 'remark'",
+              status->rollup_lease_ms * TURN_LENGTHS_MAX * 1000);
     query(side, &rollup->fault, rollup_on_row, rollup);
     sql_set(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
                   "ON r.id = t.content_id WHERE t.changed_at >= TIMESTAMP'1970-01-01 00:00:00' + "
@@ -413,11 +412,13 @@ static void fill_housekeep(struct side *side, struct status *status)
 {
     struct status_housekeep *housekeep = &status->housekeep;
 
-    sql_set(side, "SELECT COALESCE(" MS_OF("s.finished_at") ", 0), ");
-    put_owner(side, "s.lease_until", "s.owner", status->housekeep_lease_ms);
-    buf_text_put(&side->sql, ", IF(b.begin_date > '1970-01-01', b.begin_date, '') "
-                             "FROM housekeep_state s JOIN log_begin b ON b.name = s.name "
-                             "WHERE s.name = 'vote_document'");
+    sql_set(side, "");
+    buf_print(&side->sql,
+              "SELECT COALESCE(" MS_OF("s.finished_at") ", 0), " OWNER_OF(
+                  "s.owner", "s.lease_until") ", IF(b.begin_date > '1970-01-01', b.begin_date, '') "
+                                              "FROM housekeep_state s JOIN log_begin b ON b.name = "
+                                              "s.name WHERE s.name = 'vote_document'",
+              status->housekeep_lease_ms * TURN_LENGTHS_MAX * 1000);
     query(side, &housekeep->fault, housekeep_on_row, housekeep);
     sql_set(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
                   "SUBSTRING(partition_description, 2, 10))), '') FROM "
