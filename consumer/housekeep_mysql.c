@@ -139,8 +139,12 @@ static enum rc lease_renew(struct housekeep_mysql *mysql, const struct turn_hold
 typedef enum rc (*inside)(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
                           struct err *err);
 
-static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *hold, bool *held,
-                        inside run, void *ctx, struct err *err)
+/* turn_mysql_check() or turn_mysql_check_end(). */
+typedef enum rc (*check)(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
+                         struct err *err);
+
+static enum rc transact_checked(struct housekeep_mysql *mysql, const struct turn_hold *hold,
+                                check is_held, bool *held, inside run, void *ctx, struct err *err)
 {
     enum rc rc = sink_ready(mysql, err);
 
@@ -148,13 +152,19 @@ static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *h
         rc = turn_mysql_begin(&mysql->turn, err);
     if (rc != RC_OK)
         return rc;
-    rc = turn_mysql_check(&mysql->turn, hold, held, err);
+    rc = is_held(&mysql->turn, hold, held, err);
     if (rc == RC_OK && *held)
         rc = run(mysql, hold, ctx, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->sink, err);
     db_rollback(mysql->sink);
     return rc;
+}
+
+static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *hold, bool *held,
+                        inside run, void *ctx, struct err *err)
+{
+    return transact_checked(mysql, hold, turn_mysql_check, held, run, ctx, err);
 }
 
 static enum rc renew_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
@@ -490,15 +500,16 @@ static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days
 static enum rc finish_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
                              struct err *err)
 {
-    (void)hold;
     (void)ctx;
     buf_reset(&mysql->sql);
-    return state_set(mysql, "UPDATE housekeep_state SET " TURN_MYSQL_FINISHED, err);
+    buf_text_put(&mysql->sql, "UPDATE housekeep_state SET " TURN_MYSQL_FINISHED);
+    turn_mysql_put_where(&mysql->turn, hold);
+    return turn_mysql_run(&mysql->turn, NULL, err);
 }
 
 static enum rc store_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
 {
-    return transact(ctx, hold, held, finish_inside, NULL, err);
+    return transact_checked(ctx, hold, turn_mysql_check_end, held, finish_inside, NULL, err);
 }
 
 static void store_release(void *ctx, const struct turn_hold *hold)

@@ -268,14 +268,14 @@ static enum rc finish_inside(struct rollup_mysql *mysql, const struct turn_hold 
                              int64_t rolled_until_ms, bool *held, struct err *err)
 {
     struct buf *sql = &mysql->sql;
-    enum rc rc = turn_mysql_check(&mysql->turn, hold, held, err);
+    enum rc rc = turn_mysql_check_end(&mysql->turn, hold, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
     buf_reset(sql);
     buf_text_put(sql, "UPDATE rollup_state SET " TURN_MYSQL_FINISHED ", rolled_until = ");
     put_time(sql, rolled_until_ms);
-    buf_text_put(sql, " WHERE name = '" NAME "'");
+    turn_mysql_put_where(&mysql->turn, hold);
     return turn_mysql_run(&mysql->turn, NULL, err);
 }
 

@@ -53,29 +53,54 @@ enum rc turn_mysql_begin(struct turn_mysql *turn, struct err *err)
     return rc == RC_OK ? db_begin(turn->db, err) : rc;
 }
 
-enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
-                         struct err *err)
+static void put_owner(const struct turn_mysql *turn, const struct turn_hold *hold)
 {
-    int64_t epoch = 0;
+    buf_text_put(turn->sql, "owner = ");
+    db_put_text(turn->db, turn->sql, hold->owner, strlen(hold->owner));
+}
+
+static enum rc row_check(const struct turn_mysql *turn, const struct turn_hold *hold,
+                         const char *or_owner, bool *held, struct err *err)
+{
+    int64_t holds = 0;
     bool found = false;
     enum rc rc;
 
     buf_reset(turn->sql);
-    buf_print(turn->sql, "SELECT epoch FROM %s WHERE name = '%s' FOR UPDATE", turn->table,
+    buf_print(turn->sql, "SELECT epoch = %" PRId64 " AND (", hold->epoch);
+    put_owner(turn, hold);
+    buf_print(turn->sql, "%s) FROM %s WHERE name = '%s' FOR UPDATE", or_owner, turn->table,
               turn->name);
     if (turn->sql->failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    rc = db_number(turn->db, buf_text(turn->sql), &epoch, &found, err);
-    *held = rc == RC_OK && found && epoch == hold->epoch;
+    rc = db_number(turn->db, buf_text(turn->sql), &holds, &found, err);
+    *held = rc == RC_OK && found && holds;
     return rc;
+}
+
+enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
+                         struct err *err)
+{
+    return row_check(turn, hold, "", held, err);
+}
+
+enum rc turn_mysql_check_end(const struct turn_mysql *turn, const struct turn_hold *hold,
+                             bool *held, struct err *err)
+{
+    return row_check(turn, hold, " OR owner = ''", held, err);
+}
+
+void turn_mysql_put_where(const struct turn_mysql *turn, const struct turn_hold *hold)
+{
+    buf_print(turn->sql, " WHERE name = '%s' AND ", turn->name);
+    put_owner(turn, hold);
 }
 
 void turn_mysql_release(const struct turn_mysql *turn, const struct turn_hold *hold)
 {
     buf_reset(turn->sql);
-    buf_print(turn->sql,
-              "UPDATE %s SET owner = '', lease_until = UTC_TIMESTAMP(3) "
-              "WHERE name = '%s' AND epoch = %" PRId64,
-              turn->table, turn->name, hold->epoch);
+    buf_print(turn->sql, "UPDATE %s SET owner = '', lease_until = UTC_TIMESTAMP(3)", turn->table);
+    turn_mysql_put_where(turn, hold);
+    buf_print(turn->sql, " AND epoch = %" PRId64, hold->epoch);
     (void)turn_mysql_run(turn, NULL, NULL);
 }

@@ -36,10 +36,18 @@ enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *h
 /* Begins a transaction whose locks outlive a holder that freezes in it by 15 s, not more. */
 enum rc turn_mysql_begin(struct turn_mysql *turn, struct err *err);
 
-/* Inside a transaction: locks the row, so that the epoch is the same until its end. *held: it is
- * still hold's. */
+/* Inside a transaction: locks the row, so that owner and epoch are the same until its end. *held:
+ * they are still hold's. */
 enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
                          struct err *err);
+
+/* The same for a transaction that ends the turn: *held also when the turn has no owner since, as
+ * after a COMMIT whose answer was lost. What it writes must be limited by turn_mysql_put_where(). */
+enum rc turn_mysql_check_end(const struct turn_mysql *turn, const struct turn_hold *hold,
+                             bool *held, struct err *err);
+
+/* Appends the WHERE that finds the row while hold's owner has it. */
+void turn_mysql_put_where(const struct turn_mysql *turn, const struct turn_hold *hold);
 
 /* Appends "lease_until = ..." to sql. */
 void turn_mysql_put_lease(const struct turn_mysql *turn, const struct turn_hold *hold);

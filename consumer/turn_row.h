@@ -9,16 +9,17 @@
 
 #define TURN_OWNER_SIZE 129
 
-/* The holder of a turn as the database sees it. The epoch alone tells it from all others. */
+/* The holder of a turn as the database sees it. Only owner and epoch together tell it from all
+ * others: a database that lost its last transactions gives an epoch out twice. */
 struct turn_hold {
     const char *owner;
-    int64_t epoch; /* grows with every new owner */
+    int64_t epoch; /* grows with every new owner, unless the database lost commits */
     int64_t lease_ms;
 };
 
 /* A lease that ends later than this many of its lengths from now was written before the clock was
  * set back, and counts as expired.
- * Invariant: what a holder writes is fenced by its epoch in the same transaction, so one that lives
+ * Invariant: what a holder writes is fenced by owner and epoch in the same transaction, so one that lives
  * and loses the lease so writes nothing more. */
 #define TURN_LENGTHS_MAX 2
 bool turn_is_implausible(int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms);

@@ -101,6 +101,25 @@ class RollupTurns(house.Case):
                                            "votes_seq <> 0"), 0)
         self.assertNotIn("rolled_up", first.log_text())
 
+    def test_an_epoch_that_was_given_out_twice_has_one_holder(self):
+        """A fail-over that lost commits gives the same epoch to another one."""
+        first = self.start("rollup", ready=False)
+        self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
+        house.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
+        os.kill(first.pid, signal.SIGSTOP)
+        self.assertLess(self.done(), CONTENTS)
+        # Its transaction may be open until the server ends the session.
+        self.stack.sql("UPDATE rollup_state SET owner = 'another'")
+        self.stack.sql("UPDATE remark SET votes = -1, votes_seq = 0")
+        self.stack.sql("UPDATE rollup_state SET lease_until = UTC_TIMESTAMP(3) + INTERVAL "
+                       f"{LEASE_S + 5} SECOND")
+        os.kill(first.pid, signal.SIGCONT)
+        house.wait_for("the first one to see it",
+                       lambda: "rollup_lease_lost" in first.log_text(), LEASE_S)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
+                                           "votes_seq <> 0"), 0)
+        self.assertEqual(self.stack.number("SELECT owner FROM rollup_state"), "another")
+
     def test_windows_missed_while_all_were_down_are_made_up_for_by_one(self):
         self.stack.tallybox("rollup", "--once", sets=QUICK)
         self.stack.sql("UPDATE rollup_state SET rolled_until = UTC_TIMESTAMP(3) - INTERVAL 3 DAY, "
