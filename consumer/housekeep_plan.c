@@ -45,13 +45,15 @@ struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, si
     return next;
 }
 
-/* A table keeps one partition whatever its age. */
+/* A table keeps one partition that ends at a day, whatever its age: it tells where the next one
+ * begins, also when none can be made just now. */
 struct housekeep_next housekeep_next_drop(const struct housekeep_part *parts, size_t count,
                                           int64_t begin_day, int64_t keep_day)
 {
     struct housekeep_next next = {.act = HOUSEKEEP_NOTHING};
 
-    if (count < 2 || parts[0].limit_day == HOUSEKEEP_NO_LIMIT)
+    if (count < 2 || parts[0].limit_day == HOUSEKEEP_NO_LIMIT ||
+        parts[1].limit_day == HOUSEKEEP_NO_LIMIT)
         return next;
     next.part = parts[0];
     if (parts[0].limit_day <= begin_day)

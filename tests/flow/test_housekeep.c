@@ -336,6 +336,30 @@ static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
     housekeep_done(&one);
 }
 
+/* The partition of all later days says nothing about the month that it begins with. */
+static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
+{
+    const int64_t newest_day = 130;
+
+    (void)state;
+    housekeep_model_init(&model);
+    for (int i = 0; i < 11; i++)
+        model.rows[model.row_count++] = (struct model_row){
+            .id = 100 + i, .day = model.parts[6].limit_day + newest_day, .vote = 1, .part = 7};
+    model.state.now_ms = (model.parts[6].limit_day + newest_day) * DATE_MS;
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_int_equal(one.counts.made, 0);
+    assert_int_equal(one.counts.dropped, 6);
+    housekeep_done(&one);
+    engine_start(&one, "a", true);
+    one.config.rules.move_rows_max = 11;
+    run_round(&one);
+    assert_int_equal(one.counts.made, 8);
+    assert_int_equal(one.counts.dropped, 3);
+    housekeep_done(&one);
+}
+
 static void leaving_gives_the_lease_back(void **state)
 {
     (void)state;
@@ -420,6 +444,7 @@ int main(void)
         cmocka_unit_test(what_is_refused_is_put_off_and_the_rest_is_done),
         cmocka_unit_test(what_people_must_mend_ends_it),
         cmocka_unit_test(rows_behind_the_last_month_are_not_moved_unasked),
+        cmocka_unit_test(the_last_month_stays_while_none_can_be_made_behind_it),
         cmocka_unit_test(leaving_gives_the_lease_back),
         cmocka_unit_test(a_due_round_without_progress_is_late),
         cmocka_unit_test(a_dry_run_tells_what_a_round_does_and_does_nothing),

@@ -146,11 +146,14 @@ static void a_table_keeps_its_last_partition(void **state)
 {
     struct housekeep_part parts[] = {part_of("p_before", "2026-01-01")};
     struct housekeep_part open[] = {part_of("p_after", NULL), part_of("x", NULL)};
+    struct housekeep_part two[] = {part_of("p202601", "2026-02-01"), part_of("p_after", NULL)};
 
     (void)state;
     assert_int_equal(drops(parts, 1, "1970-01-01", day_at("2027-01-01")), HOUSEKEEP_NOTHING);
     assert_int_equal(drops(open, 2, "2027-01-01", day_at("2027-01-01")), HOUSEKEEP_NOTHING);
     assert_int_equal(drops(parts, 0, "1970-01-01", day_at("2027-01-01")), HOUSEKEEP_NOTHING);
+    assert_int_equal(drops(two, 2, "1970-01-01", day_at("2027-01-01")), HOUSEKEEP_NOTHING);
+    assert_int_equal(drops(two, 2, "2027-01-01", day_at("2027-01-01")), HOUSEKEEP_NOTHING);
 }
 
 int main(void)
