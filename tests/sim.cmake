@@ -9,7 +9,10 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/consume.c
     sim/db.c
     sim/group.c
+    sim/housekeep_store.c
+    sim/housekeeps.c
     sim/leases.c
+    sim/months.c
     sim/promises.c
     sim/relay.c
     sim/replays.c

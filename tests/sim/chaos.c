@@ -102,6 +102,17 @@ static void plan_tasks(struct world *world)
     plan->writers = 0;
 }
 
+/* Of the worlds without a retry lane, one in five keeps house. */
+static void plan_housekeeping(struct world *world)
+{
+    struct plan *plan = &world->plan;
+
+    if (plan->retries > 0 || !world_chance(world, 200))
+        return;
+    plan->housekeepers = (size_t)world_between(world, 1, SIM_HOUSEKEEPERS_MAX);
+    plan->housekeep_ms = world_between(world, 100, 1000);
+}
+
 /* One world in twelve is about leases that are lost in the middle of a read or a move: many rows
  * are refused, relays are slow, and the database's clock jumps past leases. */
 static void plan_fences(struct world *world)
@@ -170,6 +181,7 @@ void chaos_plan(struct world *world)
         plan->replayers = (size_t)world_between(world, 1, SIM_REPLAYERS_MAX);
         plan->actions |= 1U << MISHAP_UNLOGGED;
     }
+    plan_housekeeping(world);
 }
 
 static void tend(void *arg)

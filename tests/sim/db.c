@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A clock that is set by more would make all votes too old, or none. */
+#define CALENDAR_CLOCK_MS_MAX 2000
+
 void db_begin_world(struct db *db, struct world *world, const char *name)
 {
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
@@ -34,6 +37,19 @@ void db_done(struct db *db)
 int64_t db_clock(const struct db *db)
 {
     return SIM_WALL_MS + world_now(db->world) + db->clock_ms;
+}
+
+int64_t db_calendar_ms(const struct db *db)
+{
+    int64_t clock_ms = db->clock_ms;
+
+    if (db->world->plan.housekeepers == 0)
+        return db_clock(db);
+    if (clock_ms > CALENDAR_CLOCK_MS_MAX)
+        clock_ms = CALENDAR_CLOCK_MS_MAX;
+    if (clock_ms < -CALENDAR_CLOCK_MS_MAX)
+        clock_ms = -CALENDAR_CLOCK_MS_MAX;
+    return SIM_WALL_MS + (world_now(db->world) - SIM_START_MS + clock_ms) * DB_CALENDAR_SPEED;
 }
 
 static void wake_waiters(struct db *db, const struct row *row)

@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #define DB_SESSIONS_MAX 96
+/* Milliseconds of a fast calendar in one of virtual time. */
+#define DB_CALENDAR_SPEED INT64_C(3600000)
 #define DB_DEADLOCK_CODE 1213
 #define DB_LOCK_WAIT_CODE 1205
 #define DB_DUPLICATE_CODE 1062
@@ -77,6 +79,9 @@ void db_begin_world(struct db *db, struct world *world, const char *name);
 void db_done(struct db *db);
 /* UTC_TIMESTAMP(3), in ms since 1970. */
 int64_t db_clock(const struct db *db);
+/* The same for days and months. Where a housekeeper works the calendar runs fast: a month passes in
+ * less than a second of virtual time. */
+int64_t db_calendar_ms(const struct db *db);
 /* It ends at once: open transactions are rolled back, nothing committed is lost. */
 void db_crash(struct db *db, int64_t away_ms);
 /* Does what the server does by itself; called now and then. */

@@ -46,6 +46,11 @@ static const struct {
     {"task-head-unlocked", FAULT_TASK_HEAD_UNLOCKED},
     {"task-busy-twice", FAULT_TASK_BUSY_TWICE},
     {"task-claim-uncompared", FAULT_TASK_CLAIM_UNCOMPARED},
+    {"turn-owner-ignored", FAULT_TURN_OWNER_IGNORED},
+    {"housekeep-unfenced", FAULT_HOUSEKEEP_UNFENCED},
+    {"begin-unlocked", FAULT_BEGIN_UNLOCKED},
+    {"fold-apart", FAULT_FOLD_APART},
+    {"fold-goes-on", FAULT_FOLD_GOES_ON},
 };
 
 struct options {

@@ -2,6 +2,7 @@
 #include "tests/sim/promises.h"
 
 #include "tests/sim/broker.h"
+#include "tests/sim/months.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/retry_lane.h"
 #include "tests/sim/roles.h"
@@ -54,7 +55,7 @@ static bool is_held(const struct world *world, struct waiting *waiting)
         for (int64_t offset = 0; offset < world->sink->held_ends[n]; offset++) {
             const struct sink_dead *dead = &world->sink->dead[n][offset];
 
-            if (!dead->old_found || dead->old_class == SINK_DEAD_NEVER)
+            if (!dead->old_found || !sink_is_held(dead->old_class))
                 continue;
             waiting->key = world->events[dead->event].key;
             snprintf(waiting->text, sizeof(waiting->text),
@@ -103,6 +104,8 @@ bool promises_rest(const struct world *world, struct waiting *waiting)
                             (long long)world->sink->totals[content].old_seq) < 0;
     }
     waiting->key = STORY_ALL;
+    if (!months_rest(world, waiting))
+        return false;
     return task_promises_rest(world, waiting);
 }
 
@@ -117,6 +120,25 @@ static const char *kind_name(const struct event *event)
         break;
     }
     return "poison";
+}
+
+static bool is_too_old(const struct world *world, int32_t partition, int64_t offset)
+{
+    const struct sink_dead *dead = &world->sink->dead[partition][offset];
+
+    return dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD;
+}
+
+/* A record that comes again when its month may be dropped is dead: nobody could say whether it is in
+ * the log. */
+static void count_too_old(struct world *world)
+{
+    for (size_t i = 0; i < world->event_count; i++)
+        world->events[i].too_old = 0;
+    for (int32_t n = 0; n < world->plan.partitions; n++)
+        for (int64_t offset = 0; offset < world->broker->partitions[BROKER_VOTES][n].end; offset++)
+            if (is_too_old(world, n, offset))
+                world->events[world->sink->dead[n][offset].event].too_old++;
 }
 
 /* What vote_last makes of the votes of applications in the order of their topic, by the first record
@@ -140,7 +162,8 @@ static void judge_anyone(struct world *world)
             struct event *event = number == BROKER_HOLE ? NULL : &world->events[number];
             struct last *last;
 
-            if (!event || event->kind != EVENT_VOTE || event->judged)
+            if (!event || event->kind != EVENT_VOTE || event->judged ||
+                is_too_old(world, n, offset))
                 continue;
             event->judged = true;
             last = &lasts[event->key][event->voter_id];
@@ -167,7 +190,7 @@ static void check_events(struct world *world)
         else if (event->order > 0 && event->published == 0 && !event->skipped)
             world_fail(world, event->key, "lost: event %zu (%s %s, key %lld) is not in the topic",
                        i, kind, event->id, (long long)event->key);
-        else if (event->aside && event->logged > 0 && !world->grown)
+        else if (event->aside && event->logged > event->too_old && !world->grown)
             world_fail(world, event->key,
                        "aside: event %zu (%s %s, key %lld) repeats its voter's last vote or is "
                        "older, and is logged",
@@ -177,7 +200,7 @@ static void check_events(struct world *world)
             world_fail(world, event->key,
                        "lost: event %zu (%s %s, key %lld) is neither logged nor kept as dead", i,
                        kind, event->id, (long long)event->key);
-        else if (event->kind == EVENT_VOTE && event->logged > 1)
+        else if (event->kind == EVENT_VOTE && event->logged - event->too_old > 1)
             world_fail(world, event->key, "twice: event %zu (%s %s, key %lld) is logged %lld times",
                        i, kind, event->id, (long long)event->key, (long long)event->logged);
         if (world->failed)
@@ -212,6 +235,11 @@ static void check_topic_order(struct world *world, const struct broker_partition
     }
 }
 
+static bool is_logged(const struct world *world, size_t event)
+{
+    return world->sink->votes[event].old_found || world->sink->votes[event].dropped;
+}
+
 /* The events of a content in the order of content_seq: no hole, no event before its predecessor,
  * totals that follow from the votes. */
 static void check_log(struct world *world, int64_t content)
@@ -226,7 +254,7 @@ static void check_log(struct world *world, int64_t content)
 
         while (at < world->event_count &&
                (world->events[at].kind != EVENT_VOTE || world->events[at].key != content ||
-                !world->sink->votes[at].old_found || world->sink->votes[at].seq != seq))
+                !is_logged(world, at) || world->sink->votes[at].seq != seq))
             at++;
         if (at == world->event_count) {
             world_fail(world, content, "totals: content %lld has no row with content_seq %lld",
@@ -255,8 +283,9 @@ static void check_totals(struct world *world, int64_t content)
 {
     const struct sink_total *total = &world->sink->totals[content];
     const struct sink_remark *remark = &world->sink->remarks[content];
-    int64_t votes =
-        world->plan.anyone ? world->expected_votes[content] : votes_count(world, content);
+    int64_t votes = world->plan.anyone
+                        ? world->expected_votes[content]
+                        : votes_count(world, content) - months_refused_votes(world, content);
 
     if (world->plan.anyone && world->grown)
         return;
@@ -270,6 +299,7 @@ static void check_totals(struct world *world, int64_t content)
 
 void promises_check(struct world *world)
 {
+    count_too_old(world);
     if (world->plan.anyone)
         judge_anyone(world);
     check_events(world);
@@ -280,5 +310,7 @@ void promises_check(struct world *world)
         check_log(world, content);
         check_totals(world, content);
     }
+    if (world->plan.housekeepers > 0 && !world->failed)
+        months_check_totals(world);
     task_promises_check(world);
 }

@@ -66,7 +66,7 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
             const struct sink_dead *dead = &world->sink->dead[n][offset];
             struct held_key key = {.id = (int64_t)n * ID_STEP + offset + 1, .partition = n};
 
-            if (!dead->old_found || dead->old_class == SINK_DEAD_NEVER || key.id <= after)
+            if (!dead->old_found || !sink_is_held(dead->old_class) || key.id <= after)
                 continue;
             snprintf(key.topic, sizeof(key.topic), TOPIC);
             snprintf(key.key, sizeof(key.key), "%lld", (long long)world->events[dead->event].key);
@@ -194,7 +194,7 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
         if (!(dead->now_found || dead->old_found) || world->events[dead->event].key != content)
             continue;
         rc = link_lock(link, &dead->row, err);
-        if (rc != RC_OK || !dead->now_found || dead->now_class == SINK_DEAD_NEVER)
+        if (rc != RC_OK || !dead->now_found || !sink_is_held(dead->now_class))
             continue;
         rows++;
         rc = item_show(world, partition, offset, on_item, item_ctx, err);

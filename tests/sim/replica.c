@@ -3,6 +3,7 @@
 
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
+#include "tests/sim/months.h"
 #include "tests/sim/retry_lane.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"
@@ -40,6 +41,8 @@ struct replica {
     bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     enum sink_dead_class dead_classes[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     int64_t dead_ends[BROKER_PARTITIONS_MAX];
+    struct months_state months;
+    struct months_parts parts;
 };
 
 struct replica *replica_open(void)
@@ -137,6 +140,9 @@ static void sink_copy(struct replica *replica, const struct world *world)
     memcpy(replica->lasts, sink->lasts, sizeof(replica->lasts));
     memcpy(replica->remarks, sink->remarks, sizeof(replica->remarks));
     replica->state = sink->state;
+    replica->months = world->months->old;
+    if (world->plan.housekeepers > 0)
+        replica->parts = world->months->ddl.old;
     replica->event_count = world->event_count;
     memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
@@ -190,17 +196,17 @@ static void log_restore(const struct replica *replica, struct world *world)
 
     for (size_t i = 0; i < world->event_count; i++) {
         struct sink_vote *vote = &sink->votes[i];
-        bool kept = i < replica->event_count && replica->votes[i].old_found;
+        bool kept =
+            i < replica->event_count && (replica->votes[i].old_found || replica->votes[i].dropped);
 
-        if (vote->old_found && !kept) {
+        if ((vote->old_found || vote->dropped) && !kept) {
             world->events[i].logged--;
             world_tell(world, "sink-db", world->events[i].key, "loses event %lld from the log",
                        (int64_t)i, 0, 0);
         }
-        if (kept)
-            *vote = replica->votes[i];
+        *vote = kept ? replica->votes[i] : (struct sink_vote){0};
         vote->row.owner = NULL;
-        vote->now_found = vote->old_found = kept;
+        vote->now_found = vote->old_found;
     }
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
         int64_t end = world->broker->partitions[BROKER_VOTES][n].end;
@@ -224,6 +230,9 @@ static void sink_restore(const struct replica *replica, struct world *world)
     totals_restore(replica, world->sink);
     log_restore(replica, world);
     world->sink->state = replica->state;
+    world->months->now = world->months->old = replica->months;
+    if (world->plan.housekeepers > 0)
+        world->months->ddl.now = world->months->ddl.old = replica->parts;
 }
 
 void replica_fall_behind(struct world *world)

@@ -23,6 +23,7 @@ static const struct kind kinds[] = {
     {operator_bytes, operator_add, SIM_OPERATORS_MAX, false},
     {publisher_bytes, publisher_add, SIM_PUBLISHERS_MAX, false},
     {replayer_bytes, replayer_add, SIM_REPLAYERS_MAX, false},
+    {housekeeper_bytes, housekeeper_add, SIM_HOUSEKEEPERS_MAX, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -53,9 +54,10 @@ void roles_close(struct roles *roles)
 void roles_add(struct roles *roles, struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const size_t counts[KINDS] = {
-        plan->relays,  plan->consumers,  plan->rollups,   plan->voters,       plan->writers,
-        plan->retries, plan->submitters, plan->operators, SIM_PUBLISHERS_MAX, plan->replayers};
+    const size_t counts[KINDS] = {plan->relays,     plan->consumers,   plan->rollups,
+                                  plan->voters,     plan->writers,     plan->retries,
+                                  plan->submitters, plan->operators,   SIM_PUBLISHERS_MAX,
+                                  plan->replayers,  plan->housekeepers};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

@@ -27,6 +27,7 @@ void retry_add(void *memory, struct world *world, size_t number);
 void submitter_add(void *memory, struct world *world, size_t number);
 void operator_add(void *memory, struct world *world, size_t number);
 void replayer_add(void *memory, struct world *world, size_t number);
+void housekeeper_add(void *memory, struct world *world, size_t number);
 void writer_add(void *memory, struct world *world, size_t number);
 
 size_t relay_bytes(void);
@@ -38,6 +39,7 @@ size_t retry_bytes(void);
 size_t submitter_bytes(void);
 size_t operator_bytes(void);
 size_t replayer_bytes(void);
+size_t housekeeper_bytes(void);
 size_t writer_bytes(void);
 
 /* Keys that the holders of lanes have stopped. */

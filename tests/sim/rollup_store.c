@@ -67,6 +67,14 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
     return link_answer(&edge->link, err);
 }
 
+bool sink_turn_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
+                       const struct turn_hold *hold)
+{
+    return owner[0] == '\0' || lease_until_ms <= now_ms ||
+           turn_is_implausible(lease_until_ms, now_ms, hold->lease_ms) ||
+           strcmp(owner, hold->owner) == 0;
+}
+
 static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
 {
     struct rollup_edge *edge = ctx;
@@ -79,9 +87,7 @@ static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, 
     if (rc != RC_OK)
         return rc;
     if (state->epoch == hold->epoch - 1 &&
-        (state->owner[0] == '\0' || state->lease_until_ms <= db_clock(edge->link.db) ||
-         turn_is_implausible(state->lease_until_ms, db_clock(edge->link.db), hold->lease_ms) ||
-         strcmp(state->owner, hold->owner) == 0)) {
+        sink_turn_is_free(state->owner, state->lease_until_ms, db_clock(edge->link.db), hold)) {
         snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
         state->epoch = hold->epoch;
         state->lease_until_ms = db_clock(edge->link.db) + hold->lease_ms;
@@ -185,8 +191,10 @@ static void remark_write(struct rollup_edge *edge, const struct rollup_row *row,
 
 static bool is_held(const struct rollup_edge *edge, const struct turn_hold *hold)
 {
+    const struct rollup_state *state = &world_of(edge)->sink->state;
+
     return world_of(edge)->fault == FAULT_ROLLUP_UNFENCED ||
-           world_of(edge)->sink->state.epoch == hold->epoch;
+           (state->epoch == hold->epoch && strcmp(state->owner, hold->owner) == 0);
 }
 
 static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
@@ -226,8 +234,9 @@ static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rol
         rc = state_commit(edge, err);
     if (rc != RC_OK)
         return rc;
-    *held = is_held(edge, hold);
-    if (*held && state->epoch == hold->epoch) {
+    /* As turn_mysql_check_end(): the COMMIT of the last try may have worked. */
+    *held = is_held(edge, hold) || (state->epoch == hold->epoch && state->owner[0] == '\0');
+    if (is_held(edge, hold) && state->epoch == hold->epoch) {
         state->owner[0] = '\0';
         state->lease_until_ms = state->finished_ms = db_clock(edge->link.db);
         state->rolled_until_ms = rolled_until_ms;
@@ -241,7 +250,8 @@ static void store_release(void *ctx, const struct turn_hold *hold)
     struct rollup_edge *edge = ctx;
     struct rollup_state *state = &world_of(edge)->sink->state;
 
-    if (link_call(&edge->link, NULL) == RC_OK && state->epoch == hold->epoch)
+    if (link_call(&edge->link, NULL) == RC_OK && state->epoch == hold->epoch &&
+        strcmp(state->owner, hold->owner) == 0)
         state->owner[0] = '\0';
 }
 

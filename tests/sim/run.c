@@ -5,6 +5,7 @@
 #include "tests/sim/chaos.h"
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
+#include "tests/sim/months.h"
 #include "tests/sim/promises.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/replica.h"
@@ -34,6 +35,7 @@ struct run {
     struct sink_tables sink;
     struct task_tables tasks;
     struct replay_tables replays;
+    struct months months;
     struct roles *roles;
 };
 
@@ -55,6 +57,7 @@ struct run *run_open(void)
     run->world.tasks = &run->tasks;
     run->world.replica = replica_open();
     run->world.replays = &run->replays;
+    run->world.months = &run->months;
     return run;
 }
 
@@ -101,6 +104,7 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
     tasks_begin_world(&run->tasks, world);
     replica_begin_world(world->replica, world);
     replays_begin_world(&run->replays, world);
+    months_begin_world(&run->months, world);
     votes_begin_world(world);
     roles_add(run->roles, world);
     chaos_start(world);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sink.h"
 
+#include "consumer/date_row.h"
+#include "tests/sim/months.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +125,17 @@ static enum rc progress_lock(struct sink_edge *edge, int32_t partition,
     return RC_OK;
 }
 
+static enum rc begin_keep(struct sink_edge *edge, struct progress_row *rows, size_t count,
+                          struct err *err)
+{
+    int64_t begin_day = 0;
+    enum rc rc = months_keep_begin(&edge->link, &begin_day, err);
+
+    for (size_t i = 0; i < count; i++)
+        rows[i].begin_day = begin_day;
+    return rc;
+}
+
 /* In the order of their keys, whatever the order of the question. */
 static enum rc seam_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
                                   size_t count, struct err *err)
@@ -133,6 +147,8 @@ static enum rc seam_lock_progress(void *ctx, const struct place *places, struct 
         for (size_t i = 0; rc == RC_OK && i < count; i++)
             if (places[i].partition == partition)
                 rc = progress_lock(edge, partition, &rows[i], err);
+    if (rc == RC_OK)
+        rc = begin_keep(edge, rows, count, err);
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
@@ -153,7 +169,8 @@ static enum rc seam_make_progress(void *ctx, const struct place *place,
         row->now_found = true;
     }
     *progress = row->now;
-    return link_answer(&edge->link, err);
+    rc = begin_keep(edge, progress, 1, err);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 static enum rc seam_own_progress(void *ctx, const struct place *place,
@@ -352,6 +369,7 @@ static void vote_settle(struct world *world, struct row *row, bool commit)
     }
     vote->old_found = true;
     world->events[number].logged++;
+    months_check_logged(world, number);
     world_tell(world, "sink", world->events[number].key,
                "event %lld is logged with content_seq %lld, votes %lld", (int64_t)number, vote->seq,
                vote->votes);
@@ -361,6 +379,8 @@ static bool is_refused(const struct world *world, const struct vote_row *row)
 {
     int64_t content = row->event.content_id;
 
+    if (!row->skip && !months_have(world, row->event.occurred_ms / DATE_MS))
+        return true;
     return !row->skip && !world->healed &&
            world_now(world) < world->sink->refused_until_ms[content] &&
            (world_event_find(world, row->event.event_id.bytes) &
@@ -379,6 +399,8 @@ static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t 
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         if (is_refused(world, &rows[i]))
             return err_fail(err, RC_REJECT, 1526, "the log does not take it");
+    if (rc == RC_OK)
+        rc = months_use_log(&edge->link, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct sink_vote *vote;
 
@@ -397,6 +419,8 @@ static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t 
         vote->votes = rows[i].votes;
         vote->seq = rows[i].content_seq;
         vote->offset = rows[i].offset;
+        vote->day = rows[i].event.occurred_ms / DATE_MS;
+        vote->id = months_next_id(world);
     }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
@@ -410,6 +434,8 @@ static enum rc seam_find_events(void *ctx, const struct vote_row *rows, size_t c
     struct world *world = world_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
+    if (rc == RC_OK)
+        rc = months_use_log(&edge->link, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         const struct sink_vote *vote;
 
@@ -438,6 +464,8 @@ static void dead_settle(struct world *world, struct row *row, bool commit)
                    dead->now_class);
     dead->old_found = dead->now_found;
     dead->old_class = dead->now_class;
+    if (dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD)
+        months_check_too_old(world, dead->event);
 }
 
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead)
@@ -449,7 +477,14 @@ enum sink_dead_class sink_dead_class(const char *reason_class)
 {
     if (strcmp(reason_class, REASON_REFUSED) == 0)
         return SINK_DEAD_REFUSED;
+    if (strcmp(reason_class, "too_old") == 0)
+        return SINK_DEAD_TOO_OLD;
     return strcmp(reason_class, REASON_BEHIND) == 0 ? SINK_DEAD_BEHIND : SINK_DEAD_NEVER;
+}
+
+bool sink_is_held(enum sink_dead_class dead_class)
+{
+    return dead_class == SINK_DEAD_REFUSED || dead_class == SINK_DEAD_BEHIND;
 }
 
 static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
@@ -469,8 +504,7 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
     link_wrote(&edge->link, &row->row, dead_settle);
     row->now_found = true;
     row->now_class = sink_dead_class(dead->reason_class);
-    if (row->now_class != SINK_DEAD_NEVER &&
-        dead->offset >= world->sink->held_ends[place->partition])
+    if (sink_is_held(row->now_class) && dead->offset >= world->sink->held_ends[place->partition])
         world->sink->held_ends[place->partition] = dead->offset + 1;
     row->event =
         world->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
@@ -490,20 +524,21 @@ static enum rc seam_read_held(void *ctx, const struct place *place,
         const struct sink_dead *dead = &world->sink->dead[place->partition][n];
         bool mine = dead->row.owner == edge->link.session;
 
-        if (mine ? dead->now_found && dead->now_class != SINK_DEAD_NEVER
-                 : dead->old_found && dead->old_class != SINK_DEAD_NEVER)
+        if (mine ? dead->now_found && sink_is_held(dead->now_class)
+                 : dead->old_found && sink_is_held(dead->old_class))
             on_content(content_ctx, world->events[dead->event].key);
     }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-/* Nobody drops months of this log. */
 static enum rc seam_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct sink_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
 
-    *begin_day = 0;
-    return link_call(&edge->link, err);
+    if (rc == RC_OK)
+        rc = months_keep_begin(&edge->link, begin_day, err);
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
 void sink_edge_init(struct sink_edge *edge, struct proc *proc)

@@ -42,10 +42,15 @@ struct sink_vote {
     int64_t seq;
     int64_t offset;
     int32_t partition;
+    int64_t id;
+    int64_t day; /* create_date */
+    int folded;  /* so often it was added to vote_base */
+    bool dropped;
 };
 
-/* Why a record is dead: it can never be applied, or it is held (consumer/held.h). */
-enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
+/* Why a record is dead: it can never be applied, it is from before the log's beginning, or it is held
+ * (consumer/held.h). */
+enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_TOO_OLD, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
 
 struct sink_dead {
     struct row row; /* first */
@@ -104,6 +109,10 @@ void sink_done(struct sink_tables *tables);
 /* A transaction of the edge changes a dead record that it has locked. */
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);
 enum sink_dead_class sink_dead_class(const char *reason_class);
+bool sink_is_held(enum sink_dead_class dead_class);
+/* The condition of turn_mysql_take(), but for the epoch. */
+bool sink_turn_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
+                       const struct turn_hold *hold);
 void sink_edge_init(struct sink_edge *edge, struct proc *proc);
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
 

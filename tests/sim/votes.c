@@ -156,7 +156,7 @@ static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_
         if (old->found)
             states[i] = *old;
     }
-    *now_ms = db_clock(voter->link.db);
+    *now_ms = db_calendar_ms(voter->link.db);
     return rc == RC_OK ? link_answer(&voter->link, err) : rc;
 }
 
@@ -236,6 +236,8 @@ static enum rc store_append(void *ctx, const char *lane_name, const struct outbo
         event->value_len = events[i].payload_len;
         id_format(&events[i].id, event->id);
         event->voting = strstr(event->value, "\"voting\":1") != NULL;
+        sscanf(strstr(event->value, "\"occurredAt\""), "\"occurredAt\":%" SCNd64,
+               &event->occurred_ms);
         tables_insert(&voter->link, lane, seq + (int64_t)i, number);
     }
     return link_answer(&voter->link, err);

@@ -25,10 +25,11 @@
 #define SIM_PUBLISHERS_MAX 1
 #define TASK_HANDLERS 2 /* of the retry lane */
 #define SIM_REPLAYERS_MAX 2
+#define SIM_HOUSEKEEPERS_MAX 2
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
      SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX +           \
-     SIM_REPLAYERS_MAX)
+     SIM_REPLAYERS_MAX + SIM_HOUSEKEEPERS_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -91,7 +92,8 @@ struct event {
     bool judged;       /* by judge_anyone() */
     bool aside;        /* it changes nothing, and is not logged */
     bool skipped;      /* by an operator, in the retry lane: it may be in no topic */
-    int64_t logged;    /* rows of vote_document or dead_record */
+    int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
+    int64_t too_old;   /* those of dead_record that are; set by promises_check() */
 };
 
 /* How much goes wrong: thousandths of calls or of the chances there are. */
@@ -105,7 +107,9 @@ struct plan {
     size_t retries;
     size_t submitters;
     size_t operators;
-    size_t replayers; /* 0: the log takes every vote */
+    size_t replayers;     /* 0: the log takes every vote */
+    size_t housekeepers;  /* 0: the log keeps all months */
+    int64_t housekeep_ms; /* interval of the rounds */
     int32_t partitions;
     int64_t chaos_ms;       /* how long things go wrong */
     int64_t chaos_every_ms; /* a mishap on average so often; 0: never */
@@ -165,6 +169,11 @@ enum model_fault {
     FAULT_TASK_HEAD_UNLOCKED,
     FAULT_TASK_BUSY_TWICE,
     FAULT_TASK_CLAIM_UNCOMPARED,
+    FAULT_HOUSEKEEP_UNFENCED,
+    FAULT_TURN_OWNER_IGNORED,
+    FAULT_BEGIN_UNLOCKED,
+    FAULT_FOLD_APART,
+    FAULT_FOLD_GOES_ON,
 };
 
 struct db;
@@ -176,6 +185,7 @@ struct sink_tables;
 struct task_tables;
 struct replica;
 struct replay_tables;
+struct months;
 
 struct world {
     uint64_t seed;
@@ -205,6 +215,7 @@ struct world {
     struct task_tables *tasks;
     struct replica *replica;
     struct replay_tables *replays;
+    struct months *months;
 
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 

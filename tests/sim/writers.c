@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Other applications: transactions of their own around one or two INSERTs into the outbox, that
  * lock what gives their events an order, commit late, hang, collide and roll back. */
+#include "consumer/date_row.h"
 #include "outbox/outbox.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
@@ -11,6 +12,7 @@
 #define EVENTS_MAX 4
 #define AGE_MAX 30
 #define AGE_STEP_MS 64
+#define AGE_DAYS 2 /* where months pass */
 
 struct writer_process {
     struct proc *proc;
@@ -60,8 +62,12 @@ static size_t vote_make(struct world *world, int64_t content)
 
     event->voter_id = world_between(world, 1, SIM_VOTERS);
     event->voting = world_chance(world, 600);
-    event->occurred_ms =
-        SIM_WALL_MS + AGE_STEP_MS * ((int64_t)number - back) + (int64_t)number % AGE_STEP_MS;
+    if (world->plan.housekeepers > 0)
+        event->occurred_ms =
+            db_calendar_ms(world->main_db) - back * AGE_DAYS * DATE_MS + (int64_t)number;
+    else
+        event->occurred_ms =
+            SIM_WALL_MS + AGE_STEP_MS * ((int64_t)number - back) + (int64_t)number % AGE_STEP_MS;
     len = snprintf(event->value, sizeof(event->value),
                    "{\"eventId\":\"%s\",\"voterId\":%lld,\"contentId\":%lld,\"voting\":%d,"
                    "\"votes\":0,\"occurredAt\":%lld}",

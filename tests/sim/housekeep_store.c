@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/months.h"
+
+#include "consumer/date_row.h"
+#include "consumer/housekeep_plan.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MONTH_DAYS 31
+
+enum {
+    NO_SUCH_PARTITION = 1735,
+    SAME_NAME_PARTITION = 1517,
+};
+
+static struct world *world_of(const struct housekeep_edge *edge)
+{
+    return edge->link.db->world;
+}
+
+static struct months *months_of(const struct housekeep_edge *edge)
+{
+    return world_of(edge)->months;
+}
+
+static int64_t now_ms(const struct housekeep_edge *edge)
+{
+    return db_calendar_ms(edge->link.db);
+}
+
+/* The promise: a row of the log is in vote_base once. */
+static void fold_check(struct world *world, size_t number)
+{
+    struct sink_vote *vote = &world->sink->votes[number];
+
+    vote->folded++;
+    if (vote->folded > 1)
+        world_fail(world, world->events[number].key, "vote_base: event %zu was added %d times",
+                   number, vote->folded);
+    world_tell(world, "sink", world->events[number].key, "event %lld is added to vote_base",
+               (int64_t)number, 0, 0);
+}
+
+/* The promise: what is to be kept stays in the log. */
+static void begin_check(struct world *world, int64_t begin_day)
+{
+    int64_t today = db_calendar_ms(world->sink_db) / DATE_MS;
+
+    if (begin_day > date_month(today + MONTH_DAYS, -world->months->rules.keep_months))
+        world_fail(world, STORY_ALL,
+                   "log_begin: it is day %lld, %lld months are to be kept, and the log begins on "
+                   "day %lld",
+                   (long long)today, (long long)world->months->rules.keep_months,
+                   (long long)begin_day);
+    world_tell(world, "sink", STORY_ALL, "the log begins on day %lld", begin_day, 0, 0);
+}
+
+static void state_settle(struct world *world, struct row *row, bool commit)
+{
+    struct months *months = (struct months *)row;
+
+    if (!commit) {
+        months->now = months->old;
+        months->folded_count = 0;
+        return;
+    }
+    for (size_t i = 0; i < months->folded_count; i++)
+        fold_check(world, months->folded[i]);
+    months->folded_count = 0;
+    if (months->now.turn.begin_day != months->old.turn.begin_day)
+        begin_check(world, months->now.turn.begin_day);
+    months->old = months->now;
+}
+
+/* The session may have ended during a call: its rows are another one's then. */
+static enum rc open_check(const struct housekeep_edge *edge, struct err *err)
+{
+    if (link_is_open(&edge->link))
+        return RC_OK;
+    return err_fail(err, RC_RETRY, 2006, "server has gone away");
+}
+
+/* A transaction that has the row of housekeep_state locked. */
+static enum rc state_begin(struct housekeep_edge *edge, struct err *err)
+{
+    struct link *link = &edge->link;
+    enum rc rc = link_begin(link, err);
+
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    if (rc == RC_OK)
+        rc = link_lock(link, &months_of(edge)->row, err);
+    if (rc == RC_OK)
+        link_wrote(link, &months_of(edge)->row, state_settle);
+    if (rc == RC_OK)
+        rc = link_answer(link, err);
+    if (rc == RC_OK)
+        rc = open_check(edge, err);
+    if (rc != RC_OK)
+        link_rollback(link);
+    return rc;
+}
+
+static bool is_held(const struct housekeep_edge *edge, const struct turn_hold *hold)
+{
+    const struct housekeep_state *turn = &months_of(edge)->now.turn;
+    enum model_fault fault = world_of(edge)->fault;
+
+    if (fault == FAULT_HOUSEKEEP_UNFENCED)
+        return true;
+    return turn->epoch == hold->epoch &&
+           (fault == FAULT_TURN_OWNER_IGNORED || strcmp(turn->owner, hold->owner) == 0);
+}
+
+/* As turn_mysql_check(). */
+static enum rc hold_begin(struct housekeep_edge *edge, const struct turn_hold *hold, bool *held,
+                          struct err *err)
+{
+    enum rc rc = state_begin(edge, err);
+
+    *held = rc == RC_OK && is_held(edge, hold);
+    if (rc == RC_OK && !*held)
+        link_rollback(&edge->link);
+    return rc;
+}
+
+static enum rc hold_commit(struct housekeep_edge *edge, struct err *err)
+{
+    const struct proc *proc = edge->link.proc;
+    const struct months_state *state = &months_of(edge)->now;
+
+    /* The promise: who was overtaken writes nothing. A session that ended has lost its transaction,
+     * and the row may be another one's. */
+    if (link_is_open(&edge->link) && (state->holder != proc || state->holder_life != proc->lives))
+        world_fail(world_of(edge), STORY_ALL, "fence: %s works in the turn of %s, epoch %lld",
+                   proc->name, state->holder ? state->holder->name : "nobody",
+                   (long long)state->turn.epoch);
+    return link_commit(&edge->link, err);
+}
+
+static void lease_renew(struct housekeep_edge *edge, const struct turn_hold *hold)
+{
+    months_of(edge)->now.turn.lease_until_ms = now_ms(edge) + hold->lease_ms;
+}
+
+/* Rows that may be deleted appear as time passes. */
+static void rows_appear(struct housekeep_edge *edge)
+{
+    struct world *world = world_of(edge);
+    struct months *months = months_of(edge);
+    size_t kind = (size_t)world_below(world, HOUSEKEEP_KINDS);
+
+    if (!world->healed && months->aged_count[kind] < MONTHS_AGED_MAX)
+        months->aged_ms[kind][months->aged_count[kind]++] = now_ms(edge);
+}
+
+static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rows_appear(edge);
+    *state = months_of(edge)->old.turn;
+    state->now_ms = now_ms(edge);
+    state->newest_day = months_newest_day(world_of(edge));
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct housekeep_state *turn = &months_of(edge)->now.turn;
+    enum rc rc = state_begin(edge, err);
+
+    *taken = false;
+    if (rc != RC_OK)
+        return rc;
+    if (turn->epoch != hold->epoch - 1 ||
+        !sink_turn_is_free(turn->owner, turn->lease_until_ms, now_ms(edge), hold)) {
+        link_rollback(&edge->link);
+        return RC_OK;
+    }
+    snprintf(turn->owner, sizeof(turn->owner), "%s", hold->owner);
+    turn->epoch = hold->epoch;
+    months_of(edge)->now.holder = edge->link.proc;
+    months_of(edge)->now.holder_life = edge->link.proc->lives;
+    months_of(edge)->now.round_ms = now_ms(edge);
+    lease_renew(edge, hold);
+    rc = link_commit(&edge->link, err);
+    *taken = rc == RC_OK;
+    world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
+               "takes the housekeeping with epoch %lld: %lld", hold->epoch, *taken, 0);
+    return rc;
+}
+
+static enum rc store_renew(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    enum rc rc = hold_begin(edge, hold, held, err);
+
+    if (rc != RC_OK || !*held)
+        return rc;
+    lease_renew(edge, hold);
+    return hold_commit(edge, err);
+}
+
+static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t max, size_t *count,
+                                struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    const struct months_parts *from = &months_of(edge)->ddl.old;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(from->count <= max);
+    memcpy(parts, from->parts, from->count * sizeof(*parts));
+    *count = from->count;
+    return link_answer(&edge->link, err);
+}
+
+/* Rows of the partition behind an id. */
+static uint64_t rows_count(const struct housekeep_edge *edge, const struct housekeep_part *part,
+                           int64_t after_id)
+{
+    const struct world *world = world_of(edge);
+    uint64_t rows = 0;
+    int64_t from_day;
+    int64_t until_day;
+    size_t at;
+
+    if (!months_find(&months_of(edge)->ddl.old, part->name, &at, &from_day, &until_day))
+        return 0;
+    for (size_t i = 0; i < world->event_count; i++) {
+        const struct sink_vote *vote = &world->sink->votes[i];
+
+        rows += months_is_row(vote, from_day, until_day) && vote->id > after_id;
+    }
+    return rows;
+}
+
+static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, uint64_t max,
+                                uint64_t *rows, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *rows = rows_count(edge, part, 0);
+    *rows = *rows < max ? *rows : max;
+    return link_answer(&edge->link, err);
+}
+
+/* The promise: a month goes when vote_base has all of it. */
+static void drop_rows(struct world *world)
+{
+    const struct months_ddl *ddl = &world->months->ddl;
+
+    for (size_t i = 0; i < world->event_count; i++) {
+        struct sink_vote *vote = &world->sink->votes[i];
+
+        if (!months_is_row(vote, ddl->drops_from_day, ddl->drops_until_day))
+            continue;
+        if (vote->folded == 0)
+            world_fail(world, world->events[i].key,
+                       "lost: event %zu is dropped with its month, and vote_base does not have it",
+                       i);
+        vote->now_found = vote->old_found = false;
+        vote->dropped = true;
+        world_tell(world, "sink", world->events[i].key, "event %lld is dropped with its month",
+                   (int64_t)i, 0, 0);
+    }
+}
+
+static void ddl_settle(struct world *world, struct row *row, bool commit)
+{
+    struct months_ddl *ddl = (struct months_ddl *)row;
+
+    if (!commit) {
+        ddl->now = ddl->old;
+        return;
+    }
+    if (ddl->now.count < ddl->old.count) {
+        drop_rows(world);
+        months_check_totals(world);
+    }
+    ddl->old = ddl->now;
+    world_tell(world, "sink", STORY_DETAIL, "vote_document has %lld partitions, from day %lld on",
+               (int64_t)ddl->now.count, ddl->now.parts[0].limit_day, 0);
+}
+
+/* A statement that changes partitions waits for all transactions that use the table, and is one of
+ * its own. */
+static enum rc ddl_begin(struct housekeep_edge *edge, struct err *err)
+{
+    struct link *link = &edge->link;
+    struct months *months = months_of(edge);
+    enum rc rc = link_begin(link, err);
+
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    if (rc == RC_OK)
+        rc = months_lock_all(link, months->log_users, err);
+    if (rc == RC_OK)
+        rc = link_lock(link, &months->ddl.row, err);
+    if (rc == RC_OK)
+        link_wrote(link, &months->ddl.row, ddl_settle);
+    if (rc != RC_OK)
+        link_rollback(link);
+    return rc;
+}
+
+/* Why the database refuses the statement; NULL: it takes it. */
+static const char *make_fault(const struct months_parts *parts, const struct housekeep_part *part,
+                              const struct housekeep_part *last)
+{
+    const struct housekeep_part *end = &parts->parts[parts->count - 1];
+    int64_t from_day;
+    int64_t until_day;
+    size_t at;
+
+    if (months_find(parts, part->name, &at, &from_day, &until_day))
+        return "a partition has the name";
+    if (parts->count == MONTHS_PARTS_MAX)
+        return "too many partitions";
+    if ((end->limit_day == HOUSEKEEP_NO_LIMIT) != (last != NULL))
+        return "not where the last partition is";
+    if (last)
+        end--;
+    return end->limit_day >= part->limit_day ? "not behind all others" : NULL;
+}
+
+static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
+                               const struct housekeep_part *last, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct months_parts *parts = &months_of(edge)->ddl.now;
+    enum rc rc = ddl_begin(edge, err);
+    const char *fault;
+
+    if (rc != RC_OK)
+        return rc;
+    fault = make_fault(parts, part, last);
+    if (fault) {
+        link_rollback(&edge->link);
+        return err_fail(err, RC_REJECT, SAME_NAME_PARTITION, "%s: %s", part->name, fault);
+    }
+    if (last)
+        parts->parts[parts->count] = parts->parts[parts->count - 1];
+    parts->parts[last ? parts->count - 1 : parts->count] = *part;
+    parts->count++;
+    return link_commit(&edge->link, err);
+}
+
+static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t begin_day,
+                                bool *held, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct months *months = months_of(edge);
+    enum rc rc = hold_begin(edge, hold, held, err);
+
+    if (rc != RC_OK || !*held)
+        return rc;
+    rc = link_call(&edge->link, err);
+    if (rc == RC_OK && world_of(edge)->fault != FAULT_BEGIN_UNLOCKED)
+        rc = months_lock_all(&edge->link, months->begin_readers, err);
+    if (rc == RC_OK)
+        rc = link_answer(&edge->link, err);
+    if (rc == RC_OK)
+        rc = open_check(edge, err);
+    if (rc != RC_OK) {
+        link_rollback(&edge->link);
+        return rc;
+    }
+    if (months->now.turn.begin_day < begin_day) {
+        months->now.turn.begin_day = begin_day;
+        if (world_of(edge)->fault != FAULT_FOLD_GOES_ON)
+            months->now.folded_id = 0;
+    }
+    lease_renew(edge, hold);
+    return hold_commit(edge, err);
+}
+
+/* The event of the next row of the partition behind what is in vote_base, by id. */
+static bool fold_next(const struct housekeep_edge *edge, int64_t from_day, int64_t until_day,
+                      int64_t after_id, size_t *number)
+{
+    const struct world *world = world_of(edge);
+    const struct sink_vote *next = NULL;
+
+    for (size_t i = 0; i < world->event_count; i++) {
+        const struct sink_vote *vote = &world->sink->votes[i];
+
+        if (months_is_row(vote, from_day, until_day) && vote->id > after_id &&
+            (!next || vote->id < next->id)) {
+            next = vote;
+            *number = i;
+        }
+    }
+    return next != NULL;
+}
+
+static void fold_add(struct housekeep_edge *edge, size_t number)
+{
+    const struct event *event = &world_of(edge)->events[number];
+    const struct sink_vote *vote = &world_of(edge)->sink->votes[number];
+    struct months *months = months_of(edge);
+    struct months_base *base = &months->now.base[event->key];
+
+    months->folded[months->folded_count++] = number;
+    if (vote->seq > base->seq) {
+        base->seq = vote->seq;
+        base->votes = vote->votes;
+    }
+    base->row_count++;
+    base->vote_sum += event->voting ? 1 : -1;
+}
+
+/* The fault: vote_base and how far it is are written in two transactions. */
+static enum rc fold_apart(struct housekeep_edge *edge, const struct turn_hold *hold,
+                          struct err *err)
+{
+    bool held = false;
+    int64_t folded_id = months_of(edge)->now.folded_id;
+    enum rc rc;
+
+    months_of(edge)->now.folded_id = months_of(edge)->old.folded_id;
+    rc = hold_commit(edge, err);
+    if (rc == RC_OK)
+        rc = hold_begin(edge, hold, &held, err);
+    if (rc != RC_OK || !held)
+        return rc;
+    months_of(edge)->now.folded_id = folded_id;
+    return hold_commit(edge, err);
+}
+
+static enum rc store_fold(void *ctx, const struct turn_hold *hold,
+                          const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
+                          bool *held, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct months *months = months_of(edge);
+    int64_t from_day = 0;
+    int64_t until_day = 0;
+    size_t number = 0;
+    size_t at = 0;
+    enum rc rc = hold_begin(edge, hold, held, err);
+
+    *rows = 0;
+    if (rc != RC_OK || !*held)
+        return rc;
+    rc = link_call(&edge->link, err);
+    if (rc == RC_OK && !months_find(&months->ddl.old, part->name, &at, &from_day, &until_day))
+        rc = err_fail(err, RC_REJECT, NO_SUCH_PARTITION, "no partition %s", part->name);
+    if (rc == RC_OK)
+        rc = open_check(edge, err);
+    if (rc != RC_OK) {
+        link_rollback(&edge->link);
+        return rc;
+    }
+    assert(rows_max <= MONTHS_FOLD_MAX);
+    for (; *rows < rows_max && fold_next(edge, from_day, until_day, months->now.folded_id, &number);
+         ++*rows) {
+        fold_add(edge, number);
+        months->now.folded_id = world_of(edge)->sink->votes[number].id;
+    }
+    lease_renew(edge, hold);
+    if (world_of(edge)->fault == FAULT_FOLD_APART && *rows > 0)
+        return fold_apart(edge, hold, err);
+    return hold_commit(edge, err);
+}
+
+/* As drop_check(): a statement of its own. */
+static enum rc drop_check(struct housekeep_edge *edge, const struct housekeep_part *part,
+                          struct err *err)
+{
+    const struct months_state *state = &months_of(edge)->old;
+    enum rc rc = link_call(&edge->link, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (state->turn.begin_day < part->limit_day || rows_count(edge, part, state->folded_id) > 0)
+        return err_fail(err, RC_REJECT, 0, "partition %s has rows that are not in vote_base",
+                        part->name);
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct months_ddl *ddl = &months_of(edge)->ddl;
+    struct months_parts *parts = &ddl->now;
+    enum rc rc = drop_check(edge, part, err);
+    uint64_t connects = edge->link.connects;
+    size_t at;
+
+    if (rc == RC_OK)
+        rc = ddl_begin(edge, err);
+    /* Nobody connects anew between the check and the statement. */
+    if (rc == RC_OK && edge->link.connects != connects) {
+        link_rollback(&edge->link);
+        rc = err_fail(err, RC_RETRY, 2006, "server has gone away");
+    }
+    if (rc != RC_OK)
+        return rc;
+    if (!months_find(parts, part->name, &at, &ddl->drops_from_day, &ddl->drops_until_day)) {
+        link_rollback(&edge->link);
+        return RC_OK;
+    }
+    parts->count--;
+    memmove(&parts->parts[at], &parts->parts[at + 1], (parts->count - at) * sizeof(*parts->parts));
+    return link_commit(&edge->link, err);
+}
+
+static size_t aged_count(const struct months *months, size_t kind, int64_t before_ms)
+{
+    size_t count = 0;
+
+    while (count < months->aged_count[kind] && months->aged_ms[kind][count] < before_ms)
+        count++;
+    return count;
+}
+
+static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
+                                uint64_t *rows, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct months *months = months_of(edge);
+    enum rc rc = link_call(&edge->link, err);
+    size_t count;
+
+    *rows = 0;
+    if (rc != RC_OK)
+        return rc;
+    if (days <= 0 || days != months->rules.keep_days[kind])
+        world_fail(world_of(edge), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
+                   edge->link.proc->name, housekeep_kind_name(kind), (long long)days);
+    count = aged_count(months, kind, now_ms(edge) - days * DATE_MS);
+    count = count < rows_max ? count : rows_max;
+    months->aged_count[kind] -= count;
+    memmove(months->aged_ms[kind], months->aged_ms[kind] + count,
+            months->aged_count[kind] * sizeof(int64_t));
+    *rows = count;
+    return link_answer(&edge->link, err);
+}
+
+static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days, uint64_t max,
+                               uint64_t *rows, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    enum rc rc = link_call(&edge->link, err);
+
+    *rows = aged_count(months_of(edge), kind, now_ms(edge) - days * DATE_MS);
+    *rows = *rows < max ? *rows : max;
+    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+}
+
+/* The promise: a round that ends leaves nothing behind that was old when it began. */
+static void retention_check(const struct housekeep_edge *edge)
+{
+    struct world *world = world_of(edge);
+    const struct months *months = months_of(edge);
+
+    for (size_t kind = 0; kind < HOUSEKEEP_KINDS; kind++) {
+        int64_t days = months->rules.keep_days[kind];
+
+        if (days > 0 &&
+            aged_count(months, kind, months->now.round_ms - (days + MONTH_DAYS) * DATE_MS) > 0)
+            world_fail(world, STORY_ALL, "retention: %s ends a round, and %s has old rows",
+                       edge->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
+    }
+}
+
+static enum rc store_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+{
+    struct housekeep_edge *edge = ctx;
+    struct housekeep_state *turn = &months_of(edge)->now.turn;
+    enum rc rc = state_begin(edge, err);
+
+    /* As turn_mysql_check_end(): the COMMIT of the last try may have worked. */
+    *held = rc == RC_OK &&
+            (is_held(edge, hold) || (turn->epoch == hold->epoch && turn->owner[0] == '\0'));
+    if (rc != RC_OK)
+        return rc;
+    if (!is_held(edge, hold)) {
+        link_rollback(&edge->link);
+        return RC_OK;
+    }
+    retention_check(edge);
+    turn->owner[0] = '\0';
+    turn->lease_until_ms = turn->finished_ms = now_ms(edge);
+    return hold_commit(edge, err);
+}
+
+static void store_release(void *ctx, const struct turn_hold *hold)
+{
+    struct housekeep_edge *edge = ctx;
+    bool held = false;
+
+    if (hold_begin(edge, hold, &held, NULL) != RC_OK || !held)
+        return;
+    months_of(edge)->now.turn.owner[0] = '\0';
+    (void)hold_commit(edge, NULL);
+}
+
+void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)
+{
+    link_init(&edge->link, proc, proc->world->sink_db);
+    edge->seam = (struct housekeep_store){
+        .ctx = edge,
+        .look = store_look,
+        .take = store_take,
+        .renew = store_renew,
+        .read_parts = store_read_parts,
+        .count_rows = store_count_rows,
+        .make_part = store_make_part,
+        .move_begin = store_move_begin,
+        .fold = store_fold,
+        .drop_part = store_drop_part,
+        .delete_old = store_delete_old,
+        .count_old = store_count_old,
+        .finish = store_finish,
+        .release = store_release,
+    };
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/loop.h"
+#include "consumer/housekeep.h"
+#include "tests/sim/months.h"
+#include "tests/sim/roles.h"
+
+#include <stdlib.h>
+
+#define LEASE_MS 900
+/* The engine waits by the calendar of real databases: here a month passes meanwhile. */
+#define WAIT_MS_MAX 200
+
+struct housekeep_process {
+    struct proc *proc;
+    size_t number;
+    struct housekeep_edge edge;
+    struct housekeep housekeep;
+};
+
+static void thread(void *arg)
+{
+    struct housekeep_process *process = arg;
+    struct proc *proc = process->proc;
+    struct world *world = proc->world;
+
+    while (!proc->stopping) {
+        int64_t wait_ms;
+
+        /* In the end an operator lets as many rows be moved as there are. */
+        if (world->healed)
+            process->housekeep.config.rules.move_rows_max = SIM_EVENTS_MAX;
+        wait_ms = housekeep_step(&process->housekeep, proc_clock(proc));
+        if (wait_ms == LOOP_END)
+            break;
+        if (!proc->stopping)
+            sched_idle(&world->sched, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX);
+    }
+    housekeep_leave(&process->housekeep);
+    proc_exit(proc);
+}
+
+static void start(struct proc *proc)
+{
+    struct housekeep_process *process = proc->role;
+    struct world *world = proc->world;
+    struct housekeep_config config = {
+        .store = &process->edge.seam,
+        .owner = proc->name,
+        .rules = world->months->rules,
+        .interval_ms = world->plan.housekeep_ms * DB_CALENDAR_SPEED,
+        .lease_ms = LEASE_MS * DB_CALENDAR_SPEED,
+        .dice = world_dice,
+    };
+
+    proc_start(proc, "housekeep", process->number);
+    housekeep_edge_init(&process->edge, proc);
+    if (housekeep_init(&process->housekeep, &config, NULL) != RC_OK)
+        abort(); /* no memory */
+    proc_thread(proc, thread, process);
+}
+
+static void end(struct proc *proc)
+{
+    struct housekeep_process *process = proc->role;
+
+    link_close(&process->edge.link);
+    housekeep_done(&process->housekeep);
+}
+
+size_t housekeeper_bytes(void)
+{
+    return sizeof(struct housekeep_process);
+}
+
+void housekeeper_add(void *memory, struct world *world, size_t number)
+{
+    struct housekeep_process *process = memory;
+
+    process->number = number;
+    process->proc = proc_add(world, process, start, end);
+}
