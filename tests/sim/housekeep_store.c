@@ -177,6 +177,7 @@ static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, 
     enum rc rc = state_begin(edge, err);
 
     *taken = false;
+    edge->denied = false;
     if (rc != RC_OK)
         return rc;
     if (turn->epoch != hold->epoch - 1 ||
@@ -535,6 +536,7 @@ static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t day
     size_t count;
 
     *rows = 0;
+    edge->denied = edge->denied || rc == RC_FATAL;
     if (rc != RC_OK)
         return rc;
     if (days <= 0 || days != months->rules.keep_days[kind])
@@ -566,7 +568,7 @@ static void retention_check(const struct housekeep_edge *edge)
     struct world *world = world_of(edge);
     const struct months *months = months_of(edge);
 
-    for (size_t kind = 0; kind < HOUSEKEEP_KINDS; kind++) {
+    for (size_t kind = 0; kind < HOUSEKEEP_KINDS && !edge->denied; kind++) {
         int64_t days = months->rules.keep_days[kind];
 
         if (days > 0 &&
@@ -611,6 +613,7 @@ static void store_release(void *ctx, const struct turn_hold *hold)
 void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->sink_db);
+    edge->denied = false;
     edge->seam = (struct housekeep_store){
         .ctx = edge,
         .look = store_look,
