@@ -248,6 +248,7 @@ class Role:
         return words
 
     def start(self):
+        """The role is killed when the thread that called this ends (PR_SET_PDEATHSIG)."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self.command()], stdin=subprocess.DEVNULL,

@@ -4,7 +4,6 @@
 import http.client
 import pathlib
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -17,22 +16,17 @@ class NotYet(house.Case):
 
     any_database = True
 
-    def later(self, act):
-        """Does it once the probe below has looked for the first time."""
-        looked = threading.Event()
-        thread = threading.Thread(target=lambda: looked.wait(60) and act())
-        thread.start()
-        self.addCleanup(thread.join)
-        return looked
-
     def wait(self, probe, act):
-        looked = self.later(act)
+        """Acts once, after the first look. Not in a thread: a role is killed with the thread that
+        started it."""
+        acts = [act]
 
         def look():
             try:
                 return probe()
             finally:
-                looked.set()
+                if acts:
+                    acts.pop()()
         return house.wait_for("what is not there yet", look)
 
     def test_a_row_is_waited_for(self):
