@@ -400,6 +400,7 @@ static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t
 {
     struct claim claim = {.edge = ctx, .lease_ms = lease_ms, .age = age};
 
+    assert(age);
     return claim_some(&claim, rows_max, on_task, on_task_ctx, full, err);
 }
 
