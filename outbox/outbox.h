@@ -46,7 +46,8 @@ enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event
 /* Which of lane_count (>= 1) lanes an aggregate's events belong to, always the same: the 64 bit
  * FNV-1a hash of the bytes of aggregate_id, modulo lane_count. Every writer of these lanes, in any
  * language, must use it, and lane_count may change only while the lanes are empty: order is kept
- * per key and lane. */
+ * per key and lane. The number in force is stored in the database; lanes.h reads it in the
+ * transaction that appends, and changes it. */
 size_t outbox_lane_of(const char *aggregate_id, size_t lane_count);
 
 /* The table of a lane: "outbox" for 0, then "outbox_1", "outbox_2" ... */
