@@ -17,6 +17,17 @@ void turn_mysql_put_lease(const struct turn_mysql *turn, const struct turn_hold 
               hold->lease_ms * 1000);
 }
 
+/* The table and the row are constants of the program. */
+static void put_update(const struct turn_mysql *turn)
+{
+    buf_print(turn->sql, "UPDATE %s SET owner = ", turn->table);
+}
+
+static void put_row(const struct turn_mysql *turn)
+{
+    buf_print(turn->sql, " WHERE name = '%s' AND ", turn->name);
+}
+
 enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *hold, bool *taken,
                         struct err *err)
 {
@@ -25,11 +36,12 @@ enum rc turn_mysql_take(const struct turn_mysql *turn, const struct turn_hold *h
     enum rc rc;
 
     buf_reset(sql);
-    buf_print(sql, "UPDATE %s SET owner = ", turn->table);
+    put_update(turn);
     db_put_text(turn->db, sql, hold->owner, strlen(hold->owner));
     buf_print(sql, ", epoch = %" PRId64 ", ", hold->epoch);
     turn_mysql_put_lease(turn, hold);
-    buf_print(sql, " WHERE name = '%s' AND epoch = %" PRId64, turn->name, hold->epoch - 1);
+    put_row(turn);
+    buf_print(sql, "epoch = %" PRId64, hold->epoch - 1);
     buf_print(sql,
               " AND (owner = '' OR lease_until <= UTC_TIMESTAMP(3) OR "
               "lease_until > UTC_TIMESTAMP(3) + INTERVAL %" PRId64 " MICROSECOND OR owner = ",
@@ -60,7 +72,7 @@ static void put_owner(const struct turn_mysql *turn, const struct turn_hold *hol
 }
 
 static enum rc row_check(const struct turn_mysql *turn, const struct turn_hold *hold,
-                         const char *or_owner, bool *held, struct err *err)
+                         bool or_released, bool *held, struct err *err)
 {
     int64_t holds = 0;
     bool found = false;
@@ -69,8 +81,11 @@ static enum rc row_check(const struct turn_mysql *turn, const struct turn_hold *
     buf_reset(turn->sql);
     buf_print(turn->sql, "SELECT epoch = %" PRId64 " AND (", hold->epoch);
     put_owner(turn, hold);
-    buf_print(turn->sql, "%s) FROM %s WHERE name = '%s' FOR UPDATE", or_owner, turn->table,
-              turn->name);
+    if (or_released)
+        buf_text_put(turn->sql, " OR owner = ''");
+    buf_print(turn->sql, ") FROM %s", turn->table);
+    put_row(turn);
+    buf_text_put(turn->sql, "TRUE FOR UPDATE");
     if (turn->sql->failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
     rc = db_number(turn->db, buf_text(turn->sql), &holds, &found, err);
@@ -81,25 +96,26 @@ static enum rc row_check(const struct turn_mysql *turn, const struct turn_hold *
 enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
                          struct err *err)
 {
-    return row_check(turn, hold, "", held, err);
+    return row_check(turn, hold, false, held, err);
 }
 
 enum rc turn_mysql_check_end(const struct turn_mysql *turn, const struct turn_hold *hold,
                              bool *held, struct err *err)
 {
-    return row_check(turn, hold, " OR owner = ''", held, err);
+    return row_check(turn, hold, true, held, err);
 }
 
 void turn_mysql_put_where(const struct turn_mysql *turn, const struct turn_hold *hold)
 {
-    buf_print(turn->sql, " WHERE name = '%s' AND ", turn->name);
+    put_row(turn);
     put_owner(turn, hold);
 }
 
 void turn_mysql_release(const struct turn_mysql *turn, const struct turn_hold *hold)
 {
     buf_reset(turn->sql);
-    buf_print(turn->sql, "UPDATE %s SET owner = '', lease_until = UTC_TIMESTAMP(3)", turn->table);
+    put_update(turn);
+    buf_text_put(turn->sql, "'', lease_until = UTC_TIMESTAMP(3)");
     turn_mysql_put_where(turn, hold);
     buf_print(turn->sql, " AND epoch = %" PRId64, hold->epoch);
     (void)turn_mysql_run(turn, NULL, NULL);
