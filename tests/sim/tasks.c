@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Within which a process that can read has heard of a pause. */
+/* A process whose calls are not slow has a pause in force within this time, also when reads of the
+ * scenes fail or it is frozen meanwhile. */
 #define PAUSE_HEARD_MS 8000
 
 /* Numbers from here on are of callbacks, the same for each of a task. */
@@ -234,6 +235,17 @@ static void check_run(struct world *world, const struct sim_task *task)
     }
 }
 
+/* For how long the process could have read the pause. It reads the scenes once in a step, and a
+ * step may have eight claims: while each call is slow, no time bounds it. What holds then is that
+ * the process has not recorded the change, which task_promise_recorded() checks. */
+static int64_t unheard_ms(const struct world *world, const struct sim_task *task)
+{
+    const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
+    int64_t slowed_ms = task->now.holder->slowed_ms;
+
+    return world_now(world) - (slowed_ms > scene->paused_ms ? slowed_ms : scene->paused_ms);
+}
+
 /* Who may be claimed at all. A process hears of a change of its scene some time later. */
 static void check_scene(struct world *world, const struct sim_task *task)
 {
@@ -255,7 +267,7 @@ static void check_scene(struct world *world, const struct sim_task *task)
     else if (!scene->parsed && scene->found)
         world_fail(world, STORY_ALL, "task %lld is claimed, and nobody can read its policy",
                    (long long)task->id);
-    else if (scene->paused && world_now(world) - scene->paused_ms > PAUSE_HEARD_MS)
+    else if (scene->paused && unheard_ms(world, task) > PAUSE_HEARD_MS)
         world_fail(world, STORY_ALL, "task %lld is claimed, and its scene is paused for %lld ms",
                    (long long)task->id, (long long)(world_now(world) - scene->paused_ms));
 }

@@ -128,7 +128,7 @@ void proc_start(struct proc *proc, const char *kind, size_t number)
              world->seed % 2 == 0 ? 0 : proc->lives % 100);
     proc->alive = true;
     proc->stopping = false;
-    proc->frozen_until_ms = proc->cut_until_ms = proc->slow_until_ms = 0;
+    proc->frozen_until_ms = proc->cut_until_ms = proc->slow_until_ms = proc->slowed_ms = 0;
     proc->calls_to_end = proc->calls_to_freeze = 0;
     proc->clock_offset_ms = world_between(world, 0, 1000000000);
     proc->fiber_count = 0;
@@ -198,6 +198,7 @@ void proc_pass(struct proc *proc)
         proc_kill(proc);
     if (world_now(world) < proc->slow_until_ms) {
         sched_pause(&world->sched, world_between(world, 0, world->settings.relay.lease_ms / 4));
+        proc->slowed_ms = world_now(world);
         return;
     }
     if (proc->calls_to_freeze > 0 && --proc->calls_to_freeze == 0) {

@@ -58,6 +58,7 @@ struct proc {
     int64_t frozen_until_ms;
     int64_t cut_until_ms;    /* its network is */
     int64_t slow_until_ms;   /* each call takes a part of a lease: a machine that swaps */
+    int64_t slowed_ms;       /* when the last such call went on */
     int64_t restart_ms;      /* when it is dead */
     int64_t clock_offset_ms; /* of its monotonic clock */
     int64_t calls_to_end;    /* it is killed at this call from now; 0: it is not */
