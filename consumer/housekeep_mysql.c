@@ -303,6 +303,27 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
     return turn_mysql_run(&mysql->turn, NULL, err);
 }
 
+/* Invariant: rows from before log_begin are in one partition at most, because folded_id counts for
+ * one. A fail-over that lost commits may bring a dropped partition back after the plan was made. */
+static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, struct err *err)
+{
+    uint64_t earlier = 0;
+    enum rc rc;
+
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() "
+              "AND table_name = 'vote_document' AND partition_description < '''%s'''",
+              date);
+    rc = sql_number(mysql, &earlier, err);
+    if (rc != RC_OK || earlier == 0)
+        return rc;
+    return err_fail(err, RC_RETRY, 0,
+                    "the log cannot begin on %s while vote_document has %" PRIu64
+                    " earlier partitions: the database has changed since they were read",
+                    date, earlier);
+}
+
 /* Whoever applies a batch holds the row of log_begin shared until the end of the transaction: when
  * it is ours, nobody has votes from before it in hand. Moved by this call or an earlier one of the
  * same meaning: what is folded in is counted from 0 once. */
@@ -315,6 +336,9 @@ static enum rc begin_inside(struct housekeep_mysql *mysql, const struct turn_hol
     enum rc rc;
 
     date_text(*begin_day, date);
+    rc = begin_check(mysql, date, err);
+    if (rc != RC_OK)
+        return rc;
     buf_reset(&mysql->sql);
     buf_print(&mysql->sql,
               "UPDATE log_begin SET begin_date = '%s' WHERE name = '" NAME
@@ -338,6 +362,7 @@ struct folding {
     int64_t from_id; /* behind it */
     int64_t until_id;
     uint64_t rows;
+    bool begun; /* the log begins at the end of the partition, or later */
 };
 
 static enum rc folding_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -348,22 +373,35 @@ static enum rc folding_on_row(void *ctx, const struct db_row *row, struct err *e
     folding->from_id = db_column_i64(row, 0);
     folding->until_id = db_column_i64(row, 1);
     folding->rows = db_column_u64(row, 2);
+    folding->begun = db_column_i64(row, 3) != 0;
     return RC_OK;
 }
 
 static enum rc folding_look(struct housekeep_mysql *mysql, struct folding *folding, struct err *err)
 {
     struct buf *sql = &mysql->sql;
+    char date[DATE_SIZE];
+    enum rc rc;
 
+    date_text(folding->part->limit_day, date);
     buf_reset(sql);
-    buf_text_put(sql, "SELECT MAX(s.folded_id), MAX(d.id), COUNT(d.id) FROM housekeep_state s LEFT "
-                      "JOIN (SELECT id FROM vote_document PARTITION (");
+    buf_print(sql,
+              "SELECT MAX(s.folded_id), MAX(d.id), COUNT(d.id), COALESCE((SELECT begin_date >= "
+              "'%s' FROM log_begin WHERE name = '" NAME
+              "'), 0) FROM housekeep_state s LEFT JOIN (SELECT id FROM vote_document PARTITION (",
+              date);
     db_put_name(sql, folding->part->name);
     buf_print(sql,
               ") WHERE id > (SELECT folded_id FROM housekeep_state WHERE name = '" NAME
               "') ORDER BY id LIMIT %zu) d ON TRUE WHERE s.name = '" NAME "'",
               folding->rows_max);
-    return sql_query(mysql, folding_on_row, folding, err);
+    rc = sql_query(mysql, folding_on_row, folding, err);
+    if (rc != RC_OK || folding->begun)
+        return rc;
+    return err_fail(err, RC_RETRY, 0,
+                    "partition %s is not folded in, because the log begins before its end, %s: "
+                    "the database has changed since the beginning was moved",
+                    folding->part->name, date);
 }
 
 /* The assignments are made from left to right: votes must be before the seq that it is judged by. */

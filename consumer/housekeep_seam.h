@@ -74,12 +74,16 @@ struct housekeep_store {
                          const struct housekeep_part *last, struct err *err);
 
     /* From now on no vote from before begin_day comes into the log, and none is on its way. What
-     * is folded in counts anew for what lies before begin_day. *held as above. */
+     * is folded in counts anew for what lies before begin_day. *held as above. RC_RETRY: a
+     * partition that ends before begin_day is there, as after a fail-over that lost its drop; what
+     * is folded in counts for one partition only. */
     enum rc (*move_begin)(void *ctx, const struct turn_hold *hold, int64_t begin_day, bool *held,
                           struct err *err);
 
     /* Adds the next rows of the partition, rows_max at most, to vote_base and notes how far that
-     * is, in one transaction; renews the lease. *rows 0: all are folded in. *held as above. */
+     * is, in one transaction; renews the lease. *rows 0: all are folded in. *held as above.
+     * RC_RETRY: the log begins before the end of the partition, as after a fail-over that lost
+     * move_begin(). */
     enum rc (*fold)(void *ctx, const struct turn_hold *hold, const struct housekeep_part *part,
                     size_t rows_max, uint64_t *rows, bool *held, struct err *err);
 

@@ -327,6 +327,33 @@ class Behind(HousekeepCase):
         self.assertEqual(self.stack.number("SELECT SUM(row_count) FROM vote_base"), 450)
         self.stack.verify()
 
+    def test_a_fail_over_that_loses_the_beginning_of_the_log_adds_nothing_twice(self):
+        self.way()
+        self.fill([-4, 0], contents=40)
+        self.wait_logged()
+        tallies = self.tallies()
+        role = self.stack.role("housekeep", sets={
+            "housekeep.keep_months": 1, "housekeep.batch_rows_max": 1, "housekeep.pause_ms": 20,
+            "housekeep.interval_ms": 1000})
+        house.wait_for("rows to be folded", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM vote_base") > 3)
+        # What the sink's database was before the month was begun; the lease is as it was, too.
+        connection = house.connect(self.stack.name, autocommit=False)
+        self.addCleanup(connection.close)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT folded_id FROM housekeep_state FOR UPDATE")
+            cursor.execute("UPDATE log_begin SET begin_date = %s", (self.months.first(-4),))
+            cursor.execute("UPDATE housekeep_state SET folded_id = 0")
+            cursor.execute("DELETE FROM vote_base")
+        connection.commit()
+        house.wait_for("the months to be dropped", lambda: self.parts()[0] == self.months.name(-1),
+                       60)
+        role.kill()
+        self.assertEqual(self.tallies(), tallies)
+        self.assertEqual(self.stack.number("SELECT SUM(row_count) FROM vote_base"), 200)
+        self.assertIn("the log begins before its end", role.log_text())
+        self.stack.verify()
+
 
 class Turns(HousekeepCase):
     """One works, any number may run."""

@@ -166,6 +166,9 @@ static enum rc model_move_begin(void *ctx, const struct turn_hold *hold, int64_t
     if (rc != RC_OK)
         return rc;
     *held = is_held(model, hold);
+    for (size_t i = 0; *held && i < model->part_count; i++)
+        if (!model->gone[i] && model->parts[i].limit_day < begin_day)
+            return err_fail(err, RC_RETRY, 0, "an earlier partition is there");
     if (*held && model->state.begin_day < begin_day) {
         model->state.begin_day = begin_day;
         model->folded_id = 0;
@@ -204,12 +207,13 @@ static enum rc model_fold(void *ctx, const struct turn_hold *hold,
     *held = is_held(model, hold);
     if (*held && index == model->part_count)
         return err_fail(err, RC_RETRY, 1735, "unknown partition");
+    if (*held && model->state.begin_day < part->limit_day)
+        return err_fail(err, RC_RETRY, 0, "the log begins before the end of the partition");
     for (; *held && *rows < rows_max; ++*rows) {
         struct model_row *row = next_row(model, index);
 
         if (!row)
             break;
-        assert_true(model->parts[index].limit_day <= model->state.begin_day);
         model->base_rows++;
         model->base_votes += row->vote;
         model->folded_id = row->id;
@@ -230,7 +234,7 @@ static enum rc model_drop_part(void *ctx, const struct housekeep_part *part, str
     if (index == model->part_count)
         return RC_OK;
     assert_int_equal(index, part_find(model, model->parts[index].name));
-    if (next_row(model, index))
+    if (model->state.begin_day < part->limit_day || next_row(model, index))
         return err_fail(err, RC_REJECT, 0, "rows that are not folded in");
     for (size_t i = 0; i < model->row_count; i++)
         model->rows[i].dropped = model->rows[i].dropped || model->rows[i].part == index;
