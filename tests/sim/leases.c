@@ -151,11 +151,13 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
         return rc;
     if (lease->owner[0] == '\0' || lease->until_ms < db_clock(edge->link.db)) {
         /* Where the database's clock has run fast, the holder may still believe its own. */
-        lease->fenced_ms = lease->beaten_ms + lease_ms;
-        if (lease->owner[0] == '\0' || lease->fenced_ms < world_now(world))
-            lease->fenced_ms = world_now(world);
+        int64_t fence_ms = lease->beaten_ms + lease_ms;
+
+        if (lease->owner[0] == '\0' || fence_ms < world_now(world))
+            fence_ms = world_now(world);
         snprintf(lease->owner, sizeof(lease->owner), "%s", edge->link.proc->name);
         lease->epoch++;
+        lease->fences_ms[lease->epoch % LEASE_FENCES] = fence_ms;
         lease->until_ms = db_clock(edge->link.db) + lease_ms;
         lease->beaten_ms = world_now(world);
         *taken = true;

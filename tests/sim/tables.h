@@ -38,12 +38,15 @@ struct outbox_table {
     int64_t left;    /* committed rows */
 };
 
+#define LEASE_FENCES 16
+
 struct lane_lease {
     char owner[LEASE_OWNER_SIZE];
     int64_t epoch;
     int64_t until_ms;  /* of the database's clock */
     int64_t beaten_ms; /* true time of the last beat or take */
-    int64_t fenced_ms; /* true time since when no older epoch may work */
+    /* True times since when the epoch before this one may not work, by epoch % LEASE_FENCES. */
+    int64_t fences_ms[LEASE_FENCES];
     bool made;
     struct row row; /* whoever moves rows has it locked at the COMMIT */
 };
