@@ -102,7 +102,8 @@ static void plan_tasks(struct world *world)
     plan->writers = 0;
 }
 
-/* Of the worlds without a retry lane, one in five keeps house. */
+/* Of the worlds without a retry lane, one in five keeps house. In three in ten of these, slow calls
+ * and a log that loses commits meet in the middle of a round. */
 static void plan_housekeeping(struct world *world)
 {
     struct plan *plan = &world->plan;
@@ -111,6 +112,10 @@ static void plan_housekeeping(struct world *world)
         return;
     plan->housekeepers = (size_t)world_between(world, 1, SIM_HOUSEKEEPERS_MAX);
     plan->housekeep_ms = world_between(world, 100, 1000);
+    if (!world_chance(world, 300))
+        return;
+    plan->actions |= 1U << MISHAP_SLOW | 1U << MISHAP_BEHIND;
+    plan->chaos_every_ms = world_between(world, 60, 400);
 }
 
 /* One world in twelve is about leases that are lost in the middle of a read or a move: many rows
