@@ -113,14 +113,24 @@ static void lane_restore(struct world *world, struct outbox_table *table,
         table->left += table->rows[seq].state == OUTBOX_COMMITTED;
 }
 
+/* The database forgets the renewals that are lost; the holder believes its lease for as long as
+ * before. */
+static void lease_restore(struct lane_lease *lease, const struct lane_lease *copy)
+{
+    int64_t beaten_ms = lease->epoch == copy->epoch ? lease->beaten_ms : copy->beaten_ms;
+
+    *lease = *copy;
+    lease->beaten_ms = beaten_ms;
+    lease->row.owner = NULL;
+}
+
 static void main_restore(const struct replica *replica, struct world *world)
 {
     struct tables *tables = world->tables;
 
     memcpy(world->order_next, replica->order_next, sizeof(replica->order_next));
     for (size_t lane = 0; lane < world->plan.lanes; lane++) {
-        tables->leases[lane] = replica->leases[lane];
-        tables->leases[lane].row.owner = NULL;
+        lease_restore(&tables->leases[lane], &replica->leases[lane]);
         lane_restore(world, &tables->lanes[lane], &replica->lanes[lane]);
     }
     tables->relays = replica->relays;
