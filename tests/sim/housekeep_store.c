@@ -368,8 +368,7 @@ static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t
     if (rc != RC_OK || !*held)
         return rc;
     rc = link_call(&edge->link, err);
-    if (rc == RC_OK && world_of(edge)->fault != FAULT_BEGIN_UNCHECKED &&
-        months->ddl.old.parts[0].limit_day < begin_day)
+    if (rc == RC_OK && months->ddl.old.parts[0].limit_day < begin_day)
         rc = err_fail(err, RC_RETRY, 0, "an earlier partition is there");
     if (rc == RC_OK && world_of(edge)->fault != FAULT_BEGIN_UNLOCKED)
         rc = months_lock_all(&edge->link, months->begin_readers, err);
@@ -461,8 +460,7 @@ static enum rc store_fold(void *ctx, const struct turn_hold *hold,
     rc = link_call(&edge->link, err);
     if (rc == RC_OK && !months_find(&months->ddl.old, part->name, &at, &from_day, &until_day))
         rc = err_fail(err, RC_REJECT, NO_SUCH_PARTITION, "no partition %s", part->name);
-    if (rc == RC_OK && world_of(edge)->fault != FAULT_FOLD_UNCHECKED &&
-        months->now.turn.begin_day < until_day)
+    if (rc == RC_OK && months->now.turn.begin_day < until_day)
         rc = err_fail(err, RC_RETRY, 0, "the log begins before the end of %s", part->name);
     if (rc == RC_OK)
         rc = open_check(edge, err);

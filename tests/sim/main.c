@@ -51,8 +51,6 @@ static const struct {
     {"begin-unlocked", FAULT_BEGIN_UNLOCKED},
     {"fold-apart", FAULT_FOLD_APART},
     {"fold-goes-on", FAULT_FOLD_GOES_ON},
-    {"fold-unchecked", FAULT_FOLD_UNCHECKED},
-    {"begin-unchecked", FAULT_BEGIN_UNCHECKED},
 };
 
 struct options {

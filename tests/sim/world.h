@@ -175,8 +175,6 @@ enum model_fault {
     FAULT_BEGIN_UNLOCKED,
     FAULT_FOLD_APART,
     FAULT_FOLD_GOES_ON,
-    FAULT_FOLD_UNCHECKED,
-    FAULT_BEGIN_UNCHECKED,
 };
 
 struct db;
