@@ -325,7 +325,7 @@ static void put_retry(const struct status *status, struct buf *out)
         put_line(out, "%" PRId64 "%s wait for the group %s, which %s", retry->closed[i].tasks,
                  more(retry->closed[i].tasks), retry->closed[i].group,
                  retry->closed[i].known ? "is disabled: tallybox retry group enable"
-                                        : "nobody has made: tallybox retry group set");
+                                        : "does not exist: tallybox retry group set");
     if (retry->instances > 0)
         put_line(out, "processes that run it: %" PRId64, retry->instances);
     else

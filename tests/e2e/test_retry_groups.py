@@ -73,7 +73,7 @@ class Running(GroupCase):
         done = self.command("list")
         self.assertIn("tasks of group shop, scene mail and handler exec wait: there is no group shop",
                       done.stdout)
-        self.assertIn("1 wait for the group shop, which nobody has made",
+        self.assertIn("1 wait for the group shop, which does not exist",
                       self.stack.tallybox("status").stdout)
         task = self.stack.number("SELECT id FROM retry_task")
         self.assertIn("there is no group shop", self.command("show", str(task)).stdout)

@@ -506,7 +506,7 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
 
     if (rc == RC_OK)
         rc = ddl_begin(edge, err);
-    /* Nobody connects anew between the check and the statement. */
+    /* The check holds only for its own session: a new one checks again. */
     if (rc == RC_OK && edge->link.connects != connects) {
         link_rollback(&edge->link);
         rc = err_fail(err, RC_RETRY, 2006, "server has gone away");

@@ -129,7 +129,7 @@ static bool is_too_old(const struct world *world, int32_t partition, int64_t off
     return dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD;
 }
 
-/* A record that comes again when its month may be dropped is dead: nobody could say whether it is in
+/* A record that comes again when its month may be dropped is dead: no table tells whether it is in
  * the log. */
 static void count_too_old(struct world *world)
 {

@@ -120,7 +120,7 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
     assert_non_null(strstr(buf_text(&out), "the oldest is due for 1 min"));
     assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
     assert_non_null(strstr(buf_text(&out), "scene default/mail is paused"));
-    assert_non_null(strstr(buf_text(&out), "7 wait for the group shop, which nobody has made"));
+    assert_non_null(strstr(buf_text(&out), "7 wait for the group shop, which does not exist"));
     assert_non_null(strstr(buf_text(&out), "1 wait for the group mail, which is disabled"));
     assert_non_null(strstr(buf_text(&out), "processes that run it: 2"));
     assert_null(strstr(buf_text(&out), "isolation"));
