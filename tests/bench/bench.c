@@ -78,6 +78,8 @@ void bench_print(long long rows)
     int64_t cpu = cpu_us(&use) - started_cpu_us;
     double seconds = (double)(bench_now_us() - started_us) / 1e6;
 
+    if (rows < 1)
+        bench_fail("no row was handled: nothing was measured");
     printf("{\"rows\":%lld,\"seconds\":%.6f,\"rows_per_s\":%.1f,\"cpu_us_per_row\":%.3f,"
            "\"rss_mib\":%.1f}\n",
            rows, seconds, (double)rows / seconds, (double)cpu / (double)rows,

@@ -57,7 +57,7 @@ static long long find_due(struct loop *loop, unsigned shard)
     buf_print(&loop->sql,
               "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), OCTET_LENGTH(step_result) "
               "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0 AND class = "
-              "CONCAT('noop', 0x00, 'bench', 0x00, 'work', 0x00, '%X') AND "
+              "CONCAT('noop', 0x00, 'bench', 0x00, 'work', 0x00, 'client', 0x00, '%X') AND "
               "next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id LIMIT %lld FOR UPDATE SKIP LOCKED",
               shard, loop->batch);
     run(loop);
