@@ -159,6 +159,8 @@ static enum rc read_groups(struct poller *poller, struct err *err)
     return rc;
 }
 
+/* Invariant: nothing is claimed under policies and groups that could not be read again. They may have
+ * been paused or closed meanwhile, and the next try may come seconds later. */
 static void read_scenes(struct poller *poller, int64_t now_ms)
 {
     struct err err = {0};
@@ -179,10 +181,9 @@ static void read_scenes(struct poller *poller, int64_t now_ms)
         rc = scenes_end(&poller->scenes, &err);
     if (rc == RC_OK)
         rc = read_groups(poller, &err);
-    if (rc == RC_OK) {
-        poller->scenes_read = true;
+    poller->scenes_read = rc == RC_OK;
+    if (rc == RC_OK)
         rc = scenes_record(poller, &change, &err);
-    }
     if (rc == RC_OK)
         poller_worked(poller, POOL_SCENES, now_ms);
     else
@@ -406,11 +407,11 @@ int64_t poller_step(void *arg, int64_t now_ms)
     written = poller_finish(poller, now_ms);
     read_scenes(poller, now_ms);
     rescue(poller, now_ms);
-    if (poller->scenes_read)
+    if (poller->scenes_read) {
         poller_expire(poller, now_ms);
-    if (poller->scenes_read)
         look(poller, now_ms);
-    more = claim(poller, now_ms);
+    }
+    more = poller->scenes_read && claim(poller, now_ms);
     poller_depths(poller, now_ms);
     show(poller, now_ms);
     if (poller->pool->workers == 0)

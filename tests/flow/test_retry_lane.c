@@ -126,6 +126,30 @@ static void nothing_is_claimed_before_the_scenes_are_known(void **state)
     assert_int_equal(task->claims, 0);
 }
 
+/* Failures of the reads of scenes alone, while every other call works: a pause that could not be read
+ * holds all the same. */
+static void nothing_is_claimed_while_the_scenes_cannot_be_read_again(void **state)
+{
+    struct task *task;
+
+    (void)state;
+    world_scene("mail", NULL, NULL, false);
+    host_start(0);
+    world_run(2000);
+    world.fail_kind = CALL_SCENES;
+    world.fail_from = world.calls[CALL_SCENES] + 1;
+    world.fail_count = 8;
+    while (world.calls[CALL_SCENES] < world.fail_from)
+        world_run(1);
+    world_scene("mail", NULL, NULL, true);
+    task = world_task("mail", NULL);
+    world_run(30000);
+    assert_true(world.calls[CALL_SCENES] > world.fail_from + 8);
+    assert_int_equal(task->claims, 0);
+    world_scene("mail", NULL, NULL, false);
+    assert_true(world_drain(1500));
+}
+
 static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
 {
     (void)state;
@@ -398,6 +422,7 @@ int main(void)
         TEST(a_scene_that_cannot_be_understood_is_paused_and_told),
         TEST(a_scene_whose_row_is_gone_has_the_standard_again),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
+        TEST(nothing_is_claimed_while_the_scenes_cannot_be_read_again),
         TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),
         TEST(a_record_that_fails_or_is_lost_is_made_again),
         TEST(a_rate_is_kept_by_all_processes_together),
