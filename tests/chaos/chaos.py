@@ -3,6 +3,7 @@
 """The ledger chaos: see README.md beside this file, and ./dev chaos --help."""
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
@@ -11,6 +12,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+
+import pymysql  # noqa: E402
 
 import finish  # noqa: E402
 import house  # noqa: E402
@@ -30,6 +33,7 @@ QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
 QUIET_ROUNDS_MAX = 5
 QUIET_DEAD_S = 30
 OPERATOR_S = 2
+LIMIT_S = 1
 MOVE_S = 60
 
 
@@ -49,6 +53,8 @@ class Chaos:
         self.stop = threading.Event()
         self.writers = []
         self.operator = threading.Thread(target=self.decide, name="operator", daemon=True)
+        self.limiter = threading.Thread(target=self.see_queue, name="limiter", daemon=True)
+        self.tasks = 0
         self.began = None
         (self.world.folder / "plan").write_text(plan.text(seed, self.troubles))
 
@@ -59,6 +65,7 @@ class Chaos:
         for writer in self.writers:
             writer.start()
         self.operator.start()
+        self.limiter.start()
         self.began = time.monotonic()
 
     def decide(self):
@@ -68,6 +75,17 @@ class Chaos:
                 self.world.operator.act()
         except Exception as reason:  # pylint: disable=broad-except
             self.boss.faults.append(f"the operator: {reason!r}")
+
+    def see_queue(self):
+        """Keeps the retry queue at a length that can be worked off. While the database is away
+        nobody writes anyway."""
+        try:
+            while not self.stop.wait(LIMIT_S):
+                with contextlib.suppress(pymysql.MySQLError, OSError):
+                    self.tasks = self.world.stack.number("SELECT COUNT(*) FROM retry_task")
+                    self.world.limit.see(self.tasks)
+        except Exception as reason:  # pylint: disable=broad-except
+            self.boss.faults.append(f"the limiter: {reason!r}")
 
     @property
     def votes(self):
@@ -91,7 +109,8 @@ class Chaos:
                         if state != "up")
         say(f"  {time.monotonic() - self.began:4.0f} s  votes={self.votes} "
             f"events={sum(w.events for w in self.writers)} "
-            f"unknown={sum(w.unknown for w in self.writers)} kills={counts['kills']} "
+            f"unknown={sum(w.unknown for w in self.writers)} tasks={self.tasks} "
+            f"kills={counts['kills']} "
             f"stops={counts['stops']} cuts={counts['cuts']} disk={self.check_disk()} MiB  {away}")
 
     def check_disk(self):
@@ -144,7 +163,10 @@ class Chaos:
                 self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
         self.operator.join(150)
         self.world.effects.healthy = True
-        finish.drain(self.world, self.boss.tick, say)
+        left = finish.drain(self.world, self.boss.tick, say)
+        if left:
+            self.boss.faults.append(f"not drained in {finish.DRAIN_S} s, so what is lost and what "
+                                    f"is late cannot be told apart: {left}")
         self.watch.end()
         self.boss.stop_roles()
 
@@ -183,7 +205,7 @@ class Chaos:
         links = ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items())
         print(f"troubles: {len(self.troubles)} planned, {counts['skipped']} skipped (the target "
               f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
-              f"reloads; links: {links}")
+              f"reloads; links: {links}; the retry queue was long {self.world.limit.times} times")
         for line in self.watch.text():
             print(line)
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds

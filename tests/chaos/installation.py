@@ -133,6 +133,7 @@ class Installation:
     def __init__(self, seed, say):
         self.say = say
         self.proxy = self.effects = self.operator = None
+        self.limit = None
         self.roles = {}
         self.folder = house.run().folder
         self.ledgers = self.folder / "ledger"
@@ -207,6 +208,7 @@ class Installation:
         """All writers, not yet started; together about rate votes a second."""
         ports = [self.proxy.ports[f"http:{name}"] for name in plan.SERVES]
         sql = {"database": self.stack.name, "port": self.proxy.ports["mysql:writers"]}
+        self.limit = writers.QueueLimit()
         made = [writers.HttpVoter(f"http-{n}", seed, self.ledgers, stop,
                                   HTTP_VOTERS * ARRAY_MEAN / rate, ports=ports)
                 for n in range(HTTP_VOTERS)]
@@ -219,6 +221,9 @@ class Installation:
         made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 1.0,
                                 url=f"http://127.0.0.1:{self.effects.server_port}/effect",
                                 program=self.program, **sql) for n in range(CALLERS)]
+        for writer in made:
+            if isinstance(writer, (writers.Stepper, writers.Submitter, writers.Caller)):
+                writer.limit = self.limit
         return made
 
     def disk_mib(self):

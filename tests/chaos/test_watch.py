@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the watch says of moves and memory."""
+"""What the watch says of moves and memory, and when the writers of tasks are held back."""
 
 import pathlib
 import sys
@@ -9,9 +9,25 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import watch  # noqa: E402
+import writers  # noqa: E402
 
 LANE = ("lane", "outbox")
 PART = ("partition", "votes", 3)
+
+
+class Limit(unittest.TestCase):
+    """Writers pause from 2,000 tasks on until 200 are left."""
+
+    any_database = True
+
+    def test_writers_are_held_back_until_the_queue_is_short_again(self):
+        limit = writers.QueueLimit()
+        seen = [(1999, True), (2000, False), (1999, False), (201, False), (200, True),
+                (1999, True), (5000, False), (6000, False), (0, True)]
+        for tasks, is_open in seen:
+            limit.see(tasks)
+            self.assertEqual(limit.open.is_set(), is_open, tasks)
+        self.assertEqual(limit.times, 2)
 
 
 class Moves(unittest.TestCase):

@@ -27,6 +27,7 @@ VOTE_LANES = ("outbox", "outbox_1", "outbox_2")
 STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
 READ_TIMEOUT_S = 12
+TASKS_HIGH, TASKS_LOW = 2000, 200
 FNV_START, FNV_PRIME = 0xcbf29ce484222325, 0x100000001b3
 
 
@@ -45,8 +46,30 @@ def new_id():
     return str(uuid.UUID(int=value & ~(3 << 62) | 2 << 62))
 
 
+class QueueLimit:
+    """Holds back those who write tasks, and rows that may become tasks, while the retry queue is
+    long: from TASKS_HIGH tasks until TASKS_LOW are left. Under chaos a key may get more rows than
+    its tasks are done; without a limit it never leaves the queue again, and an hour measures only
+    how long the queue has become."""
+
+    def __init__(self):
+        self.open = threading.Event()
+        self.open.set()
+        self.times = 0
+
+    def see(self, tasks):
+        """The length of the queue right now."""
+        if tasks <= TASKS_LOW:
+            self.open.set()
+        elif tasks >= TASKS_HIGH and self.open.is_set():
+            self.times += 1
+            self.open.clear()
+
+
 class Writer(threading.Thread):
     """Acts until told to stop. `trouble` is what should never have happened to it."""
+
+    limit = None  # the QueueLimit of those who have one
 
     def __init__(self, name, seed, folder, stop, pause_s):
         super().__init__(name=name)
@@ -63,7 +86,8 @@ class Writer(threading.Thread):
     def run(self):
         try:
             while not self.stop.wait(self.pause_s * self.dice.uniform(0.2, 1.8)):
-                self.act()
+                if self.limit is None or self.limit.open.is_set():
+                    self.act()
         except Exception as reason:  # pylint: disable=broad-except
             self.trouble = reason
         finally:
