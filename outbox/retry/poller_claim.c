@@ -75,9 +75,10 @@ void poller_claim_take(struct poller *poller, const struct poller_class *class,
     claimed = &poller->claimed[poller->claimed_count];
     claimed->known = slot != NULL;
     claimed->epoch = row->epoch;
-    if (slot && (slot->attempts != row->attempts || slot->job.step != row->step)) {
-        /* Somebody got on with it meanwhile: what runs here is void, and this claim goes back by
-         * itself, when its lease runs out. */
+    if (slot && (row->epoch != slot->epoch + 1 || slot->attempts != row->attempts ||
+                 slot->job.step != row->step)) {
+        /* Another process claimed the task meanwhile, or it was edited: what runs here is void, and
+         * this claim goes back by itself, when its lease runs out. */
         class->kind->rest_until_ms = now_ms + TWICE_REST_MS;
         return;
     }

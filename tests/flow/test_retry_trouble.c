@@ -212,6 +212,32 @@ static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void *
     assert_true(poller_left(&world.hosts[0].poller));
 }
 
+/* Somebody edited it after its lease ended: what was read at the first claim must not be run. */
+static void what_is_in_flight_here_and_was_edited_is_read_again(void **state)
+{
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    snprintf(task->options, sizeof(task->options), "{\"n\":1}");
+    world.hosts[0].slow = true;
+    host_start(0);
+    world_run(300);
+    assert_int_equal(task->state, TASK_RUNNING);
+    world.hosts[0].cut_off = true;
+    world_run(4000);
+    /* Given back by another process, and edited. */
+    task->state = TASK_WAITING;
+    task->epoch++;
+    snprintf(task->options, sizeof(task->options), "{\"n\":2}");
+    world.hosts[0].cut_off = false;
+    world_run(3000);
+    world.hosts[0].slow = false;
+    assert_true(world_drain(20000));
+    assert_non_null(strstr(task->seen_options, "2"));
+    assert_int_equal(task->done, 1);
+}
+
 static void a_clean_stop_gives_back_and_costs_no_attempt(void **state)
 {
     (void)state;
@@ -411,6 +437,7 @@ int main(void)
         TEST(an_attempt_sees_that_its_lease_is_lost),
         TEST(an_attempt_sees_that_its_lease_is_not_renewed),
         TEST(what_is_in_flight_here_is_recognised_when_it_is_claimed_again),
+        TEST(what_is_in_flight_here_and_was_edited_is_read_again),
         TEST(a_clean_stop_gives_back_and_costs_no_attempt),
         TEST(what_fails_in_a_stop_costs_no_attempt),
         TEST(a_stop_while_the_database_is_away_ends_in_its_time),
