@@ -43,9 +43,17 @@ static int compare_names(const void *one, const void *other)
     return strcmp(a->name, b->name);
 }
 
-void groups_end(struct groups *groups)
+static bool is_same(const struct retry_group *one, const struct retry_group *other)
+{
+    return strcmp(one->name, other->name) == 0 && one->owner == other->owner &&
+           one->enabled == other->enabled && strcmp(one->handlers, other->handlers) == 0 &&
+           strcmp(one->scenes, other->scenes) == 0 && strcmp(one->topics, other->topics) == 0;
+}
+
+bool groups_end(struct groups *groups)
 {
     struct retry_group *list = groups->list;
+    size_t count = groups->count;
     size_t room = groups->room;
 
     groups->list = groups->coming;
@@ -56,6 +64,10 @@ void groups_end(struct groups *groups)
     groups->coming_count = 0;
     if (groups->count > 0)
         qsort(groups->list, groups->count, sizeof(*groups->list), compare_names);
+    for (size_t i = 0; i < count && i < groups->count; i++)
+        if (!is_same(&list[i], &groups->list[i]))
+            return true;
+    return count != groups->count;
 }
 
 const struct retry_group *groups_find(const struct groups *groups, const char *name)

@@ -24,10 +24,11 @@ struct groups {
 void groups_done(struct groups *groups);
 
 /* A reading of retry_group: begin, each row, end. What was known before holds until the end, and if
- * there is none. groups_take(): RC_FATAL: no memory. */
+ * there is none. groups_take(): RC_FATAL: no memory. groups_end(): true when the groups are not what
+ * they were before. */
 void groups_begin(struct groups *groups);
 enum rc groups_take(struct groups *groups, const struct retry_group *group, struct err *err);
-void groups_end(struct groups *groups);
+bool groups_end(struct groups *groups);
 
 /* NULL: there is none of this name. */
 const struct retry_group *groups_find(const struct groups *groups, const char *name);

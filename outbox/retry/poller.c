@@ -148,14 +148,14 @@ static enum rc on_group(void *ctx, const struct retry_group *group, struct err *
     return groups_take(ctx, group, err);
 }
 
-static enum rc read_groups(struct poller *poller, struct err *err)
+static enum rc read_groups(struct poller *poller, bool *changed, struct err *err)
 {
     enum rc rc;
 
     groups_begin(&poller->groups);
     rc = poller->store.groups(poller->store.ctx, on_group, &poller->groups, err);
     if (rc == RC_OK)
-        groups_end(&poller->groups);
+        *changed = groups_end(&poller->groups);
     return rc;
 }
 
@@ -166,6 +166,7 @@ static void read_scenes(struct poller *poller, int64_t now_ms)
     struct err err = {0};
     struct scene_reading reading = {poller, RC_OK, &err};
     struct scene_change change = {0};
+    bool groups_changed = false;
     enum rc rc;
 
     if (now_ms < poller->at_ms[POOL_SCENES])
@@ -180,14 +181,20 @@ static void read_scenes(struct poller *poller, int64_t now_ms)
     if (rc == RC_OK)
         rc = scenes_end(&poller->scenes, &err);
     if (rc == RC_OK)
-        rc = read_groups(poller, &err);
+        rc = read_groups(poller, &groups_changed, &err);
     poller->scenes_read = rc == RC_OK;
-    if (rc == RC_OK)
+    if (rc == RC_OK) {
+        poller_recall_queued(poller, groups_changed, now_ms);
         rc = scenes_record(poller, &change, &err);
-    if (rc == RC_OK)
+    }
+    if (rc == RC_OK) {
         poller_worked(poller, POOL_SCENES, now_ms);
-    else
-        poller_failed(poller, POOL_SCENES, rc, &err, now_ms);
+        return;
+    }
+    poller_failed(poller, POOL_SCENES, rc, &err, now_ms);
+    /* A record that fails must not put off the next reading. */
+    if (poller->scenes_read && poller->at_ms[POOL_SCENES] > now_ms + SCENES_EVERY_MS)
+        poller->at_ms[POOL_SCENES] = now_ms + SCENES_EVERY_MS;
 }
 
 static void rescue(struct poller *poller, int64_t now_ms)

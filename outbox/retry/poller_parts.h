@@ -33,6 +33,10 @@ void poller_claim_lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms
 /* poller_queued.c: looks through the tasks that wait for a thread: since when the oldest of them is
  * due, or now_ms. Those of a scene that is paused meanwhile go back, and those that have expired end. */
 int64_t poller_look_queued(struct poller *poller, int64_t now_ms);
+/* After the scenes and groups were read: the tasks that wait for a thread and must not begin any more
+ * are not begun. Those of a paused scene or a closed group go back; those that their group allows no
+ * more are refused. */
+void poller_recall_queued(struct poller *poller, bool groups_changed, int64_t now_ms);
 /* Adds their ages to a count of all tasks, see retry_depths_begin(). */
 void poller_age_queued(struct poller *poller, int64_t now_ms);
 
@@ -43,6 +47,10 @@ void poller_slot_free(struct poller *poller, struct slot *slot);
 /* Copies the row into the slot, and what its handler needs. */
 void poller_slot_fill(struct poller *poller, struct slot *slot, const struct task_row *row,
                       const struct poller_class *class, int64_t now_ms);
+
+/* May the task in the slot be run under the groups as they are now? False: the slot holds the result
+ * of an attempt that did not begin. */
+bool poller_slot_check(struct poller *poller, struct slot *slot);
 
 /* poller_judge.c: decides what becomes of the task in the slot, by what its handler said, and lines
  * it up to be written back. */

@@ -214,3 +214,14 @@ void poller_slot_fill(struct poller *poller, struct slot *slot, const struct tas
     if (rc != RC_OK)
         cannot_run(slot, rc, &err);
 }
+
+bool poller_slot_check(struct poller *poller, struct slot *slot)
+{
+    struct err err = {0};
+    enum rc rc =
+        groups_check(&poller->groups, slot->kind, poller->pool->handlers, &slot->job, &err);
+
+    if (rc != RC_OK)
+        cannot_run(slot, rc, &err);
+    return rc == RC_OK;
+}

@@ -168,6 +168,50 @@ static void nothing_is_claimed_while_the_groups_cannot_be_read_again(void **stat
     assert_refused(task, "does not allow the scene mail");
 }
 
+static void tasks_that_wait_for_a_thread_go_back_when_their_group_is_disabled(void **state)
+{
+    struct retry_group *shop = world_group("shop");
+    struct task *task = task_of("shop", OWNER_CLIENT, NULL);
+
+    (void)state;
+    world.hosts[0].slow = true;
+    host_start(0);
+    world_run(1500);
+    assert_int_equal(task->state, TASK_RUNNING);
+    shop->enabled = false;
+    world_run(1500);
+    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(task->attempts, 0);
+    world.hosts[0].slow = false;
+    world_run(3000);
+    assert_int_equal(task->runs, 0);
+    shop->enabled = true;
+    assert_true(world_drain(1500));
+    assert_int_equal(task->runs, 1);
+}
+
+static void tasks_that_wait_for_a_thread_are_refused_when_their_group_allows_them_no_more(
+    void **state)
+{
+    struct retry_group *shop = world_group("shop");
+    struct task *task = task_of("shop", OWNER_CLIENT, NULL);
+    struct task *other = task_of("shop", OWNER_CLIENT, NULL);
+
+    (void)state;
+    snprintf(task->options, sizeof(task->options), "{\"topic\":\"votes\"}");
+    snprintf(other->options, sizeof(other->options), "{\"topic\":\"shop.orders\"}");
+    world.hosts[0].slow = true;
+    host_start(0);
+    world_run(1500);
+    assert_int_equal(task->state, TASK_RUNNING);
+    snprintf(shop->topics, sizeof(shop->topics), "shop.*");
+    world_run(1500);
+    world.hosts[0].slow = false;
+    world_run(3000);
+    assert_refused(task, "group shop does not allow the topic votes");
+    assert_int_equal(other->runs, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
 
 int main(void)
@@ -179,6 +223,8 @@ int main(void)
         TEST(a_group_of_the_relay_runs_its_own_tasks_alone),
         TEST(nothing_is_claimed_before_the_groups_are_known),
         TEST(nothing_is_claimed_while_the_groups_cannot_be_read_again),
+        TEST(tasks_that_wait_for_a_thread_go_back_when_their_group_is_disabled),
+        TEST(tasks_that_wait_for_a_thread_are_refused_when_their_group_allows_them_no_more),
     };
 
     log_init(LOG_ERROR);

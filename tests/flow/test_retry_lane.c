@@ -171,6 +171,47 @@ static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
     assert_int_equal(world.tasks[0].claims, 0);
 }
 
+/* Also when the next look at the tasks is far away. */
+static void what_waits_for_a_thread_goes_back_before_a_pause_is_recorded(void **state)
+{
+    struct host *host = &world.hosts[0];
+    struct task *task = world_task("mail", NULL);
+
+    (void)state;
+    world_scene("mail", NULL, NULL, false);
+    host->settings.retry.poll_ms = 600000;
+    host->slow = true;
+    host_start(0);
+    world_run(1500);
+    assert_int_equal(task->state, TASK_RUNNING);
+    world_scene("mail", NULL, NULL, true);
+    while (world.recorded[0] < 2)
+        world_run(1);
+    host->slow = false;
+    world_run(5000);
+    assert_int_equal(task->runs, 0);
+    assert_int_equal(task->state, TASK_WAITING);
+}
+
+static void scenes_are_read_every_second_while_they_cannot_be_recorded(void **state)
+{
+    struct task *task;
+
+    (void)state;
+    world_scene("mail", NULL, NULL, false);
+    world.fail_kind = CALL_RECORD;
+    world.fail_from = 1;
+    world.fail_count = 1000;
+    host_start(0);
+    world_run(20000);
+    assert_true(world.calls[CALL_SCENES] >= 20);
+    world_scene("mail", NULL, NULL, true);
+    world_run(1100);
+    task = world_task("mail", NULL);
+    world_run(10000);
+    assert_int_equal(task->claims, 0);
+}
+
 static void a_record_that_fails_or_is_lost_is_made_again(void **state)
 {
     (void)state;
@@ -424,6 +465,8 @@ int main(void)
         TEST(nothing_is_claimed_before_the_scenes_are_known),
         TEST(nothing_is_claimed_while_the_scenes_cannot_be_read_again),
         TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),
+        TEST(what_waits_for_a_thread_goes_back_before_a_pause_is_recorded),
+        TEST(scenes_are_read_every_second_while_they_cannot_be_recorded),
         TEST(a_record_that_fails_or_is_lost_is_made_again),
         TEST(a_rate_is_kept_by_all_processes_together),
         TEST(a_rate_is_kept_by_processes_with_different_handlers),
