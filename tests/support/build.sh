@@ -86,14 +86,14 @@ fetch_help() {
     cat <<'END'
 ./dev fetch
 
-Installs the packages of build, tests and lint and fills the cache (librdkafka, MySQL, Kafka),
-so that everything later works without the network.
+Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
+Kafka, the scripts of Galera), so that everything later works without the network.
 END
 }
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb galera kafka demo e2e lint fuzz
+    packages_need build fetch mariadb galera kafka demo e2e bench stress mutants lint fuzz
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"

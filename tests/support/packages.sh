@@ -24,6 +24,7 @@ packages_of() {
     e2e) echo curl jq kcat openssl python3 python3-pymysql procps ;;
     bench) echo wrk ;;
     stress) echo stress-ng ;;
+    mutants) echo patch ;;
     fuzz) echo clang clang-14 libclang-rt-14-dev ;;
     lint) echo clang clang-14 clang-tidy-14 clang-format-14 shellcheck python3 jq git ;;
     *) fail "no list of packages is called '$1'" ;;

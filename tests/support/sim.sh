@@ -140,6 +140,7 @@ sim_main() {
     SIM_JOBS=${SIM_JOBS:-$(nproc)}
     [[ -z $SIM_MUTANT || $SIM_PRESET == dev ]] || usage_error "mutants are of the preset dev"
     build_prepare
+    [[ -z $SIM_MUTANT ]] || packages_need mutants
     step "building the simulation in build/$SIM_PRESET"
     build_configure "build/$SIM_PRESET" "$SIM_PRESET"
     cmake --build "build/$SIM_PRESET" --target tallybox-sim >&2 ||
