@@ -42,6 +42,7 @@ class Galera(house.Case):
     """The relay on one node, writers on both."""
 
     any_database = True  # it has one of its own
+    needs = "galera"
     seconds = 60
     settings = {"relay.topics": None}
     nodes = ()

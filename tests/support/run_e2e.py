@@ -14,6 +14,7 @@ it and without a NAME the long ones are left out.
 A class may say of itself
   long = True           it takes minutes: for ./dev test long
   any_database = True   it does not touch the database: one of them is enough
+  needs = "PART"        it is left out when TALLYBOX_TEST_WITHOUT names this part
   seconds = N           it takes about so long: the longest are begun first"""
 
 import json
@@ -80,6 +81,9 @@ class Worker:
 
 def chosen(classes, name):
     """Those that this run is for."""
+    without = os.environ.get("TALLYBOX_TEST_WITHOUT", "").split()
+    classes = {key: one for key, one in classes.items()
+               if getattr(one, "needs", None) not in without}
     what = os.environ.get("TALLYBOX_TEST_CLASSES", "")
     if name and not what:
         return classes

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The tiers of ./dev test on real servers, e2e and chaos: once for each client library.
 
-E2E_PID='' E2E_TIER=e2e
+E2E_PID='' E2E_TIER=e2e E2E_WITHOUT=''
 
 # The tests run in a session of their own, so that whatever they started can be ended with them.
 e2e_end() {
@@ -25,6 +25,7 @@ e2e_run() {
     [[ $E2E_TIER != chaos ]] || local -x TALLYBOX_TEST_SECONDS=${TALLYBOX_TEST_SECONDS:-900}
     mkdir -p "$work"
     TALLYBOX_WORK=$work TALLYBOX_SERVER=$ROOT/tests/support/server PYTHONDONTWRITEBYTECODE=1 \
+        TALLYBOX_TEST_WITHOUT=$E2E_WITHOUT \
         setsid /usr/bin/python3 tests/support/run_e2e.py "$E2E_TIER" "$work/counts" "$@" \
         ${TEST_NAME:+"$TEST_NAME"} </dev/null &
     E2E_PID=$!
@@ -76,6 +77,13 @@ e2e_mysql() {
     programs+=("mysql=$ROOT/build/mysql/tallybox-run")
 }
 
+# Without its scripts no cluster can be started: the classes that need one are left out.
+e2e_galera() {
+    galera_scripts >/dev/null && return
+    test_missing "$E2E_TIER with Galera: its scripts cannot be fetched (see above)"
+    E2E_WITHOUT=galera
+}
+
 # The programs of the bench, which is tried, too, among the long classes.
 e2e_bench() {
     packages_need bench
@@ -85,13 +93,15 @@ e2e_bench() {
 
 # e2e_all TIER: the tests in tests/TIER.
 e2e_all() {
-    local -a programs=()
-    E2E_TIER=$1
-    packages_need e2e mariadb kafka
+    local -a programs=() purposes=(e2e mariadb kafka)
+    E2E_TIER=$1 E2E_WITHOUT=''
+    [[ $E2E_TIER != e2e ]] || purposes+=(galera)
+    packages_need "${purposes[@]}"
     if ! kafka_home >/dev/null; then
         test_missing "$E2E_TIER: Kafka cannot be fetched (see above)"
         return
     fi
+    [[ $E2E_TIER != e2e ]] || e2e_galera
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
     ((${#programs[@]})) || return 0
