@@ -117,7 +117,12 @@ static void shut_down(struct http_connections *all, struct http_connection *conn
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* A probe sends its request at once; what waits longest is none. */
+/* A probe sends all of its request at once; what waits longest for the rest of its own is none. */
+static bool is_waiting_for_request(const struct http_connection *connection)
+{
+    return connection->phase == HTTP_PHASE_HEADER || connection->phase == HTTP_PHASE_BODY;
+}
+
 static bool reserved_make_room(struct http_connections *all)
 {
     struct http_connection *oldest = NULL;
@@ -125,7 +130,7 @@ static bool reserved_make_room(struct http_connections *all)
     if (all->limits.reserved == 0)
         return false;
     for (struct http_connection *other = all->first; other; other = other->next)
-        if (other->is_reserved && !other->is_shut && other->phase == HTTP_PHASE_HEADER)
+        if (other->is_reserved && !other->is_shut && is_waiting_for_request(other))
             oldest = other;
     if (!oldest)
         return false;

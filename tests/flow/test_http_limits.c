@@ -345,6 +345,36 @@ static void a_probe_is_answered_while_all_connections_are_taken(void **state)
     http_close(fixture.server);
 }
 
+/* Such a request holds a reserved connection only until a probe needs it. */
+static void a_probe_is_answered_while_bodies_are_awaited(void **state)
+{
+    static const char header[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+                                 "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+    struct http_config config = {.listen = "127.0.0.1:0",
+                                 .body_bytes_max = BODY_MAX,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 10,
+                                 .connections_reserved = 2,
+                                 .connections_per_address_max = 2,
+                                 .idle_timeout_ms = 600000,
+                                 .open_path = "/healthz"};
+    struct fixture fixture = {0};
+    struct client clients[4];
+
+    (void)state;
+    assert_int_equal(http_open(&fixture.server, &config, on_request, NULL, &fixture, NULL), RC_OK);
+    for (size_t i = 0; i < 4; i++) {
+        client_open(&clients[i], &fixture);
+        client_say(&clients[i], header);
+        assert_true(client_read(&clients[i])); /* 100: the body is awaited */
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(status_of(&fixture, "/healthz"), 200);
+    for (size_t i = 0; i < 4; i++)
+        client_close(&clients[i]);
+    http_close(fixture.server);
+}
+
 static void an_address_with_too_many_connections_is_turned_away(void **state)
 {
     struct http_config config = {.listen = "127.0.0.1:0",
@@ -412,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_request_that_trickles_in_is_closed_in_its_time),
         cmocka_unit_test(a_connection_ends_with_its_client),
         cmocka_unit_test(a_probe_is_answered_while_all_connections_are_taken),
+        cmocka_unit_test(a_probe_is_answered_while_bodies_are_awaited),
         cmocka_unit_test(an_address_with_too_many_connections_is_turned_away),
         cmocka_unit_test(without_on_refuse_a_sentence_is_sent),
     };

@@ -203,18 +203,40 @@ static void a_connection_too_many_is_reserved_and_the_oldest_makes_room(void **s
     for (int i = 0; i < 2; i++)
         assert_false(http_connection_admit(&all, come("10.0.0.2", 1)->connection));
     /* One has sent its request and keeps its place, the other one makes room. */
-    assert_true(enter(&clients[1], HTTP_PHASE_BODY, 2));
+    assert_true(enter(&clients[1], HTTP_PHASE_HANDLER, 2));
     assert_non_null(come("10.0.0.3", 3)->connection);
     assert_false(is_shut(&clients[1]));
     assert_true(is_shut(&clients[2]));
     assert_false(enter(&clients[2], HTTP_PHASE_BODY, 4));
-    assert_true(enter(&clients[3], HTTP_PHASE_BODY, 4));
+    assert_true(enter(&clients[3], HTTP_PHASE_HANDLER, 4));
     assert_null(come("10.0.0.4", 5)->connection);
     /* Whoever asks when there is room is one like the others. */
     go(&clients[0]);
     assert_true(http_connection_admit(&all, clients[1].connection));
     assert_false(http_connection_admit(&all, clients[3].connection));
     assert_non_null(come("10.0.0.5", 6)->connection);
+    end();
+}
+
+static void a_reserved_connection_whose_body_is_missing_makes_room(void **state)
+{
+    struct http_limits limits = standard;
+
+    (void)state;
+    limits.per_address_max = 1;
+    limits.reserved = 2;
+    begin(&limits);
+    come("10.0.0.1", 0);
+    for (int i = 0; i < 2; i++)
+        assert_true(enter(come("10.0.0.1", 1), HTTP_PHASE_BODY, 1));
+    assert_non_null(come("10.0.0.1", 2)->connection);
+    assert_true(is_shut(&clients[1]));
+    assert_false(is_shut(&clients[2]));
+    /* One whose answer is being sent stays. */
+    assert_true(enter(&clients[2], HTTP_PHASE_ANSWER, 3));
+    assert_non_null(come("10.0.0.1", 4)->connection);
+    assert_false(is_shut(&clients[2]));
+    assert_true(is_shut(&clients[3]));
     end();
 }
 
@@ -241,6 +263,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_waits_for_its_answer_may_have_closed_its_side),
         cmocka_unit_test(one_address_has_so_many_connections),
         cmocka_unit_test(a_connection_too_many_is_reserved_and_the_oldest_makes_room),
+        cmocka_unit_test(a_reserved_connection_whose_body_is_missing_makes_room),
         cmocka_unit_test(an_address_with_too_many_may_still_probe),
     };
 
