@@ -107,7 +107,7 @@ static enum rc place_check(const struct http_guard_config *config, int fd, struc
     if (is_loopback(fd))
         return RC_OK;
     if (!is_set(config->token_file) && !config->without_token)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "other machines can reach this address: set %s.token_file to a file of "
                         "bearer tokens, or %s.without_token = yes to let everyone in",
                         section, section);
@@ -124,7 +124,7 @@ static enum rc tls_open(struct http_guard *guard, struct err *err)
     const struct http_guard_config *config = guard->config;
 
     if (is_set(config->tls_cert) != is_set(config->tls_key))
-        return err_fail(err, RC_FATAL, 0, "%s.%s is not set; a certificate needs its key",
+        return err_fail(err, RC_REJECT, 0, "%s.%s is not set; a certificate needs its key",
                         config->section, is_set(config->tls_cert) ? "tls_key" : "tls_cert");
     if (!is_set(config->tls_cert))
         return RC_OK;
@@ -141,7 +141,7 @@ static enum rc scopes_check(const struct http_guard_config *config,
     for (size_t i = 0; i < tokens->count; i++)
         if (http_scopes_have(&tokens->scopes[i], config->needed_scope))
             return RC_OK;
-    return err_fail(err, RC_FATAL, 0,
+    return err_fail(err, RC_REJECT, 0,
                     "%.200s: no token has the scope operate, which these pages need: write it "
                     "behind one, as in TOKEN operate",
                     config->token_file);

@@ -41,7 +41,7 @@ struct http_guard {
 };
 
 /* Reads the files, and looks at where the listening socket fd is bound; listen is its address as it
- * was written. RC_FATAL: err names the setting and what to do. config is borrowed until
+ * was written. RC_REJECT: err names the setting and what to do. config is borrowed until
  * http_guard_close(), which takes a zeroed guard, too. */
 enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config *config,
                         const char *listen, int fd, struct err *err);

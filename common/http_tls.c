@@ -45,14 +45,14 @@ static enum rc pair_check(const struct buf *cert_pem, const struct buf *key_pem,
     enum rc rc = RC_OK;
 
     if (!cert)
-        rc = err_fail(err, RC_FATAL, 0, "%s.tls_cert: %.150s holds no certificate in PEM form",
+        rc = err_fail(err, RC_REJECT, 0, "%s.tls_cert: %.150s holds no certificate in PEM form",
                       section, cert_file);
     else if (!key)
-        rc = err_fail(err, RC_FATAL, 0,
+        rc = err_fail(err, RC_REJECT, 0,
                       "%s.tls_key: %.150s holds no private key in PEM form without a password",
                       section, key_file);
     else if (X509_check_private_key(cert, key) != 1)
-        rc = err_fail(err, RC_FATAL, 0,
+        rc = err_fail(err, RC_REJECT, 0,
                       "%s.tls_key: the key in %.120s does not belong to the first certificate in "
                       "%.120s",
                       section, key_file, cert_file);

@@ -7,7 +7,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-/* Fills two zeroed bufs with PEM, ended by a zero behind len. RC_FATAL: err names the setting
+/* Fills two zeroed bufs with PEM, ended by a zero behind len. RC_REJECT: err names the setting
  * (section.tls_cert or section.tls_key), the file and the reason; nothing of the key is in it. */
 enum rc http_tls_read(struct buf *cert, struct buf *key, const char *section, const char *cert_file,
                       const char *key_file, struct err *err);

@@ -53,7 +53,7 @@ static enum rc group_take(struct http_scopes *scopes, const char *group, size_t 
     char name[HTTP_SCOPE_GROUP_SIZE];
 
     if (len == 0 || len >= sizeof(name) || strspn(group, group_letters) < len)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "has a scope tasks:GROUP whose group is not 1 to %d letters, digits and "
                         "_.:-",
                         HTTP_SCOPE_GROUP_SIZE - 1);
@@ -62,7 +62,7 @@ static enum rc group_take(struct http_scopes *scopes, const char *group, size_t 
     if (http_scopes_have_group(scopes, name))
         return RC_OK;
     if (scopes->group_count == HTTP_SCOPE_GROUPS_MAX)
-        return err_fail(err, RC_FATAL, 0, "has a scope tasks:GROUP too many; expected %d at most",
+        return err_fail(err, RC_REJECT, 0, "has a scope tasks:GROUP too many; expected %d at most",
                         HTTP_SCOPE_GROUPS_MAX);
     memcpy(scopes->groups[scopes->group_count++], name, len + 1);
     return RC_OK;
@@ -80,7 +80,7 @@ static enum rc scope_take(struct http_scopes *scopes, const char *word, size_t l
             scopes->bits |= (unsigned)scope_names[i].scope;
             return RC_OK;
         }
-    return err_fail(err, RC_FATAL, 0,
+    return err_fail(err, RC_REJECT, 0,
                     "has an unknown scope behind its token; expected votes, read, operate or "
                     "tasks:GROUP, separated by blanks");
 }
@@ -91,19 +91,19 @@ static enum rc token_take(struct http_tokens *tokens, const char *token, size_t 
     size_t place;
 
     if (strspn(token, letters) < len)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "has a character no token may have; expected letters, digits and -._~+/=");
     if (len < HTTP_TOKEN_BYTES_MIN || len > HTTP_TOKEN_BYTES_MAX)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "has a token of %zu characters; expected %d to %d, e.g. from `openssl "
                         "rand -hex 32`",
                         len, HTTP_TOKEN_BYTES_MIN, HTTP_TOKEN_BYTES_MAX);
     if (tokens->count == HTTP_TOKENS_MAX)
-        return err_fail(err, RC_FATAL, 0, "has one token too many; expected %d at most",
+        return err_fail(err, RC_REJECT, 0, "has one token too many; expected %d at most",
                         HTTP_TOKENS_MAX);
     digest_of(token, len, tokens->digests[tokens->count]);
     if (http_tokens_match(tokens, tokens->digests[tokens->count], &place))
-        return err_fail(err, RC_FATAL, 0, "has a token that an earlier line has, too");
+        return err_fail(err, RC_REJECT, 0, "has a token that an earlier line has, too");
     tokens->scopes[tokens->count++] = (struct http_scopes){.bits = 0};
     return RC_OK;
 }
@@ -157,7 +157,7 @@ static enum rc lines_take(struct http_tokens *tokens, const char *text, const ch
         at += len + (at[len] != '\0');
     }
     if (tokens->count == 0)
-        return err_fail(err, RC_FATAL, 0, "%.200s: has no token; expected one a line", path);
+        return err_fail(err, RC_REJECT, 0, "%.200s: has no token; expected one a line", path);
     return RC_OK;
 }
 

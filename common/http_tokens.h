@@ -40,7 +40,7 @@ struct http_tokens {
 
 /* Reads a file of tokens, one a line: TOKEN [SCOPE ...], separated by blanks. The scopes are votes,
  * read, operate and tasks:GROUP; a line without any has votes and read. Empty lines and lines that
- * begin with # are skipped. RC_FATAL: err names the file and the line, never a token or what stands
+ * begin with # are skipped. RC_REJECT: err names the file and the line, never a token or what stands
  * in its place; *tokens is as before. A file that accounts beside its owner and group can read is
  * refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);

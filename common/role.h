@@ -28,7 +28,8 @@ struct role {
     /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
      * away is not an error here. RC_FATAL: err says what a person must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
-    /* Starts the threads. After a failure none is left, and close() comes next. */
+    /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a setting
+     * is wrong, and the process ends with EXIT_USAGE. */
     enum rc (*start)(void *role, struct err *err);
     /* Called by any thread, one at a time, between start and join; must not block. May be NULL. */
     void (*health)(void *role, struct health *health);

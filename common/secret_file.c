@@ -14,11 +14,11 @@ static enum rc look(int fd, const char *path, bool secret, struct err *err)
     struct stat is;
 
     if (fstat(fd, &is) != 0)
-        return err_fail(err, RC_FATAL, errno, "cannot read %.200s: %s", path, strerror(errno));
+        return err_fail(err, RC_REJECT, errno, "cannot read %.200s: %s", path, strerror(errno));
     if (S_ISDIR(is.st_mode))
-        return err_fail(err, RC_FATAL, 0, "cannot read %.200s: it is a folder", path);
+        return err_fail(err, RC_REJECT, 0, "cannot read %.200s: it is a folder", path);
     if (secret && (is.st_mode & (S_IROTH | S_IWOTH)) != 0)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "%.200s is open to every account of this machine (mode %03o); run chmod "
                         "o= on it",
                         path, (unsigned)(is.st_mode & 0777));
@@ -38,15 +38,15 @@ static enum rc read_all(int fd, struct buf *text, const char *path, struct err *
         if (got < 0 && errno == EINTR)
             got = 1;
         else if (got < 0)
-            return err_fail(err, RC_FATAL, errno, "cannot read %.200s: %s", path, strerror(errno));
+            return err_fail(err, RC_REJECT, errno, "cannot read %.200s: %s", path, strerror(errno));
         else
             text->len += (size_t)got;
     }
     if (text->len > SECRET_FILE_BYTES_MAX)
-        return err_fail(err, RC_FATAL, 0, "%.200s is longer than %d bytes", path,
+        return err_fail(err, RC_REJECT, 0, "%.200s is longer than %d bytes", path,
                         SECRET_FILE_BYTES_MAX);
     if (memchr(text->data, '\0', text->len))
-        return err_fail(err, RC_FATAL, 0, "%.200s has a zero byte in it; expected text", path);
+        return err_fail(err, RC_REJECT, 0, "%.200s has a zero byte in it; expected text", path);
     return RC_OK;
 }
 
@@ -56,7 +56,7 @@ static enum rc file_read(struct buf *text, const char *path, bool secret, struct
     enum rc rc;
 
     if (fd < 0)
-        return err_fail(err, RC_FATAL, errno, "cannot open %.200s: %s", path, strerror(errno));
+        return err_fail(err, RC_REJECT, errno, "cannot open %.200s: %s", path, strerror(errno));
     rc = look(fd, path, secret, err);
     if (rc == RC_OK)
         rc = read_all(fd, text, path, err);

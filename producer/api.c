@@ -206,7 +206,7 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
     if (tasks_are_on(config->settings) && config->settings->api.token_file[0] == '\0') {
         free(api);
         return err_fail(
-            err, RC_FATAL, 0,
+            err, RC_REJECT, 0,
             "api.tasks is on but api.token_file is not set: tasks are taken from tokens "
             "with the scope tasks:GROUP only");
     }

@@ -40,7 +40,8 @@ struct api_config {
     size_t shards;                         /* of each queue */
 };
 
-/* Listens and serves at once. RC_FATAL: err says which address and why, or no memory. */
+/* Listens and serves at once. RC_FATAL: err says which address and why, or no memory. RC_REJECT:
+ * which setting is wrong. */
 enum rc api_open(struct api **api, const struct api_config *config, struct err *err);
 
 /* Takes no new connections; those there are asked to close with their next answer. */

@@ -308,7 +308,7 @@ class Scopes(TasksCase):
             self.assertEqual((answer.status, self.fault(answer)[0]), (403, "forbidden"), path)
         self.assertEqual(self.count(), 0)
         done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.tasks": "on"},
-                                   expect=house.FAILED)
+                                   expect=house.USAGE)
         self.assertIn("api.tasks is on but api.token_file is not set", done.stderr)
 
     def test_a_token_sees_the_tasks_of_its_groups_alone(self):
@@ -337,7 +337,7 @@ class Scopes(TasksCase):
         bad.write_text(f"# ours\n{TOKEN} votes\n{MAIL} taks:mail\n")
         bad.chmod(0o600)
         done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.token_file": bad},
-                                   expect=house.FAILED)
+                                   expect=house.USAGE)
         self.assertIn(f"{bad}:3: has an unknown scope", done.stderr)
         self.assertNotIn(MAIL, done.stderr)
         self.assertNotIn("taks", done.stderr)

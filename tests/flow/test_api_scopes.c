@@ -110,7 +110,7 @@ static void tasks_are_off_unless_they_are_switched_on(void **state)
     /* Nobody could have the scope. */
     snprintf(bench->settings.api.tasks, sizeof(bench->settings.api.tasks), "on");
     bench->settings.api.token_file[0] = '\0';
-    assert_int_equal(api_open(&api, &config, &err), RC_FATAL);
+    assert_int_equal(api_open(&api, &config, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "api.tasks is on but api.token_file is not set"));
 }
 

@@ -80,7 +80,7 @@ static void an_address_others_can_reach_needs_a_token(void **state)
     (void)state;
     tokens_write(OLD "\n");
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(open_with(&fixture, wide[i], none, &err), RC_FATAL);
+        assert_int_equal(open_with(&fixture, wide[i], none, &err), RC_REJECT);
         assert_non_null(strstr(err.text, "set api.token_file to a file of bearer tokens, or "
                                          "api.without_token = yes"));
         assert_int_equal(open_with(&fixture, wide[i], all, &err), RC_OK);
@@ -153,7 +153,7 @@ static void a_needed_scope_must_be_had_by_a_token(void **state)
 
     (void)state;
     tokens_write(OLD "\n" NEW " read tasks:a\n");
-    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_FATAL);
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "admin.token_file: "));
     assert_non_null(strstr(err.text, "no token has the scope operate"));
     assert_null(strstr(err.text, OLD));
@@ -342,11 +342,11 @@ static void a_certificate_without_its_key_is_refused(void **state)
 
     (void)state;
     tokens_write(OLD "\n");
-    assert_int_equal(open_with(&fixture, "127.0.0.1:0", cert, &err), RC_FATAL);
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", cert, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "api.tls_key is not set"));
-    assert_int_equal(open_with(&fixture, "127.0.0.1:0", key, &err), RC_FATAL);
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", key, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "admin.tls_cert is not set"));
-    assert_int_equal(open_with(&fixture, "127.0.0.1:0", both, &err), RC_FATAL);
+    assert_int_equal(open_with(&fixture, "127.0.0.1:0", both, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "api.tls_cert: "));
     assert_non_null(strstr(err.text, "holds no certificate in PEM form"));
 }

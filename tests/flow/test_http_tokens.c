@@ -115,24 +115,24 @@ static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         file_write(cases[i].text, strlen(cases[i].text), cases[i].mode);
-        assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+        assert_int_equal(http_tokens_read(&tokens, path, &err), RC_REJECT);
         assert_non_null(strstr(err.text, path));
         assert_non_null(strstr(err.text, cases[i].said));
         assert_null(strstr(err.text, "token-"));
         assert_int_equal(tokens.count, 7);
     }
     file_write(zero, sizeof(zero) - 1, 0600);
-    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "zero byte"));
     assert_non_null(large);
     memset(large, 'a', 70000);
     file_write(large, 70000, 0600);
     free(large);
-    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "longer than"));
-    assert_int_equal(http_tokens_read(&tokens, "/nowhere/x", &err), RC_FATAL);
+    assert_int_equal(http_tokens_read(&tokens, "/nowhere/x", &err), RC_REJECT);
     assert_non_null(strstr(err.text, "cannot open /nowhere/x: No such file"));
-    assert_int_equal(http_tokens_read(&tokens, "/tmp", &err), RC_FATAL);
+    assert_int_equal(http_tokens_read(&tokens, "/tmp", &err), RC_REJECT);
     assert_non_null(strstr(err.text, "/tmp: it is a folder"));
 }
 
@@ -193,7 +193,7 @@ static void one_token_too_many_is_said(void **state)
     assert_int_equal(tokens.count, HTTP_TOKENS_MAX);
     assert_true(http_tokens_allow(&tokens, "Bearer token-number-00000000000000063", &scopes));
     file_write(text, len, 0600);
-    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_FATAL);
+    assert_int_equal(http_tokens_read(&tokens, path, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "one token too many"));
 }
 
