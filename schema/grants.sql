@@ -23,6 +23,7 @@ GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
 -- application: a service of yours that inserts events and tasks, one account for each. It has no right on
 -- `origin`, so that no task of its own passes for one of the relay or the consumer.
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application'@'%';
+GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_application'@'%';
 GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
 GRANT SELECT (name, owner) ON outbox_side.retry_group TO 'tallybox_application'@'%';
 

@@ -36,7 +36,8 @@ FORBIDDEN = {
                     "SELECT params FROM retry_task", "DELETE FROM retry_task",
                     "INSERT INTO retry_group (name) VALUES ('mine')",
                     "UPDATE retry_group SET owner = 'client'", "SELECT topics FROM retry_group",
-                    "SELECT * FROM outbox", "DELETE FROM outbox", "SELECT * FROM vote_state"],
+                    "SELECT * FROM outbox", "DELETE FROM outbox", "SELECT * FROM vote_state",
+                    "UPDATE outbox_lanes SET next_count = 2"],
     "consume": ["UPDATE vote_document SET votes = 0", "DELETE FROM vote_document",
                 "SELECT * FROM outbox", "SELECT * FROM remark", "DELETE FROM dead_record",
                 "DELETE FROM retry_task", "UPDATE retry_task SET state = 0"],
@@ -87,6 +88,19 @@ class Database(house.Case):
             "'outbox', 0x00, 'publish', 0x00, 0x01, 'one'), 256))", **login)
         self.assertEqual(found, self.stack.sql("SELECT id FROM retry_task"))
         self.stack.sql("DELETE FROM retry_task")
+
+    def test_an_application_reads_the_number_of_lanes_with_a_lock(self):
+        """As README.md says for writers that spread events over lanes."""
+        writer = house.connect(self.stack.name, autocommit=False, user="tallybox_application",
+                               password=accounts.PASSWORD, **SECURE)
+        self.addCleanup(writer.close)
+        with writer.cursor() as cursor:
+            cursor.execute("SELECT lane_count, next_count FROM outbox_lanes WHERE id = 1 "
+                           "LOCK IN SHARE MODE")
+            self.assertEqual(cursor.fetchall(), ((1, 0),))
+            cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
+                           "VALUES (UUID(), 'order', '1', 'OrderPlaced', '{}')")
+        writer.rollback()
 
     def test_a_missing_right_is_named_with_its_grant(self):
         self.stack.sql("CREATE USER IF NOT EXISTS poor@'%%' IDENTIFIED BY %s", ["x"])
