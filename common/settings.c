@@ -105,7 +105,8 @@ const struct setting settings_table[] = {
      "Votes that may wait for their commit, and contents for being read; past it 429."},
     {NUMBER(api, batch_votes_max), "1000", 1, 10000, NULL, "Votes in one transaction, at most."},
     {NUMBER(api, committers), "2", 1, 64, NULL,
-     "Threads, each with its connection, that commit votes, and as many that read totals."},
+     "Threads, each with its connection, that commit votes; as many read totals, and as many take "
+     "tasks."},
     {NUMBER(api, lane_count), "1", 1, 64, NULL,
      "Outbox tables to spread over by key: outbox, outbox_1 ... Must be what `tallybox lanes` "
      "shows."},
