@@ -4,6 +4,7 @@ written, follows the database's clock."""
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -140,8 +141,9 @@ class SetBack(house.Case):
         dead.kill()
         self.set_back()
         other = self.start("relay", ready=False)
-        house.wait_for("readiness to name the cause",
-                       lambda: "the database clock was set back" in other.why_not_ready(), LEASE_S)
+        # The page names the cause only until the shortened lease has ended.
+        house.wait_for("the log to name the cause", lambda: re.search(
+            r"event=lease_shortened .*the database clock was set back", other.log_text()))
         self.wait_held(other, "outbox")
         other.wait_ready()
         self.assertEqual(other.log_text().count("event=lease_shortened"), 1)

@@ -11,7 +11,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
-LEASE_S = 2
+LEASE_S = 2        # where a test waits for its end
+LONG_LEASE_S = 20  # so long that no process counts as dead on a busy machine
 
 
 class SceneCase(house.Case):
@@ -42,6 +43,8 @@ class SceneCase(house.Case):
 
 class InForce(SceneCase):
     """With processes that live."""
+
+    settings = {**SceneCase.settings, "retry.lease_ms": LONG_LEASE_S * 1000}
 
     def test_a_task_that_fails_right_after_the_change_follows_the_new_policy(self):
         for _ in range(2):
@@ -79,7 +82,7 @@ class InForce(SceneCase):
 class Behind(SceneCase):
     """With one that does not answer."""
 
-    settings = {**SceneCase.settings, "retry.lease_ms": 20000}
+    settings = {**SceneCase.settings, "retry.lease_ms": LONG_LEASE_S * 1000}
 
     def test_a_frozen_process_is_named_until_it_goes_on(self):
         role = self.start("retry", sets=self.sets)
