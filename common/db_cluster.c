@@ -4,8 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* None of these is there on a server without the plugin or provider. */
+/* A server has the first three only when it is built for Galera, the others with their plugin. */
 #define WSREP_ON "wsrep_on"
+#define WSREP_PROVIDER "wsrep_provider"
+#define WSREP_ADDRESS "wsrep_cluster_address"
 #define SINGLE_PRIMARY "group_replication_single_primary_mode"
 #define GROUP_NAME "group_replication_group_name"
 
@@ -14,10 +16,20 @@ static bool is_off(const char *value)
     return strcasecmp(value, "OFF") == 0 || strcmp(value, "0") == 0;
 }
 
+/* A server without Galera's library has 'none'. */
+static bool is_provider(const char *value)
+{
+    return value[0] != '\0' && strcasecmp(value, "none") != 0;
+}
+
 void db_cluster_set(struct db_cluster *cluster, const char *name, const char *value)
 {
     if (strcasecmp(name, WSREP_ON) == 0)
-        cluster->galera = !is_off(value);
+        cluster->wsrep_on = !is_off(value);
+    else if (strcasecmp(name, WSREP_PROVIDER) == 0)
+        cluster->wsrep_provider = is_provider(value);
+    else if (strcasecmp(name, WSREP_ADDRESS) == 0)
+        cluster->wsrep_address = value[0] != '\0';
     else if (strcasecmp(name, SINGLE_PRIMARY) == 0)
         cluster->several_primaries = is_off(value);
     else if (strcasecmp(name, GROUP_NAME) == 0)
@@ -26,8 +38,12 @@ void db_cluster_set(struct db_cluster *cluster, const char *name, const char *va
 
 const char *db_cluster_text(const struct db_cluster *cluster)
 {
-    if (cluster->galera)
+    if (cluster->wsrep_on)
         return "Galera (wsrep_on = ON)";
+    /* MariaDB alone has a global wsrep_on; elsewhere it is of the session only, and SHOW GLOBAL
+     * VARIABLES has no row of it. Where it is OFF, the node still applies what others write. */
+    if (cluster->wsrep_provider && cluster->wsrep_address)
+        return "Galera (" WSREP_PROVIDER " and " WSREP_ADDRESS " are set)";
     /* The plugin may be loaded without a group. */
     if (cluster->several_primaries && cluster->group_named)
         return "group replication with several primaries (" SINGLE_PRIMARY " = OFF)";
@@ -44,8 +60,9 @@ static enum rc on_variable(void *ctx, const struct db_row *row, struct err *err)
 
 enum rc db_cluster_ask(struct db *db, struct db_cluster *cluster, struct err *err)
 {
-    static const char sql[] = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" WSREP_ON
-                              "', '" SINGLE_PRIMARY "', '" GROUP_NAME "')";
+    static const char sql[] =
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" WSREP_ON "', '" WSREP_PROVIDER
+        "', '" WSREP_ADDRESS "', '" SINGLE_PRIMARY "', '" GROUP_NAME "')";
 
     memset(cluster, 0, sizeof(*cluster));
     return db_query(db, sql, sizeof(sql) - 1, on_variable, cluster, err);

@@ -14,7 +14,9 @@
 
 /* What the variables of a server say. Zeroed: it stands alone. */
 struct db_cluster {
-    bool galera;            /* wsrep_on */
+    bool wsrep_on;          /* MariaDB alone has it globally */
+    bool wsrep_provider;    /* one is named, and is not 'none' */
+    bool wsrep_address;     /* wsrep_cluster_address is set */
     bool several_primaries; /* group_replication_single_primary_mode = OFF */
     bool group_named;       /* group_replication_group_name is set */
 };

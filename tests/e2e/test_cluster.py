@@ -119,6 +119,19 @@ class Galera(house.Case):
         text = self.stack.tallybox("status").stdout
         self.assertIn("Galera (wsrep_on = ON): other nodes may write", text)
 
+    def test_a_node_that_does_not_replicate_its_own_writes_has_other_writers_still(self):
+        """As on a server that has wsrep_on per session only, the provider tells."""
+        admin = self.nodes[0].connect(self.stack.name)
+        self.addCleanup(admin.close)
+        with admin.cursor() as cursor:
+            cursor.execute("SET GLOBAL wsrep_on = OFF")
+            try:
+                text = self.stack.tallybox("status").stdout
+            finally:
+                cursor.execute("SET GLOBAL wsrep_on = ON")
+        self.assertIn("Galera (wsrep_provider and wsrep_cluster_address are set): other nodes may "
+                      "write", text)
+
 
 if house.DATABASE != "mariadb":
     # MySQL has no Galera.
