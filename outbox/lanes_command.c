@@ -130,19 +130,74 @@ static enum rc finish(struct change *change, int64_t until_ms, struct err *err)
     }
 }
 
-/* Writers that are let go on with the old number lose nothing: nothing was stored. */
-static void undo_after(struct change *change, enum rc rc)
+static bool is_settled(const struct lanes *lanes, int64_t count)
 {
-    if (rc == RC_REJECT)
-        return; /* it is another one's change now */
-    if (lanes_undo(change->db, &change->lanes, NULL) == RC_OK)
+    return lanes->count == count && lanes->next == 0;
+}
+
+static void say_undone(const struct change *change, const struct lanes *now)
+{
+    if (is_settled(now, change->lanes.count))
         fprintf(stderr, "tallybox lanes: undone, the number of lanes is %" PRId64 " as before\n",
-                change->lanes.count);
+                now->count);
+    else if (now->next == 0)
+        fprintf(stderr,
+                "tallybox lanes: not undone, another `tallybox lanes set` came in between: the "
+                "number of lanes is %" PRId64 "\n",
+                now->count);
     else
         fprintf(stderr,
-                "tallybox lanes: could not be undone: no votes are taken until `tallybox lanes set "
-                "%" PRId64 "` undoes it or `tallybox lanes set %" PRId64 "` finishes it\n",
-                change->lanes.count, change->count);
+                "tallybox lanes: not undone, another `tallybox lanes set` came in between: the "
+                "number of lanes is %" PRId64 ", and a change to %" PRId64 " is under way\n",
+                now->count, now->next);
+}
+
+/* Writers that are let go on with the old number lose nothing: nothing was stored. RC_OK: the wanted
+ * number is stored all the same; the answer to that statement was lost, or another command of the
+ * same change came first. Otherwise rc. */
+static enum rc undo_after(struct change *change, enum rc rc)
+{
+    const struct lanes *lanes = &change->lanes;
+    struct err err = {0};
+    struct lanes now;
+
+    if (rc == RC_REJECT)
+        return rc; /* it is another one's change now */
+    if (lanes->next == 0) {
+        fprintf(stderr, "tallybox lanes: nothing was changed, the number of lanes is %" PRId64 "\n",
+                lanes->count);
+        return rc;
+    }
+    if (lanes_undo(change->db, lanes, &now, &err) != RC_OK) {
+        fprintf(stderr,
+                "tallybox lanes: whether it is undone is unknown (%s): see `tallybox lanes show`; "
+                "while the change is under way no votes are taken, `tallybox lanes set %" PRId64
+                "` undoes it, `tallybox lanes set %" PRId64 "` finishes it\n",
+                err.text, lanes->count, change->count);
+        return rc;
+    }
+    if (is_settled(&now, change->count))
+        return RC_OK;
+    say_undone(change, &now);
+    return rc;
+}
+
+/* Of a change that was ended. */
+static enum rc undo(struct change *change, struct err *err)
+{
+    struct lanes now;
+    enum rc rc = lanes_undo(change->db, &change->lanes, &now, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!is_settled(&now, change->count))
+        return err_fail(err, RC_REJECT, 0,
+                        "another `tallybox lanes set` came in between: the number is %" PRId64
+                        ", and changing to %" PRId64 " (0: no change is under way)",
+                        now.count, now.next);
+    printf("the change to %" PRId64 " is undone: the number of lanes is %" PRId64 "\n",
+           change->lanes.next, change->count);
+    return RC_OK;
 }
 
 static enum rc tables_make(struct change *change, struct err *err)
@@ -181,17 +236,12 @@ static enum rc set_number(struct change *change, struct err *err)
     int64_t until_ms = os_now_ms() + change->wait_ms;
     enum rc rc;
 
-    if (change->lanes.next == 0 && change->lanes.count == change->count) {
+    if (is_settled(&change->lanes, change->count)) {
         printf("the number of lanes is %" PRId64 " already\n", change->count);
         return RC_OK;
     }
-    if (change->lanes.count == change->count) {
-        rc = lanes_undo(change->db, &change->lanes, err);
-        if (rc == RC_OK)
-            printf("the change to %" PRId64 " is undone: the number of lanes is %" PRId64 "\n",
-                   change->lanes.next, change->count);
-        return rc;
-    }
+    if (change->lanes.count == change->count)
+        return undo(change, err);
     rc = tables_make(change, err);
     if (rc == RC_OK)
         rc = say_unserved(change, change->count, " of a relay now", err);
@@ -203,10 +253,10 @@ static enum rc set_number(struct change *change, struct err *err)
         rc = wait_empty(change, until_ms, err);
     if (rc == RC_OK)
         rc = finish(change, until_ms, err);
-    if (rc != RC_OK) {
-        undo_after(change, rc);
+    if (rc != RC_OK)
+        rc = undo_after(change, rc);
+    if (rc != RC_OK)
         return rc;
-    }
     printf("the number of lanes is %" PRId64 ", it was %" PRId64
            "; start the writers with api.lane_count = %" PRId64
            ", and give them their rights on new tables (`tallybox migrate grants`)\n",

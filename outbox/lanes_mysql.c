@@ -145,15 +145,23 @@ enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err)
                     now.count, now.next);
 }
 
-enum rc lanes_undo(struct db *db, const struct lanes *change, struct err *err)
+enum rc lanes_undo(struct db *db, const struct lanes *change, struct lanes *now, struct err *err)
 {
     struct buf sql = {0};
+    uint64_t affected = 0;
+    enum rc rc;
 
     buf_print(&sql,
               "UPDATE outbox_lanes SET next_count = 0, version = version + 1, changed_at = "
               "UTC_TIMESTAMP(3) WHERE id = 1 AND next_count = %" PRId64 " AND version = %" PRId64,
               change->next, change->version);
-    return run(db, &sql, NULL, err);
+    rc = run(db, &sql, &affected, err);
+    if (rc != RC_OK)
+        return rc;
+    if (affected == 0)
+        return lanes_read(db, now, err);
+    *now = (struct lanes){.count = change->count, .version = change->version + 1};
+    return RC_OK;
 }
 
 enum rc lanes_make_table(struct db *db, size_t lane, bool *made, struct err *err)

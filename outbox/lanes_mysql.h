@@ -34,7 +34,9 @@ enum rc lanes_left(struct db *db, size_t lane, struct lanes_left *left, struct e
 /* Stores the number of the change and lets writers go on. RC_REJECT: another change came between. */
 enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err);
 
-/* Writers go on with the old number. Does nothing when another change came between. */
-enum rc lanes_undo(struct db *db, const struct lanes *change, struct err *err);
+/* Writers go on with the old number. Changes nothing when the change was finished, undone or replaced
+ * meanwhile, also by a statement of this process whose answer was lost. *now: what the row then
+ * holds; untouched unless RC_OK. */
+enum rc lanes_undo(struct db *db, const struct lanes *change, struct lanes *now, struct err *err);
 
 #endif

@@ -15,6 +15,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
+import mysql_edge  # noqa: E402
 import wire  # noqa: E402
 
 CONTENTS = 12
@@ -172,6 +173,50 @@ class Change(Lanes):
         self.lanes("set", 2)
         self.assertEqual(self.number(), (2, 0))
 
+    def test_a_change_whose_last_answer_is_lost_at_the_deadline_is_done(self):
+        database = house.database()
+        edge = mysql_edge.Edge(database.host, database.port)
+        self.addCleanup(edge.close)
+        lost = edge.lose(r"^UPDATE outbox_lanes SET lane_count")
+        done = self.lanes("set", 2, "--wait", 0, sets={"mysql.host": edge.host,
+                                                       "mysql.port": edge.port})
+        self.assertEqual(lost.hits, 1)
+        self.assertEqual(self.number(), (2, 0))
+        self.assertIn("the number of lanes is 2, it was 1", done.stdout)
+        self.assertNotIn("undone", done.stderr)
+
+    def change_beside(self, change):
+        """What a command says whose lanes stay full while this statement is done beside it."""
+        self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": "k",
+                            "type": "Step", "payload": "1"}])
+        account = self.stack.accounts.sets(["lanes"], {})
+        words = [house.BINARY, "lanes", "--config", str(self.stack.ini), "set", "2", "--wait", "5"]
+        for key, value in account.items():
+            words += ["--set", f"{key}={value}"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=house.clean_environment()) as command:
+            self.addCleanup(command.kill)
+            house.wait_for("the change", lambda: self.number() == (1, 2))
+            self.stack.sql(change)
+            stdout, stderr = command.communicate(timeout=60)
+        return command.returncode, stdout, stderr
+
+    def test_a_change_that_another_command_finished_is_not_said_to_be_undone(self):
+        code, stdout, stderr = self.change_beside(
+            "UPDATE outbox_lanes SET lane_count = 2, next_count = 0, version = version + 1")
+        self.assertEqual(self.number(), (2, 0))
+        self.assertEqual(code, house.DONE, stdout + stderr)
+        self.assertIn("the number of lanes is 2, it was 1", stdout)
+        self.assertNotIn("undone", stderr)
+
+    def test_a_change_that_another_command_replaced_is_left_alone(self):
+        code, stdout, stderr = self.change_beside(
+            "UPDATE outbox_lanes SET next_count = 3, version = version + 1")
+        self.assertEqual(self.number(), (1, 3))
+        self.assertEqual(code, house.UNAVAILABLE, stdout + stderr)
+        self.assertIn("the number of lanes is 1, and a change to 3 is under way", stderr)
+        self.assertNotIn("lanes: undone", stderr)
+
     def test_an_open_vote_transaction_holds_the_change_up(self):
         """One that has read the old number, and has not written yet."""
         writer = house.connect(self.stack.name, autocommit=False)
@@ -180,8 +225,10 @@ class Change(Lanes):
             cursor.execute("SELECT lane_count FROM outbox_lanes WHERE id = 1 LOCK IN SHARE MODE")
             done = self.lanes("set", 2, "--wait", 1, expect=house.UNAVAILABLE)
             self.assertNotIn("the number of lanes is 2", done.stdout)
+            # The change did not begin: writers go on.
+            self.assertIn("nothing was changed, the number of lanes is 1", done.stderr)
+            self.assertNotIn("no votes are taken", done.stderr)
             self.assertEqual(self.number(), (1, 0))
-
 
     def test_a_vote_that_has_read_the_number_holds_the_change_up(self):
         """The real writer, between that look and its events: it waits for a row of another one."""
