@@ -288,7 +288,7 @@ enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on
                      "LEFT JOIN instance i ON i.role = '" RETRY_ROLE "' AND i.name = ");
     store_put_text(store, store->owner);
     buf_print(&store->sql, " LEFT JOIN retry_scene s ON 1 ORDER BY s.task_group, s.scene LIMIT %d",
-              RETRY_SCENES_MAX);
+              RETRY_SCENES_MAX + 1);
     return store_query(store, scene_on_row, &scenes, err);
 }
 

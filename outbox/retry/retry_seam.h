@@ -16,7 +16,7 @@
 
 #define RETRY_ROLE "retry"     /* of its heartbeats */
 #define RETRY_CLASSES_MAX 4096 /* that one look tells of; the others wait for their turn */
-#define RETRY_SCENES_MAX 1024
+#define RETRY_SCENES_MAX 1024  /* rows of retry_scene; with more, nothing is claimed */
 #define SCENE_PROCESSES_MAX 1024
 #define RETRY_CLAIM_ROWS_MAX 1000
 #define RETRY_RESULTS_MAX 1000
@@ -70,7 +70,8 @@ struct retry_store {
 
     /* Every class that has waiting tasks. */
     enum rc (*look)(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err);
-    /* Every row of retry_scene, in one snapshot with *change. */
+    /* Every row of retry_scene, in one snapshot with *change; of more than RETRY_SCENES_MAX rows one
+     * more than that. */
     enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
                       struct scene_change *change, struct err *err);
     /* Records beside this process's heartbeat which change it has in force. */

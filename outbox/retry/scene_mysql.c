@@ -54,7 +54,7 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
         name_put(db, &sql, " AND task_group = ", group);
     if (scene)
         name_put(db, &sql, " AND scene = ", scene);
-    buf_print(&sql, " ORDER BY task_group, scene LIMIT %d", SCENE_ROWS_MAX);
+    buf_print(&sql, " ORDER BY task_group, scene LIMIT %d", RETRY_SCENES_MAX);
     rc = db_query_buf(db, &sql, scene_on_row, &reading, err);
     buf_done(&sql);
     return rc;
@@ -82,17 +82,30 @@ static enum rc count_change(struct db *db, struct err *err)
     return rc;
 }
 
-/* A scene that never had a policy gets a row to be changed. */
+/* A scene that never had a policy gets a row to be changed. With one row more than the processes read
+ * all of them would stop. Changes take turns in count_change(): the number stays as it is until
+ * COMMIT. */
 static enum rc row_make(struct db *db, const char *group, const char *scene, struct err *err)
 {
     struct buf sql = {0};
-    uint64_t affected;
+    uint64_t affected = 0;
+    int64_t rows = 0;
+    enum rc rc;
 
     name_put(db, &sql, "INSERT IGNORE INTO retry_scene (task_group, scene, version) VALUES (",
              group);
     name_put(db, &sql, ", ", scene);
     buf_text_put(&sql, ", 0)");
-    return run(db, &sql, &affected, err);
+    rc = run(db, &sql, &affected, err);
+    if (rc == RC_OK && affected > 0)
+        rc = db_number(db, "SELECT COUNT(*) FROM retry_scene", &rows, NULL, err);
+    if (rc != RC_OK || rows <= RETRY_SCENES_MAX)
+        return rc;
+    return err_fail(err, RC_FATAL, 0,
+                    "retry_scene has %lld rows, and retry processes begin no task with more than "
+                    "%d: nothing was changed; delete rows that are no longer needed first (DELETE "
+                    "FROM retry_scene WHERE task_group = GROUP AND scene = SCENE)",
+                    (long long)rows - 1, RETRY_SCENES_MAX);
 }
 
 /* A change that changes nothing does not count. */

@@ -12,16 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCENE_ROWS_MAX 1024
-
-/* The rows of this group and scene, NULL: of any, by their names; SCENE_ROWS_MAX at most. */
+/* The rows of this group and scene, NULL: of any, by their names; RETRY_SCENES_MAX at most. */
 enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
                          enum rc (*on_scene)(void *ctx, const struct scene_row *row,
                                              struct err *err),
                          void *ctx, struct err *err);
 
 /* *changed: it was not so before. Each change is one transaction, which also counts it. RC_RETRY:
- * unknown, and doing it again is harmless. */
+ * unknown, and doing it again is harmless. RC_FATAL: also when a new row would be one more than
+ * RETRY_SCENES_MAX; nothing was changed. */
 enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
                           bool *changed, struct err *err);
 

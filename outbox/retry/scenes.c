@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "outbox/hash.h"
+#include "outbox/retry/retry_seam.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -172,6 +173,7 @@ static struct scene *scene_make(struct scenes *scenes, const char *group, const 
 void scenes_begin(struct scenes *scenes)
 {
     scenes->pass++;
+    scenes->rows = 0;
 }
 
 /* The options of a row: nothing, or a JSON object. */
@@ -255,13 +257,27 @@ static void fault_set(struct scene *scene, const struct err *err)
     scene->faulty = err != NULL;
 }
 
+/* Rows that are not read may pause scenes: a reading of a part of them must have no end. */
+static enum rc row_count(struct scenes *scenes, struct err *err)
+{
+    if (++scenes->rows <= RETRY_SCENES_MAX)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "retry_scene has more than %d rows, which all have to be known: no task is "
+                    "begun until rows that are no longer needed are deleted (DELETE FROM "
+                    "retry_scene WHERE task_group = GROUP AND scene = SCENE)",
+                    RETRY_SCENES_MAX);
+}
+
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err)
 {
     struct scene *scene = scenes_find(scenes, row->group, row->scene);
     struct err fault = {0};
     uint64_t hash = row_hash(row);
-    enum rc rc = RC_OK;
+    enum rc rc = row_count(scenes, err);
 
+    if (rc != RC_OK)
+        return rc;
     if (!scene)
         scene = scene_make(scenes, row->group, row->scene, 0);
     if (!scene)

@@ -85,6 +85,7 @@ struct scenes {
     size_t count;
     size_t kind_count;
     uint64_t pass;
+    size_t rows; /* in this pass */
     size_t faulty;
     bool full;                   /* said once */
     struct scenes_served served; /* by live processes */
@@ -93,7 +94,8 @@ struct scenes {
 void scenes_init(struct scenes *scenes, const struct pool *pool);
 void scenes_done(struct scenes *scenes);
 
-/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory. */
+/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory, or more than RETRY_SCENES_MAX
+ * rows; until a reading has its end, nothing is to be claimed. */
 void scenes_begin(struct scenes *scenes);
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
 enum rc scenes_end(struct scenes *scenes, struct err *err);

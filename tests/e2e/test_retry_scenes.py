@@ -13,6 +13,7 @@ import house  # noqa: E402
 
 LEASE_S = 2        # where a test waits for its end
 LONG_LEASE_S = 20  # so long that no process counts as dead on a busy machine
+ROWS_MAX = 1024
 
 
 class SceneCase(house.Case):
@@ -77,6 +78,49 @@ class InForce(SceneCase):
         # What was so before is waited for, too.
         done = self.retry("scene", "set", "mail", "--policy", '{"wait": "fixed 3h"}')
         self.assertIn("in force in 1 retry process\n", done.stdout)
+
+
+class Limit(SceneCase):
+    """As many rows as the processes read, and one more."""
+
+    def setUp(self):
+        super().setUp()
+        rows = ", ".join(f"('default', 'scene-{number:04}')" for number in range(ROWS_MAX))
+        self.stack.sql(f"INSERT INTO retry_scene (task_group, scene) VALUES {rows}")
+
+    def rows(self):
+        return self.stack.number("SELECT COUNT(*) FROM retry_scene")
+
+    def test_a_row_beyond_the_limit_is_refused(self):
+        for words in (["pause", "mail"], ["scene", "set", "mail", "--options", "{}"]):
+            with self.subTest(words=words):
+                done = self.retry(*words, expect=house.FAILED)
+                self.assertIn(f"retry_scene has {ROWS_MAX} rows", done.stderr)
+                self.assertIn("nothing was changed", done.stderr)
+        self.assertEqual(self.rows(), ROWS_MAX)
+        # Rows that are there change as ever, and one less makes room.
+        self.retry("pause", "scene-1000")
+        self.retry("scene", "set", "scene-1001", "--options", "{}")
+        self.stack.sql("DELETE FROM retry_scene WHERE scene = 'scene-0000'")
+        self.retry("pause", "mail")
+        self.assertEqual(self.rows(), ROWS_MAX)
+
+    def test_with_a_row_beyond_the_limit_nothing_is_claimed(self):
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, paused) VALUES ('default', 'zzz', 1)")
+        self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES ('zzz', 'exec', "
+                       "%s), ('scene-0000', 'exec', %s)", [self.options] * 2)
+        role = self.start("retry", sets=self.sets, ready=False)
+        house.wait_for("the log to tell of it",
+                       lambda: f"retry_scene has more than {ROWS_MAX} rows" in role.log_text())
+        done = self.retry("pause", "scene-0001", "--wait", 3, expect=house.UNAVAILABLE)
+        self.assertNotIn("in force", done.stdout)
+        self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task"),
+                         [(0, 0)])
+        self.stack.sql("DELETE FROM retry_scene WHERE scene = 'scene-0002'")
+        house.wait_for("the other scene's task to be tried", lambda: self.stack.number(
+            "SELECT attempts FROM retry_task WHERE scene = 'scene-0000'") == 1)
+        self.assertEqual(self.stack.number(
+            "SELECT attempts FROM retry_task WHERE scene = 'zzz'"), 0)
 
 
 class Behind(SceneCase):

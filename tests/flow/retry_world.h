@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define WORLD_TASKS_MAX 12000
-#define WORLD_SCENES_MAX 8
+#define WORLD_SCENES_MAX (RETRY_SCENES_MAX + 1)
 #define WORLD_GROUPS_MAX 8
 #define WORLD_HOSTS 3
 #define WORLD_WORKERS_MAX 4

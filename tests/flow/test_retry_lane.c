@@ -77,6 +77,39 @@ static void a_paused_scene_waits_until_it_is_resumed(void **state)
     assert_true(world_drain(1500));
 }
 
+static bool says_too_many_rows(void)
+{
+    char text[384];
+
+    return note_read(&world.hosts[0].pool.notes[POOL_SCENES], text, sizeof(text)) &&
+           strstr(text, "more than 1024 rows");
+}
+
+/* A row that is not read may pause a scene. */
+static void nothing_is_claimed_while_there_are_too_many_rows_of_scenes(void **state)
+{
+    static char names[RETRY_SCENES_MAX][16];
+    struct task *task = world_task("zzz", NULL);
+
+    (void)state;
+    for (size_t i = 0; i < RETRY_SCENES_MAX; i++) {
+        snprintf(names[i], sizeof(names[i]), "row%zu", i);
+        world_scene(names[i], NULL, NULL, false);
+    }
+    world_scene("zzz", NULL, NULL, true);
+    host_start(0);
+    world_run(5000);
+    assert_int_equal(task->claims, 0);
+    assert_true(says_too_many_rows());
+    /* One row is deleted; the others are as they were. */
+    world.scenes[0] = world.scenes[--world.scene_count];
+    world_run(5000);
+    assert_false(says_too_many_rows());
+    assert_int_equal(task->claims, 0);
+    world_scene("zzz", NULL, NULL, false);
+    assert_true(world_drain(1500));
+}
+
 static void a_scene_that_cannot_be_understood_is_paused_and_told(void **state)
 {
     static const char *const rubbish[] = {"{", "[]", "{\"attemps\": 3}", "{\"wait\": \"soon\"}",
@@ -460,6 +493,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_unknown_handler_waits_and_is_counted),
         TEST(a_paused_scene_waits_until_it_is_resumed),
+        TEST(nothing_is_claimed_while_there_are_too_many_rows_of_scenes),
         TEST(a_scene_that_cannot_be_understood_is_paused_and_told),
         TEST(a_scene_whose_row_is_gone_has_the_standard_again),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
