@@ -66,8 +66,13 @@ static void kind_unlink(struct kind *kind)
     *at = kind->next_of_scene;
 }
 
-/* Unknown ones are named by whoever inserts tasks: those that are not needed make room. */
-static void make_room(struct scenes *scenes, uint64_t look)
+/* Any INSERT of a task may name a new kind and scene: those that are not needed make room. While the
+ * rows are read, these include a scene whose row was not seen yet: if the row is still there, it makes
+ * the scene again. If the reading fails before that, nothing is claimed until one has its end.
+ *
+ * Invariant: a kind of the last look stays, because the poller has it. Afterwards there is room for one
+ * more scene, as long as kinds and rows are within KINDS_MAX and RETRY_SCENES_MAX with it. */
+static void make_room(struct scenes *scenes)
 {
     for (size_t i = 0; i < SCENES_CHAINS; i++) {
         struct kind **kind_at = &scenes->kind_chains[i];
@@ -75,7 +80,7 @@ static void make_room(struct scenes *scenes, uint64_t look)
         while (*kind_at) {
             struct kind *kind = *kind_at;
 
-            if (kind->in_flight > 0 || kind->look + 1 >= look) {
+            if (kind->in_flight > 0 || kind->look + 1 >= scenes->look) {
                 kind_at = &kind->next;
                 continue;
             }
@@ -91,12 +96,13 @@ static void make_room(struct scenes *scenes, uint64_t look)
         while (*at) {
             struct scene *scene = *at;
 
-            if (scene->has_row || scene->kinds) {
+            if (scene->kinds || (scene->has_row && scene->pass == scenes->pass)) {
                 at = &scene->next;
                 continue;
             }
             *at = scene->next;
             scenes->count--;
+            metric_set(&scene->metrics->paused, 0);
             scene_free(scene);
         }
     }
@@ -278,6 +284,8 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
 
     if (rc != RC_OK)
         return rc;
+    if (!scene && scenes->count >= SCENES_MAX)
+        make_room(scenes);
     if (!scene)
         scene = scene_make(scenes, row->group, row->scene, 0);
     if (!scene)
@@ -411,6 +419,7 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     struct kind *kind;
 
     assert(class);
+    scenes->look = look;
     kind = scenes->kind_chains[kind_chain(class)];
     while (kind &&
            (kind->origin != class->origin || strcmp(kind->handler_name, class->handler) != 0 ||
@@ -418,7 +427,7 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
             strcmp(kind->scene->group, class->group) != 0))
         kind = kind->next;
     if (!kind && (scenes->kind_count >= KINDS_MAX || scenes->count >= SCENES_MAX))
-        make_room(scenes, look);
+        make_room(scenes);
     if (!kind)
         kind = kind_make(scenes, class, now_ms);
     if (kind) {

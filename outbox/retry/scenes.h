@@ -85,7 +85,8 @@ struct scenes {
     size_t count;
     size_t kind_count;
     uint64_t pass;
-    size_t rows; /* in this pass */
+    size_t rows;   /* in this pass */
+    uint64_t look; /* the last one of scenes_kind() */
     size_t faulty;
     bool full;                   /* said once */
     struct scenes_served served; /* by live processes */

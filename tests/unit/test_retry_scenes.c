@@ -2,6 +2,7 @@
 #include "outbox/retry/scenes.h"
 
 #include "common/log.h"
+#include "outbox/retry/retry_seam.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -134,6 +135,77 @@ static void more_kinds_than_fit_wait_and_nothing_breaks(void **state)
     assert_true(scenes.full);
 }
 
+static enum rc take_row(const char *name, bool paused, struct err *err)
+{
+    const struct scene_row row = {"default", name, "{\"attempts\": 3}", NULL, paused, 1};
+
+    return scenes_take(&scenes, &row, err);
+}
+
+/* As many rows as there may be, and as many kinds of tasks, seen in look 1. */
+static struct kind *fill(void)
+{
+    struct kind *kind = NULL;
+    char name[32];
+
+    scenes_begin(&scenes);
+    for (size_t i = 0; i < RETRY_SCENES_MAX; i++) {
+        snprintf(name, sizeof(name), "row%zu", i);
+        assert_int_equal(take_row(name, false, NULL), RC_OK);
+    }
+    assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        snprintf(name, sizeof(name), "task%zu", i);
+        kind = kind_of(name, 1);
+        assert_non_null(kind);
+    }
+    assert_int_equal(scenes.count, SCENES_MAX);
+    return kind;
+}
+
+static void a_new_row_takes_the_room_of_scenes_that_are_not_needed(void **state)
+{
+    struct kind *busy = fill();
+    char name[32];
+
+    (void)state;
+    busy->in_flight = 1;
+    assert_non_null(kind_of("task0", 3));
+    scenes_begin(&scenes);
+    for (size_t i = 1; i < RETRY_SCENES_MAX; i++) {
+        snprintf(name, sizeof(name), "row%zu", i);
+        assert_int_equal(take_row(name, false, NULL), RC_OK);
+    }
+    assert_int_equal(take_row("new", true, NULL), RC_OK);
+    assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+    assert_true(scenes_find(&scenes, "default", "new")->paused);
+    assert_ptr_equal(scenes_find(&scenes, "default", "task1023"), busy->scene);
+    assert_non_null(scenes_find(&scenes, "default", "task0"));
+    assert_null(scenes_find(&scenes, "default", "task1"));
+}
+
+/* All rows are replaced between two readings, while there are as many kinds as there may be. */
+static void rows_that_replace_all_others_find_room(void **state)
+{
+    char name[32];
+
+    (void)state;
+    fill();
+    for (size_t pass = 0; pass < 4; pass++) {
+        scenes_begin(&scenes);
+        for (size_t i = 0; i < RETRY_SCENES_MAX; i++) {
+            snprintf(name, sizeof(name), "pass%zu_%zu", pass, i);
+            assert_int_equal(take_row(name, true, NULL), RC_OK);
+        }
+        /* A reading that fails has no end. */
+        if (pass == 1)
+            continue;
+        assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+        assert_true(scenes_find(&scenes, "default", name)->paused);
+        assert_int_equal(scenes.kind_count, KINDS_MAX);
+    }
+}
+
 static void metrics_of_endless_names_share_one_series(void **state)
 {
     struct retry_scene_metrics *other = retry_metrics_of("default", "no \"name\"");
@@ -160,6 +232,8 @@ int main(void)
         TEST(the_relays_scene_keeps_its_own_where_a_row_says_nothing),
         TEST(names_without_end_make_room_for_one_another),
         TEST(more_kinds_than_fit_wait_and_nothing_breaks),
+        TEST(a_new_row_takes_the_room_of_scenes_that_are_not_needed),
+        TEST(rows_that_replace_all_others_find_room),
         TEST(metrics_of_endless_names_share_one_series),
     };
 
