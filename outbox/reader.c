@@ -16,8 +16,12 @@
 #define LOOK_EVERY_MS 1000
 /* A lane that is somebody else's, or nobody's. */
 #define LOOK_REST_MS 5000
-/* A look that passes many deleted rows may take this part of the time. */
+/* A look that passes many deleted rows may take one part of so many of the time, but what it found is
+ * never much older than LOOK_PAUSE_MS_MAX: a slow server may have been the cause, once. Below the
+ * default of admin.stale_ms, or a row that another relay has published long ago would make this one
+ * unready. */
 #define LOOK_PART 1000
+#define LOOK_PAUSE_MS_MAX 30000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
@@ -165,6 +169,11 @@ static void read_from_lowest(struct reader *reader, int64_t seq)
     lane_sweep(reader->lane);
 }
 
+static int64_t look_pause_ms(int64_t took_ms)
+{
+    return took_ms < LOOK_PAUSE_MS_MAX / LOOK_PART ? LOOK_PART * took_ms : LOOK_PAUSE_MS_MAX;
+}
+
 /* Nothing is above the cursor: are there rows below it that were never read? During a pass they are
  * on the way to be found. oldest_seq: the lowest row from look_from on, or 0. */
 static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t now_ms)
@@ -181,7 +190,7 @@ static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t 
                                NULL) != RC_OK)
         return;
     if (low)
-        reader->low_at_ms = now_ms + LOOK_PART * (lane_now(reader->lane, now_ms) - from_ms);
+        reader->low_at_ms = now_ms + look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
     if (restart.next_seq > 0 && restart.next_seq <= reader->high) {
         err_set(&err,
                 "the table %s gives out seq %" PRId64 " next, and %" PRId64
@@ -251,13 +260,14 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
     if (now_ms >= reader->look_at_ms) {
         int64_t from_ms = lane_now(reader->lane, now_ms);
 
-        if (look_once(reader, 0, INT64_MAX, &look, now_ms) == RC_OK)
+        reader->look_at_ms = now_ms + LOOK_REST_MS;
+        if (look_once(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
             note_clear(&reader->lane->reading, now_ms);
-        else
+            /* It knows no lower bound: it may have passed many deleted rows. */
+            reader->look_at_ms += look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
+        } else {
             begin_source(reader, NULL);
-        /* It knows no lower bound: it may have passed many deleted rows. */
-        reader->look_at_ms =
-            now_ms + LOOK_REST_MS + LOOK_PART * (lane_now(reader->lane, now_ms) - from_ms);
+        }
     }
     show_age(reader, now_ms);
 }

@@ -103,7 +103,8 @@ struct world {
     size_t fail_call; /* this call fails; 0: none */
     enum rc fail_rc;
     size_t wrong_deletes;
-    int64_t look_from; /* of the last look for metrics */
+    int64_t look_from;     /* of the last look for metrics */
+    int64_t look_takes_ms; /* the next look alone; also when it fails */
 
     int64_t tasks[WORLD_ROWS_MAX + 1]; /* rows in the retry lane, in their order; 0: it has ended */
     size_t task_count;

@@ -119,6 +119,8 @@ static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source
     enum rc rc;
 
     *look = (struct source_look){0};
+    world->now_ms += world->look_takes_ms;
+    world->look_takes_ms = 0;
     if (world_fails(world, world->faults.database, &rc, err))
         return rc;
     for (int64_t seq = scan_from(world, from); seq < world->seq_next; seq++) {

@@ -454,9 +454,50 @@ static void a_row_of_a_lane_that_nobody_holds_is_seen_to_wait(void **state)
     assert_in_range(oldest_age_ms(), 4000, 9000);
 }
 
+static int64_t world_time_ms(void *ctx)
+{
+    (void)ctx;
+    return rig.world.now_ms;
+}
+
+/* A relay that does not hold the lane has to hear of the row's end from the table alone. */
+static void look_slowly_at_rest(unsigned failures)
+{
+    int64_t seq = rig.world.seq_next;
+
+    rig.lane.time_ms = world_time_ms;
+    rig_lose_lease(&rig);
+    append_some(1);
+    rig_run(&rig, 6000);
+    assert_in_range(oldest_age_ms(), 1000, 6000);
+    rig.world.look_takes_ms = 6000;
+    rig.world.faults.database = failures;
+    while (rig.world.look_takes_ms > 0)
+        rig_run(&rig, 1);
+    rig.world.faults.database = 0;
+    rig.world.rows[seq].state = ROW_DELETED;
+    rig_run(&rig, 36000);
+    assert_int_equal(oldest_age_ms(), 0);
+}
+
+static void a_slow_look_at_a_lane_that_another_relay_holds_is_made_again(void **state)
+{
+    (void)state;
+    look_slowly_at_rest(0);
+}
+
+static void a_slow_look_that_fails_is_made_again(void **state)
+{
+    (void)state;
+    look_slowly_at_rest(1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_slow_look_at_a_lane_that_another_relay_holds_is_made_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_look_that_fails_is_made_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_grows_older_while_kafka_mysql_and_the_lease_are_away,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_of_the_future_is_seen_to_wait, set_up, tear_down),
