@@ -43,7 +43,7 @@ static int compare_names(const void *one, const void *other)
     return strcmp(a->name, b->name);
 }
 
-static bool is_same(const struct retry_group *one, const struct retry_group *other)
+static bool group_is_same(const struct retry_group *one, const struct retry_group *other)
 {
     return strcmp(one->name, other->name) == 0 && one->owner == other->owner &&
            one->enabled == other->enabled && strcmp(one->handlers, other->handlers) == 0 &&
@@ -65,7 +65,7 @@ bool groups_end(struct groups *groups)
     if (groups->count > 0)
         qsort(groups->list, groups->count, sizeof(*groups->list), compare_names);
     for (size_t i = 0; i < count && i < groups->count; i++)
-        if (!is_same(&list[i], &groups->list[i]))
+        if (!group_is_same(&list[i], &groups->list[i]))
             return true;
     return count != groups->count;
 }

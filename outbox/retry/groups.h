@@ -24,8 +24,8 @@ struct groups {
 void groups_done(struct groups *groups);
 
 /* A reading of retry_group: begin, each row, end. What was known before holds until the end, and if
- * there is none. groups_take(): RC_FATAL: no memory. groups_end(): true when the groups are not what
- * they were before. */
+ * there is none. groups_take(): RC_FATAL: no memory. groups_end(): true when a group was
+ * added, removed or changed. */
 void groups_begin(struct groups *groups);
 enum rc groups_take(struct groups *groups, const struct retry_group *group, struct err *err);
 bool groups_end(struct groups *groups);

@@ -159,8 +159,9 @@ static enum rc read_groups(struct poller *poller, bool *changed, struct err *err
     return rc;
 }
 
-/* Invariant: nothing is claimed under policies and groups that could not be read again. They may have
- * been paused or closed meanwhile, and the next try may come seconds later. */
+/* Invariant: the poller claims nothing after a reading of the scenes and groups that failed, until
+ * one succeeds. An operator may have paused a scene or closed a group meanwhile, and the next reading
+ * may come seconds later. */
 static void read_scenes(struct poller *poller, int64_t now_ms)
 {
     struct err err = {0};
@@ -261,7 +262,7 @@ static int by_due(const void *one, const void *two)
 
 static void note_oldest(struct poller *poller, int64_t now_ms)
 {
-    int64_t oldest_ms = poller_look_queued(poller, now_ms);
+    int64_t oldest_ms = poller_recall_queued(poller, false, now_ms);
 
     for (size_t i = 0; i < poller->class_count; i++) {
         const struct poller_class *class = &poller->classes[i];

@@ -70,7 +70,7 @@ struct poller {
     struct destinations destinations;
     struct buf destination_name; /* scratch, too */
 
-    bool scenes_read;
+    bool scenes_read; /* the last reading of scenes and groups succeeded */
     size_t expire_at; /* chain of scenes from which the next look for expired tasks goes on */
     bool round_full;  /* a class may have more that is due */
     bool round_short; /* a class was not claimed from for want of room */

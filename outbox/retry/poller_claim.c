@@ -77,8 +77,10 @@ void poller_claim_take(struct poller *poller, const struct poller_class *class,
     claimed->epoch = row->epoch;
     if (slot && (row->epoch != slot->epoch + 1 || slot->attempts != row->attempts ||
                  slot->job.step != row->step)) {
-        /* Another process claimed the task meanwhile, or it was edited: what runs here is void, and
-         * this claim goes back by itself, when its lease runs out. */
+        /* The row has changed since the claim in the slot: another process claimed the task, an
+         * operator edited it, or a write-back of this process succeeded although its answer was
+         * lost. The result of the run in the slot will be dropped, and this claim ends with its
+         * lease. */
         class->kind->rest_until_ms = now_ms + TWICE_REST_MS;
         return;
     }

@@ -30,13 +30,11 @@ void poller_claim_drop(struct poller *poller);
 /* They were: sent_ms is from before the statement that made the leases last lease_ms. */
 void poller_claim_lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms);
 
-/* poller_queued.c: looks through the tasks that wait for a thread: since when the oldest of them is
- * due, or now_ms. Those of a scene that is paused meanwhile go back, and those that have expired end. */
-int64_t poller_look_queued(struct poller *poller, int64_t now_ms);
-/* After the scenes and groups were read: the tasks that wait for a thread and must not begin any more
- * are not begun. Those of a paused scene or a closed group go back; those that their group allows no
- * more are refused. */
-void poller_recall_queued(struct poller *poller, bool groups_changed, int64_t now_ms);
+/* poller_queued.c: recalls claimed tasks that wait for a thread and must not begin any more. Those of
+ * a paused scene go back to the table, expired ones end. With check_groups, which is needed once
+ * after each change of the groups, those of a closed group go back, too, and those that their group
+ * does not allow are refused. Returns when the oldest task that stays became due, or now_ms. */
+int64_t poller_recall_queued(struct poller *poller, bool check_groups, int64_t now_ms);
 /* Adds their ages to a count of all tasks, see retry_depths_begin(). */
 void poller_age_queued(struct poller *poller, int64_t now_ms);
 
@@ -48,8 +46,8 @@ void poller_slot_free(struct poller *poller, struct slot *slot);
 void poller_slot_fill(struct poller *poller, struct slot *slot, const struct task_row *row,
                       const struct poller_class *class, int64_t now_ms);
 
-/* May the task in the slot be run under the groups as they are now? False: the slot holds the result
- * of an attempt that did not begin. */
+/* Do the groups, as last read, allow the task in the slot? False: the slot holds the result of an
+ * attempt that did not begin. */
 bool poller_slot_check(struct poller *poller, struct slot *slot);
 
 /* poller_judge.c: decides what becomes of the task in the slot, by what its handler said, and lines
