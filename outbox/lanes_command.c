@@ -137,24 +137,21 @@ static bool is_settled(const struct lanes *lanes, int64_t count)
 
 static void say_undone(const struct change *change, const struct lanes *now)
 {
-    if (is_settled(now, change->lanes.count))
+    struct err err = {0};
+
+    if (is_settled(now, change->lanes.count)) {
         fprintf(stderr, "tallybox lanes: undone, the number of lanes is %" PRId64 " as before\n",
                 now->count);
-    else if (now->next == 0)
-        fprintf(stderr,
-                "tallybox lanes: not undone, another `tallybox lanes set` came in between: the "
-                "number of lanes is %" PRId64 "\n",
-                now->count);
-    else
-        fprintf(stderr,
-                "tallybox lanes: not undone, another `tallybox lanes set` came in between: the "
-                "number of lanes is %" PRId64 ", and a change to %" PRId64 " is under way\n",
-                now->count, now->next);
+        return;
+    }
+    lanes_fail_replaced(now, &err);
+    fprintf(stderr, "tallybox lanes: not undone, %s\n", err.text);
 }
 
-/* Writers that are let go on with the old number lose nothing: nothing was stored. RC_OK: the wanted
- * number is stored all the same; the answer to that statement was lost, or another command of the
- * same change came first. Otherwise rc. */
+/* After a failure with rc: takes the change back, so that writers continue with the old number; they
+ * lose nothing, because the new number was not stored. Returns RC_OK when it turns out to be stored:
+ * the answer to that statement was lost, or another command finished the same change. Otherwise
+ * returns rc. */
 static enum rc undo_after(struct change *change, enum rc rc)
 {
     const struct lanes *lanes = &change->lanes;
@@ -162,7 +159,7 @@ static enum rc undo_after(struct change *change, enum rc rc)
     struct lanes now;
 
     if (rc == RC_REJECT)
-        return rc; /* it is another one's change now */
+        return rc; /* another command replaced the change */
     if (lanes->next == 0) {
         fprintf(stderr, "tallybox lanes: nothing was changed, the number of lanes is %" PRId64 "\n",
                 lanes->count);
@@ -182,8 +179,8 @@ static enum rc undo_after(struct change *change, enum rc rc)
     return rc;
 }
 
-/* Of a change that was ended. */
-static enum rc undo(struct change *change, struct err *err)
+/* Undoes a change that an earlier command left unfinished. */
+static enum rc undo_unfinished(struct change *change, struct err *err)
 {
     struct lanes now;
     enum rc rc = lanes_undo(change->db, &change->lanes, &now, err);
@@ -191,10 +188,7 @@ static enum rc undo(struct change *change, struct err *err)
     if (rc != RC_OK)
         return rc;
     if (!is_settled(&now, change->count))
-        return err_fail(err, RC_REJECT, 0,
-                        "another `tallybox lanes set` came in between: the number is %" PRId64
-                        ", and changing to %" PRId64 " (0: no change is under way)",
-                        now.count, now.next);
+        return lanes_fail_replaced(&now, err);
     printf("the change to %" PRId64 " is undone: the number of lanes is %" PRId64 "\n",
            change->lanes.next, change->count);
     return RC_OK;
@@ -241,7 +235,7 @@ static enum rc set_number(struct change *change, struct err *err)
         return RC_OK;
     }
     if (change->lanes.count == change->count)
-        return undo(change, err);
+        return undo_unfinished(change, err);
     rc = tables_make(change, err);
     if (rc == RC_OK)
         rc = say_unserved(change, change->count, " of a relay now", err);

@@ -120,6 +120,19 @@ enum rc lanes_begin(struct db *db, int64_t next, struct lanes *lanes, struct err
     return rc;
 }
 
+enum rc lanes_fail_replaced(const struct lanes *now, struct err *err)
+{
+    if (now->next == 0)
+        return err_fail(err, RC_REJECT, 0,
+                        "another `tallybox lanes set` came in between: the number of lanes is "
+                        "%" PRId64,
+                        now->count);
+    return err_fail(err, RC_REJECT, 0,
+                    "another `tallybox lanes set` came in between: the number of lanes is %" PRId64
+                    ", and a change to %" PRId64 " is under way",
+                    now->count, now->next);
+}
+
 enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err)
 {
     struct lanes now;
@@ -139,10 +152,7 @@ enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err)
     rc = lanes_read(db, &now, err);
     if (rc != RC_OK || (now.count == change->next && now.next == 0))
         return rc;
-    return err_fail(err, RC_REJECT, 0,
-                    "another `tallybox lanes set` came in between: the number is %" PRId64
-                    ", and changing to %" PRId64 " (0: no change is under way)",
-                    now.count, now.next);
+    return lanes_fail_replaced(&now, err);
 }
 
 enum rc lanes_undo(struct db *db, const struct lanes *change, struct lanes *now, struct err *err)

@@ -34,6 +34,9 @@ enum rc lanes_left(struct db *db, size_t lane, struct lanes_left *left, struct e
 /* Stores the number of the change and lets writers go on. RC_REJECT: another change came between. */
 enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err);
 
+/* RC_REJECT: err says that another command replaced this one's change, and what the row holds now. */
+enum rc lanes_fail_replaced(const struct lanes *now, struct err *err);
+
 /* Writers go on with the old number. Changes nothing when the change was finished, undone or replaced
  * meanwhile, also by a statement of this process whose answer was lost. *now: what the row then
  * holds; untouched unless RC_OK. */
