@@ -53,7 +53,7 @@ class Chaos:
         self.stop = threading.Event()
         self.writers = []
         self.operator = threading.Thread(target=self.decide, name="operator", daemon=True)
-        self.limiter = threading.Thread(target=self.see_queue, name="limiter", daemon=True)
+        self.limiter = threading.Thread(target=self.watch_queue, name="limiter", daemon=True)
         self.tasks = 0
         self.began = None
         (self.world.folder / "plan").write_text(plan.text(seed, self.troubles))
@@ -76,14 +76,14 @@ class Chaos:
         except Exception as reason:  # pylint: disable=broad-except
             self.boss.faults.append(f"the operator: {reason!r}")
 
-    def see_queue(self):
-        """Keeps the retry queue at a length that can be worked off. While the database is away
-        nobody writes anyway."""
+    def watch_queue(self):
+        """Tells the limit how long the retry queue is. While the database is down the limit stays
+        as it is: the writers cannot write either."""
         try:
             while not self.stop.wait(LIMIT_S):
                 with contextlib.suppress(pymysql.MySQLError, OSError):
                     self.tasks = self.world.stack.number("SELECT COUNT(*) FROM retry_task")
-                    self.world.limit.see(self.tasks)
+                    self.world.limit.update(self.tasks)
         except Exception as reason:  # pylint: disable=broad-except
             self.boss.faults.append(f"the limiter: {reason!r}")
 
@@ -205,7 +205,7 @@ class Chaos:
         links = ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items())
         print(f"troubles: {len(self.troubles)} planned, {counts['skipped']} skipped (the target "
               f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
-              f"reloads; links: {links}; the retry queue was long {self.world.limit.times} times")
+              f"reloads; links: {links}; writers of tasks paused {self.world.limit.pauses} times")
         for line in self.watch.text():
             print(line)
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds

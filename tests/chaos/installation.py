@@ -133,7 +133,7 @@ class Installation:
     def __init__(self, seed, say):
         self.say = say
         self.proxy = self.effects = self.operator = None
-        self.limit = None
+        self.limit = writers.QueueLimit()
         self.roles = {}
         self.folder = house.run().folder
         self.ledgers = self.folder / "ledger"
@@ -208,7 +208,6 @@ class Installation:
         """All writers, not yet started; together about rate votes a second."""
         ports = [self.proxy.ports[f"http:{name}"] for name in plan.SERVES]
         sql = {"database": self.stack.name, "port": self.proxy.ports["mysql:writers"]}
-        self.limit = writers.QueueLimit()
         made = [writers.HttpVoter(f"http-{n}", seed, self.ledgers, stop,
                                   HTTP_VOTERS * ARRAY_MEAN / rate, ports=ports)
                 for n in range(HTTP_VOTERS)]

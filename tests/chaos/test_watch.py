@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the watch says of moves and memory, and when the writers of tasks are held back."""
+"""What the watch says of moves and memory, and when the writers of tasks pause."""
 
 import pathlib
 import sys
@@ -20,14 +20,14 @@ class Limit(unittest.TestCase):
 
     any_database = True
 
-    def test_writers_are_held_back_until_the_queue_is_short_again(self):
+    def test_writers_pause_until_the_queue_is_short_again(self):
         limit = writers.QueueLimit()
-        seen = [(1999, True), (2000, False), (1999, False), (201, False), (200, True),
-                (1999, True), (5000, False), (6000, False), (0, True)]
-        for tasks, is_open in seen:
-            limit.see(tasks)
-            self.assertEqual(limit.open.is_set(), is_open, tasks)
-        self.assertEqual(limit.times, 2)
+        lengths = [(1999, False), (2000, True), (1999, True), (201, True), (200, False),
+                   (1999, False), (5000, True), (6000, True), (0, False)]
+        for tasks, paused in lengths:
+            limit.update(tasks)
+            self.assertEqual(limit.paused, paused, tasks)
+        self.assertEqual(limit.pauses, 2)
 
 
 class Moves(unittest.TestCase):

@@ -47,29 +47,28 @@ def new_id():
 
 
 class QueueLimit:
-    """Holds back those who write tasks, and rows that may become tasks, while the retry queue is
-    long: from TASKS_HIGH tasks until TASKS_LOW are left. Under chaos a key may get more rows than
-    its tasks are done; without a limit it never leaves the queue again, and an hour measures only
-    how long the queue has become."""
+    """Pauses the writers of tasks, and of rows that may become tasks, while the retry queue is
+    long: from TASKS_HIGH tasks until TASKS_LOW are left. Under chaos a key may get rows faster than
+    the retry processes publish them; without a limit it never leaves the queue again, and an hour
+    measures only how long the queue has become."""
 
     def __init__(self):
-        self.open = threading.Event()
-        self.open.set()
-        self.times = 0
+        self.paused = False
+        self.pauses = 0
 
-    def see(self, tasks):
-        """The length of the queue right now."""
+    def update(self, tasks):
+        """tasks: the present length of the queue."""
         if tasks <= TASKS_LOW:
-            self.open.set()
-        elif tasks >= TASKS_HIGH and self.open.is_set():
-            self.times += 1
-            self.open.clear()
+            self.paused = False
+        elif tasks >= TASKS_HIGH and not self.paused:
+            self.paused = True
+            self.pauses += 1
 
 
 class Writer(threading.Thread):
     """Acts until told to stop. `trouble` is what should never have happened to it."""
 
-    limit = None  # the QueueLimit of those who have one
+    limit = None  # a QueueLimit that pauses this writer
 
     def __init__(self, name, seed, folder, stop, pause_s):
         super().__init__(name=name)
@@ -86,7 +85,7 @@ class Writer(threading.Thread):
     def run(self):
         try:
             while not self.stop.wait(self.pause_s * self.dice.uniform(0.2, 1.8)):
-                if self.limit is None or self.limit.open.is_set():
+                if self.limit is None or not self.limit.paused:
                     self.act()
         except Exception as reason:  # pylint: disable=broad-except
             self.trouble = reason
