@@ -529,6 +529,13 @@ static int64_t time_ms(void *ctx)
     return world.now_ms;
 }
 
+void world_fail_next(enum call kind, size_t count)
+{
+    world.fail_kind = kind;
+    world.fail_from = world.calls[kind] + 1;
+    world.fail_count = count;
+}
+
 void world_reset(uint64_t seed)
 {
     for (size_t i = 0; i < WORLD_HOSTS; i++)

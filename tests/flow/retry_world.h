@@ -150,6 +150,9 @@ struct task *world_find(int64_t id);
 /* Tasks in this state; -1: gone. */
 size_t world_count(int state);
 
+/* The next count calls of this kind fail. */
+void world_fail_next(enum call kind, size_t count);
+
 /* Lets ms milliseconds pass. */
 void world_run(int64_t ms);
 /* Until all tasks are gone; false when ms have passed. */

@@ -133,9 +133,7 @@ static void nothing_is_claimed_before_the_groups_are_known(void **state)
     struct task *task = world_task("mail", NULL);
 
     (void)state;
-    world.fail_kind = CALL_GROUPS;
-    world.fail_from = 1;
-    world.fail_count = 5;
+    world_fail_next(CALL_GROUPS, 5);
     host_start(0);
     while (world.calls[CALL_GROUPS] < 5) {
         world_run(10);
@@ -153,9 +151,7 @@ static void nothing_is_claimed_while_the_groups_cannot_be_read_again(void **stat
     (void)state;
     host_start(0);
     world_run(2000);
-    world.fail_kind = CALL_GROUPS;
-    world.fail_from = world.calls[CALL_GROUPS] + 1;
-    world.fail_count = 8;
+    world_fail_next(CALL_GROUPS, 8);
     while (world.calls[CALL_GROUPS] < world.fail_from)
         world_run(1);
     snprintf(shop->scenes, sizeof(shop->scenes), "invoice");

@@ -150,9 +150,7 @@ static void nothing_is_claimed_before_the_scenes_are_known(void **state)
 
     (void)state;
     world_scene("mail", NULL, NULL, true);
-    world.fail_kind = CALL_SCENES;
-    world.fail_from = 1;
-    world.fail_count = 5;
+    world_fail_next(CALL_SCENES, 5);
     host_start(0);
     world_run(5000);
     assert_true(world.calls[CALL_SCENES] > 5);
@@ -169,9 +167,7 @@ static void nothing_is_claimed_while_the_scenes_cannot_be_read_again(void **stat
     world_scene("mail", NULL, NULL, false);
     host_start(0);
     world_run(2000);
-    world.fail_kind = CALL_SCENES;
-    world.fail_from = world.calls[CALL_SCENES] + 1;
-    world.fail_count = 8;
+    world_fail_next(CALL_SCENES, 8);
     while (world.calls[CALL_SCENES] < world.fail_from)
         world_run(1);
     world_scene("mail", NULL, NULL, true);
@@ -232,9 +228,7 @@ static void scenes_are_read_every_second_while_they_cannot_be_recorded(void **st
 
     (void)state;
     world_scene("mail", NULL, NULL, false);
-    world.fail_kind = CALL_RECORD;
-    world.fail_from = 1;
-    world.fail_count = 1000;
+    world_fail_next(CALL_RECORD, 1000);
     host_start(0);
     world_run(20000);
     assert_true(world.calls[CALL_SCENES] >= 20);
@@ -249,9 +243,7 @@ static void a_record_that_fails_or_is_lost_is_made_again(void **state)
 {
     (void)state;
     world_scene("mail", NULL, NULL, false);
-    world.fail_kind = CALL_RECORD;
-    world.fail_from = 1;
-    world.fail_count = 2;
+    world_fail_next(CALL_RECORD, 2);
     world.fail_rc = RC_RETRY;
     host_start(0);
     while (world.calls[CALL_RECORD] < 2)

@@ -212,7 +212,8 @@ static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void *
     assert_true(poller_left(&world.hosts[0].poller));
 }
 
-/* Somebody edited it after its lease ended: what was read at the first claim must not be run. */
+/* An operator edited the task after its lease had ended: the process must not run what it read at its
+ * first claim. */
 static void what_is_in_flight_here_and_was_edited_is_read_again(void **state)
 {
     struct task *task = world_task("mail", NULL);
@@ -388,9 +389,7 @@ static void a_write_back_without_an_answer_is_done_again_without_harm(void **sta
     (void)state;
     many("mail", 10);
     world.answers_lost = true;
-    world.fail_kind = CALL_FINISH;
-    world.fail_from = 1;
-    world.fail_count = 3;
+    world_fail_next(CALL_FINISH, 3);
     host_start(0);
     assert_true(world_drain(1000));
     world_run(1000);
