@@ -16,10 +16,10 @@
 #define LOOK_EVERY_MS 1000
 /* A lane that is somebody else's, or nobody's. */
 #define LOOK_REST_MS 5000
-/* A look that passes many deleted rows may take one part of so many of the time, but what it found is
- * never much older than LOOK_PAUSE_MS_MAX: a slow server may have been the cause, once. Below the
- * default of admin.stale_ms, or a row that another relay has published long ago would make this one
- * unready. */
+/* A look that passes many deleted rows is costly: the reader pauses LOOK_PART times as long as it took.
+ * The pause has a limit, because a slow server may have been the cause, once. The limit is below the
+ * default of admin.stale_ms: with a longer pause a row that another relay published long ago would
+ * make this relay unready. */
 #define LOOK_PART 1000
 #define LOOK_PAUSE_MS_MAX 30000
 #define BACKOFF_BASE_MS 100

@@ -70,8 +70,8 @@ struct retry_store {
 
     /* Every class that has waiting tasks. */
     enum rc (*look)(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err);
-    /* Every row of retry_scene, in one snapshot with *change; of more than RETRY_SCENES_MAX rows one
-     * more than that. */
+    /* The rows of retry_scene, in one snapshot with *change. At most RETRY_SCENES_MAX + 1: the last
+     * one shows the caller that there are too many. */
     enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
                       struct scene_change *change, struct err *err);
     /* Records beside this process's heartbeat which change it has in force. */

@@ -82,9 +82,9 @@ static enum rc count_change(struct db *db, struct err *err)
     return rc;
 }
 
-/* A scene that never had a policy gets a row to be changed. With one row more than the processes read
- * all of them would stop. Changes take turns in count_change(): the number stays as it is until
- * COMMIT. */
+/* Gives a scene without a row one that can be changed. Refuses the row with which the table would
+ * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows does
+ * not change before COMMIT, because all commands lock the same row in count_change() first. */
 static enum rc row_make(struct db *db, const char *group, const char *scene, struct err *err)
 {
     struct buf sql = {0};

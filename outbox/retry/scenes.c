@@ -66,12 +66,13 @@ static void kind_unlink(struct kind *kind)
     *at = kind->next_of_scene;
 }
 
-/* Any INSERT of a task may name a new kind and scene: those that are not needed make room. While the
- * rows are read, these include a scene whose row was not seen yet: if the row is still there, it makes
- * the scene again. If the reading fails before that, nothing is claimed until one has its end.
+/* Any INSERT of a task may name a new kind and scene, so this removes those that no task needs. During
+ * a reading of the rows it also removes a scene whose row has not been read yet: when the row follows,
+ * scenes_take() makes the scene again, and when the reading fails before that, the poller claims
+ * nothing until a later reading succeeds.
  *
- * Invariant: a kind of the last look stays, because the poller has it. Afterwards there is room for one
- * more scene, as long as kinds and rows are within KINDS_MAX and RETRY_SCENES_MAX with it. */
+ * Invariant: a kind of the last look stays, because the poller points to it. Afterwards there is room
+ * for one more scene, as long as there are at most KINDS_MAX kinds and RETRY_SCENES_MAX rows. */
 static void make_room(struct scenes *scenes)
 {
     for (size_t i = 0; i < SCENES_CHAINS; i++) {
@@ -263,8 +264,8 @@ static void fault_set(struct scene *scene, const struct err *err)
     scene->faulty = err != NULL;
 }
 
-/* Rows that are not read may pause scenes: a reading of a part of them must have no end. */
-static enum rc row_count(struct scenes *scenes, struct err *err)
+/* A row that is not read may pause its scene, so a reading that cannot hold all rows fails. */
+static enum rc count_row(struct scenes *scenes, struct err *err)
 {
     if (++scenes->rows <= RETRY_SCENES_MAX)
         return RC_OK;
@@ -280,7 +281,7 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
     struct scene *scene = scenes_find(scenes, row->group, row->scene);
     struct err fault = {0};
     uint64_t hash = row_hash(row);
-    enum rc rc = row_count(scenes, err);
+    enum rc rc = count_row(scenes, err);
 
     if (rc != RC_OK)
         return rc;

@@ -85,8 +85,8 @@ struct scenes {
     size_t count;
     size_t kind_count;
     uint64_t pass;
-    size_t rows;   /* in this pass */
-    uint64_t look; /* the last one of scenes_kind() */
+    size_t rows;   /* read in this pass */
+    uint64_t look; /* number of the last look, as told to scenes_kind() */
     size_t faulty;
     bool full;                   /* said once */
     struct scenes_served served; /* by live processes */
@@ -96,7 +96,7 @@ void scenes_init(struct scenes *scenes, const struct pool *pool);
 void scenes_done(struct scenes *scenes);
 
 /* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory, or more than RETRY_SCENES_MAX
- * rows; until a reading has its end, nothing is to be claimed. */
+ * rows; the caller claims nothing until a reading succeeds. */
 void scenes_begin(struct scenes *scenes);
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
 enum rc scenes_end(struct scenes *scenes, struct err *err);
