@@ -123,7 +123,7 @@ bool client_try(struct client *client, const char *host, int port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct addrinfo *place = NULL;
-    struct timeval wait = {.tv_sec = 10};
+    struct timeval wait = {.tv_sec = 60};
     char text[8];
     bool good;
 
