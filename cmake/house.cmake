@@ -37,7 +37,7 @@ if(TALLYBOX_SANITIZE)
                                          -fno-sanitize-recover=all)
   target_link_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE})
 else()
-  # tests/support/hardened reads from the program whether all of it is there.
+  # scripts/hardened reads from the program whether all of it is there.
   set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
   check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" HOUSE_FORTIFY_3
                           FAIL_REGEX "FORTIFY")

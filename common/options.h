@@ -4,7 +4,7 @@
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "common/log.h"
 
 #include <stdbool.h>

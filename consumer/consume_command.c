@@ -4,13 +4,13 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
-#include "consumer/applier.h"
-#include "consumer/fetch.h"
-#include "consumer/held_mysql.h"
+#include "consumer/apply/applier.h"
+#include "consumer/apply/sink_mysql.h"
+#include "consumer/held/held_mysql.h"
+#include "consumer/held/submitter.h"
+#include "consumer/ingest/fetch.h"
+#include "consumer/ingest/stream_kafka.h"
 #include "consumer/restart_command.h"
-#include "consumer/sink_mysql.h"
-#include "consumer/stream_kafka.h"
-#include "consumer/submitter.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef CONSUMER_CONSUME_COMMAND_H
 #define CONSUMER_CONSUME_COMMAND_H
 
-#include "common/role.h"
+#include "common/daemon/role.h"
 #include "consumer/consume_metrics.h"
 
 extern const struct role consume_role;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/consume_metrics.h"
 
-#include "consumer/rollup_metrics.h"
+#include "consumer/rollup/rollup_metrics.h"
 
 #include <stddef.h>
 

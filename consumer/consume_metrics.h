@@ -4,7 +4,7 @@
 #define CONSUMER_CONSUME_METRICS_H
 
 #include "common/metrics.h"
-#include "consumer/judge.h"
+#include "consumer/ingest/judge.h"
 
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;

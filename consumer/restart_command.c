@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/restart_command.h"
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "common/list.h"
 #include "common/options.h"
-#include "consumer/offsets_kafka.h"
+#include "consumer/apply/sink_mysql.h"
+#include "consumer/ingest/offsets_kafka.h"
 #include "consumer/restart_row.h"
-#include "consumer/sink_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define CONSUMER_RESTART_ROW_H
 
 #include "common/err.h"
-#include "consumer/apply_row.h"
+#include "consumer/apply/apply_row.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #define CONSUMER_TURN_MYSQL_H
 
 #include "common/buf.h"
-#include "common/db.h"
+#include "common/db/db.h"
 #include "common/err.h"
 #include "consumer/turn_row.h"
 

@@ -8,10 +8,10 @@ house_library(
   outbox_append
   ${CMAKE_CURRENT_LIST_DIR}/header_row.c
   ${CMAKE_CURRENT_LIST_DIR}/lanes_mysql.c
-  ${CMAKE_CURRENT_LIST_DIR}/new_task_mysql.c
-  ${CMAKE_CURRENT_LIST_DIR}/new_task_row.c
+  ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task_mysql.c
+  ${CMAKE_CURRENT_LIST_DIR}/retry/new_task_row.c
   ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c
-  ${CMAKE_CURRENT_LIST_DIR}/retry_group_mysql.c
+  ${CMAKE_CURRENT_LIST_DIR}/retry/store/group_mysql.c
   LINKS
   outbox_lanes
   retry_states
@@ -19,6 +19,6 @@ house_library(
 target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
 # retry_states: the words for the states of tasks; retry_find: tasks as people and programs see them.
-house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry_state.c
-              ${CMAKE_CURRENT_LIST_DIR}/retry_group_row.c LINKS common_core)
-house_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry_find_mysql.c LINKS retry_states common)
+house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/state.c
+              ${CMAKE_CURRENT_LIST_DIR}/retry/group_row.c LINKS common_core)
+house_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

@@ -2,7 +2,7 @@
 #include "outbox/lanes_command.h"
 
 #include "common/buf.h"
-#include "common/db.h"
+#include "common/db/db.h"
 #include "common/options.h"
 #include "common/os.h"
 #include "common/stop.h"

@@ -2,9 +2,9 @@
 #include "outbox/lanes_mysql.h"
 
 #include "common/buf.h"
-#include "common/db.h"
+#include "common/db/db.h"
 #include "outbox/outbox.h"
-#include "outbox/relay_seam.h"
+#include "outbox/relay/relay_seam.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef OUTBOX_LANES_MYSQL_H
 #define OUTBOX_LANES_MYSQL_H
 
-#include "common/db.h"
+#include "common/db/db.h"
 #include "common/err.h"
 #include "outbox/lanes.h"
 

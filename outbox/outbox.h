@@ -5,7 +5,7 @@
  *
  * An application with a connection of its own:
  *
- *     db_borrow(&db, mysql, &err);            // common/db.h; mysql: a connected MYSQL *
+ *     db_borrow(&db, mysql, &err);            // common/db/db.h; mysql: a connected MYSQL *
  *     ... START TRANSACTION, the application's own changes ...
  *     rc = outbox_append(db, "outbox", &event, 1, &err);
  *     ... COMMIT when RC_OK, else ROLLBACK ...

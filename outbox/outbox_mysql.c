@@ -2,7 +2,7 @@
 #include "outbox/outbox.h"
 
 #include "common/buf.h"
-#include "common/db.h"
+#include "common/db/db.h"
 #include "outbox/header_row.h"
 
 #include <jansson.h>

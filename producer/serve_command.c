@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/serve_command.h"
 
-#include "common/db.h"
+#include "common/db/db.h"
 #include "common/list.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lanes.h"
 #include "outbox/outbox.h"
-#include "producer/api.h"
-#include "producer/clerk.h"
-#include "producer/commit.h"
+#include "producer/http/api.h"
 #include "producer/lane_watch.h"
-#include "producer/lookup.h"
-#include "producer/lookup_mysql.h"
+#include "producer/remark/lookup.h"
+#include "producer/remark/lookup_mysql.h"
 #include "producer/serve_metrics.h"
-#include "producer/task_mysql.h"
-#include "producer/vote_mysql.h"
+#include "producer/task/clerk.h"
+#include "producer/task/task_mysql.h"
+#include "producer/vote/commit.h"
+#include "producer/vote/vote_mysql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

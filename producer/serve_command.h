@@ -3,7 +3,7 @@
 #ifndef PRODUCER_SERVE_COMMAND_H
 #define PRODUCER_SERVE_COMMAND_H
 
-#include "common/role.h"
+#include "common/daemon/role.h"
 #include "producer/serve_metrics.h" /* serve_metrics_register(), for `tallybox metrics` */
 
 struct retry_handlers;

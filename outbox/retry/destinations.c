@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/destinations.h"
 
+#include "common/hash.h"
 #include "common/log.h"
-#include "outbox/hash.h"
 #include "outbox/retry/retry_metrics.h"
 
 #include <assert.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What the poller knows of the groups of tasks, and what it therefore decides: the tasks of a kind
  * run, or wait because their group is unknown or disabled, or are refused because their group does
- * not allow what they do. What a group allows is in outbox/retry_group.h. The poller's thread. */
+ * not allow what they do. What a group allows is in outbox/retry/group.h. The poller's thread. */
 #ifndef OUTBOX_RETRY_GROUPS_H
 #define OUTBOX_RETRY_GROUPS_H
 
 #include "common/err.h"
+#include "outbox/retry/group.h"
 #include "outbox/retry/scenes.h"
-#include "outbox/retry_group.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #define OUTBOX_RETRY_HANDLER_LIST_H
 
 #include "common/err.h"
-#include "outbox/retry_handler.h"
+#include "outbox/retry/handler.h"
 
 struct handler_list {
     struct retry_handlers all;

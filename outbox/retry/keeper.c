@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/keeper.h"
 
-#include "outbox/hash.h"
+#include "common/hash.h"
 #include "outbox/retry/lease_part.h"
 #include "outbox/retry/retry_metrics.h"
 

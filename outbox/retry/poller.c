@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/poller.h"
 
-#include "outbox/hash.h"
+#include "common/hash.h"
 #include "outbox/retry/poller_parts.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/hash.h"
 #include "common/log.h"
-#include "outbox/hash.h"
-#include "outbox/retry/judge.h"
+#include "outbox/retry/policy/judge.h"
 #include "outbox/retry/poller_parts.h"
 
 #include <inttypes.h>

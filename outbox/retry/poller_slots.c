@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/hash.h"
+#include "common/hash.h"
 #include "outbox/retry/poller_parts.h"
 
 #include <string.h>

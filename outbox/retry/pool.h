@@ -10,13 +10,13 @@
 #define OUTBOX_RETRY_POOL_H
 
 #include "common/buf.h"
+#include "common/config/settings.h"
 #include "common/err.h"
-#include "common/settings.h"
-#include "outbox/leased.h"
-#include "outbox/note.h"
+#include "outbox/lease/leased.h"
+#include "outbox/relay/note.h"
 #include "outbox/retry/fair_queue.h"
+#include "outbox/retry/handler.h"
 #include "outbox/retry/task_row.h"
-#include "outbox/retry_handler.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

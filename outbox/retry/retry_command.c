@@ -4,15 +4,15 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
-#include "outbox/lease_mysql.h"
+#include "outbox/lease/lease_mysql.h"
 #include "outbox/retry/handler_list.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/retry_mysql.h"
 #include "outbox/retry/runner.h"
 #include "outbox/retry/shard_leases.h"
+#include "outbox/retry/store/retry_mysql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef OUTBOX_RETRY_RETRY_COMMAND_H
 #define OUTBOX_RETRY_RETRY_COMMAND_H
 
-#include "common/role.h"
+#include "common/daemon/role.h"
 
 extern const struct role retry_role;
 

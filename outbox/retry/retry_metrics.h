@@ -6,8 +6,8 @@
 #define OUTBOX_RETRY_RETRY_METRICS_H
 
 #include "common/metrics.h"
+#include "outbox/retry/handler.h"
 #include "outbox/retry/task_row.h"
-#include "outbox/retry_handler.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #define OUTBOX_RETRY_SEAM_H
 
 #include "common/err.h"
-#include "outbox/relay_seam.h"
+#include "outbox/relay/relay_seam.h"
 #include "outbox/retry/task_row.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/retry_tables.h"
 
-#include "outbox/retry/policy.h"
-#include "outbox/retry/wait.h"
+#include "outbox/retry/policy/policy.h"
+#include "outbox/retry/policy/wait.h"
 
 /* A '|' would end the cell. */
 static void cell_put(struct buf *out, const char *text)

@@ -5,7 +5,7 @@
 #define OUTBOX_RETRY_RETRY_TABLES_H
 
 #include "common/buf.h"
-#include "outbox/retry_handler.h"
+#include "outbox/retry/handler.h"
 
 void retry_tables_fields(struct buf *out);
 void retry_tables_waits(struct buf *out);

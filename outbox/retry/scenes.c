@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/scenes.h"
 
+#include "common/hash.h"
 #include "common/log.h"
-#include "outbox/hash.h"
 #include "outbox/retry/retry_seam.h"
 
 #include <assert.h>

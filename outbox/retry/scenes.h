@@ -8,13 +8,13 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "outbox/retry/bucket.h"
 #include "outbox/retry/fair_queue.h"
-#include "outbox/retry/policy.h"
+#include "outbox/retry/group.h"
+#include "outbox/retry/policy/bucket.h"
+#include "outbox/retry/policy/policy.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/task_row.h"
-#include "outbox/retry_group.h"
 
 #include <jansson.h>
 #include <stdbool.h>

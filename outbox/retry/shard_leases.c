@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/shard_leases.h"
 
+#include "common/hash.h"
 #include "common/log.h"
-#include "outbox/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #define OUTBOX_RETRY_SHARD_LEASES_H
 
 #include "common/err.h"
-#include "outbox/leases.h"
-#include "outbox/relay_seam.h"
+#include "outbox/lease/leases.h"
+#include "outbox/relay/relay_seam.h"
 #include "outbox/retry/pool.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #ifndef OUTBOX_RETRY_TASK_ROW_H
 #define OUTBOX_RETRY_TASK_ROW_H
 
-#include "outbox/retry.h"
+#include "outbox/retry/retry.h"
 
 #include <stdbool.h>
 #include <stddef.h>

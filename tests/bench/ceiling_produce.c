@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ceiling of the relay: librdkafka alone sends as many records, as large and as compressible, with
- * the same headers, idempotent and compressed as the relay does (outbox/producer_kafka.c), but with
+ * the same headers, idempotent and compressed as the relay does (outbox/relay/producer_kafka.c), but with
  * more room in its queue. No database.
  *
  *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B --source S
@@ -87,7 +87,7 @@ static void samples_make(size_t bytes)
     }
 }
 
-/* Those of the relay: see outbox/record_row.c. */
+/* Those of the relay: see outbox/relay/record_row.c. */
 static rd_kafka_headers_t *headers_make(const char *id, const char *seq, const char *source)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(12);

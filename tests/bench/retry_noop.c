@@ -2,10 +2,10 @@
 /* `tallybox retry` with one handler, noop, which does nothing: what the lane itself costs.
  *
  *     retry_noop retry [--config FILE] [--set NAME=VALUE]...      as the role of the program */
-#include "common/role.h"
+#include "common/daemon/role.h"
+#include "outbox/retry/handler.h"
 #include "outbox/retry/retry_command.h"
-#include "outbox/retry_handler.h"
-#include "schema/migrate_command.h"
+#include "schema/migrate/migrate_command.h"
 
 static enum rc noop_open(void **handler, const struct retry_handler_env *env, struct err *err)
 {

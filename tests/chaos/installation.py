@@ -58,7 +58,7 @@ SERVER_ARGUMENTS = {
     "kafka": [],
 }
 
-# Of chaos alone, between those of tests/support/server and those that clients get: what is dead
+# Of chaos alone, between those of scripts/server and those that clients get: what is dead
 # for a while must find its port again.
 PORTS = range(30000, 32700)
 _ports = itertools.cycle(PORTS)

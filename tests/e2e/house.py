@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What every end-to-end test stands on: real servers started once per process of the run (classes
-are shared out among several, see tests/support/run_e2e.py), a fresh database, topic and group per
+are shared out among several, see scripts/run_e2e.py), a fresh database, topic and group per
 test class, and tallybox's roles as processes of their own.
 
 TALLYBOX_BIN     the program (default: build/dev/tallybox)
 TALLYBOX_DB      mariadb or mysql (default: mariadb)
-TALLYBOX_SERVER  the script that starts servers (default: tests/support/server)
+TALLYBOX_SERVER  the script that starts servers (default: scripts/server)
 TALLYBOX_WORK    where this run keeps its files (default: a temporary folder, removed at the end)
 
 Everything that is started here is ended here, by its pid, also on SIGINT and SIGTERM.
@@ -37,7 +37,7 @@ from waiting import NotThere, wait_for
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.path.abspath(os.environ.get("TALLYBOX_BIN") or ROOT / "build/dev/tallybox")
 DATABASE = os.environ.get("TALLYBOX_DB") or "mariadb"
-SERVER = os.path.abspath(os.environ.get("TALLYBOX_SERVER") or ROOT / "tests/support/server")
+SERVER = os.path.abspath(os.environ.get("TALLYBOX_SERVER") or ROOT / "scripts/server")
 
 # Exit codes of the program.
 DONE, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -106,7 +106,7 @@ class Run:
 
 
 class Server:
-    """One of the real servers, through tests/support/server."""
+    """One of the real servers, through scripts/server."""
 
     def __init__(self, kind, folder):
         self.kind = kind

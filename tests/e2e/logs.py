@@ -6,7 +6,7 @@ import re
 
 EVENT = re.compile(r"level=(\w+) event=(\w+)(.*)")
 TIME = re.compile(r"time=(\S+)Z ")
-# common/kafka.c lets librdkafka say the same again after a minute.
+# common/kafka/kafka.c lets librdkafka say the same again after a minute.
 AGAIN_S = 59
 
 # What says that trouble is over. The next spell of it is said again, and a busy machine may make

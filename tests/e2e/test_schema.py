@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
-MIGRATIONS = sorted(path.stem for path in (house.ROOT / "schema").glob("0*.sql"))
+MIGRATIONS = sorted(path.stem for path in (house.ROOT / "schema/migrate").glob("0*.sql"))
 COUNT, NEWEST = len(MIGRATIONS), int(MIGRATIONS[-1][:4])
 NUMBERS = itertools.count(1)
 LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
@@ -23,7 +23,7 @@ LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
 
 def newest_of(side):
     """The highest number of a migration that has tables of this side of Kafka."""
-    return max(int(path.name[:4]) for path in (house.ROOT / "schema").glob("0*.sql")
+    return max(int(path.name[:4]) for path in (house.ROOT / "schema/migrate").glob("0*.sql")
                if f"-- side: {side}\n" in path.read_text())
 
 

@@ -5,9 +5,9 @@
 
 #include "common/loop.h"
 #include "common/os.h"
-#include "producer/api.h"
-#include "producer/commit.h"
-#include "producer/lookup.h"
+#include "producer/http/api.h"
+#include "producer/remark/lookup.h"
+#include "producer/vote/commit.h"
 #include "tests/flow/fake_votes.h"
 
 #define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"

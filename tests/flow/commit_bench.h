@@ -5,7 +5,7 @@
 #define TESTS_FLOW_COMMIT_BENCH_H
 
 #include "common/stop.h"
-#include "producer/commit.h"
+#include "producer/vote/commit.h"
 #include "tests/flow/fake_votes.h"
 
 #include <stddef.h>

@@ -4,8 +4,8 @@
 #ifndef TESTS_FLOW_CONSUME_RIG_H
 #define TESTS_FLOW_CONSUME_RIG_H
 
-#include "consumer/applier.h"
-#include "consumer/fetch.h"
+#include "consumer/apply/applier.h"
+#include "consumer/ingest/fetch.h"
 #include "tests/flow/consume_sink.h"
 #include "tests/flow/consume_stream.h"
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_FLOW_CONSUME_SINK_H
 #define TESTS_FLOW_CONSUME_SINK_H
 
-#include "consumer/sink_seam.h"
+#include "consumer/apply/sink_seam.h"
 
 #include <stdbool.h>
 #include <stddef.h>

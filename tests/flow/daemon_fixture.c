@@ -2,9 +2,9 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/flow/daemon_fixture.h"
 
+#include "common/daemon/role.h"
 #include "common/loop.h"
 #include "common/options.h"
-#include "common/role.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

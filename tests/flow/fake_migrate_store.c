@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/flow/fake_migrate_store.h"
 
-#include "schema/shape.h"
+#include "schema/migrate/shape.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #ifndef TESTS_FLOW_FAKE_MIGRATE_STORE_H
 #define TESTS_FLOW_FAKE_MIGRATE_STORE_H
 
-#include "schema/migrate_seam.h"
-#include "schema/migrate_state.h"
+#include "schema/migrate/migrate_seam.h"
+#include "schema/migrate/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>

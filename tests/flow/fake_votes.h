@@ -4,7 +4,7 @@
 #ifndef TESTS_FLOW_FAKE_VOTES_H
 #define TESTS_FLOW_FAKE_VOTES_H
 
-#include "producer/vote_seam.h"
+#include "producer/vote/vote_seam.h"
 
 #include <stdbool.h>
 #include <stddef.h>

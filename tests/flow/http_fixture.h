@@ -4,7 +4,7 @@
 #define TESTS_FLOW_HTTP_FIXTURE_H
 
 #include "common/buf.h"
-#include "common/http.h"
+#include "common/http/http.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

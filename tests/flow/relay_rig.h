@@ -4,11 +4,11 @@
 #ifndef TESTS_FLOW_RELAY_RIG_H
 #define TESTS_FLOW_RELAY_RIG_H
 
-#include "common/settings.h"
-#include "outbox/lane.h"
-#include "outbox/reader.h"
-#include "outbox/retirer.h"
-#include "outbox/sender.h"
+#include "common/config/settings.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/reader.h"
+#include "outbox/relay/retirer.h"
+#include "outbox/relay/sender.h"
 #include "tests/flow/relay_world.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/flow/relay_world.h"
 
-#include "outbox/hash.h"
+#include "common/hash.h"
 
 #include <assert.h>
 #include <stdio.h>

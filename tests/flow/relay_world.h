@@ -6,7 +6,7 @@
 #ifndef TESTS_FLOW_RELAY_WORLD_H
 #define TESTS_FLOW_RELAY_WORLD_H
 
-#include "outbox/relay_seam.h"
+#include "outbox/relay/relay_seam.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_FLOW_RETRY_WORLD_H
 #define TESTS_FLOW_RETRY_WORLD_H
 
-#include "common/settings.h"
+#include "common/config/settings.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"

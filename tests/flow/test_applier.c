@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An applier by itself, with jobs that a test has made: which of them share a transaction, and what
  * becomes of the others when one of them cannot be applied. */
-#include "consumer/applier.h"
+#include "consumer/apply/applier.h"
 
 #include "consumer/consume_metrics.h"
 #include "tests/flow/consume_sink.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/apply.h"
+#include "consumer/apply/apply.h"
 
 #include "tests/flow/consume_sink.h"
 

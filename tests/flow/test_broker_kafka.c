@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The relay's producer on librdkafka's in-process broker. */
-#include "common/kafka.h"
-#include "outbox/broker_kafka.h"
+#include "common/kafka/kafka.h"
+#include "outbox/relay/broker_kafka.h"
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The clerk of tasks on a fake store, step by step. */
-#include "producer/clerk.h"
+#include "producer/task/clerk.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The consumer's Kafka side on the in-process broker: how a partition is taken, sought, read and
  * given up. One member at a time, because the broker takes seconds for a rebalance. */
-#include "consumer/stream_kafka.h"
+#include "consumer/ingest/stream_kafka.h"
 
-#include "common/kafka.h"
+#include "common/kafka/kafka.h"
 #include "common/log.h"
 #include "common/os.h"
 

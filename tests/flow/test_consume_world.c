@@ -6,7 +6,7 @@
 #include "tests/flow/consume_rig.h"
 
 #include "common/log.h"
-#include "consumer/vote_task.h"
+#include "consumer/held/vote_task.h"
 #include "tests/flow/dead_model.h"
 
 /* cmocka wants these three before it. */

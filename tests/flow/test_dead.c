@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead.h"
+#include "consumer/dead/dead.h"
 
 #include "tests/flow/consume_sink.h"
 #include "tests/flow/dead_model.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Votes that the database refuses, and those of their contents: kept, in order, none lost. */
-#include "consumer/held.h"
+#include "consumer/held/held.h"
 
-#include "consumer/apply.h"
+#include "consumer/apply/apply.h"
 #include "tests/flow/consume_rig.h"
 #include "tests/flow/consume_sink.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/housekeep.h"
+#include "consumer/maintenance/housekeep.h"
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/date_row.h"
-#include "consumer/housekeep_dry.h"
+#include "consumer/apply/date_row.h"
+#include "consumer/maintenance/housekeep_dry.h"
 #include "tests/flow/housekeep_model.h"
 
 /* cmocka wants these three before it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http_tokens.h"
+#include "common/http/tokens.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/kafka.h"
+#include "common/kafka/kafka.h"
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

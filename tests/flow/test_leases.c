@@ -2,8 +2,8 @@
 /* Several relays on one fake table of leases: who holds what, and who believes what. The fake has
  * the only true clock; each relay is asked in turn. */
 #include "common/log.h"
-#include "outbox/lane.h"
-#include "outbox/leases.h"
+#include "outbox/lease/leases.h"
+#include "outbox/relay/lane.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migrate.h"
+#include "schema/migrate/migrate.h"
 
 #include "tests/flow/fake_migrate_store.h"
 

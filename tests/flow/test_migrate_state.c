@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said of a database, verify and baseline. */
-#include "schema/migrate_state.h"
+#include "schema/migrate/state.h"
 
-#include "schema/migrate.h"
+#include "schema/migrate/migrate.h"
 #include "tests/flow/fake_migrate_store.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry lane's handler `exec` on real programs. */
 #include "common/os.h"
-#include "outbox/retry/exec_handler.h"
+#include "outbox/retry/handlers/exec_handler.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

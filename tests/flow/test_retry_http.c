@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry lane's handler `http` against servers that answer well, badly, and not at all. */
-#include "common/http.h"
+#include "common/http/http.h"
 #include "common/os.h"
-#include "outbox/retry/http_handler.h"
+#include "outbox/retry/handlers/http_handler.h"
 #include "tests/flow/raw_peer.h"
 
 /* cmocka wants these three before it. */

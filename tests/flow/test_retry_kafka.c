@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry lane's handler `kafka` on librdkafka's in-process broker. */
 #include "common/os.h"
-#include "outbox/retry/kafka_handler.h"
+#include "outbox/retry/handlers/kafka_handler.h"
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Zones against libc's, which reads the same files. */
-#include "outbox/retry/zone.h"
+#include "outbox/retry/policy/zone.h"
 
 #include "common/buf.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/submitter.h"
+#include "consumer/held/submitter.h"
 
 #include "common/log.h"
 

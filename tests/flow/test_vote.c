@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/vote.h"
+#include "producer/vote/vote.h"
 
 #include "common/os.h"
 #include "tests/flow/fake_votes.h"

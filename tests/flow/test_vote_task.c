@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/vote_task.h"
+#include "consumer/held/vote_task.h"
 
 #include "tests/flow/consume_sink.h"
 #include "tests/flow/dead_model.h"

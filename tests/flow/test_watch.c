@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #define _DEFAULT_SOURCE /* usleep() */
-#include "common/watch.h"
+#include "common/daemon/watch.h"
 
+#include "common/daemon/role.h"
 #include "common/log.h"
 #include "common/loop.h"
-#include "common/role.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

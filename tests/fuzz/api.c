@@ -6,13 +6,13 @@
  *     how | METHOD path?name=value&... \n bits of scopes, group \n content type \n traceparent \n body
  *
  * Nothing is done that the scopes do not allow. */
-#include "producer/api.h"
+#include "producer/http/api.h"
 
-#include "common/http.h"
+#include "common/http/http.h"
 #include "common/os.h"
-#include "producer/clerk.h"
-#include "producer/commit.h"
-#include "producer/lookup.h"
+#include "producer/remark/lookup.h"
+#include "producer/task/clerk.h"
+#include "producer/vote/commit.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

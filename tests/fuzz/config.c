@@ -3,9 +3,9 @@
  * what is printed is read again as it was.
  *
  *     the file, then, each behind a byte 0x1e, texts for --set or, as TALLYBOX_X=Y, variables */
-#include "common/config.h"
+#include "common/config/config.h"
 
-#include "common/setting.h"
+#include "common/config/setting.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

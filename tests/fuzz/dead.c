@@ -3,12 +3,12 @@
  * choose them.
  *
  *     how | 8 bytes: the record's time | words, key and headers up to a line end each | payload */
-#include "consumer/dead_request.h"
+#include "consumer/dead/dead_request.h"
 
 #include "common/base64.h"
 #include "common/utf8.h"
-#include "consumer/dead_text.h"
-#include "consumer/headers_row.h"
+#include "consumer/dead/dead_text.h"
+#include "consumer/ingest/headers_row.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * is answered or its connection ends, and the next client is served.
  *
  *     how | the bytes of one connection, which is then closed */
-#include "common/http.h"
+#include "common/http/http.h"
 
 #include "tests/fuzz/fuzz.h"
 

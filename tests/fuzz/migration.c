@@ -2,9 +2,9 @@
 /* Migration files: splitting them into statements and following what those change.
  *
  *     the first byte chooses the side, the rest is the file */
-#include "schema/migration.h"
+#include "schema/migrate/migration.h"
 
-#include "schema/ddl.h"
+#include "schema/migrate/ddl.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -4,12 +4,12 @@
  * the relay would refuse.
  *
  *     relay.topics \n type \n created_at \n headers */
-#include "common/db.h"
-#include "common/setting.h"
-#include "outbox/headers_kafka.h"
+#include "common/config/setting.h"
+#include "common/db/db.h"
 #include "outbox/outbox.h"
-#include "outbox/time_row.h"
-#include "outbox/topics.h"
+#include "outbox/relay/headers_kafka.h"
+#include "outbox/relay/time_row.h"
+#include "outbox/relay/topics.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <librdkafka/rdkafka.h>
@@ -20,7 +20,7 @@
 
 static struct settings settings;
 
-/* A server that takes everything stands in for common/db.c. */
+/* A server that takes everything stands in for common/db/db.c. */
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err)
 {
     (void)db;

@@ -2,11 +2,11 @@
 /* What tasks of the retry lane tell their handlers to do; anybody who may insert one writes it.
  *
  *     k, h, e or s for the handler | the options */
-#include "outbox/retry/exec_options.h"
-#include "outbox/retry/http_options.h"
-#include "outbox/retry/kafka_options.h"
-#include "outbox/retry/steps_options.h"
-#include "outbox/topic_row.h"
+#include "outbox/relay/topic_row.h"
+#include "outbox/retry/handlers/exec_options.h"
+#include "outbox/retry/handlers/http_options.h"
+#include "outbox/retry/handlers/kafka_options.h"
+#include "outbox/retry/handlers/steps_options.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <arpa/inet.h>

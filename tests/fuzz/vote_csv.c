@@ -3,11 +3,11 @@
  * that imports a file, plain or gzip, on an engine that takes every vote.
  *
  *     the first byte says how the pieces are cut, the rest is the file */
-#include "producer/vote_csv.h"
+#include "producer/vote/vote_csv.h"
 #include "common/options.h"
 
-#include "producer/vote_csv_command.h"
-#include "producer/vote_run_command.h"
+#include "producer/vote/vote_csv_command.h"
+#include "producer/vote/vote_run_command.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,16 +3,16 @@
  * bytes from outside so that others read them: JSON, SQL; files of tokens.
  *
  *     the first byte chooses, the rest is the text */
-#include "common/db_literal.h"
-#include "common/http_tokens.h"
+#include "common/db/literal.h"
+#include "common/http/tokens.h"
 #include "common/id.h"
 #include "common/options.h"
-#include "consumer/date_row.h"
-#include "consumer/headers_row.h"
+#include "consumer/apply/date_row.h"
+#include "consumer/ingest/headers_row.h"
 #include "consumer/restart_row.h"
-#include "producer/fault.h"
-#include "producer/vote_id.h"
-#include "schema/sql_token.h"
+#include "producer/http/fault.h"
+#include "producer/vote/vote_id.h"
+#include "schema/migrate/sql_token.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

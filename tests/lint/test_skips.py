@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What tests/support/skips.py finds between the list and a run."""
+"""What scripts/skips.py finds between the list and a run."""
 
 import os
 import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import skips  # noqa: E402
 
 LIST = skips.read(["# a comment\n", "\n", "e2e mysql always m.C.test_a it cannot run there\n",

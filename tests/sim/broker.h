@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_BROKER_H
 #define TESTS_SIM_BROKER_H
 
-#include "outbox/relay_seam.h"
+#include "outbox/relay/relay_seam.h"
 #include "tests/sim/tables.h"
 
 #define BROKER_PARTITIONS_MAX 4

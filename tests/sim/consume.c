@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
-#include "consumer/applier.h"
-#include "consumer/fetch.h"
-#include "consumer/submitter.h"
+#include "consumer/apply/applier.h"
+#include "consumer/held/submitter.h"
+#include "consumer/ingest/fetch.h"
 #include "tests/sim/group.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/roles.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/months.h"
 
-#include "consumer/date_row.h"
-#include "consumer/housekeep_plan.h"
+#include "consumer/apply/date_row.h"
+#include "consumer/maintenance/housekeep_plan.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
-#include "consumer/housekeep.h"
+#include "consumer/maintenance/housekeep.h"
 #include "tests/sim/months.h"
 #include "tests/sim/roles.h"
 

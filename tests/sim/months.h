@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_MONTHS_H
 #define TESTS_SIM_MONTHS_H
 
-#include "consumer/housekeep.h"
+#include "consumer/maintenance/housekeep.h"
 #include "tests/sim/db.h"
 #include "tests/sim/promises.h"
 #include "tests/sim/sink.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/replays.h"
 
-#include "consumer/dead.h"
+#include "consumer/dead/dead.h"
 #include "tests/sim/roles.h"
 
 #include <assert.h>

@@ -4,8 +4,8 @@
 #ifndef TESTS_SIM_REPLAYS_H
 #define TESTS_SIM_REPLAYS_H
 
-#include "consumer/dead_seam.h"
-#include "consumer/held_seam.h"
+#include "consumer/dead/dead_seam.h"
+#include "consumer/held/held_seam.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/sink.h"
 

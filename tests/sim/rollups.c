@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
-#include "consumer/rollup.h"
+#include "consumer/rollup/rollup.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 

@@ -4,7 +4,7 @@
 
 #include "tests/sim/sched.h"
 
-#include "outbox/hash.h"
+#include "common/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef TESTS_SIM_SINK_H
 #define TESTS_SIM_SINK_H
 
-#include "consumer/rollup_seam.h"
-#include "consumer/sink_seam.h"
+#include "consumer/apply/sink_seam.h"
+#include "consumer/rollup/rollup_seam.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
 
@@ -49,7 +49,7 @@ struct sink_vote {
 };
 
 /* Why a record is dead: it can never be applied, it is from before the log's beginning, or it is held
- * (consumer/held.h). */
+ * (consumer/held/held.h). */
 enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_TOO_OLD, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
 
 struct sink_dead {

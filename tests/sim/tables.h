@@ -4,8 +4,8 @@
 #ifndef TESTS_SIM_TABLES_H
 #define TESTS_SIM_TABLES_H
 
-#include "outbox/lane.h"
-#include "outbox/relay_seam.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/relay_seam.h"
 #include "outbox/retry/task_row.h"
 #include "tests/sim/db.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's seam on the model of its tables, statement by statement as the edge does it. */
-#include "outbox/retry_group.h"
+#include "outbox/retry/group.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"
 #include "tests/sim/task_work.h"

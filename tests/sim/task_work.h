@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_TASK_WORK_H
 #define TESTS_SIM_TASK_WORK_H
 
-#include "outbox/retry_handler.h"
+#include "outbox/retry/handler.h"
 #include "tests/sim/tasks.h"
 
 /* What is opened for each is the struct proc that it runs in. */

@@ -6,7 +6,7 @@
 #define TESTS_SIM_TASKS_H
 
 #include "outbox/retry/order_row.h"
-#include "outbox/retry/policy.h"
+#include "outbox/retry/policy/policy.h"
 #include "outbox/retry/retry_seam.h"
 #include "tests/sim/db.h"
 

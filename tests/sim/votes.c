@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The producer: the vote engine on a model of its tables, and callers that ask it for votes and
  * hold it to its answers. */
-#include "producer/vote.h"
+#include "producer/vote/vote.h"
 
 #include "outbox/outbox.h"
 #include "tests/sim/roles.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/world.h"
 
+#include "common/hash.h"
 #include "common/id.h"
-#include "outbox/hash.h"
 #include "tests/sim/db.h"
 
 #include <assert.h>

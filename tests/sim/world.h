@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
-#include "common/settings.h"
+#include "common/config/settings.h"
 #include "tests/sim/sched.h"
 #include "tests/sim/story.h"
 

@@ -3,11 +3,11 @@
  * without the engine. The argument is a JSON object: host, port, user, password, database, owner,
  * compareAndSet. Each line of standard input is a JSON object whose "do" says what to call; each
  * answer is a line with "rc", "error" and what the call gave. */
-#include "common/db.h"
-#include "common/settings.h"
-#include "outbox/retry.h"
-#include "outbox/retry/retry_mysql.h"
-#include "outbox/retry/wake_mysql.h"
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "outbox/retry/retry.h"
+#include "outbox/retry/store/retry_mysql.h"
+#include "outbox/retry/store/wake_mysql.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_ROLLUP_SINK_H
 #define TESTS_UNIT_ROLLUP_SINK_H
 
-#include "consumer/rollup.h"
+#include "consumer/rollup/rollup.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/batch.h"
+#include "consumer/ingest/batch.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

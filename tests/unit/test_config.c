@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/config.h"
+#include "common/config/config.h"
 
-#include "common/setting.h"
+#include "common/config/setting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/date_row.h"
+#include "consumer/apply/date_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

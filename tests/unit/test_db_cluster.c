@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/db_cluster.h"
+#include "common/db/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

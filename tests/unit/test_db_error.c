@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/db_error.h"
+#include "common/db/error.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/db.h"
-#include "common/db_literal.h"
+#include "common/db/db.h"
+#include "common/db/literal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/db_tls.h"
+#include "common/db/tls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

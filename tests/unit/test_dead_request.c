@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead_request.h"
+#include "consumer/dead/dead_request.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

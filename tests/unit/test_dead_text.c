@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead_text.h"
+#include "consumer/dead/dead_text.h"
 
 #include "common/utf8.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/flight.h"
+#include "outbox/relay/flight.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/gaps.h"
+#include "outbox/relay/gaps.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

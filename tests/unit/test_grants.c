@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/grants.h"
+#include "schema/migrate/grants.h"
 
 #include "outbox/outbox.h"
 

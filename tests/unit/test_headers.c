@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/headers_row.h"
+#include "consumer/ingest/headers_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/housekeep_plan.h"
+#include "consumer/maintenance/housekeep_plan.h"
 
-#include "consumer/date_row.h"
+#include "consumer/apply/date_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http_connections.h"
+#include "common/http/connections.h"
 
 #include "common/loop.h"
 

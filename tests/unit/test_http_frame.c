@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http_frame.h"
+#include "common/http/frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

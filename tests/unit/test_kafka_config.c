@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/kafka_config.h"
+#include "common/kafka/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/lasts.h"
+#include "consumer/apply/lasts.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

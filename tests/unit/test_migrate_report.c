@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migrate_report.h"
+#include "schema/migrate/report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

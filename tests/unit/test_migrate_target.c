@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migrate_target.h"
+#include "schema/migrate/target.h"
 
-#include "schema/migration.h"
+#include "schema/migrate/migration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migration.h"
+#include "schema/migrate/migration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static void ours_are_the_bytes_of_their_files(void **state)
         static char bytes[1 << 16];
         FILE *file;
 
-        snprintf(path, sizeof(path), "schema/%s.sql", migration->name);
+        snprintf(path, sizeof(path), "schema/migrate/%s.sql", migration->name);
         file = fopen(path, "rb");
         assert_non_null(file);
         assert_int_equal(fread(bytes, 1, sizeof(bytes), file), migration->len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/move_row.h"
-#include "outbox/time_row.h"
+#include "outbox/relay/move_row.h"
+#include "outbox/relay/time_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

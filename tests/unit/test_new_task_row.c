@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/new_task_row.h"
+#include "outbox/retry/new_task_row.h"
 
 #include "common/buf.h"
 

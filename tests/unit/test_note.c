@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/note.h"
+#include "outbox/relay/note.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

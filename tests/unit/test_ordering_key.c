@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/hash.h"
-#include "outbox/ordering_key.h"
+#include "common/hash.h"
+#include "outbox/relay/ordering_key.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* outbox_append() against a server that only writes down what it is told: db_ functions of this
- * file stand in for common/db.c. */
+ * file stand in for common/db/db.c. */
 #include "outbox/outbox.h"
 
-#include "common/db.h"
+#include "common/db/db.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

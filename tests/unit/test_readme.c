@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The generated tables of README.md and RETRY.md stay equal to what the program says of itself.
  * `./dev format` writes them anew. */
-#include "common/admin.h"
 #include "common/buf.h"
-#include "common/config.h"
+#include "common/config/config.h"
+#include "common/daemon/admin.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
-#include "consumer/housekeep_command.h"
-#include "consumer/rollup_command.h"
-#include "outbox/relay_command.h"
+#include "consumer/maintenance/housekeep_command.h"
+#include "consumer/rollup/rollup_command.h"
+#include "outbox/relay/relay_command.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/retry_tables.h"
 #include "producer/serve_command.h"
-#include "schema/grants.h"
+#include "schema/migrate/grants.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

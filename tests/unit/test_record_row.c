@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/record_row.h"
+#include "outbox/relay/record_row.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay_row.h"
+#include "outbox/relay/relay_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

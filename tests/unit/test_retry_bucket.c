@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/bucket.h"
+#include "outbox/retry/policy/bucket.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

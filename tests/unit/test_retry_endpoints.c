@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/endpoints.h"
+#include "outbox/retry/handlers/endpoints.h"
 
-#include "outbox/hash.h"
+#include "common/hash.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/exec_options.h"
+#include "outbox/retry/handlers/exec_options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

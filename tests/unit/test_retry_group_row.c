@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry_group.h"
+#include "outbox/retry/group.h"
 
-#include "outbox/retry_handler.h"
+#include "outbox/retry/handler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

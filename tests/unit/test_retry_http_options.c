@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/http_options.h"
+#include "outbox/retry/handlers/http_options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

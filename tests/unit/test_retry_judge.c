@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/judge.h"
+#include "outbox/retry/policy/judge.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

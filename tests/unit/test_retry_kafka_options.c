@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/kafka_options.h"
+#include "outbox/retry/handlers/kafka_options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/retry_request.h"
+#include "outbox/retry/cli/retry_request.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/steps_handler.h"
+#include "outbox/retry/handlers/steps_handler.h"
 
-#include "outbox/retry/exec_handler.h"
+#include "outbox/retry/handlers/exec_handler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/utf8.h"
-#include "outbox/retry/task_text.h"
+#include "outbox/retry/cli/task_text.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

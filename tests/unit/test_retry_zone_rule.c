@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/zone_rule.h"
+#include "outbox/retry/policy/zone_rule.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/rollup.h"
+#include "consumer/rollup/rollup.h"
 
 #include "common/log.h"
 #include "common/loop.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who works, and what a successor does with what was begun. */
-#include "consumer/rollup.h"
+#include "consumer/rollup/rollup.h"
 
 #include "common/log.h"
 #include "common/loop.h"

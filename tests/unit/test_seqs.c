@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/seqs.h"
+#include "outbox/relay/seqs.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

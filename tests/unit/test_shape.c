@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/shape.h"
+#include "schema/migrate/shape.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

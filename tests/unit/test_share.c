@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/hash.h"
-#include "outbox/share.h"
+#include "common/hash.h"
+#include "outbox/lease/share.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/statement.h"
+#include "schema/migrate/statement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/status.h"
+#include "consumer/status/status.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/ordering_key.h"
-#include "outbox/stopped.h"
+#include "outbox/relay/ordering_key.h"
+#include "outbox/relay/stopped.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/tally.h"
+#include "consumer/apply/tally.h"
 
-#include "consumer/event_set.h"
+#include "consumer/apply/event_set.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

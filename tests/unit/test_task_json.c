@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/task_json.h"
+#include "producer/task/task_json.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/topics.h"
+#include "outbox/relay/topics.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

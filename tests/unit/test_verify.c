@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/verify.h"
+#include "consumer/verify/verify.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

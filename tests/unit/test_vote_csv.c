@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/vote_csv.h"
+#include "producer/vote/vote_csv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/vote_json.h"
+#include "producer/vote/vote_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/hash.h"
-#include "outbox/window.h"
+#include "common/hash.h"
+#include "outbox/relay/window.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/writers_mysql.h"
+#include "outbox/relay/writers_mysql.h"
 
-#include "outbox/gap_closer.h"
+#include "outbox/relay/gap_closer.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

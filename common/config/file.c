@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/config/parts.h"
+#include "common/config/setting.h"
+
+#include <ini.h>
+
+#include <string.h>
+
+#define LINE_BYTES 1500 /* with blanks and comment */
+_Static_assert(LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
+
+/* libinih splits sections, keys and values; how long its lines may be (mostly 197 bytes), whether
+ * it knows comments behind values and what it takes for a continued line was decided when it was
+ * packaged. So it gets every line cleaned, and a long one in pieces: it hands a piece that starts
+ * with a blank on as more of the value before. */
+struct ini {
+    struct config *config;
+    FILE *file;
+    struct err *err;
+    enum rc rc;
+    int line;
+    char text[LINE_BYTES];  /* the line under way, without blanks around it and comment */
+    size_t at;              /* how much of it was handed out */
+    bool is_value;          /* it must bring a key and a value */
+    bool found;             /* it did */
+    char section[64];       /* of the last key; libinih cuts it at 49 bytes */
+    char key[LINE_BYTES];   /* whose value is complete when the next line is asked for */
+    char value[LINE_BYTES]; /* never longer than its line */
+};
+
+static enum rc ini_fail(struct ini *ini, const char *what)
+{
+    return err_fail(ini->err, RC_FATAL, 0, "%.160s:%d: %s", ini->config->path, ini->line, what);
+}
+
+/* Blanks at the start must go: indented keys are common, and not continued values. */
+static void line_clean(char *text)
+{
+    size_t start = strspn(text, " \t\r\f\v");
+    size_t len = strlen(text) - start;
+
+    memmove(text, text + start, len + 1);
+    if (*text == ';' || *text == '#')
+        len = 0;
+    for (size_t i = 1; i < len; i++)
+        if (text[i] == ';' && strchr(" \t", text[i - 1]))
+            len = i;
+    while (len > 0 && strchr(" \t\r\f\v", text[len - 1]))
+        len--;
+    text[len] = '\0';
+}
+
+/* Reads one line of the file as it stands. False at its end. */
+static bool line_read(struct ini *ini)
+{
+    size_t len = 0;
+    int c;
+
+    while ((c = getc(ini->file)) != EOF && c != '\n' && c != '\0' && len < sizeof(ini->text) - 1)
+        ini->text[len++] = (char)c;
+    ini->text[len] = '\0';
+    ini->line++;
+    if (ferror(ini->file))
+        ini->rc = ini_fail(ini, "cannot be read; is it a file?");
+    else if (c == '\0')
+        ini->rc = ini_fail(ini, "holds a zero byte; expected a text file in UTF-8");
+    else if (c != EOF && c != '\n')
+        ini->rc = ini_fail(ini, "the line is too long; expected less than 1500 bytes");
+    if (ini->line == 1 && strncmp(ini->text, "\xef\xbb\xbf", 3) == 0)
+        memmove(ini->text, ini->text + 3, len - 2);
+    return c != EOF || len > 0;
+}
+
+static enum rc check_heading(struct ini *ini)
+{
+    char section[sizeof(ini->section)];
+    char *end = strchr(ini->text, ']');
+    struct err err = {0};
+
+    if (!end || end[1])
+        return ini_fail(ini, "expected [section] alone on its line");
+    if ((size_t)(end - ini->text) > sizeof(section))
+        return ini_fail(ini, "the section's name is too long");
+    memcpy(section, ini->text + 1, (size_t)(end - ini->text) - 1);
+    section[end - ini->text - 1] = '\0';
+    if (config_check_section(section, &err) != RC_OK)
+        return ini_fail(ini, err.text);
+    return RC_OK;
+}
+
+/* Stores the value of the line before, which is known to be complete now. */
+static enum rc value_finish(struct ini *ini)
+{
+    struct config_source source = {FROM_FILE, ini->line};
+
+    if (!ini->is_value)
+        return RC_OK;
+    ini->is_value = false;
+    if (!ini->found)
+        return ini_fail(ini, "expected key = value, or [section]");
+    if (!*ini->section)
+        return ini_fail(ini, "expected a [section] before the first key");
+    return config_assign(ini->config, ini->section, ini->key, ini->value, source, ini->err);
+}
+
+/* Goes on to the next line that says something. False at the end and after a mistake. */
+static bool line_next(struct ini *ini)
+{
+    ini->rc = value_finish(ini);
+    ini->at = 0;
+    ini->text[0] = '\0';
+    while (ini->rc == RC_OK && !*ini->text) {
+        if (!line_read(ini))
+            return false;
+        line_clean(ini->text);
+    }
+    if (ini->rc != RC_OK)
+        return false;
+    ini->found = false;
+    ini->is_value = *ini->text != '[';
+    if (!ini->is_value)
+        ini->rc = check_heading(ini);
+    return ini->rc == RC_OK;
+}
+
+/* A piece may end where neither side of the cut is a blank, which libinih would drop, and where
+ * the next one does not look like a comment. 0: there is no such place. */
+static size_t piece_len(const char *text, size_t room)
+{
+    size_t len = strlen(text);
+
+    if (len <= room)
+        return len;
+    for (len = room; len > 0; len--)
+        if (!strchr(" \t", text[len - 1]) && !strchr(" \t;#", text[len]))
+            return len;
+    return 0;
+}
+
+/* libinih's reader, in the manner of fgets(). */
+static char *ini_read(char *to, int size, void *stream)
+{
+    struct ini *ini = stream;
+    bool more = ini->text[ini->at] != '\0';
+    size_t room = size > 3 ? (size_t)size - 3 : 0; /* blank, line end, zero byte */
+    size_t len;
+
+    if (!more && !line_next(ini))
+        return NULL;
+    len = piece_len(ini->text + ini->at, room);
+    if (len == 0) {
+        ini->rc = ini_fail(ini, "the line has too many blanks in a row");
+        return NULL;
+    }
+    snprintf(to, (size_t)size, "%s%.*s\n", more ? " " : "", (int)len, ini->text + ini->at);
+    ini->at += len;
+    return to;
+}
+
+/* libinih's handler: called once per piece. */
+static int ini_take(void *user, const char *section, const char *key, const char *value)
+{
+    struct ini *ini = user;
+
+    if (ini->found) {
+        size_t len = strlen(ini->value);
+
+        snprintf(ini->value + len, sizeof(ini->value) - len, "%s", value);
+        return 1;
+    }
+    ini->found = true;
+    snprintf(ini->section, sizeof(ini->section), "%s", section);
+    snprintf(ini->key, sizeof(ini->key), "%s", key);
+    snprintf(ini->value, sizeof(ini->value), "%s", value);
+    return 1;
+}
+
+enum rc config_read_file(struct config *config, FILE *file, struct err *err)
+{
+    struct ini ini = {.config = config, .file = file, .err = err};
+    int code = ini_parse_stream(ini_read, &ini, ini_take, &ini);
+
+    /* What libinih did not understand brought no value, and the reader has named its line. */
+    if (ini.rc == RC_OK && code != 0)
+        ini.rc = ini_fail(&ini, "cannot be read as an INI file");
+    return ini.rc;
+}

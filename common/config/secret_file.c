@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/config/secret_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum rc look(int fd, const char *path, bool secret, struct err *err)
+{
+    struct stat is;
+
+    if (fstat(fd, &is) != 0)
+        return err_fail(err, RC_REJECT, errno, "cannot read %.200s: %s", path, strerror(errno));
+    if (S_ISDIR(is.st_mode))
+        return err_fail(err, RC_REJECT, 0, "cannot read %.200s: it is a folder", path);
+    if (secret && (is.st_mode & (S_IROTH | S_IWOTH)) != 0)
+        return err_fail(err, RC_REJECT, 0,
+                        "%.200s is open to every account of this machine (mode %03o); run chmod "
+                        "o= on it",
+                        path, (unsigned)(is.st_mode & 0777));
+    return RC_OK;
+}
+
+static enum rc read_all(int fd, struct buf *text, const char *path, struct err *err)
+{
+    /* Asked for at once, so that no half of it stays behind in memory that was given back. */
+    char *room = buf_reserve(text, SECRET_FILE_BYTES_MAX + 1);
+    ssize_t got = 1;
+
+    if (!room)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    while (got > 0 && text->len <= SECRET_FILE_BYTES_MAX) {
+        got = read(fd, text->data + text->len, SECRET_FILE_BYTES_MAX + 1 - text->len);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got < 0)
+            return err_fail(err, RC_REJECT, errno, "cannot read %.200s: %s", path, strerror(errno));
+        else
+            text->len += (size_t)got;
+    }
+    if (text->len > SECRET_FILE_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0, "%.200s is longer than %d bytes", path,
+                        SECRET_FILE_BYTES_MAX);
+    if (memchr(text->data, '\0', text->len))
+        return err_fail(err, RC_REJECT, 0, "%.200s has a zero byte in it; expected text", path);
+    return RC_OK;
+}
+
+static enum rc file_read(struct buf *text, const char *path, bool secret, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum rc rc;
+
+    if (fd < 0)
+        return err_fail(err, RC_REJECT, errno, "cannot open %.200s: %s", path, strerror(errno));
+    rc = look(fd, path, secret, err);
+    if (rc == RC_OK)
+        rc = read_all(fd, text, path, err);
+    close(fd);
+    if (rc != RC_OK)
+        secret_file_forget(text);
+    return rc;
+}
+
+enum rc secret_file_read(struct buf *text, const char *path, struct err *err)
+{
+    return file_read(text, path, true, err);
+}
+
+enum rc secret_file_read_public(struct buf *text, const char *path, struct err *err)
+{
+    return file_read(text, path, false, err);
+}
+
+void secret_file_forget(struct buf *text)
+{
+    if (text->data)
+        OPENSSL_cleanse(text->data, text->size);
+    buf_done(text);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Every setting of the program, as one struct, and the one table that feeds the parser, `tallybox
+ * config`, --help and the README. Any thread may read. It is frozen before threads start, but for
+ * what is _Atomic: those settings are live, a SIGHUP may change each between two looks at it. */
+#ifndef COMMON_CONFIG_SETTINGS_H
+#define COMMON_CONFIG_SETTINGS_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SETTING_TEXT_SIZE 256
+#define SETTING_LIST_SIZE 1024
+#define KAFKA_NAME_SIZE 128
+#define KAFKA_VALUE_SIZE 1024
+#define KAFKA_PROPERTIES_MAX 64
+
+/* One database server and the account on it: sections [mysql] and [sink]. An empty text or a -1 in
+ * [sink] means: as in [mysql]; settings_load() has filled them in. */
+struct mysql_settings {
+    char host[SETTING_TEXT_SIZE];
+    int64_t port;
+    char socket[SETTING_TEXT_SIZE]; /* used instead of host and port when set */
+    char user[SETTING_TEXT_SIZE];
+    char password[SETTING_TEXT_SIZE];
+    char password_file[SETTING_TEXT_SIZE];
+    char database[SETTING_TEXT_SIZE];
+    char tls[SETTING_TEXT_SIZE]; /* auto | off | on (encrypt) | verify (also check name and CA) */
+    char tls_ca[SETTING_TEXT_SIZE];
+    int64_t connect_timeout_ms;
+    int64_t query_timeout_ms;
+};
+
+/* One property handed to librdkafka as it stands. */
+struct kafka_property {
+    char name[KAFKA_NAME_SIZE];
+    char value[KAFKA_VALUE_SIZE];
+};
+
+struct settings {
+    struct mysql_settings mysql; /* vote_state, vote_count, outbox, relay_lease, retry_task, ... */
+    struct mysql_settings sink;  /* vote_document, vote_tally, consumer_progress, remark, ... */
+    struct {
+        struct kafka_property properties[KAFKA_PROPERTIES_MAX];
+        size_t count;
+    } kafka;
+    struct {
+        char listen[SETTING_TEXT_SIZE]; /* address:port; port 0 = any free one */
+        char hosts
+            [SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": of the loopback, of listen */
+        char token_file[SETTING_TEXT_SIZE];
+        char without_token[SETTING_TEXT_SIZE]; /* no | yes */
+        char tasks[SETTING_TEXT_SIZE];         /* off | on */
+        char tls_cert[SETTING_TEXT_SIZE];
+        char tls_key[SETTING_TEXT_SIZE];
+        int64_t body_bytes_max;
+        int64_t header_bytes_max;
+        int64_t connections_max;
+        int64_t connections_per_address_max; /* 0: any number */
+        int64_t header_timeout_ms;
+        int64_t body_timeout_ms;
+        int64_t request_timeout_ms;
+        int64_t queue_votes_max;
+        int64_t batch_votes_max;
+        int64_t committers;
+        int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
+    } api;
+    struct {
+        char lanes[SETTING_LIST_SIZE]; /* comma-separated table names */
+        char source[SETTING_TEXT_SIZE];
+        char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
+        char topic_prefix[SETTING_TEXT_SIZE];
+        _Atomic int64_t topic_partitions;
+        _Atomic int64_t topic_replication; /* -1: the broker's default */
+        int64_t read_rows_max;
+        int64_t read_bytes_max;
+        int64_t row_bytes_max;
+        int64_t window_rows_max;
+        _Atomic int64_t poll_ms;
+        _Atomic int64_t poll_idle_ms;
+        int64_t delete_rows_max;
+        _Atomic int64_t delete_wait_ms;
+        int64_t gap_wait_ms;
+        int64_t gap_wait_multi_ms;
+        int64_t gaps_max;
+        _Atomic int64_t sweep_ms;
+        int64_t send_timeout_ms;
+        int64_t stopped_keys_max;
+        int64_t lease_ms;
+    } relay;
+    struct {
+        int64_t threads; /* 0: the poller runs the tasks itself */
+        int64_t batch_rows_max;
+        int64_t in_flight_max;
+        _Atomic int64_t poll_ms;
+        char poll_pace[SETTING_TEXT_SIZE]; /* delay | rate */
+        _Atomic int64_t poll_jitter_percent;
+        _Atomic int64_t sweep_ms;
+        char claim[SETTING_TEXT_SIZE];    /* skip_locked | compare_and_set */
+        char handlers[SETTING_LIST_SIZE]; /* comma-separated; empty: all */
+        char shards[SETTING_TEXT_SIZE];   /* auto, or "0-7,12" */
+        int64_t weight;
+        int64_t lease_ms;                   /* of shards */
+        char http_hosts[SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": none */
+        char http_ca[SETTING_TEXT_SIZE];
+        char exec_programs[SETTING_LIST_SIZE]; /* absolute paths; "": none */
+    } retry;
+    struct {
+        char group[SETTING_TEXT_SIZE];
+        char topics[SETTING_LIST_SIZE]; /* comma-separated */
+        char votes_from[SETTING_TEXT_SIZE];
+        int64_t batch_rows_max;
+        int64_t batch_bytes_max;
+        _Atomic int64_t batch_wait_ms;
+        int64_t memory_max; /* bytes */
+        int64_t appliers;
+        _Atomic int64_t dead_max; /* undecided ones of a partition; 0: no limit */
+    } consumer;
+    struct {
+        _Atomic int64_t interval_ms;
+        int64_t batch_rows_max;
+        int64_t overlap_ms;
+    } rollup;
+    struct {
+        _Atomic int64_t interval_ms;
+        _Atomic int64_t months_ahead;
+        _Atomic int64_t keep_months; /* 0: all */
+        _Atomic int64_t move_rows_max;
+        _Atomic int64_t batch_rows_max;
+        _Atomic int64_t pause_ms;
+        _Atomic int64_t instance_days; /* 0: for ever, as the next four */
+        _Atomic int64_t progress_days;
+        _Atomic int64_t dead_days;
+        _Atomic int64_t dead_history_days;
+        _Atomic int64_t retry_history_days;
+    } housekeep;
+    struct {
+        char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */
+        char hosts[SETTING_LIST_SIZE];  /* as api.hosts */
+        char token_file[SETTING_TEXT_SIZE];
+        char without_token[SETTING_TEXT_SIZE]; /* no | yes */
+        char tls_cert[SETTING_TEXT_SIZE];
+        char tls_key[SETTING_TEXT_SIZE];
+        int64_t connections_per_address_max;
+        int64_t header_timeout_ms;
+        int64_t body_timeout_ms;
+        _Atomic int64_t stale_ms;        /* readiness goes red past this age of waiting work */
+        _Atomic int64_t stop_timeout_ms; /* bound of a clean stop */
+    } admin;
+    struct {
+        char level[SETTING_TEXT_SIZE]; /* live, but read by log_init() alone */
+    } log;
+};
+
+enum setting_kind {
+    SETTING_TEXT,      /* low..high bytes; high 0 = as many as fit */
+    SETTING_SECRET,    /* text that is never printed */
+    SETTING_NUMBER,    /* low..high */
+    SETTING_CHOICE,    /* one of the words in `choices`, separated by | */
+    SETTING_LISTEN,    /* address:port, or the word in `choices` */
+    SETTING_NAMES,     /* comma-separated identifiers [A-Za-z0-9_]{1,64} */
+    SETTING_TOPICS,    /* comma-separated Kafka topics */
+    SETTING_TOPIC_MAP, /* "name=topic,name=topic", may be empty */
+    SETTING_TOPIC_PREFIX,
+    SETTING_HOSTS, /* comma-separated name, name:port or *.suffix, may be empty */
+    SETTING_PATHS, /* comma-separated absolute paths, may be empty */
+};
+
+struct setting {
+    const char *section;
+    const char *key;
+    enum setting_kind kind;
+    bool live;            /* may change while threads run */
+    size_t offset;        /* into struct settings */
+    size_t size;          /* bytes there; a text ends within them */
+    const char *standard; /* the default, as text */
+    int64_t low;
+    int64_t high;
+    const char *choices;
+    const char *help; /* one sentence, with the unit */
+};
+
+/* The table, in the order of the sections. [kafka] has no entries: it takes every property. */
+extern const struct setting settings_table[];
+extern const size_t settings_table_count;
+
+struct settings_section {
+    const char *name;
+    const char *about; /* one or two sentences */
+};
+
+extern const struct settings_section settings_sections[];
+extern const size_t settings_sections_count;
+
+#define SETTINGS_KAFKA "kafka"
+#define SETTINGS_KAFKA_SERVERS "bootstrap.servers"
+#define SETTINGS_KAFKA_SERVERS_STANDARD "127.0.0.1:9092"
+
+#endif

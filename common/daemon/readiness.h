@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a process can work, and why not: collects what its roles say. The main thread tells how
+ * far the process is; any thread may ask. */
+#ifndef COMMON_DAEMON_READINESS_H
+#define COMMON_DAEMON_READINESS_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct role;
+
+/* A role and what its open() gave. */
+struct role_part {
+    const struct role *role;
+    void *opened;
+};
+
+/* Collects why something is not ready. Any number of lines, one per dependency. */
+struct health {
+    struct buf *out;
+    bool ready;
+    char why[256]; /* the first of the bad lines, without its end */
+};
+
+/* "dependency: reason" makes it not ready. */
+void health_bad(struct health *health, const char *dependency, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* "dependency: warning: ..." leaves it ready: it works, and a person should know. */
+void health_warn(struct health *health, const char *dependency, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void health_good(struct health *health, const char *dependency);
+
+enum readiness_state { READINESS_WAITING, READINESS_RUNNING, READINESS_STOPPING };
+
+struct readiness {
+    _Atomic enum readiness_state state;
+    /* Written before state says RUNNING, read after. */
+    const struct role_part *parts;
+    size_t count;
+    /* Guards waiting, and is held while the roles are asked, which does not block: after
+     * readiness_stop() nobody is asking any more. */
+    pthread_mutex_t lock;
+    char waiting[sizeof(((struct err *)NULL)->text)];
+};
+
+void readiness_init(struct readiness *readiness);
+void readiness_done(struct readiness *readiness);
+
+/* Not ready yet, and why. */
+void readiness_wait(struct readiness *readiness, const struct err *err);
+
+/* From now on the roles are asked. parts are borrowed until readiness_done(). */
+void readiness_run(struct readiness *readiness, const struct role_part *parts, size_t count);
+
+/* Not ready any more; no role is asked from now on. */
+void readiness_stop(struct readiness *readiness);
+
+/* One line per dependency, with its role in front. */
+void readiness_ask(struct readiness *readiness, struct health *health);
+
+#endif

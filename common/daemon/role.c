@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/daemon/role.h"
+
+#include "common/backoff.h"
+#include "common/config/config.h"
+#include "common/daemon/admin.h"
+#include "common/daemon/notify.h"
+#include "common/daemon/reload.h"
+#include "common/daemon/signals.h"
+#include "common/daemon/watch.h"
+#include "common/db/db.h"
+#include "common/kafka/kafka.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/options.h"
+#include "common/os.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROLES_MAX 8
+#define GATE_WAIT_MS 200
+#define GATE_WAIT_MS_MAX 5000
+#define INSTANCE_SIZE 96
+
+/* Starting threads waits for nobody. But where there is no memory for one, librdkafka may wait for
+ * ever for what it could not start. */
+#define START_MS_MAX 10000
+
+/* One process on its way through life: opened, admitted by the gate, started, joined, closed. */
+struct daemon {
+    const char *command; /* "relay" */
+    char title[64];      /* "tallybox relay" */
+    const struct options *options;
+    struct config *config;
+    const struct settings *settings;
+    role_gate gate;
+    bool migrate;
+    char instance[INSTANCE_SIZE];
+    struct stop stop;
+    struct role_env env;
+    struct readiness readiness;
+    struct notify notify;
+    struct watch watch;  /* of the signals' thread */
+    bool cut;            /* and this: the databases are not waited for any more */
+    struct admin *admin; /* NULL: admin.listen is off */
+    struct role_part parts[ROLES_MAX];
+    size_t count;
+    size_t opened;            /* parts[0..opened) are open */
+    size_t started;           /* parts[0..started) have threads */
+    atomic_llong starting_ms; /* when starting them began; 0: it is over */
+};
+
+static void make_instance_name(char name[INSTANCE_SIZE])
+{
+    char host[65];
+    uint32_t dice;
+
+    os_host_name(host, sizeof(host));
+    os_random(&dice, sizeof(dice));
+    snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)dice);
+}
+
+static enum rc open_admin(struct daemon *daemon, struct err *err)
+{
+    const char *listen = daemon->settings->admin.listen;
+    int address_len = (int)(strrchr(listen, ':') ? strrchr(listen, ':') - listen : 0);
+    enum rc rc;
+
+    if (strcmp(listen, "off") == 0)
+        return RC_OK;
+    rc = admin_open(&daemon->admin, daemon->settings, daemon->title, &daemon->readiness, err);
+    if (rc == RC_OK)
+        log_event(LOG_INFO, "admin_listening", "url=%s://%.*s:%d/", admin_scheme(daemon->admin),
+                  address_len, listen, admin_port(daemon->admin));
+    return rc;
+}
+
+static enum rc open_parts(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
+        struct role_part *part = &daemon->parts[i];
+
+        rc = part->role->open(&part->opened, &daemon->env, err);
+        if (rc == RC_OK)
+            daemon->opened = i + 1;
+        else
+            err_wrap(err, "%s", part->role->name);
+    }
+    return rc;
+}
+
+/* Says it once per reason: the database may be away for hours. */
+static void say_waiting(struct daemon *daemon, const struct err *err, char *said, size_t size)
+{
+    readiness_wait(&daemon->readiness, err);
+    if (strcmp(said, err->text) == 0)
+        return;
+    snprintf(said, size, "%s", err->text);
+    log_error(LOG_WARN, "start_waits", err, "role=%s", daemon->command);
+}
+
+/* RC_OK also when stop was requested meanwhile. */
+static enum rc pass_gate(struct daemon *daemon, struct err *err)
+{
+    struct backoff backoff = {.base_ms = GATE_WAIT_MS, .cap_ms = GATE_WAIT_MS_MAX};
+    char said[sizeof(err->text)] = "";
+    int64_t from_ms = os_now_ms();
+
+    while (daemon->gate && !stop_requested(&daemon->stop)) {
+        enum rc rc = daemon->gate(daemon->settings, daemon->migrate, err);
+
+        if (rc == RC_OK && *said)
+            log_event(LOG_INFO, "start_goes_on", "role=%s after_ms=%" PRId64, daemon->command,
+                      os_now_ms() - from_ms);
+        if (rc != RC_RETRY)
+            return rc;
+        say_waiting(daemon, err, said, sizeof(said));
+        stop_wait(&daemon->stop, backoff_next_ms(&backoff, os_random_u64()));
+    }
+    return RC_OK;
+}
+
+static enum rc start_parts(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    atomic_store(&daemon->starting_ms, os_now_ms());
+    for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
+        rc = daemon->parts[i].role->start(daemon->parts[i].opened, err);
+        if (rc == RC_OK)
+            daemon->started = i + 1;
+        else
+            err_wrap(err, "%s", daemon->parts[i].role->name);
+    }
+    atomic_store(&daemon->starting_ms, 0);
+    return rc;
+}
+
+static enum rc work(struct daemon *daemon, struct err *err)
+{
+    enum rc rc = pass_gate(daemon, err);
+
+    if (rc != RC_OK || stop_requested(&daemon->stop))
+        return rc;
+    rc = start_parts(daemon, err);
+    if (rc != RC_OK)
+        return rc;
+    readiness_run(&daemon->readiness, daemon->parts, daemon->count);
+    log_event(LOG_INFO, "working", "role=%s", daemon->command);
+    notify_send(&daemon->notify, "READY=1");
+    while (!stop_wait(&daemon->stop, -1)) {
+    }
+    return RC_OK;
+}
+
+/* The pages stay up while the roles finish, and go before what they may ask. */
+static void end_parts(struct daemon *daemon)
+{
+    int64_t from_ms = os_now_ms();
+
+    stop_request(&daemon->stop);
+    notify_send(&daemon->notify, "STOPPING=1");
+    readiness_stop(&daemon->readiness);
+    for (size_t i = 0; i < daemon->started; i++)
+        daemon->parts[i].role->join(daemon->parts[i].opened);
+    admin_close(daemon->admin);
+    while (daemon->opened > 0) {
+        struct role_part *part = &daemon->parts[--daemon->opened];
+
+        part->role->close(part->opened);
+    }
+    log_event(LOG_INFO, "stopped", "role=%s ms=%" PRId64, daemon->command, os_now_ms() - from_ms);
+}
+
+static enum rc fail_start(const struct daemon *daemon, enum rc rc, const struct err *err)
+{
+    log_error(LOG_ERROR, "start_failed", err, "role=%s rc=%s", daemon->command, rc_name(rc));
+    return rc;
+}
+
+/* SIGHUP. Who is not working yet has told the manager nothing that it could take back. */
+static void on_hang_up(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    bool working = atomic_load(&daemon->readiness.state) == READINESS_RUNNING;
+
+    if (working)
+        notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, os_now_us());
+    reload_settings(daemon->config, daemon->options, daemon->command);
+    if (working)
+        notify_send(&daemon->notify, "READY=1");
+}
+
+static int64_t on_look(void *ctx, int64_t now_ms)
+{
+    struct daemon *daemon = ctx;
+    int64_t starting_ms = atomic_load(&daemon->starting_ms);
+
+    if (starting_ms > 0 && now_ms - starting_ms > START_MS_MAX) {
+        log_event(LOG_ERROR, "start_hangs",
+                  "role=%s ms=%" PRId64 " hint=\"is there memory, and room for threads?\"",
+                  daemon->command, now_ms - starting_ms);
+        _exit(EXIT_FAILED);
+    }
+    return watch_step(&daemon->watch, now_ms);
+}
+
+/* A server that answers nothing must not hold up the stop. A step that goes on since before it
+ * hangs, and late in the stop nothing good can come of any answer. */
+static void on_stop_lasts(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms)
+{
+    struct daemon *daemon = ctx;
+    char name[LOOP_NAME_SIZE] = "none";
+
+    if (daemon->cut || spent_ms < timeout_ms / 5 * 2)
+        return;
+    if (spent_ms < timeout_ms / 5 * 4 && !loops_stuck(now_ms, spent_ms, name))
+        return;
+    daemon->cut = true;
+    log_event(LOG_WARN, "stop_cuts_connections", "role=%s loop=%s spent_ms=%" PRId64,
+              daemon->command, name, spent_ms);
+    db_cut_all();
+}
+
+static enum rc signals_open(struct daemon *daemon, struct signals *signals, struct err *err)
+{
+    const struct signals_chores chores = {on_hang_up, on_look, on_stop_lasts, daemon};
+    enum rc rc = stop_init(&daemon->stop, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = signals_start(signals, &daemon->stop, daemon->settings, &chores, err);
+    if (rc != RC_OK)
+        stop_done(&daemon->stop);
+    return rc;
+}
+
+/* A manager that cannot be told anything is not one that we could work under. */
+static enum rc manager_open(struct daemon *daemon, struct err *err)
+{
+    const struct os_service service = os_service();
+    enum rc rc = notify_open(&daemon->notify, service.notify_socket, err);
+    int64_t longest_ms = daemon->settings->mysql.query_timeout_ms;
+
+    if (daemon->settings->sink.query_timeout_ms > longest_ms)
+        longest_ms = daemon->settings->sink.query_timeout_ms;
+    if (service.watchdog_ms > 0 && service.watchdog_ms < 2 * longest_ms)
+        log_event(LOG_WARN, "watchdog_short",
+                  "role=%s watchdog_ms=%" PRId64 " query_timeout_ms=%" PRId64
+                  " hint=\"a slow statement would get this process killed: give WatchdogSec twice "
+                  "query_timeout_ms or more\"",
+                  daemon->command, service.watchdog_ms, longest_ms);
+    watch_init(&daemon->watch, daemon->command, &daemon->readiness, &daemon->notify,
+               service.watchdog_ms);
+    return rc;
+}
+
+static enum rc live(struct daemon *daemon, struct err *err)
+{
+    struct signals signals;
+    enum rc rc = manager_open(daemon, err);
+
+    if (rc == RC_OK)
+        rc = signals_open(daemon, &signals, err);
+    if (rc != RC_OK) {
+        notify_close(&daemon->notify);
+        return fail_start(daemon, rc, err);
+    }
+    log_event(LOG_INFO, "starting", "role=%s version=%s instance=%s", daemon->command,
+              TALLYBOX_VERSION, daemon->instance);
+    if (os_is_root())
+        log_event(LOG_WARN, "runs_as_root",
+                  "role=%s hint=\"nothing here needs root's rights: give it "
+                  "an account of its own\"",
+                  daemon->command);
+    rc = open_parts(daemon, err);
+    if (rc == RC_OK)
+        rc = open_admin(daemon, err);
+    if (rc == RC_OK)
+        rc = work(daemon, err);
+    /* Said before the end, which may take its time. */
+    if (rc != RC_OK)
+        fail_start(daemon, rc, err);
+    end_parts(daemon);
+    signals_end(&signals);
+    stop_done(&daemon->stop);
+    notify_close(&daemon->notify);
+    return rc;
+}
+
+static int parse(struct daemon *daemon, const char *about, int argc, char **argv,
+                 struct options *options)
+{
+    const struct option_entry entries[] = {
+        {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
+         "bring the database's schema to this version first"},
+    };
+    struct option_parse parse = {
+        .command = daemon->title,
+        .arguments = "",
+        .about = about,
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+    };
+    struct buf sections = {0};
+    int code;
+
+    for (size_t i = 0; i < daemon->count; i++)
+        if (daemon->parts[i].role->sections)
+            buf_print(&sections, "%s,", daemon->parts[i].role->sections);
+    buf_text_put(&sections, "admin,log");
+    parse.sections = buf_text(&sections);
+    code = options_parse(options, &parse, argc, argv);
+    buf_done(&sections);
+    return code;
+}
+
+static int load(const struct options *options, struct config **config)
+{
+    struct err err = {0};
+    int code = options_load(options, config);
+
+    if (code >= 0)
+        return code;
+    if (kafka_conf_check(config_settings(*config), &err) == RC_OK)
+        return -1;
+    options_fail(RC_FATAL, &err);
+    config_free(*config);
+    return EXIT_USAGE;
+}
+
+int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
+              role_gate gate, int argc, char **argv)
+{
+    struct daemon daemon = {.command = command, .gate = gate, .count = count};
+    struct config *config = NULL;
+    struct options options;
+    struct err err = {0};
+    int code;
+    enum rc rc;
+
+    assert(count <= ROLES_MAX);
+    snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", command);
+    for (size_t i = 0; i < count; i++)
+        daemon.parts[i].role = roles[i];
+    code = parse(&daemon, about, argc, argv, &options);
+    if (code < 0)
+        code = load(&options, &config);
+    if (code >= 0)
+        return code;
+    make_instance_name(daemon.instance);
+    daemon.options = &options;
+    daemon.config = config;
+    daemon.settings = config_settings(config);
+    readiness_init(&daemon.readiness);
+    daemon.env = (struct role_env){daemon.settings, &daemon.stop, daemon.instance};
+    rc = live(&daemon, &err);
+    readiness_done(&daemon.readiness);
+    config_free(config);
+    if (rc == RC_RETRY)
+        code = EXIT_UNAVAILABLE;
+    else if (rc == RC_REJECT)
+        code = EXIT_USAGE;
+    else
+        code = rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
+    /* Threads that go on must not meet what exit() takes down. */
+    if (kafka_handles_left() > 0)
+        _exit(code);
+    return code;
+}

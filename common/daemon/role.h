@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* A role is a long-running part (serve, relay, consume, rollup): it opens what it needs, runs
+ * threads until stop, and says how it is. This module runs one or several of them in a process:
+ * settings, signals, the admin server, readiness, clean stop. */
+#ifndef COMMON_DAEMON_ROLE_H
+#define COMMON_DAEMON_ROLE_H
+
+#include "common/config/settings.h"
+#include "common/daemon/readiness.h"
+#include "common/err.h"
+#include "common/stop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a role gets. Lives longer than the role. */
+struct role_env {
+    const struct settings *settings;
+    struct stop *stop;
+    const char *instance; /* host-pid-random: unique name of this process */
+};
+
+struct role {
+    const char *name; /* the subcommand: "relay" */
+    const char *about;
+
+    /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
+     * away is not an error here. RC_FATAL: err says what a person must change. */
+    enum rc (*open)(void **role, const struct role_env *env, struct err *err);
+    /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a setting
+     * is wrong, and the process ends with EXIT_USAGE. */
+    enum rc (*start)(void *role, struct err *err);
+    /* Called by any thread, one at a time, between start and join; must not block. May be NULL. */
+    void (*health)(void *role, struct health *health);
+    /* stop was requested: finish or give back what is in hand, join the threads. Called only when
+     * start() worked; close() whenever open() did. */
+    void (*join)(void *role);
+    void (*close)(void *role);
+
+    const char *sections; /* of the settings, as --help lists them: "relay" */
+};
+
+/* Asked before roles start, again and again while it says RC_RETRY (the process is up, alive and
+ * not ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a setting
+ * does not fit what is there. migrate: the command line allows
+ * changing the schema. */
+typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
+
+/* The whole life of a daemon command: options, settings, signals, gate, roles, admin server.
+ * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; a second one ends at once. SIGHUP
+ * reads the settings again (common/daemon/reload.h). Returns an exit code. */
+int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
+              role_gate gate, int argc, char **argv);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/daemon/signals.h"
+
+#include "common/log.h"
+#include "common/options.h"
+#include "common/os.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* timeout(1) and the like send a signal to the process and again to its group: so soon after the
+ * first one the same signal is no second one. */
+#define ECHO_MS 500
+
+#define STOP_LOOK_MS 100
+
+/* What the thread knows of the stop. */
+struct hearing {
+    int64_t timeout_ms;   /* of the stop */
+    int64_t deadline_ms;  /* of the stop; 0: none was requested */
+    uint32_t signal;      /* the first one; 0: none came */
+    int64_t signalled_ms; /* and when */
+    int64_t look_ms;      /* when the next look is due */
+};
+
+static const char *signal_name(uint32_t number)
+{
+    return number == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+static void hear(struct signals *signals, struct hearing *hearing)
+{
+    struct signalfd_siginfo info;
+
+    if (read(signals->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    if (info.ssi_signo == SIGHUP) {
+        if (!stop_requested(signals->stop))
+            signals->chores.hang_up(signals->chores.ctx);
+        return;
+    }
+    if (info.ssi_signo == hearing->signal && os_now_ms() - hearing->signalled_ms < ECHO_MS)
+        return;
+    if (hearing->signal != 0) {
+        log_event(LOG_ERROR, "stop_forced", "signal=%s", signal_name(info.ssi_signo));
+        _exit(EXIT_FAILED);
+    }
+    hearing->signal = info.ssi_signo;
+    hearing->signalled_ms = os_now_ms();
+    log_event(LOG_INFO, "stopping", "signal=%s stop_timeout_ms=%" PRId64,
+              signal_name(info.ssi_signo), (int64_t)signals->settings->admin.stop_timeout_ms);
+    stop_request(signals->stop);
+}
+
+static int wait_ms(const struct hearing *hearing, int64_t now_ms)
+{
+    int64_t until_ms = hearing->look_ms;
+
+    if (hearing->deadline_ms != 0 && hearing->deadline_ms < until_ms)
+        until_ms = hearing->deadline_ms;
+    if (until_ms <= now_ms)
+        return 0;
+    return until_ms - now_ms > INT_MAX ? INT_MAX : (int)(until_ms - now_ms);
+}
+
+/* A stop is looked at more often. */
+static void look(struct signals *signals, struct hearing *hearing)
+{
+    const struct signals_chores *chores = &signals->chores;
+    int64_t now_ms = os_now_ms();
+
+    if (now_ms < hearing->look_ms)
+        return;
+    hearing->look_ms = now_ms + chores->look(chores->ctx, now_ms);
+    if (hearing->deadline_ms == 0)
+        return;
+    chores->stop_lasts(chores->ctx, now_ms, now_ms - hearing->deadline_ms + hearing->timeout_ms,
+                       hearing->timeout_ms);
+    if (hearing->look_ms > now_ms + STOP_LOOK_MS)
+        hearing->look_ms = now_ms + STOP_LOOK_MS;
+}
+
+static void *signals_main(void *arg)
+{
+    struct signals *signals = arg;
+    struct hearing hearing = {0};
+    struct pollfd fds[3] = {
+        {.fd = signals->fd, .events = POLLIN},
+        {.fd = signals->finished.fd, .events = POLLIN},
+        {.fd = signals->stop->fd, .events = POLLIN},
+    };
+
+    os_thread_name("signals");
+    while (!(fds[1].revents & POLLIN)) {
+        look(signals, &hearing);
+        poll(fds, 3, wait_ms(&hearing, os_now_ms()));
+        if (fds[0].revents & POLLIN)
+            hear(signals, &hearing);
+        /* Whoever asked for the stop: its time runs from here. */
+        if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
+            hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
+            hearing.deadline_ms = os_now_ms() + hearing.timeout_ms;
+            hearing.look_ms = 0;
+            fds[2].fd = -1;
+            continue;
+        }
+        if (hearing.deadline_ms != 0 && os_now_ms() >= hearing.deadline_ms &&
+            !(fds[1].revents & POLLIN)) {
+            log_event(LOG_ERROR, "stop_timed_out", "stop_timeout_ms=%" PRId64, hearing.timeout_ms);
+            _exit(EXIT_FAILED);
+        }
+    }
+    return NULL;
+}
+
+enum rc signals_start(struct signals *signals, struct stop *stop, const struct settings *settings,
+                      const struct signals_chores *chores, struct err *err)
+{
+    sigset_t set;
+    int code;
+    enum rc rc;
+
+    memset(signals, 0, sizeof(*signals));
+    signals->stop = stop;
+    signals->settings = settings;
+    signals->chores = *chores;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    /* A peer that went away is an error of the write, not of the process. */
+    signal(SIGPIPE, SIG_IGN);
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
+        return err_fail(err, RC_FATAL, errno, "cannot wait for signals: %s", strerror(errno));
+    rc = bell_init(&signals->finished, err);
+    if (rc != RC_OK)
+        goto out;
+    code = pthread_create(&signals->thread, NULL, signals_main, signals);
+    if (code != 0)
+        rc = err_fail(err, RC_FATAL, code, "cannot start a thread for signals: %s", strerror(code));
+out:
+    if (rc != RC_OK) {
+        bell_done(&signals->finished);
+        close(signals->fd);
+    }
+    return rc;
+}
+
+void signals_end(struct signals *signals)
+{
+    bell_ring(&signals->finished);
+    pthread_join(signals->thread, NULL);
+    bell_done(&signals->finished);
+    close(signals->fd);
+}

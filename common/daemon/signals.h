@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns SIGTERM and SIGINT into a stop, on a thread of its own, and sees that the stop ends: a
+ * second signal, or a stop that takes too long, ends the process with a failure on the spot. That
+ * is safe: every part is made to be killed. SIGHUP and whatever has to be done now and then are
+ * handed on. Main thread only. */
+#ifndef COMMON_DAEMON_SIGNALS_H
+#define COMMON_DAEMON_SIGNALS_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "common/stop.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+/* What else the thread does; both functions run on it. */
+struct signals_chores {
+    void (*hang_up)(void *ctx);                 /* SIGHUP came; not called once a stop began */
+    int64_t (*look)(void *ctx, int64_t now_ms); /* in how many ms it wants to be called again */
+    /* A stop goes on for so long already; called again and again until it is over. */
+    void (*stop_lasts)(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms);
+    void *ctx;
+};
+
+struct signals {
+    struct stop *stop;
+    const struct settings *settings;
+    struct signals_chores chores;
+    struct bell finished; /* rings when the stop is complete */
+    int fd;               /* signals arrive here */
+    pthread_t thread;
+};
+
+/* Call before any other thread starts: they inherit that these signals are not for them. RC_FATAL:
+ * no file descriptor or thread left; nothing was started. */
+enum rc signals_start(struct signals *signals, struct stop *stop, const struct settings *settings,
+                      const struct signals_chores *chores, struct err *err);
+
+/* Everything has ended in time. */
+void signals_end(struct signals *signals);
+
+#endif

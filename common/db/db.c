@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/db/db.h"
+
+#include "common/db/cut.h"
+#include "common/db/error.h"
+#include "common/db/handle.h"
+#include "common/db/literal.h"
+#include "common/os.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A connection left alone for longer is asked whether it is still there before it is used:
+ * servers, proxies and firewalls close idle ones without telling. */
+#define IDLE_MS 10000
+
+/* What a packet holds beside the statement, generously. */
+#define PACKET_EXTRA 64
+
+struct db {
+    MYSQL *mysql;                          /* NULL while not connected */
+    const struct mysql_settings *settings; /* NULL when the handle is the caller's */
+    atomic_ulong thread_id;                /* the server's, for db_interrupt(); 0 = none */
+    uint64_t session;
+    int64_t used_ms;
+    struct db_server server;
+    db_on_origin on_origin; /* may be NULL */
+    void *on_origin_ctx;
+    struct db_socket socket;
+    bool in_transaction; /* Invariant: only while mysql is connected */
+    char place[128];
+};
+
+static void handle_drop(struct db *db)
+{
+    atomic_store(&db->thread_id, 0);
+    db->in_transaction = false;
+    db_socket_forget(&db->socket);
+    if (db->mysql)
+        mysql_close(db->mysql);
+    db->mysql = NULL;
+}
+
+static enum rc origin_check(struct db *db, struct err *err)
+{
+    struct db_origin origin = {0};
+    enum rc rc;
+
+    if (!db->on_origin)
+        return RC_OK;
+    rc = db_handle_origin(db->mysql, db->place, db->server.kind, &origin, err);
+    return rc == RC_OK ? db->on_origin(db->on_origin_ctx, &origin, err) : rc;
+}
+
+enum rc db_connect(struct db *db, struct err *err)
+{
+    enum rc rc = db_library_enter(err);
+
+    if (rc != RC_OK || db->mysql)
+        return rc;
+    if (db_is_cut())
+        return err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
+                        db->place);
+    rc = db_handle_connect(&db->mysql, db->settings, db->place, err);
+    if (rc != RC_OK)
+        return rc;
+    db_socket_list(&db->socket, db_handle_socket(db->mysql));
+    /* All were cut while this one was being made: nobody would cut it any more. */
+    if (db_is_cut())
+        rc = err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
+                      db->place);
+    else
+        rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
+    if (rc == RC_OK)
+        rc = origin_check(db, err);
+    if (rc != RC_OK) {
+        handle_drop(db);
+        return rc;
+    }
+    db->session++;
+    db->used_ms = os_now_ms();
+    atomic_store(&db->thread_id, mysql_thread_id(db->mysql));
+    return RC_OK;
+}
+
+void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx)
+{
+    db->on_origin = on_origin;
+    db->on_origin_ctx = ctx;
+}
+
+void db_disconnect(struct db *db)
+{
+    assert(!db->in_transaction);
+    db_thread_enter();
+    handle_drop(db);
+}
+
+static void place_set(struct db *db)
+{
+    const struct mysql_settings *settings = db->settings;
+
+    if (settings->socket[0])
+        snprintf(db->place, sizeof(db->place), "mysql %.100s", settings->socket);
+    else
+        snprintf(db->place, sizeof(db->place), "mysql %.100s:%lld", settings->host,
+                 (long long)settings->port);
+}
+
+static enum rc db_make(struct db **out, struct err *err)
+{
+    struct db *db;
+    enum rc rc = db_library_enter(err);
+
+    if (rc != RC_OK)
+        return rc;
+    db = calloc(1, sizeof(*db));
+    if (!db)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    atomic_init(&db->thread_id, 0);
+    *out = db;
+    return RC_OK;
+}
+
+enum rc db_open(struct db **db, const struct mysql_settings *settings, struct err *err)
+{
+    enum rc rc = db_make(db, err);
+
+    if (rc != RC_OK)
+        return rc;
+    db_pipe_signal_ignore();
+    (*db)->settings = settings;
+    place_set(*db);
+    return RC_OK;
+}
+
+enum rc db_borrow(struct db **db, void *mysql, struct err *err)
+{
+    enum rc rc = db_make(db, err);
+
+    if (rc != RC_OK)
+        return rc;
+    (*db)->mysql = mysql;
+    (*db)->session = 1;
+    (*db)->server.kind = strstr(mysql_get_server_info(mysql), "MariaDB") ? DB_MARIADB : DB_MYSQL;
+    snprintf((*db)->place, sizeof((*db)->place), "mysql");
+    return RC_OK;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    db_thread_enter();
+    if (db->settings)
+        handle_drop(db);
+    free(db);
+}
+
+static void transaction_undo(struct db *db)
+{
+    if (db->in_transaction && mysql_rollback(db->mysql) != 0)
+        handle_drop(db);
+    db->in_transaction = false;
+}
+
+/* Invariant: after RC_RETRY and RC_FATAL no transaction is open. InnoDB undoes only the statement
+ * on some of them (a lock time-out); the rest is undone here, so that callers need not know. */
+static enum rc statement_failed(struct db *db, struct err *err)
+{
+    unsigned code = mysql_errno(db->mysql);
+    enum rc rc = db_error_report(err, code, db->place, mysql_error(db->mysql));
+
+    if (!db->settings)
+        return rc;
+    if (db_error_ends_session(code)) {
+        /* A refused statement leaves its transaction open, but this one took it along. */
+        if (rc == RC_REJECT && db->in_transaction)
+            rc = RC_RETRY;
+        handle_drop(db);
+        return rc;
+    }
+    if (rc != RC_REJECT)
+        transaction_undo(db);
+    return rc;
+}
+
+static enum rc db_ready(struct db *db, struct err *err)
+{
+    enum rc rc = db_library_enter(err);
+
+    if (rc != RC_OK || !db->settings)
+        return rc;
+    if (db->mysql && !db->in_transaction && os_now_ms() - db->used_ms > IDLE_MS &&
+        mysql_ping(db->mysql) != 0)
+        handle_drop(db);
+    return db_connect(db, err);
+}
+
+static enum rc statement_send(struct db *db, const char *sql, size_t len, struct err *err)
+{
+    enum rc rc = db_ready(db, err);
+
+    if (rc != RC_OK)
+        return rc;
+    /* The server would end the connection, and with it the transaction. */
+    if (db->server.packet_bytes_max > 0 && len + PACKET_EXTRA > db->server.packet_bytes_max)
+        return err_fail(err, RC_REJECT, 1153,
+                        "%s: a statement of %zu bytes is larger than the server's "
+                        "max_allowed_packet of %llu (1153)",
+                        db->place, len, (unsigned long long)db->server.packet_bytes_max);
+    if (mysql_real_query(db->mysql, sql, (unsigned long)len) != 0)
+        return statement_failed(db, err);
+    db->used_ms = os_now_ms();
+    return RC_OK;
+}
+
+/* Reads and drops whatever rows the statement gave. */
+static enum rc results_drop(struct db *db, struct err *err)
+{
+    int more = 0;
+
+    while (more == 0) {
+        MYSQL_RES *res = mysql_use_result(db->mysql);
+
+        if (res)
+            mysql_free_result(res);
+        if (mysql_errno(db->mysql) != 0)
+            return statement_failed(db, err);
+        more = mysql_next_result(db->mysql);
+    }
+    return more > 0 ? statement_failed(db, err) : RC_OK;
+}
+
+enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err)
+{
+    enum rc rc = statement_send(db, sql, len, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (affected)
+        *affected = mysql_affected_rows(db->mysql);
+    if (mysql_field_count(db->mysql) == 0 && !mysql_more_results(db->mysql))
+        return RC_OK;
+    if (affected)
+        *affected = 0;
+    return results_drop(db, err);
+}
+
+enum rc db_run(struct db *db, const char *sql, struct err *err)
+{
+    return db_exec(db, sql, strlen(sql), NULL, err);
+}
+
+static enum rc buf_failed(struct err *err)
+{
+    return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+}
+
+enum rc db_exec_buf(struct db *db, const struct buf *sql, uint64_t *affected, struct err *err)
+{
+    return sql->failed ? buf_failed(err) : db_exec(db, sql->data, sql->len, affected, err);
+}
+
+_Static_assert(sizeof(size_t) == sizeof(unsigned long), "lengths are handed on as they are");
+
+static enum rc rows_read(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err *err)
+{
+    struct db_row row = {.count = mysql_num_fields(res)};
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK) {
+        MYSQL_ROW columns = mysql_fetch_row(res);
+
+        if (!columns)
+            break;
+        row.columns = (const char *const *)columns;
+        row.lengths = (const size_t *)mysql_fetch_lengths(res);
+        rc = on_row(ctx, &row, err);
+    }
+    return rc;
+}
+
+/* What on_row said counts as our own failure: see statement_failed(). */
+static enum rc rows_failed(struct db *db, enum rc rc)
+{
+    if (rc == RC_RETRY || rc == RC_FATAL)
+        transaction_undo(db);
+    return rc;
+}
+
+enum rc db_query(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
+                 struct err *err)
+{
+    enum rc rc = statement_send(db, sql, len, err);
+    MYSQL_RES *res;
+
+    if (rc != RC_OK)
+        return rc;
+    res = mysql_store_result(db->mysql);
+    if (!res)
+        return mysql_errno(db->mysql) != 0 ? statement_failed(db, err) : RC_OK;
+    rc = rows_read(res, on_row, ctx, err);
+    mysql_free_result(res);
+    return rows_failed(db, rc);
+}
+
+enum rc db_query_buf(struct db *db, const struct buf *sql, db_on_row on_row, void *ctx,
+                     struct err *err)
+{
+    return sql->failed ? buf_failed(err) : db_query(db, sql->data, sql->len, on_row, ctx, err);
+}
+
+enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
+                  struct err *err)
+{
+    enum rc rc = statement_send(db, sql, len, err);
+    MYSQL_RES *res;
+    bool ended;
+
+    if (rc != RC_OK)
+        return rc;
+    res = mysql_use_result(db->mysql);
+    if (!res)
+        return mysql_errno(db->mysql) != 0 ? statement_failed(db, err) : RC_OK;
+    rc = rows_read(res, on_row, ctx, err);
+    ended = rc == RC_OK && mysql_errno(db->mysql) != 0;
+    /* First, because a failure may close the handle that the rest would be read from. */
+    mysql_free_result(res);
+    if (ended)
+        return statement_failed(db, err);
+    db->used_ms = os_now_ms();
+    return rows_failed(db, rc);
+}
+
+struct number {
+    int64_t value;
+    bool found;
+};
+
+static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct number *number = ctx;
+
+    (void)err;
+    if (number->found || row->count == 0 || !row->columns[0])
+        return RC_OK;
+    number->value = db_column_i64(row, 0);
+    number->found = true;
+    return RC_OK;
+}
+
+enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, struct err *err)
+{
+    struct number number = {0};
+    enum rc rc = db_query(db, sql, strlen(sql), number_on_row, &number, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (number.found)
+        *value = number.value;
+    if (found)
+        *found = number.found;
+    return RC_OK;
+}
+
+enum rc db_begin(struct db *db, struct err *err)
+{
+    enum rc rc;
+
+    assert(db->settings && !db->in_transaction);
+    rc = db_run(db, "START TRANSACTION", err);
+    db->in_transaction = rc == RC_OK;
+    return rc;
+}
+
+enum rc db_commit(struct db *db, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    assert(db->in_transaction);
+    db_thread_enter();
+    if (mysql_commit(db->mysql) != 0) {
+        rc = statement_failed(db, err);
+        transaction_undo(db);
+    }
+    db->in_transaction = false;
+    db->used_ms = os_now_ms();
+    return rc;
+}
+
+void db_rollback(struct db *db)
+{
+    db_thread_enter();
+    transaction_undo(db);
+}
+
+bool db_in_transaction(const struct db *db)
+{
+    if (db->settings)
+        return db->in_transaction;
+    return (db->mysql->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
+           (db->mysql->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
+}
+
+uint64_t db_session(const struct db *db)
+{
+    return db->session;
+}
+
+enum db_kind db_server_kind(const struct db *db)
+{
+    return db->server.kind;
+}
+
+uint64_t db_packet_bytes_max(const struct db *db)
+{
+    return db->server.packet_bytes_max;
+}
+
+void db_put_text(struct db *db, struct buf *sql, const char *text, size_t len)
+{
+    if (!text)
+        buf_text_put(sql, "NULL");
+    else if (db->settings)
+        db_literal_quoted(sql, "", text, len);
+    else
+        db_literal_hex(sql, "_utf8mb4 ", text, len);
+}
+
+void db_put_bytes(struct db *db, struct buf *sql, const void *bytes, size_t len)
+{
+    if (!bytes)
+        buf_text_put(sql, "NULL");
+    else if (db->settings)
+        db_literal_quoted(sql, "_binary", bytes, len);
+    else
+        db_literal_hex(sql, "", bytes, len);
+}
+
+void db_put_name(struct buf *sql, const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t len = strspn(name, letters);
+
+    if (len == 0 || len > 64 || name[len] != '\0') {
+        sql->failed = true;
+        return;
+    }
+    buf_char(sql, '`');
+    buf_put(sql, name, len);
+    buf_char(sql, '`');
+}
+
+int64_t db_column_i64(const struct db_row *row, size_t column)
+{
+    return row->columns[column] ? strtoll(row->columns[column], NULL, 10) : 0;
+}
+
+uint64_t db_column_u64(const struct db_row *row, size_t column)
+{
+    return row->columns[column] ? strtoull(row->columns[column], NULL, 10) : 0;
+}
+
+void db_interrupt(struct db *db)
+{
+    unsigned long thread_id = atomic_load(&db->thread_id);
+    MYSQL *mysql = NULL;
+    char sql[64];
+
+    if (thread_id == 0 || db_is_cut() || db_library_enter(NULL) != RC_OK ||
+        db_handle_connect(&mysql, db->settings, db->place, NULL) != RC_OK)
+        return;
+    snprintf(sql, sizeof(sql), "KILL QUERY %lu", thread_id);
+    /* Best effort: when it fails, the statement ends by its own time-out. */
+    if (mysql_query(mysql, sql) != 0)
+        mysql_errno(mysql);
+    mysql_close(mysql);
+}

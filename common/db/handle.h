@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Makes connections: the client library's own life, its options, TLS, and what every session is
+ * set to. Only db.c uses it: with it this is the one place that sees the library. Any thread. */
+#ifndef COMMON_DB_HANDLE_H
+#define COMMON_DB_HANDLE_H
+
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "common/err.h"
+
+#include <mysql.h>
+#include <stdint.h>
+
+/* What a server says of itself. */
+struct db_server {
+    enum db_kind kind;
+    uint64_t packet_bytes_max;
+};
+
+/* Starts the library once per process. RC_FATAL: no memory. */
+enum rc db_library_enter(struct err *err);
+
+/* Makes the calling thread known to the library; undone when the thread ends. */
+void db_thread_enter(void);
+
+/* SIGPIPE is ignored from now on where it still had its default. */
+void db_pipe_signal_ignore(void);
+
+/* A connected handle without any session set-up. place goes into err. *out is the caller's. */
+enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
+                          struct err *err);
+
+/* Its file descriptor. */
+int db_handle_socket(MYSQL *mysql);
+
+/* Sets the session up as common/db/db.h promises. After a failure the handle is only to be closed. */
+enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
+                         struct db_server *server, struct err *err);
+
+/* After the set-up: which server it is. */
+enum rc db_handle_origin(MYSQL *mysql, const char *place, enum db_kind kind,
+                         struct db_origin *origin, struct err *err);
+
+#endif

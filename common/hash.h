@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A hash of bytes and a little chance, for the relay's own tables; neither leaves the process.
+ * Pure. */
+#ifndef COMMON_HASH_H
+#define COMMON_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), with a last mix, so that every bit depends on
+ * all bytes. Feed one result into the next call to hash several pieces. */
+uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len);
+
+/* The next of a row of 64 random bits (G. L. Steele, D. Lea, C. H. Flood, SplitMix, 2014). */
+uint64_t dice_next(uint64_t *state);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http/guard.h"
+
+#include "common/config/secret_file.h"
+#include "common/host.h"
+#include "common/http/tls.h"
+#include "common/log.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Guards the list of open guards. Held while their files are read: only opening and closing a server
+ * waits for it. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct http_guard *open_guards;
+
+static void list_add(struct http_guard *guard)
+{
+    pthread_mutex_lock(&open_lock);
+    guard->next = open_guards;
+    open_guards = guard;
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void list_remove(const struct http_guard *guard)
+{
+    pthread_mutex_lock(&open_lock);
+    for (struct http_guard **at = &open_guards; *at; at = &(*at)->next) {
+        if (*at == guard) {
+            *at = guard->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&open_lock);
+}
+
+static bool is_set(const char *text)
+{
+    return text && *text;
+}
+
+static bool is_loopback4(const unsigned char *address)
+{
+    return address[0] == 127;
+}
+
+/* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address of
+ * a socket for both families is four. */
+static int place_of(int fd, struct in_addr *four, struct in6_addr *six)
+{
+    struct sockaddr_storage place = {0};
+    socklen_t len = sizeof(place);
+    struct sockaddr_in address4;
+    struct sockaddr_in6 address6;
+
+    if (getsockname(fd, (struct sockaddr *)&place, &len) != 0)
+        return AF_UNSPEC;
+    if (place.ss_family == AF_INET) {
+        memcpy(&address4, &place, sizeof(address4));
+        *four = address4.sin_addr;
+    } else if (place.ss_family == AF_INET6) {
+        memcpy(&address6, &place, sizeof(address6));
+        *six = address6.sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(six)) {
+            memcpy(four, six->s6_addr + 12, sizeof(*four));
+            return AF_INET;
+        }
+    }
+    return place.ss_family;
+}
+
+static bool is_anywhere(int fd)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    int family = place_of(fd, &four, &six);
+
+    return (family == AF_INET && four.s_addr == htonl(INADDR_ANY)) ||
+           (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six));
+}
+
+/* What is neither family can be reached by nobody else. */
+static bool is_loopback(int fd)
+{
+    struct in_addr four;
+    struct in6_addr six;
+
+    switch (place_of(fd, &four, &six)) {
+    case AF_UNSPEC:
+        return false;
+    case AF_INET:
+        return is_loopback4((const unsigned char *)&four.s_addr);
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    default:
+        return true;
+    }
+}
+
+static enum rc place_check(const struct http_guard_config *config, int fd, struct err *err)
+{
+    const char *section = config->section;
+
+    if (is_loopback(fd))
+        return RC_OK;
+    if (!is_set(config->token_file) && !config->without_token)
+        return err_fail(err, RC_REJECT, 0,
+                        "other machines can reach this address: set %s.token_file to a file of "
+                        "bearer tokens, or %s.without_token = yes to let everyone in",
+                        section, section);
+    if (!is_set(config->tls_cert))
+        log_event(LOG_WARN, "http_without_tls",
+                  "section=%s text=\"other machines can reach this address and nothing is "
+                  "encrypted: set %s.tls_cert and %s.tls_key unless a proxy in front does it\"",
+                  section, section, section);
+    return RC_OK;
+}
+
+static enum rc tls_open(struct http_guard *guard, struct err *err)
+{
+    const struct http_guard_config *config = guard->config;
+
+    if (is_set(config->tls_cert) != is_set(config->tls_key))
+        return err_fail(err, RC_REJECT, 0, "%s.%s is not set; a certificate needs its key",
+                        config->section, is_set(config->tls_cert) ? "tls_key" : "tls_cert");
+    if (!is_set(config->tls_cert))
+        return RC_OK;
+    return http_tls_read(&guard->cert, &guard->key, config->section, config->tls_cert,
+                         config->tls_key, err);
+}
+
+/* Tokens that open nothing here are a mistake that nobody would find otherwise. */
+static enum rc scopes_check(const struct http_guard_config *config,
+                            const struct http_tokens *tokens, struct err *err)
+{
+    if (config->needed_scope == 0)
+        return RC_OK;
+    for (size_t i = 0; i < tokens->count; i++)
+        if (http_scopes_have(&tokens->scopes[i], config->needed_scope))
+            return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "%.200s: no token has the scope operate, which these pages need: write it "
+                    "behind one, as in TOKEN operate",
+                    config->token_file);
+}
+
+static enum rc tokens_read(struct http_guard *guard, struct err *err)
+{
+    struct http_tokens tokens;
+    enum rc rc;
+
+    if (!guard->has_tokens)
+        return RC_OK;
+    rc = http_tokens_read(&tokens, guard->config->token_file, err);
+    if (rc == RC_OK)
+        rc = scopes_check(guard->config, &tokens, err);
+    if (rc != RC_OK) {
+        err_wrap(err, "%s.token_file", guard->config->section);
+        return rc;
+    }
+    pthread_mutex_lock(&guard->lock);
+    guard->tokens = tokens;
+    pthread_mutex_unlock(&guard->lock);
+    return RC_OK;
+}
+
+enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config *config,
+                        const char *listen, int fd, struct err *err)
+{
+    const char *colon = strrchr(listen, ':');
+    enum rc rc;
+
+    *guard = (struct http_guard){.config = config, .has_tokens = is_set(config->token_file)};
+    if (!is_anywhere(fd) && colon)
+        snprintf(guard->name, sizeof(guard->name), "%.*s", (int)(colon - listen), listen);
+    pthread_mutex_init(&guard->lock, NULL);
+    rc = place_check(config, fd, err);
+    if (rc == RC_OK)
+        rc = tls_open(guard, err);
+    if (rc == RC_OK)
+        rc = tokens_read(guard, err);
+    if (rc == RC_OK)
+        list_add(guard);
+    return rc;
+}
+
+void http_guard_close(struct http_guard *guard)
+{
+    if (!guard->config)
+        return;
+    list_remove(guard);
+    secret_file_forget(&guard->cert);
+    secret_file_forget(&guard->key);
+    pthread_mutex_destroy(&guard->lock);
+    guard->config = NULL;
+}
+
+/* Is it the address that the client came to? */
+static bool is_place(const struct host *host, int fd)
+{
+    char text[INET6_ADDRSTRLEN + 2] = "";
+    struct in_addr four;
+    struct in6_addr six;
+    int family = place_of(fd, &four, &six);
+
+    if (family == AF_INET)
+        inet_ntop(AF_INET, &four, text, sizeof(text));
+    else if (family == AF_INET6 && inet_ntop(AF_INET6, &six, text + 1, sizeof(text) - 2)) {
+        text[0] = '[';
+        text[strlen(text)] = ']';
+    }
+    return *text && host_has_name(host, text, strlen(text));
+}
+
+bool http_guard_answers_for(const struct http_guard *guard, const char *text, int fd)
+{
+    const char *hosts = guard->config->hosts;
+    struct host host;
+
+    if (!hosts)
+        return true;
+    if (!host_read(&host, text))
+        return false;
+    if (*hosts)
+        return host_is_listed(&host, hosts, 0);
+    return host_is_listed(&host, "localhost,127.0.0.1,[::1]", 0) ||
+           host_has_name(&host, guard->name, strlen(guard->name)) || is_place(&host, fd);
+}
+
+bool http_guard_allows(struct http_guard *guard, const char *authorization,
+                       struct http_scopes *scopes)
+{
+    bool good;
+
+    *scopes = (struct http_scopes){.bits = 0};
+    if (!guard->has_tokens) {
+        scopes->bits = guard->config->open_scopes;
+        return true;
+    }
+    pthread_mutex_lock(&guard->lock);
+    good = http_tokens_allow(&guard->tokens, authorization, scopes);
+    pthread_mutex_unlock(&guard->lock);
+    return good;
+}
+
+void http_guards_reload(void)
+{
+    pthread_mutex_lock(&open_lock);
+    for (struct http_guard *guard = open_guards; guard; guard = guard->next) {
+        struct err err = {0};
+
+        if (!guard->has_tokens)
+            continue;
+        if (tokens_read(guard, &err) == RC_OK)
+            log_event(LOG_INFO, "tokens_reloaded", "section=%s tokens=%zu", guard->config->section,
+                      guard->tokens.count);
+        else
+            log_error(LOG_ERROR, "tokens_reload_failed", &err,
+                      "section=%s hint=\"the old ones stay good\"", guard->config->section);
+    }
+    pthread_mutex_unlock(&open_lock);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http/request.h"
+
+#include "common/http/http.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All bodies being received at a time; without it connections_max full bodies could be in memory. */
+#define BODIES_BYTES_MAX ((size_t)64 << 20)
+
+/* Of a body that is too large this much is read and dropped, so that the client, which sends before
+ * it reads, sees the answer. What is larger ends with its connection. */
+#define DROP_BYTES_MAX ((size_t)4 << 20)
+
+/* A larger body's memory is not kept for the next request. */
+#define KEPT_BYTES_MAX ((size_t)8 << 10)
+
+void http_requests_init(struct http_requests *all, size_t body_bytes_max)
+{
+    *all = (struct http_requests){.body_bytes_max = body_bytes_max};
+}
+
+static void request_free(struct http_request *request)
+{
+    buf_done(&request->body);
+    buf_done(&request->headers);
+    free(request);
+}
+
+void http_requests_done(struct http_requests *all)
+{
+    while (all->spare) {
+        struct http_request *request = all->spare;
+
+        all->spare = request->next;
+        request_free(request);
+    }
+}
+
+struct http_request *http_request_take(struct http_requests *all, struct http_server *server,
+                                       struct MHD_Connection *connection)
+{
+    struct http_request *request = all->spare;
+
+    if (request) {
+        all->spare = request->next;
+        request->next = NULL;
+    } else {
+        request = calloc(1, sizeof(*request));
+        if (!request)
+            return NULL;
+        request->all = all;
+        request->server = server;
+        buf_init(&request->body, all->body_bytes_max);
+    }
+    request->connection = connection;
+    all->bodies_bytes += request->body.size;
+    atomic_init(&request->state, HTTP_REQUEST_GATHERING);
+    atomic_fetch_add(&all->open, 1);
+    return request;
+}
+
+static void body_drop(struct http_request *request)
+{
+    request->all->bodies_bytes -= request->body.size;
+    buf_done(&request->body);
+    buf_init(&request->body, request->all->body_bytes_max);
+}
+
+/* Keeps the request and its memory for the next one. */
+bool http_request_give_back(struct http_request *request)
+{
+    struct http_requests *all = request->all;
+
+    if (request->body.size > KEPT_BYTES_MAX)
+        body_drop(request);
+    all->bodies_bytes -= request->body.size;
+    buf_reset(&request->body);
+    buf_reset(&request->headers);
+    if (request->response)
+        MHD_destroy_response(request->response);
+    request->response = NULL;
+    request->refusal = HTTP_REFUSAL_NONE;
+    request->is_beyond = false;
+    request->dropped_bytes = 0;
+    request->next = all->spare;
+    all->spare = request;
+    return atomic_fetch_sub(&all->open, 1) == 1;
+}
+
+bool http_request_gather(struct http_request *request, const char *bytes, size_t len)
+{
+    struct http_requests *all = request->all;
+    size_t size = request->body.size;
+    size_t bound = BODIES_BYTES_MAX > all->body_bytes_max ? BODIES_BYTES_MAX : all->body_bytes_max;
+
+    if (!request->refusal) {
+        /* A buf grows to twice its size. */
+        size_t growth = size - request->body.len < len ? (size > len ? size : len) : 0;
+
+        if (len > all->body_bytes_max - request->body.len)
+            request->refusal = HTTP_REFUSAL_TOO_LARGE;
+        else if (all->bodies_bytes + growth > bound)
+            request->refusal = HTTP_REFUSAL_BUSY;
+        else
+            buf_put(&request->body, bytes, len);
+        if (request->body.failed)
+            return false;
+        all->bodies_bytes += request->body.size - size;
+    }
+    if (request->refusal) {
+        body_drop(request);
+        request->dropped_bytes += len;
+    }
+    return request->dropped_bytes <= DROP_BYTES_MAX;
+}
+
+bool http_request_would_gather(size_t len)
+{
+    return len <= DROP_BYTES_MAX;
+}
+
+const char *http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+const char *http_header(struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const struct http_scopes *http_scopes(const struct http_request *request)
+{
+    return &request->scopes;
+}
+
+const void *http_body(const struct http_request *request, size_t *len)
+{
+    *len = request->body.len;
+    return request->body.data ? request->body.data : "";
+}
+
+struct each_argument {
+    void (*on_argument)(void *ctx, const char *name, const char *value);
+    void *ctx;
+};
+
+static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct each_argument *each = ctx;
+
+    (void)kind;
+    each->on_argument(each->ctx, name, value ? value : "");
+    return MHD_YES;
+}
+
+void http_each_argument(struct http_request *request,
+                        void (*callback)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    struct each_argument each = {callback, ctx};
+
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
+}
+
+struct one_argument {
+    const char *name;
+    const char *value;
+};
+
+static void on_one_argument(void *ctx, const char *name, const char *value)
+{
+    struct one_argument *one = ctx;
+
+    if (!one->value && strcmp(name, one->name) == 0)
+        one->value = value;
+}
+
+/* The library's own look-up takes either case. */
+const char *http_argument(struct http_request *request, const char *name)
+{
+    struct one_argument one = {.name = name};
+
+    http_each_argument(request, on_one_argument, &one);
+    return one.value;
+}
+
+void http_answer_header(struct http_request *request, const char *name, const char *value)
+{
+    size_t len = request->headers.len;
+
+    buf_put(&request->headers, name, strlen(name) + 1);
+    buf_put(&request->headers, value, strlen(value) + 1);
+    /* Without memory for a header it is whole or not there. */
+    if (request->headers.failed)
+        buf_cut(&request->headers, len);
+}
+
+/* A header the library refuses (empty, or with a line end in it) is left out: the answer counts. */
+static void headers_add(struct http_request *request, struct MHD_Response *response,
+                        const char *content_type)
+{
+    const char *at = request->headers.data;
+    const char *end = at ? at + request->headers.len : at;
+
+    if (content_type)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    while (at < end) {
+        const char *value = at + strlen(at) + 1;
+
+        MHD_add_response_header(response, at, value);
+        at = value + strlen(value) + 1;
+    }
+    /* A server that is about to go asks its clients to go as well. */
+    if (request->is_beyond || atomic_load(&request->all->parting))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+void http_answer(struct http_request *request, int status, const char *content_type,
+                 const void *body, size_t len)
+{
+    struct MHD_Connection *connection = request->connection;
+    /* The library's parameter is not const, but it only copies from it. */
+    void *bytes = (void *)(uintptr_t)body;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
+    int was;
+
+    if (response)
+        headers_add(request, response, content_type);
+    request->response = response;
+    request->status = status;
+    was = atomic_exchange(&request->state, HTTP_REQUEST_ANSWERED);
+    assert(was == HTTP_REQUEST_HANDLING || was == HTTP_REQUEST_WAITING);
+    /* From here on the request belongs to the server's thread. */
+    if (was == HTTP_REQUEST_WAITING)
+        MHD_resume_connection(connection);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* One request between the library and its handler: its body as it comes in, within bounds, and its
+ * answer. For common/http/http.c; a handler sees it through common/http/http.h. A request belongs to the
+ * server's thread, except between the handler's call and http_answer(). */
+#ifndef COMMON_HTTP_REQUEST_H
+#define COMMON_HTTP_REQUEST_H
+
+#include "common/buf.h"
+#include "common/http/tokens.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct MHD_Connection;
+struct MHD_Response;
+struct http_server;
+
+enum http_request_state {
+    HTTP_REQUEST_GATHERING, /* its body is being received */
+    HTTP_REQUEST_HANDLING,  /* the handler has it; the connection is not suspended yet */
+    HTTP_REQUEST_WAITING,   /* the handler has it; the connection is suspended */
+    HTTP_REQUEST_ANSWERED,  /* http_answer() was called */
+};
+
+/* Why a request is refused before a handler sees it: the status. */
+enum http_refusal {
+    HTTP_REFUSAL_NONE,
+    HTTP_REFUSAL_BAD = 400,
+    HTTP_REFUSAL_NO_TOKEN = 401,
+    HTTP_REFUSAL_TOO_LARGE = 413,
+    HTTP_REFUSAL_OTHER_HOST = 421,
+    HTTP_REFUSAL_BUSY = 503,
+};
+
+/* The memory of a server's requests, kept for the next ones. Of the server's thread only, but for
+ * what is atomic. */
+struct http_requests {
+    size_t body_bytes_max;
+    size_t bodies_bytes; /* of all bodies being received */
+    struct http_request *spare;
+    atomic_int open;     /* begun and not yet ended */
+    atomic_bool parting; /* answers ask their clients to close the connection */
+};
+
+struct http_request {
+    struct http_requests *all;
+    struct http_server *server;
+    struct MHD_Connection *connection;
+    struct http_connection *held; /* what counts its time */
+    const char *method;
+    const char *path;
+    bool is_old;    /* HTTP/1.0, where Host may be left out */
+    bool is_beyond; /* its connection is one too many, and ends with the answer */
+    struct buf body;
+    size_t dropped_bytes;
+    enum http_refusal refusal;
+    struct http_scopes scopes;
+    struct buf headers; /* of the answer: name, zero, value, zero ... */
+    struct MHD_Response *response;
+    int status;
+    atomic_int state; /* an enum http_request_state */
+    struct http_request *next;
+};
+
+void http_requests_init(struct http_requests *all, size_t body_bytes_max);
+void http_requests_done(struct http_requests *all);
+
+/* A request of the connection; NULL: there is no memory. */
+struct http_request *http_request_take(struct http_requests *all, struct http_server *server,
+                                       struct MHD_Connection *connection);
+
+/* The request has come to its end. True when it was the last one that was open. */
+bool http_request_give_back(struct http_request *request);
+
+/* Takes more of the body. What is too much is dropped, and makes refusal say so. False: the client
+ * sends on without an end, or there is no memory; the connection has to end. */
+bool http_request_gather(struct http_request *request, const char *bytes, size_t len);
+
+/* Would a body of that length be read to its end? */
+bool http_request_would_gather(size_t len);
+
+#endif

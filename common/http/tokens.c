@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/http/tokens.h"
+
+#include "common/config/secret_file.h"
+
+#include <openssl/sha.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+/* What RFC 6750 lets a token be made of. */
+static const char letters[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+
+static const char group_letters[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+
+static bool is_blank(char letter)
+{
+    return letter == ' ' || letter == '\t';
+}
+
+static void digest_of(const char *token, size_t len, unsigned char digest[HTTP_TOKEN_DIGEST_SIZE])
+{
+    SHA256((const unsigned char *)token, len, digest);
+}
+
+static const struct {
+    const char *name;
+    enum http_scope scope;
+} scope_names[] = {
+    {"votes", HTTP_SCOPE_VOTES},
+    {"read", HTTP_SCOPE_READ},
+    {"operate", HTTP_SCOPE_OPERATE},
+};
+
+bool http_scopes_have(const struct http_scopes *scopes, enum http_scope scope)
+{
+    return (scopes->bits & (unsigned)scope) != 0;
+}
+
+bool http_scopes_have_group(const struct http_scopes *scopes, const char *group)
+{
+    for (size_t i = 0; i < scopes->group_count; i++)
+        if (strcmp(scopes->groups[i], group) == 0)
+            return true;
+    return false;
+}
+
+static enum rc group_take(struct http_scopes *scopes, const char *group, size_t len,
+                          struct err *err)
+{
+    char name[HTTP_SCOPE_GROUP_SIZE];
+
+    if (len == 0 || len >= sizeof(name) || strspn(group, group_letters) < len)
+        return err_fail(err, RC_REJECT, 0,
+                        "has a scope tasks:GROUP whose group is not 1 to %d letters, digits and "
+                        "_.:-",
+                        HTTP_SCOPE_GROUP_SIZE - 1);
+    memcpy(name, group, len);
+    name[len] = '\0';
+    if (http_scopes_have_group(scopes, name))
+        return RC_OK;
+    if (scopes->group_count == HTTP_SCOPE_GROUPS_MAX)
+        return err_fail(err, RC_REJECT, 0, "has a scope tasks:GROUP too many; expected %d at most",
+                        HTTP_SCOPE_GROUPS_MAX);
+    memcpy(scopes->groups[scopes->group_count++], name, len + 1);
+    return RC_OK;
+}
+
+/* The word is not named: it may be a second token by mistake. */
+static enum rc scope_take(struct http_scopes *scopes, const char *word, size_t len, struct err *err)
+{
+    static const char tasks[] = "tasks:";
+
+    if (len >= sizeof(tasks) - 1 && strncmp(word, tasks, sizeof(tasks) - 1) == 0)
+        return group_take(scopes, word + sizeof(tasks) - 1, len - (sizeof(tasks) - 1), err);
+    for (size_t i = 0; i < sizeof(scope_names) / sizeof(scope_names[0]); i++)
+        if (strlen(scope_names[i].name) == len && strncmp(scope_names[i].name, word, len) == 0) {
+            scopes->bits |= (unsigned)scope_names[i].scope;
+            return RC_OK;
+        }
+    return err_fail(err, RC_REJECT, 0,
+                    "has an unknown scope behind its token; expected votes, read, operate or "
+                    "tasks:GROUP, separated by blanks");
+}
+
+static enum rc token_take(struct http_tokens *tokens, const char *token, size_t len,
+                          struct err *err)
+{
+    size_t place;
+
+    if (strspn(token, letters) < len)
+        return err_fail(err, RC_REJECT, 0,
+                        "has a character no token may have; expected letters, digits and -._~+/=");
+    if (len < HTTP_TOKEN_BYTES_MIN || len > HTTP_TOKEN_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0,
+                        "has a token of %zu characters; expected %d to %d, e.g. from `openssl "
+                        "rand -hex 32`",
+                        len, HTTP_TOKEN_BYTES_MIN, HTTP_TOKEN_BYTES_MAX);
+    if (tokens->count == HTTP_TOKENS_MAX)
+        return err_fail(err, RC_REJECT, 0, "has one token too many; expected %d at most",
+                        HTTP_TOKENS_MAX);
+    digest_of(token, len, tokens->digests[tokens->count]);
+    if (http_tokens_match(tokens, tokens->digests[tokens->count], &place))
+        return err_fail(err, RC_REJECT, 0, "has a token that an earlier line has, too");
+    tokens->scopes[tokens->count++] = (struct http_scopes){.bits = 0};
+    return RC_OK;
+}
+
+/* TOKEN [SCOPE ...] */
+static enum rc line_take(struct http_tokens *tokens, const char *line, size_t len, struct err *err)
+{
+    size_t token_len = 0;
+    struct http_scopes *scopes;
+    enum rc rc;
+
+    while (token_len < len && !is_blank(line[token_len]))
+        token_len++;
+    rc = token_take(tokens, line, token_len, err);
+    if (rc != RC_OK)
+        return rc;
+    scopes = &tokens->scopes[tokens->count - 1];
+    for (size_t at = token_len; at < len && rc == RC_OK;) {
+        size_t word = at;
+
+        while (at < len && !is_blank(line[at]))
+            at++;
+        if (at > word)
+            rc = scope_take(scopes, line + word, at - word, err);
+        while (at < len && is_blank(line[at]))
+            at++;
+    }
+    if (scopes->bits == 0 && scopes->group_count == 0)
+        scopes->bits = HTTP_SCOPE_VOTES | HTTP_SCOPE_READ;
+    return rc;
+}
+
+static enum rc lines_take(struct http_tokens *tokens, const char *text, const char *path,
+                          struct err *err)
+{
+    unsigned line = 1;
+
+    for (const char *at = text; *at; line++) {
+        size_t len = strcspn(at, "\n");
+        size_t line_len = len;
+        enum rc rc = RC_OK;
+
+        if (line_len > 0 && at[line_len - 1] == '\r')
+            line_len--;
+        if (line_len > 0 && at[0] != '#')
+            rc = line_take(tokens, at, line_len, err);
+        if (rc != RC_OK) {
+            err_wrap(err, "%.200s:%u", path, line);
+            return rc;
+        }
+        at += len + (at[len] != '\0');
+    }
+    if (tokens->count == 0)
+        return err_fail(err, RC_REJECT, 0, "%.200s: has no token; expected one a line", path);
+    return RC_OK;
+}
+
+enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err)
+{
+    struct http_tokens fresh = {.count = 0};
+    struct buf text = {0};
+    enum rc rc = secret_file_read(&text, path, err);
+
+    if (rc == RC_OK)
+        rc = lines_take(&fresh, buf_text(&text), path, err);
+    secret_file_forget(&text);
+    if (rc == RC_OK)
+        *tokens = fresh;
+    return rc;
+}
+
+bool http_tokens_match(const struct http_tokens *tokens,
+                       const unsigned char digest[HTTP_TOKEN_DIGEST_SIZE], size_t *place)
+{
+    unsigned found = 0;
+    size_t at_place = 0;
+
+    /* Volatile: nothing may be left out because the answer is known before the end. */
+    for (size_t i = 0; i < tokens->count; i++) {
+        const volatile unsigned char *one = tokens->digests[i];
+        unsigned differ = 0;
+        unsigned same;
+
+        for (size_t at = 0; at < HTTP_TOKEN_DIGEST_SIZE; at++)
+            differ |= (unsigned)(one[at] ^ digest[at]);
+        /* 1 where differ is 0, without a branch: differ is at most 255. */
+        same = (differ - 1U) >> 31;
+        found |= same;
+        at_place |= i & (0 - (size_t)same); /* no token stands there twice */
+    }
+    *place = at_place;
+    return found != 0;
+}
+
+bool http_tokens_allow(const struct http_tokens *tokens, const char *header,
+                       struct http_scopes *scopes)
+{
+    static const char scheme[] = "Bearer ";
+    unsigned char digest[HTTP_TOKEN_DIGEST_SIZE];
+    size_t place;
+
+    if (!header || strncasecmp(header, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    header += sizeof(scheme) - 1;
+    header += strspn(header, " ");
+    digest_of(header, strlen(header), digest);
+    if (!http_tokens_match(tokens, digest, &place))
+        return false;
+    *scopes = tokens->scopes[place];
+    return true;
+}

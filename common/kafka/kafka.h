@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* What every user of librdkafka shares: the configuration from settings, topics, and which error
+ * means what. The handle types are librdkafka's own. */
+#ifndef COMMON_KAFKA_KAFKA_H
+#define COMMON_KAFKA_KAFKA_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_kafka_s;
+struct rd_kafka_conf_s;
+
+enum kafka_role { KAFKA_PRODUCER, KAFKA_CONSUMER, KAFKA_TOOL };
+
+/* A property the caller wants unless the settings name it; `fixed` ones may not be overridden, and
+ * naming them in [kafka] is an error that says why. */
+struct kafka_default {
+    const char *name;
+    const char *value;
+    const char *fixed; /* why it is fixed, or NULL */
+};
+
+/* Makes a configuration: 127.0.0.1:9092 as bootstrap server, the defaults, then [kafka] properties
+ * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
+ * property; secrets are not in it. Logs once what kafka_version_flaws() says of the library. */
+enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
+                        enum kafka_role role, const struct kafka_default *defaults, size_t count,
+                        struct err *err);
+
+/* Do the settings' properties make sense, all of them? Used by `config` and before anything
+ * starts. Fixed names are checked by kafka_conf_make(). */
+enum rc kafka_conf_check(const struct settings *settings, struct err *err);
+
+/* Writes what a version of librdkafka (as of rd_kafka_version()) cannot do or notice that newer ones
+ * can; "" from 2.13 on. At most size bytes, always terminated. */
+void kafka_version_flaws(int version, char *text, size_t size);
+
+/* False for versions below 2.5, whose cooperative rebalancing can hang or fail an assertion: use
+ * the eager assignor with them. */
+bool kafka_cooperative(void);
+
+/* What a delivery report's, a call's, a consumer's or a global error means.
+ * RC_RETRY: the broker's or the network's trouble; nothing is wrong with the message. Every code
+ * nobody knows is one of them.
+ * RC_REJECT: this message is refused (too large, unknown topic, no right, invalid record), or, for
+ * a consumer, this partition cannot go on (its records are gone).
+ * RC_FATAL: this handle is finished: a new one is needed. RC_OK for no error. */
+enum rc kafka_classify(int code);
+
+/* err_fail() with librdkafka's name and sentence for code and kafka_classify()'s rc. */
+enum rc kafka_fail(struct err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "; the user of [kafka] lacks ..." for what Kafka's ACLs refuse, else ""; static. */
+const char *kafka_acl_hint(int code);
+
+/* Sees that a topic exists, making it with partitions (> 0) and replication (-1: broker's default)
+ * where it does not. A topic that is there is left alone whatever its partitions. A broker without
+ * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_REJECT:
+ * no topic can have that name. RC_FATAL: it is missing and may not be made; err says by whom and
+ * how to. *count, where it is not NULL, is how many partitions it has; 0: not known. Blocks up to
+ * timeout_ms. */
+enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
+                           int replication, int timeout_ms, int *count, struct err *err);
+
+/* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it would
+ * wait for a controller until the time is up. Waits up to timeout_ms for the broker's first answer. */
+bool kafka_is_in_process(struct rd_kafka_s *kafka, int timeout_ms);
+
+/* For a handle that gets no answer: names the brokers of its bootstrap.servers again; those that it
+ * still knows stay as they are. A broker that is going away may say that there are none. Some
+ * versions of librdkafka (2.13 and 2.14 at least) then forget all, these too, and connect nowhere any
+ * more: confluentinc/librdkafka issue 5301. */
+void kafka_name_brokers(struct rd_kafka_s *kafka);
+
+/* Destroys the handle, as rd_kafka_destroy_flags() does, but waits for it no longer than until_ms:
+ * librdkafka waits for the answer to every commit of offsets and to the word that a member leaves,
+ * and a broker that does not answer costs a minute. False: the handle was left with its threads,
+ * which go on destroying it. Then the process has to end by _exit(). */
+bool kafka_destroy(struct rd_kafka_s *kafka, int flags, int64_t until_ms);
+
+/* How many handles were left so and are not destroyed yet. */
+int kafka_handles_left(void);
+
+/* librdkafka's own lines go into our log; its statistics and errors are not lines. */
+void kafka_log_to_ours(struct rd_kafka_conf_s *conf);
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/apply/apply.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANOTHER_WRITER "another writer logs events of this batch just now"
+
+enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
+                   size_t batch_rows_max, struct err *err)
+{
+    enum rc rc;
+
+    memset(apply, 0, sizeof(*apply));
+    apply->sink = sink;
+    apply->owner = owner;
+    apply->rows_max = batch_rows_max;
+    apply->rows = calloc(batch_rows_max, sizeof(*apply->rows));
+    if (!apply->rows)
+        return err_fail(err, RC_FATAL, 0, "no memory for %zu votes", batch_rows_max);
+    rc = tally_init(&apply->tally, batch_rows_max, err);
+    if (rc == RC_OK)
+        rc = event_set_init(&apply->events, batch_rows_max, err);
+    if (rc != RC_OK)
+        apply_done(apply);
+    return rc;
+}
+
+void apply_done(struct apply *apply)
+{
+    free(apply->rows);
+    apply->rows = NULL;
+    tally_done(&apply->tally);
+    event_set_done(&apply->events);
+    lasts_done(&apply->lasts);
+    held_done(&apply->held);
+}
+
+enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err)
+{
+    enum rc rc = lasts_init(&apply->lasts, batch_rows_max, err);
+
+    apply->keeps_lasts = rc == RC_OK;
+    return rc;
+}
+
+void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max)
+{
+    apply->dead_max = dead_max;
+}
+
+static enum rc claim_write(struct apply *apply, const struct place *place,
+                           struct progress_row *progress, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct progress_row row = {0};
+    enum rc rc = sink->make_progress(sink->ctx, place, &row, err);
+
+    if (rc != RC_OK)
+        return rc;
+    row.epoch++;
+    snprintf(row.owner, sizeof(row.owner), "%s", apply->owner);
+    if (row.topic_id[0] == '\0')
+        memcpy(row.topic_id, progress->topic_id, sizeof(row.topic_id));
+    rc = sink->own_progress(sink->ctx, place, &row, err);
+    if (rc == RC_OK)
+        rc = held_read(&apply->held, sink, place, err);
+    row.holds = apply->held.count > 0;
+    if (rc == RC_OK)
+        rc = sink->commit(sink->ctx, err);
+    if (rc == RC_OK)
+        *progress = row;
+    return rc;
+}
+
+enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
+                    struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = claim_write(apply, place, progress, err);
+    if (rc != RC_OK)
+        sink->rollback(sink->ctx);
+    return rc;
+}
+
+enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
+
+/* Where the batch stands against the locked row. A batch must begin where the row ends, or before
+ * it: one that begins behind it would skip what lies between. */
+static enum progress_fit progress_fit(const struct batch *batch, const char *owner, int64_t epoch,
+                                      const struct progress_row *progress)
+{
+    /* A database that lost its last transactions gives an epoch out twice. */
+    if (!progress->found || progress->epoch != epoch || strcmp(progress->owner, owner) != 0)
+        return FIT_FENCED;
+    if (progress->next_offset >= batch->next_offset)
+        return FIT_APPLIED;
+    if (batch->from_offset > progress->next_offset)
+        return FIT_FENCED;
+    /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
+    if (progress->begin_day > batch->begin_day &&
+        batch_has_older(batch, progress->begin_day, progress->next_offset))
+        return FIT_FENCED;
+    return FIT_BEGINS;
+}
+
+/* Do all batches of the group begin here? If not, result says what has become of them. */
+static bool group_begins(struct apply *apply, const struct apply_group *group,
+                         struct apply_result *result)
+{
+    size_t counts[FIT_FENCED + 1] = {0};
+
+    for (size_t i = 0; i < group->count; i++)
+        counts[progress_fit(group->batches[i], apply->owner, group->epochs[i],
+                            &group->progress[i])]++;
+    if (counts[FIT_BEGINS] > 0)
+        apply->unsure = false;
+    if (counts[FIT_BEGINS] == group->count)
+        return true;
+    *result = (struct apply_result){0};
+    /* What was applied by a COMMIT whose answer was lost still counts, once. */
+    if (counts[FIT_APPLIED] > 0 && apply->unsure) {
+        *result = apply->reckon;
+        apply->unsure = false;
+    }
+    if (counts[FIT_APPLIED] == group->count)
+        result->end = APPLY_DONE;
+    else
+        result->end = group->count > 1 ? APPLY_APART : APPLY_FENCED;
+    return false;
+}
+
+static enum rc tallies_lock(struct apply *apply, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct tally *tally = &apply->tally;
+    bool all = true;
+    enum rc rc = sink->lock_tallies(sink->ctx, tally->rows, tally->count, err);
+
+    for (size_t i = 0; i < tally->count; i++)
+        all = all && tally->rows[i].found;
+    if (rc != RC_OK || all)
+        return rc;
+    /* Another writer may make the same rows at the same time: make, then lock what is there. */
+    rc = sink->make_tallies(sink->ctx, tally->rows, tally->count, err);
+    if (rc == RC_OK)
+        rc = sink->lock_tallies(sink->ctx, tally->rows, tally->count, err);
+    for (size_t i = 0; rc == RC_OK && i < tally->count; i++)
+        if (!tally->rows[i].found)
+            rc =
+                err_fail(err, RC_RETRY, 0, "the total of content %" PRId64 " was deleted meanwhile",
+                         tally->rows[i].content_id);
+    return rc;
+}
+
+struct search {
+    struct event_set *events;
+    size_t skipped;
+};
+
+static void event_found(void *ctx, const struct id *event_id)
+{
+    struct search *search = ctx;
+
+    search->skipped += event_set_skip(search->events, event_id);
+}
+
+static enum rc duplicates_skip(struct apply *apply, struct vote_row *rows, size_t count,
+                               size_t *skipped, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct search search = {.events = &apply->events};
+    enum rc rc;
+
+    search.skipped = event_set_collect(&apply->events, rows, count);
+    rc = sink->find_events(sink->ctx, rows, count, event_found, &search, err);
+    *skipped = search.skipped;
+    return rc;
+}
+
+static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t count, size_t *aside,
+                            struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct lasts *lasts = &apply->lasts;
+    enum rc rc;
+
+    lasts_collect(lasts, rows, count);
+    rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
+    if (rc == RC_OK)
+        *aside = lasts_judge(lasts, rows, count);
+    return rc;
+}
+
+static size_t votes_left(const struct vote_row *rows, size_t count)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++)
+        left += !rows[i].skip;
+    return left;
+}
+
+/* Invariant: the tallies are locked before the log is searched for duplicates and the last votes
+ * are read, so that two writers of one content cannot both find an event missing. */
+static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t count,
+                           struct apply_result *reckon, bool *duplicate, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct tally *tally = &apply->tally;
+    enum rc rc;
+
+    tally_collect(tally, rows, count);
+    if (tally->count == 0)
+        return RC_OK;
+    rc = tallies_lock(apply, err);
+    if (rc == RC_OK && apply->careful)
+        rc = duplicates_skip(apply, rows, count, &reckon->duplicates, err);
+    if (rc == RC_OK && apply->keeps_lasts)
+        rc = repeats_skip(apply, rows, count, &reckon->aside, err);
+    if (rc != RC_OK)
+        return rc;
+    if (apply->keeps_lasts)
+        rc = sink->write_lasts(sink->ctx, apply->lasts.rows, apply->lasts.count, err);
+    reckon->applied = votes_left(rows, count);
+    if (rc != RC_OK || reckon->applied == 0)
+        return rc;
+    tally_count(tally, rows, count);
+    rc = sink->insert_votes(sink->ctx, rows, count, duplicate, err);
+    apply->refused = rc == RC_REJECT;
+    if (rc != RC_OK || *duplicate)
+        return rc;
+    return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
+}
+
+/* A topic that is not ours would otherwise be poured into dead_record as a whole. The batch that
+ * goes past the limit is still kept, so that there is something to look at. */
+static enum rc dead_limit(struct apply *apply, const struct place *place, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    int64_t max = apply->dead_max ? *apply->dead_max : 0;
+    int64_t count = 0;
+    enum rc rc;
+
+    if (max == 0)
+        return RC_OK;
+    rc = sink->count_dead(sink->ctx, place, max, &count, err);
+    if (rc != RC_OK || count < max)
+        return rc;
+    return err_fail(err, RC_REJECT, 0,
+                    "%s/%" PRId32 " has %" PRId64 " dead records already (consumer.dead_max) and "
+                    "would get more: look at them with `tallybox dead list`; then replay or drop "
+                    "them, correct consumer.topics, or raise the limit; it goes on by itself",
+                    place->topic, place->partition, count);
+}
+
+static enum rc dead_write(struct apply *apply, const struct place *place, const struct batch *batch,
+                          int64_t next_offset, size_t kept, struct apply_result *reckon,
+                          struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct dead_row dead;
+    enum rc rc = batch->dead_count + kept > 0 ? dead_limit(apply, place, err) : RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
+        batch_dead_view(batch, i, &dead);
+        if (dead.offset < next_offset)
+            continue;
+        rc = sink->insert_dead(sink->ctx, place, &dead, err);
+        reckon->dead[judge_class_index(dead.reason_class)]++;
+    }
+    for (size_t i = 0; rc == RC_OK && kept > 0 && i < batch->row_count; i++) {
+        const struct vote_row *row = &batch->rows[i];
+
+        if (row->offset < next_offset || row->keep == VOTE_NOT_KEPT)
+            continue;
+        batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
+        rc = sink->insert_dead(sink->ctx, place, &dead, err);
+        reckon->dead[judge_class_index(dead.reason_class)]++;
+    }
+    return rc;
+}
+
+/* Of a whole batch: which votes are kept. */
+static enum rc votes_hold(struct apply *apply, const struct place *place, struct batch *batch,
+                          size_t *kept, struct err *err)
+{
+    enum rc rc = held_read(&apply->held, apply->sink, place, err);
+
+    return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, kept, err) : rc;
+}
+
+static enum rc group_move(struct apply *apply, struct apply_group *group, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+
+    for (size_t i = 0; i < group->count; i++) {
+        group->progress[i].next_offset = group->batches[i]->next_offset;
+        group->progress[i].leader_epoch = group->batches[i]->leader_epoch;
+    }
+    return sink->move_progress(sink->ctx, group->places, group->progress, group->count, err);
+}
+
+/* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
+ * result->end says why there was nothing to write. */
+static enum rc group_write(struct apply *apply, struct apply_group *group, bool *duplicate,
+                           struct apply_result *result, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct batch *first = group->batches[0]; /* the only one, where it is whole or has dead */
+    struct apply_result reckon = {.end = APPLY_DONE};
+    struct vote_row *rows;
+    size_t count = 0;
+    size_t kept = 0;
+    enum rc rc = sink->lock_progress(sink->ctx, group->places, group->progress, group->count, err);
+
+    if (rc != RC_OK || !group_begins(apply, group, result))
+        return rc;
+    rows = apply_group_rows(group, apply->rows, &count);
+    rc = first->whole ? votes_hold(apply, &group->places[0], first, &kept, err) : RC_OK;
+    reckon.clear = first->whole && apply->held.count == 0;
+    if (rc != RC_OK)
+        return rc;
+    rc = votes_write(apply, rows, count, &reckon, duplicate, err);
+    if (rc != RC_OK || *duplicate)
+        return rc;
+    rc = dead_write(apply, &group->places[0], first, group->progress[0].next_offset, kept, &reckon,
+                    err);
+    if (rc == RC_OK)
+        rc = group_move(apply, group, err);
+    if (rc != RC_OK)
+        return rc;
+    apply->reckon = reckon;
+    apply->unsure = true;
+    rc = sink->commit(sink->ctx, err);
+    if (rc == RC_OK)
+        *result = reckon;
+    return rc;
+}
+
+static enum rc group_try(struct apply *apply, struct apply_group *group, bool *duplicate,
+                         struct apply_result *result, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    apply->refused = false;
+    *duplicate = false;
+    rc = group_write(apply, group, duplicate, result, err);
+    sink->rollback(sink->ctx); /* where it was not committed */
+    return rc;
+}
+
+/* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over with
+ * it. */
+static enum rc group_try_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
+                               struct apply_result *result, struct err *err)
+{
+    enum rc rc = group_try(apply, group, duplicate, result, err);
+
+    if (rc != RC_OK || !*duplicate || apply->careful)
+        return rc;
+    apply->careful = true;
+    return group_try(apply, group, duplicate, result, err);
+}
+
+/* After a try: marks the votes that the log does not take. *found 0: it was not their fault. */
+static enum rc refused_find(struct apply *apply, struct batch *batch, size_t *found,
+                            struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = held_probe(&apply->held, sink, batch->rows, batch->row_count, found, err);
+    sink->rollback(sink->ctx);
+    return rc;
+}
+
+static void keep_none(struct batch *batch)
+{
+    for (size_t i = 0; batch->whole && i < batch->row_count; i++)
+        batch->rows[i].keep = VOTE_NOT_KEPT;
+}
+
+/* After a try of one batch that the database refuses: tries again without the votes it does not
+ * take, if they are the cause. */
+static enum rc batch_hold(struct apply *apply, struct apply_group *group, bool *duplicate,
+                          struct apply_result *result, struct err *err)
+{
+    struct err why = {0};
+    size_t found = 0;
+    enum rc rc;
+
+    if (!group->batches[0]->whole) {
+        *result = (struct apply_result){.end = APPLY_AGAIN};
+        return RC_OK;
+    }
+    rc = refused_find(apply, group->batches[0], &found, &why);
+    if (rc != RC_OK) {
+        *err = why;
+        return rc;
+    }
+    return found > 0 ? group_try_twice(apply, group, duplicate, result, err) : RC_REJECT;
+}
+
+enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply_result *result,
+                    struct err *err)
+{
+    bool duplicate = false;
+    enum rc rc;
+
+    keep_none(group->batches[0]);
+    rc = group_try_twice(apply, group, &duplicate, result, err);
+    if (rc == RC_REJECT && group->count > 1) {
+        *result = (struct apply_result){.end = APPLY_APART};
+        return RC_OK;
+    }
+    if (rc == RC_REJECT && apply->refused)
+        rc = batch_hold(apply, group, &duplicate, result, err);
+    if (rc == RC_OK && duplicate)
+        return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
+    if (rc != RC_OK || result->end != APPLY_DONE)
+        return rc;
+    apply->unsure = false;
+    apply->careful = result->duplicates > 0;
+    return RC_OK;
+}
+
+enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
+                    struct batch *batch, struct apply_result *result, struct err *err)
+{
+    struct apply_group group = {0};
+
+    apply_group_add(&group, apply->rows_max, place, epoch, batch);
+    return apply_group(apply, &group, result, err);
+}
+
+void apply_forget(struct apply *apply)
+{
+    apply->unsure = false;
+}
+
+enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
+                    struct apply_result *result, struct err *err)
+{
+    bool duplicate = false;
+    enum rc rc;
+
+    *result = (struct apply_result){.end = APPLY_DONE};
+    apply->careful = true;
+    rc = votes_write(apply, rows, count, result, &duplicate, err);
+    if (rc == RC_OK && duplicate)
+        return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
+    return rc;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* What is applied: records as Kafka hands them out, and the rows they become. Pure data. */
+#ifndef CONSUMER_APPLY_APPLY_ROW_H
+#define CONSUMER_APPLY_APPLY_ROW_H
+
+#include "schema/vote_event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOPIC_SIZE 250 /* Kafka's longest name and the end */
+#define TOPIC_ID_SIZE 37
+#define OWNER_SIZE 129
+
+/* Where nothing has been applied yet: start at the beginning. */
+#define OFFSET_BEGINNING (-1)
+
+/* The two classes of dead records whose cause may pass; held.h says what they mean. A record of any
+ * other can never be applied as it stands. */
+#define REASON_REFUSED "refused"
+#define REASON_BEHIND "behind"
+
+/* One partition; the group is the process' own. */
+struct place {
+    const char *topic;
+    int32_t partition;
+};
+
+/* One Kafka record; all pointers belong to the stream, until its next call. */
+struct record {
+    int64_t offset;
+    int64_t time_ms;      /* ms since 1970; -1: the record has no time */
+    int32_t leader_epoch; /* of the leader that took it; never falls in a partition; -1: unknown */
+    const void *key;      /* NULL: none */
+    size_t key_len;
+    const void *value; /* NULL: none, a tombstone */
+    size_t value_len;
+    const void *message; /* the stream's own */
+};
+
+/* Why a vote is kept in dead_record instead; see held.h. */
+enum vote_keep { VOTE_NOT_KEPT, VOTE_REFUSED, VOTE_BEHIND };
+
+/* A row of vote_document in the making. */
+struct vote_row {
+    struct vote_event event;
+    int64_t offset;
+    int64_t votes;
+    int64_t content_seq;
+    bool skip;  /* already in the log, or no change: do not write it */
+    bool aside; /* skip, because it is no change */
+    enum vote_keep keep;
+    size_t reason_at; /* of VOTE_REFUSED */
+};
+
+/* A row of vote_tally. */
+struct tally_row {
+    int64_t content_id;
+    int64_t votes;
+    int64_t seq;
+    bool found;   /* the row exists, and is locked */
+    bool changed; /* votes and seq are new */
+};
+
+/* A row of vote_last. */
+struct last_row {
+    int64_t content_id;
+    int64_t voter_id;
+    int64_t occurred_ms; /* of the vote it stands for, ms since 1970 */
+    int voting;
+    bool found;   /* the row exists */
+    bool changed; /* voting and occurred_ms are new */
+};
+
+/* A row of dead_record. */
+struct dead_row {
+    int64_t offset;
+    int64_t time_ms;
+    const void *key; /* NULL: none */
+    size_t key_len;
+    const void *value; /* NULL: none */
+    size_t value_len;
+    const char *headers; /* JSON: [[name, base64 or null], ...], ASCII */
+    size_t headers_len;
+    const char *reason_class;
+    const char *reason;
+    size_t reason_len;
+};
+
+/* A row of consumer_progress. */
+struct progress_row {
+    int64_t next_offset; /* or OFFSET_BEGINNING */
+    int32_t leader_epoch;
+    int64_t epoch;
+    char owner[OWNER_SIZE];
+    char topic_id[TOPIC_ID_SIZE]; /* "": unknown */
+    /* Not of the row: the day since 1970 with which the log began when the row was locked. It stays
+     * until the end of the transaction. */
+    int64_t begin_day;
+    /* Nor this: contents are held when the partition is claimed; see held.h. */
+    bool holds;
+    /* Nor this: there is a row, and it is locked. */
+    bool found;
+};
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/apply/date_row.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* The calendar's cycle of 400 years is counted from a 1 March: leap days then stand at the end of a
+ * year. */
+#define EPOCH_DAYS INT64_C(719468) /* from 0000-03-01 to 1970-01-01 */
+#define ERA_DAYS INT64_C(146097)
+
+struct date date_of(int64_t day)
+{
+    int64_t days = day + EPOCH_DAYS;
+    int64_t era = days / ERA_DAYS;
+    int64_t of_era = days - era * ERA_DAYS;
+    int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t month = (5 * of_year + 2) / 153;
+
+    assert(day >= DATE_DAY_MIN && day <= DATE_DAY_MAX);
+    return (struct date){
+        .year = (int)(year_of_era + era * 400 + (month >= 10)),
+        .month = (int)(month < 10 ? month + 3 : month - 9),
+        .day = (int)(of_year - (153 * month + 2) / 5 + 1),
+    };
+}
+
+static int64_t day_of(const struct date *date)
+{
+    int64_t year = date->year - (date->month <= 2);
+    int64_t month = date->month > 2 ? date->month - 3 : date->month + 9;
+    int64_t year_of_era = year % 400;
+    int64_t of_year = (153 * month + 2) / 5 + date->day - 1;
+    int64_t of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
+
+    return year / 400 * ERA_DAYS + of_era - EPOCH_DAYS;
+}
+
+static void digits_put(char *text, int value, int count)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        text[i] = (char)('0' + value % 10);
+        value /= 10;
+    }
+}
+
+void date_text(int64_t day, char text[DATE_SIZE])
+{
+    struct date date = date_of(day);
+
+    digits_put(text, date.year, 4);
+    text[4] = '-';
+    digits_put(text + 5, date.month, 2);
+    text[7] = '-';
+    digits_put(text + 8, date.day, 2);
+    text[10] = '\0';
+}
+
+static bool digits_read(const char *text, int count, int *value)
+{
+    *value = 0;
+    for (int i = 0; i < count; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *value = *value * 10 + (text[i] - '0');
+    }
+    return true;
+}
+
+bool date_parse(const char *text, int64_t *day)
+{
+    struct date date;
+    char again[DATE_SIZE];
+    int64_t found;
+
+    if (strlen(text) != DATE_SIZE - 1 || text[4] != '-' || text[7] != '-' ||
+        !digits_read(text, 4, &date.year) || !digits_read(text + 5, 2, &date.month) ||
+        !digits_read(text + 8, 2, &date.day))
+        return false;
+    if (date.year < 1 || date.month < 1 || date.month > 12 || date.day < 1 || date.day > 31)
+        return false;
+    found = day_of(&date);
+    if (found > DATE_DAY_MAX)
+        return false;
+    /* A 30 February comes back as another day. */
+    date_text(found, again);
+    if (strcmp(again, text) != 0)
+        return false;
+    *day = found;
+    return true;
+}
+
+int64_t date_month(int64_t day, int64_t months)
+{
+    struct date date = date_of(day);
+    int64_t month = (int64_t)date.year * 12 + date.month - 1 + months;
+
+    assert(month >= 12);
+    date = (struct date){.year = (int)(month / 12), .month = (int)(month % 12) + 1, .day = 1};
+    return day_of(&date);
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/apply/sink_mysql.h"
+
+#include "common/buf.h"
+#include "consumer/apply/sink_rows_mysql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sink_mysql {
+    struct db *db;
+    struct buf sql; /* keeps its memory, unless a dead record has made it big */
+    struct sink seam;
+    const char *group;
+    int64_t idle_ms;
+    uint64_t session; /* the one that knows idle_ms */
+};
+
+/* A consumer that works is never silent for long, in a transaction or out of it. One that was frozen
+ * in the middle of a transaction loses its locks after this, and its successor can go on. */
+#define SILENT_MS_MAX 15000
+
+#define SQL_KEPT_BYTES ((size_t)2 << 20)
+
+static enum rc sql_run(struct sink_mysql *sink, uint64_t *affected, struct err *err)
+{
+    return db_exec_buf(sink->db, &sink->sql, affected, err);
+}
+
+static void text_put(struct sink_mysql *sink, const char *text)
+{
+    db_put_text(sink->db, &sink->sql, text, strlen(text));
+}
+
+/* A write that touches nothing: it also fails where nothing could be written. */
+static enum rc sink_ping(void *ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return db_run(sink->db, "UPDATE vote_tally SET seq = seq WHERE content_id = 0", err);
+}
+
+static uint64_t sink_session(void *ctx)
+{
+    struct sink_mysql *sink = ctx;
+
+    return db_session(sink->db);
+}
+
+/* The roll-up counts on it: a row of vote_tally that is stamped is committed or gone soon after. */
+static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
+{
+    int64_t silent_ms = sink->idle_ms < SILENT_MS_MAX ? sink->idle_ms : SILENT_MS_MAX;
+    int64_t seconds = silent_ms / 1000 > 0 ? silent_ms / 1000 : 1;
+    enum rc rc = db_connect(sink->db, err);
+
+    if (rc != RC_OK || sink->session == db_session(sink->db))
+        return rc;
+    buf_reset(&sink->sql);
+    buf_print(&sink->sql, "SET SESSION wait_timeout = %" PRId64, seconds);
+    rc = sql_run(sink, NULL, err);
+    if (rc == RC_OK)
+        sink->session = db_session(sink->db);
+    return rc;
+}
+
+static enum rc sink_begin(void *ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    enum rc rc = session_set_up(sink, err);
+
+    return rc == RC_OK ? db_begin(sink->db, err) : rc;
+}
+
+static enum rc sink_commit(void *ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return db_commit(sink->db, err);
+}
+
+static void sink_rollback(void *ctx)
+{
+    struct sink_mysql *sink = ctx;
+
+    if (db_in_transaction(sink->db))
+        db_rollback(sink->db);
+}
+
+static void place_where(struct sink_mysql *sink, const struct place *place)
+{
+    buf_text_put(&sink->sql, " WHERE consumer_group = ");
+    text_put(sink, sink->group);
+    buf_text_put(&sink->sql, " AND topic = ");
+    text_put(sink, place->topic);
+    buf_print(&sink->sql, " AND partition_id = %" PRId32, place->partition);
+}
+
+static void place_values(struct sink_mysql *sink, const struct place *place)
+{
+    text_put(sink, sink->group);
+    buf_char(&sink->sql, ',');
+    text_put(sink, place->topic);
+    buf_print(&sink->sql, ",%" PRId32, place->partition);
+}
+
+struct reading {
+    const struct place *places;
+    struct progress_row *rows;
+    size_t count;
+    bool found; /* at least one of them */
+};
+
+static struct progress_row *row_of(const struct reading *reading, const char *topic,
+                                   int64_t partition)
+{
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->places[i].partition == partition &&
+            strcmp(reading->places[i].topic, topic) == 0)
+            return &reading->rows[i];
+    return NULL;
+}
+
+static enum rc read_progress(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct reading *reading = ctx;
+    struct progress_row *progress = row_of(reading, row->columns[5], db_column_i64(row, 6));
+
+    if (!progress)
+        return err_fail(err, RC_FATAL, 0, "the database gives the progress of %s/%s unasked",
+                        row->columns[5], row->columns[6]);
+    reading->found = true;
+    progress->found = true;
+    progress->next_offset = db_column_i64(row, 0);
+    progress->leader_epoch = (int32_t)db_column_i64(row, 1);
+    progress->epoch = db_column_i64(row, 2);
+    snprintf(progress->owner, sizeof(progress->owner), "%s", row->columns[3]);
+    snprintf(progress->topic_id, sizeof(progress->topic_id), "%s", row->columns[4]);
+    return RC_OK;
+}
+
+/* The shared lock keeps housekeeping from moving the beginning while this transaction writes. */
+static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    bool found = false;
+    enum rc rc = db_number(sink->db,
+                           "SELECT TO_DAYS(begin_date) - TO_DAYS('1970-01-01') FROM log_begin "
+                           "WHERE name = 'vote_document' LOCK IN SHARE MODE",
+                           begin_day, &found, err);
+
+    if (rc != RC_OK || found)
+        return rc;
+    return err_fail(err, RC_FATAL, 0,
+                    "log_begin has no row vote_document, so nobody knows which months were "
+                    "dropped: restore it, with begin_date 1970-01-01 when none ever was");
+}
+
+/* The primary key is forced, or a small table would be locked as a whole. */
+static enum rc sink_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
+                                  size_t count, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    struct reading reading = {places, rows, count, false};
+    int64_t begin_day = 0;
+    enum rc rc;
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql, "SELECT next_offset, leader_epoch, epoch, owner, topic_id, topic, "
+                             "partition_id FROM consumer_progress FORCE INDEX (PRIMARY) "
+                             "WHERE consumer_group = ");
+    text_put(sink, sink->group);
+    for (size_t i = 0; i < count; i++) {
+        rows[i].found = false;
+        buf_text_put(&sink->sql, i == 0 ? " AND ((topic = " : " OR (topic = ");
+        text_put(sink, places[i].topic);
+        buf_print(&sink->sql, " AND partition_id = %" PRId32 ")", places[i].partition);
+    }
+    buf_text_put(&sink->sql, ") ORDER BY topic, partition_id FOR UPDATE");
+    rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
+    if (rc == RC_OK && reading.found)
+        rc = sink_lock_begin(sink, &begin_day, err);
+    for (size_t i = 0; i < count; i++)
+        rows[i].begin_day = begin_day;
+    return rc;
+}
+
+static enum rc sink_make_progress(void *ctx, const struct place *place,
+                                  struct progress_row *progress, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    enum rc rc;
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql,
+                 "INSERT IGNORE INTO consumer_progress (consumer_group, topic, partition_id, "
+                 "next_offset, leader_epoch, topic_id, epoch, owner, updated_at) VALUES (");
+    place_values(sink, place);
+    buf_text_put(&sink->sql, ",-1,-1,'',0,'',UTC_TIMESTAMP(3))");
+    rc = sql_run(sink, NULL, err);
+    if (rc == RC_OK)
+        rc = sink_lock_progress(ctx, place, progress, 1, err);
+    if (rc == RC_OK && !progress->found)
+        return err_fail(err, RC_RETRY, 0, "the progress of %s/%" PRId32 " was deleted meanwhile",
+                        place->topic, place->partition);
+    return rc;
+}
+
+static enum rc sink_own_progress(void *ctx, const struct place *place,
+                                 const struct progress_row *progress, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    buf_reset(&sink->sql);
+    buf_print(&sink->sql,
+              "UPDATE consumer_progress SET epoch = %" PRId64 ", owner = ", progress->epoch);
+    text_put(sink, progress->owner);
+    buf_text_put(&sink->sql, ", topic_id = ");
+    text_put(sink, progress->topic_id);
+    buf_text_put(&sink->sql, ", updated_at = UTC_TIMESTAMP(3)");
+    place_where(sink, place);
+    return sql_run(sink, NULL, err);
+}
+
+static enum rc sink_move_progress(void *ctx, const struct place *places,
+                                  const struct progress_row *rows, size_t count, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql,
+                 "INSERT INTO consumer_progress (consumer_group, topic, partition_id, next_offset, "
+                 "leader_epoch, topic_id, epoch, owner, updated_at) VALUES ");
+    for (size_t i = 0; i < count; i++) {
+        buf_text_put(&sink->sql, i == 0 ? "(" : ",(");
+        place_values(sink, &places[i]);
+        buf_print(&sink->sql, ",%" PRId64 ",%" PRId32 ",", rows[i].next_offset,
+                  rows[i].leader_epoch);
+        text_put(sink, rows[i].topic_id);
+        buf_print(&sink->sql, ",%" PRId64 ",", rows[i].epoch);
+        text_put(sink, rows[i].owner);
+        buf_text_put(&sink->sql, ",UTC_TIMESTAMP(3))");
+    }
+    buf_text_put(&sink->sql,
+                 " ON DUPLICATE KEY UPDATE next_offset = VALUES(next_offset), "
+                 "leader_epoch = VALUES(leader_epoch), updated_at = VALUES(updated_at)");
+    return sql_run(sink, NULL, err);
+}
+
+static enum rc seam_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
+                                 struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_lock_tallies(sink->db, &sink->sql, tallies, count, err);
+}
+
+static enum rc seam_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                 struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_make_tallies(sink->db, &sink->sql, tallies, count, err);
+}
+
+static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                  struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_write_tallies(sink->db, &sink->sql, tallies, count, err);
+}
+
+static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_read_lasts(sink->db, &sink->sql, lasts, count, err);
+}
+
+static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                                struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_write_lasts(sink->db, &sink->sql, lasts, count, err);
+}
+
+static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                 bool *duplicate, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_insert_votes(sink->db, &sink->sql, rows, count, duplicate, err);
+}
+
+static enum rc seam_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                                void (*on_found)(void *found_ctx, const struct id *event_id),
+                                void *found_ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_find_events(sink->db, &sink->sql, rows, count, on_found, found_ctx, err);
+}
+
+static void bytes_put(struct sink_mysql *sink, const void *bytes, size_t len)
+{
+    buf_char(&sink->sql, ',');
+    db_put_bytes(sink->db, &sink->sql, bytes, len);
+}
+
+static void dead_put(struct sink_mysql *sink, const struct place *place,
+                     const struct dead_row *dead)
+{
+    struct buf *sql = &sink->sql;
+
+    buf_reset(sql);
+    buf_text_put(sql,
+                 "INSERT INTO dead_record (consumer_group, topic, partition_id, record_offset, "
+                 "record_key, payload, headers, record_time, reason_class, reason, created_at) "
+                 "VALUES (");
+    place_values(sink, place);
+    buf_print(sql, ",%" PRId64, dead->offset);
+    bytes_put(sink, dead->key, dead->key_len);
+    bytes_put(sink, dead->value, dead->value_len);
+    buf_char(sql, ',');
+    db_put_text(sink->db, sql, dead->headers, dead->headers_len);
+    /* A time before 1970 or behind the calendar of DATETIME is none. */
+    if (dead->time_ms >= 0 && dead->time_ms < INT64_C(253402300800000))
+        buf_print(sql,
+                  ",TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
+                  ", '1970-01-01'))",
+                  dead->time_ms % 1000 * 1000, dead->time_ms / 1000);
+    else
+        buf_text_put(sql, ",NULL");
+    buf_print(sql, ",'%s',", dead->reason_class);
+    db_put_text(sink->db, sql, dead->reason, dead->reason_len);
+    buf_text_put(sql, ",UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE id = id");
+}
+
+static enum rc dead_compare(struct sink_mysql *sink, const struct place *place,
+                            const struct dead_row *dead, struct err *err)
+{
+    struct buf *sql = &sink->sql;
+    int64_t same = 0;
+    enum rc rc;
+
+    buf_reset(sql);
+    buf_text_put(sql, "SELECT COUNT(*) FROM dead_record");
+    place_where(sink, place);
+    buf_print(sql, " AND record_offset = %" PRId64 " AND payload <=> ", dead->offset);
+    db_put_bytes(sink->db, sql, dead->value, dead->value_len);
+    buf_text_put(sql, " AND record_key <=> ");
+    db_put_bytes(sink->db, sql, dead->key, dead->key_len);
+    rc = db_number(sink->db, buf_text(sql), &same, NULL, err);
+    if (rc != RC_OK || same > 0)
+        return rc;
+    return err_fail(err, RC_REJECT, 0,
+                    "dead_record keeps another record of %s/%" PRId32 " at offset %" PRId64
+                    " already, of a topic that was there before; move it away to go on",
+                    place->topic, place->partition, dead->offset);
+}
+
+static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                                struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    uint64_t packet_bytes_max = db_packet_bytes_max(sink->db);
+    uint64_t affected = 0;
+    enum rc rc;
+
+    dead_put(sink, place, dead);
+    if (!sink->sql.failed && packet_bytes_max > 0 && sink->sql.len + 1024 > packet_bytes_max)
+        rc =
+            err_fail(err, RC_REJECT, 0,
+                     "the record at %s/%" PRId32 " offset %" PRId64 " cannot be kept in "
+                     "dead_record: that takes a statement of %zu bytes, and the server's "
+                     "max_allowed_packet is %" PRIu64 "; raise it",
+                     place->topic, place->partition, dead->offset, sink->sql.len, packet_bytes_max);
+    else
+        rc = sql_run(sink, &affected, err);
+    if (rc == RC_OK && affected == 0)
+        rc = dead_compare(sink, place, dead, err);
+    if (sink->sql.size > SQL_KEPT_BYTES)
+        buf_done(&sink->sql);
+    return rc;
+}
+
+struct holding_back {
+    void (*on_content)(void *ctx, int64_t content_id);
+    void *ctx;
+};
+
+/* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds nothing. */
+static enum rc held_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct holding_back *back = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    if (content_id > 0)
+        back->on_content(back->ctx, content_id);
+    return RC_OK;
+}
+
+static enum rc sink_read_held(void *ctx, const struct place *place,
+                              void (*on_content)(void *content_ctx, int64_t content_id),
+                              void *content_ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+    struct holding_back back = {on_content, content_ctx};
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql, "SELECT LEFT(record_key, 24) AS content FROM dead_record");
+    place_where(sink, place);
+    buf_text_put(&sink->sql, " AND reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND
+                             "') GROUP BY content ORDER BY NULL");
+    return db_query_buf(sink->db, &sink->sql, held_row, &back, err);
+}
+
+static enum rc sink_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
+                               struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    buf_reset(&sink->sql);
+    buf_text_put(&sink->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM dead_record");
+    place_where(sink, place);
+    buf_print(&sink->sql, " LIMIT %" PRId64 ") kept", max);
+    return db_number(sink->db, buf_text(&sink->sql), count, NULL, err);
+}
+
+enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *settings,
+                        const char *group, int64_t idle_ms, struct err *err)
+{
+    struct sink_mysql *sink = calloc(1, sizeof(*sink));
+    enum rc rc;
+
+    if (!sink)
+        return err_fail(err, RC_FATAL, 0, "no memory for a database");
+    sink->group = group;
+    sink->idle_ms = idle_ms;
+    sink->seam = (struct sink){
+        .ctx = sink,
+        .ping = sink_ping,
+        .session = sink_session,
+        .begin = sink_begin,
+        .make_progress = sink_make_progress,
+        .lock_progress = sink_lock_progress,
+        .lock_begin = sink_lock_begin,
+        .own_progress = sink_own_progress,
+        .move_progress = sink_move_progress,
+        .lock_tallies = seam_lock_tallies,
+        .make_tallies = seam_make_tallies,
+        .write_tallies = seam_write_tallies,
+        .read_lasts = seam_read_lasts,
+        .write_lasts = seam_write_lasts,
+        .insert_votes = seam_insert_votes,
+        .find_events = seam_find_events,
+        .insert_dead = seam_insert_dead,
+        .read_held = sink_read_held,
+        .count_dead = sink_count_dead,
+        .commit = sink_commit,
+        .rollback = sink_rollback,
+    };
+    rc = db_open(&sink->db, settings, err);
+    if (rc != RC_OK) {
+        free(sink);
+        return rc;
+    }
+    *out = sink;
+    return RC_OK;
+}
+
+void sink_mysql_close(struct sink_mysql *sink)
+{
+    if (!sink)
+        return;
+    db_close(sink->db);
+    buf_done(&sink->sql);
+    free(sink);
+}
+
+const struct sink *sink_mysql_seam(struct sink_mysql *sink)
+{
+    return &sink->seam;
+}
+
+struct db *sink_mysql_db(struct sink_mysql *sink)
+{
+    return sink->db;
+}

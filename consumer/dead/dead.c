@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead/dead.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum rc dead_init(struct dead *dead, const struct dead_config *config, struct err *err)
+{
+    enum rc rc;
+
+    memset(dead, 0, sizeof(*dead));
+    dead->config = *config;
+    dead->entries = calloc(DEAD_PAGE_ROWS, sizeof(*dead->entries));
+    dead->votes = calloc(DEAD_PAGE_ROWS, sizeof(*dead->votes));
+    dead->ids = calloc(DEAD_PAGE_ROWS, sizeof(*dead->ids));
+    if (dead->entries && dead->votes && dead->ids)
+        rc = apply_init(&dead->apply, config->sink, "", DEAD_PAGE_ROWS, err);
+    else
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a page of dead records");
+    if (rc == RC_OK && config->keep_lasts)
+        rc = apply_keep_lasts(&dead->apply, DEAD_PAGE_ROWS, err);
+    if (rc != RC_OK)
+        dead_done(dead);
+    return rc;
+}
+
+void dead_done(struct dead *dead)
+{
+    apply_done(&dead->apply);
+    dead_keys_done(&dead->keys);
+    free(dead->entries);
+    free(dead->votes);
+    free(dead->ids);
+    buf_done(&dead->bytes);
+    memset(dead, 0, sizeof(*dead));
+}
+
+/* Does it hold back the later ones of its key? A replay of what is held passes what it finds can
+ * never be applied, as the consumer does. */
+static bool entry_holds(const struct dead *dead, const struct dead_entry *entry)
+{
+    if (!entry->selected)
+        return true;
+    if (entry->result.outcome != DEAD_STAYS)
+        return false;
+    return !dead->config.filter->held || dead->bytes.failed ||
+           strcmp(dead->bytes.data + entry->class_at, REASON_REFUSED) == 0;
+}
+
+/* The record that the key waits for, also in this page; 0: none. */
+static int64_t behind_find(const struct dead *dead, uint64_t key)
+{
+    int64_t behind = dead_keys_find(&dead->keys, key);
+
+    if (key == 0 || behind != 0)
+        return behind;
+    for (size_t i = 0; i < dead->entry_count; i++) {
+        const struct dead_entry *entry = &dead->entries[i];
+
+        if (entry->key == key && entry_holds(dead, entry))
+            return entry->result.id;
+    }
+    return 0;
+}
+
+static size_t text_keep(struct buf *bytes, const char *text)
+{
+    size_t at = bytes->len;
+
+    judge_put_reason(bytes, text);
+    buf_char(bytes, '\0');
+    return at;
+}
+
+static void entry_stays(struct dead *dead, struct dead_entry *entry, const struct dead_item *item,
+                        const char *reason_class, const char *reason)
+{
+    const char *text;
+
+    entry->result.outcome = DEAD_STAYS;
+    entry->class_at = text_keep(&dead->bytes, reason_class);
+    entry->reason_at = text_keep(&dead->bytes, reason);
+    text = dead->bytes.failed ? "" : dead->bytes.data + entry->reason_at;
+    entry->news = strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
+}
+
+static enum rc entry_judge(struct dead *dead, struct dead_entry *entry,
+                           const struct dead_item *item, struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    struct record record = {
+        .offset = item->offset,
+        .key = item->key,
+        .key_len = item->key_len,
+        .value = config->value ? config->value : item->value,
+        .value_len = config->value ? config->value_len : item->value_len,
+    };
+    struct vote_row *vote = &dead->votes[dead->vote_count];
+    const char *reason_class = NULL;
+    struct err reason = {0};
+    enum rc rc;
+
+    *vote = (struct vote_row){.offset = item->offset};
+    rc = judge_record(&record, config->rule, dead->begin_day, &vote->event, &reason_class, &reason);
+    if (rc == RC_OK) {
+        entry->result.outcome = DEAD_IS_APPLIED;
+        entry->vote = dead->vote_count++;
+    } else if (rc == RC_REJECT) {
+        entry_stays(dead, entry, item, reason_class, reason.text);
+        rc = RC_OK;
+    } else if (err) {
+        *err = reason;
+    }
+    return rc;
+}
+
+static enum rc entry_decide(struct dead *dead, struct dead_entry *entry,
+                            const struct dead_item *item, struct err *err)
+{
+    if (dead->config.drop) {
+        entry->result.outcome = DEAD_IS_DROPPED;
+        return RC_OK;
+    }
+    entry->result.behind = behind_find(dead, entry->key);
+    if (entry->result.behind != 0) {
+        entry->result.outcome = DEAD_WAITS;
+        return RC_OK;
+    }
+    if (item->id == dead->refused_id) {
+        entry_stays(dead, entry, item, REASON_REFUSED, dead->refused.text);
+        return RC_OK;
+    }
+    return entry_judge(dead, entry, item, err);
+}
+
+/* Is there room for one more in this page? The first one always has. */
+static bool page_takes(struct dead *dead, const struct dead_item *item)
+{
+    const struct dead_config *config = &dead->config;
+
+    if (dead->full || dead->entry_count == DEAD_PAGE_ROWS)
+        return false;
+    if (config->records_max > 0 && dead->handled == config->records_max)
+        return false;
+    return dead->entry_count == 0 || !config->drop ||
+           dead->value_bytes + item->value_len <= DEAD_PAGE_BYTES;
+}
+
+static enum rc take_item(void *ctx, const struct dead_item *item, struct err *err)
+{
+    struct dead *dead = ctx;
+    struct dead_entry *entry = &dead->entries[dead->entry_count];
+    enum rc rc = RC_OK;
+
+    if (!page_takes(dead, item)) {
+        dead->full = true;
+        return RC_OK;
+    }
+    *entry = (struct dead_entry){.selected = item->selected, .key = dead_key_of(item)};
+    entry->result.id = item->id;
+    snprintf(entry->result.place.topic, sizeof(entry->result.place.topic), "%s", item->topic);
+    entry->result.place.partition = item->partition;
+    entry->result.place.offset = item->offset;
+    if (item->selected) {
+        rc = entry_decide(dead, entry, item, err);
+        dead->handled++;
+    }
+    dead->value_bytes += item->value_len;
+    dead->entry_count++;
+    return rc;
+}
+
+/* Whoever consumes the partition either comes before this page, and keeps what it has of the key
+ * behind it, or after it, and sees what is left. */
+static enum rc place_lock(struct dead *dead, struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    const struct place place = {config->filter->topic, (int32_t)config->filter->partition};
+    struct progress_row progress;
+
+    return config->sink->lock_progress(config->sink->ctx, &place, &progress, 1, err);
+}
+
+static enum rc page_load(struct dead *dead, struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    uint64_t handled = dead->handled;
+    enum rc rc = config->filter->held ? place_lock(dead, err) : RC_OK;
+
+    if (rc == RC_OK)
+        rc = config->sink->lock_begin(config->sink->ctx, &dead->begin_day, err);
+    dead->entry_count = 0;
+    dead->vote_count = 0;
+    dead->value_bytes = 0;
+    dead->full = false;
+    buf_reset(&dead->bytes);
+    if (rc == RC_OK)
+        rc = config->store->lock_page(config->store->ctx, config->filter, &dead->cursor,
+                                      dead->singly > 0 ? 1 : DEAD_PAGE_ROWS, !config->drop,
+                                      take_item, dead, err);
+    dead->handled = handled;
+    if (rc == RC_OK && dead->bytes.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the reasons of dead records");
+    return rc;
+}
+
+/* Collects the ids of an outcome. */
+static size_t ids_of(struct dead *dead, enum dead_outcome outcome)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < dead->entry_count; i++)
+        if (dead->entries[i].selected && dead->entries[i].result.outcome == outcome)
+            dead->ids[count++] = dead->entries[i].result.id;
+    return count;
+}
+
+static enum rc decide(struct dead *dead, enum dead_outcome outcome, enum dead_decision decision,
+                      struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    size_t count = ids_of(dead, outcome);
+
+    if (count == 0)
+        return RC_OK;
+    return config->store->decide(config->store->ctx, dead->ids, count, decision,
+                                 decision == DEAD_APPLIED ? config->value : NULL, config->value_len,
+                                 err);
+}
+
+static enum rc reasons_write(struct dead *dead, struct err *err)
+{
+    const struct dead_store *store = dead->config.store;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < dead->entry_count; i++) {
+        const struct dead_entry *entry = &dead->entries[i];
+        const char *reason = dead->bytes.data + entry->reason_at;
+
+        if (entry->selected && entry->result.outcome == DEAD_STAYS && entry->news)
+            rc = store->write_reason(store->ctx, entry->result.id,
+                                     dead->bytes.data + entry->class_at, reason, strlen(reason),
+                                     err);
+    }
+    return rc;
+}
+
+static enum rc votes_apply(struct dead *dead, struct err *err)
+{
+    struct apply_result result;
+    enum rc rc;
+
+    if (dead->vote_count == 0)
+        return RC_OK;
+    rc = apply_votes(&dead->apply, dead->votes, dead->vote_count, &result, err);
+    for (size_t i = 0; rc == RC_OK && i < dead->entry_count; i++) {
+        struct dead_entry *entry = &dead->entries[i];
+        const struct vote_row *vote = &dead->votes[entry->vote];
+
+        if (entry->selected && entry->result.outcome == DEAD_IS_APPLIED && vote->skip)
+            entry->result.outcome = vote->aside ? DEAD_IS_ASIDE : DEAD_IS_DUPLICATE;
+    }
+    return rc;
+}
+
+/* Inside the transaction, up to and with its COMMIT. */
+static enum rc page_write(struct dead *dead, struct err *err)
+{
+    const struct sink *sink = dead->config.sink;
+    enum rc rc = page_load(dead, err);
+
+    if (rc == RC_OK)
+        rc = votes_apply(dead, err);
+    if (rc == RC_OK)
+        rc = decide(dead, DEAD_IS_APPLIED, DEAD_APPLIED, err);
+    if (rc == RC_OK)
+        rc = decide(dead, DEAD_IS_DUPLICATE, DEAD_DUPLICATE, err);
+    if (rc == RC_OK)
+        rc = decide(dead, DEAD_IS_ASIDE, DEAD_ASIDE, err);
+    if (rc == RC_OK)
+        rc = decide(dead, DEAD_IS_DROPPED, DEAD_DROPPED, err);
+    if (rc == RC_OK)
+        rc = reasons_write(dead, err);
+    if (rc != RC_OK)
+        return rc;
+    dead->unsure = true;
+    rc = sink->commit(sink->ctx, err);
+    dead->unsure = rc != RC_OK;
+    return rc;
+}
+
+/* After the COMMIT: tells, and goes on behind the page. */
+static enum rc page_end(struct dead *dead, bool *more, struct err *err)
+{
+    const struct dead_config *config = &dead->config;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < dead->entry_count; i++) {
+        struct dead_entry *entry = &dead->entries[i];
+        bool stays = !entry->selected || entry->result.outcome == DEAD_STAYS;
+
+        if (entry_holds(dead, entry) && rc == RC_OK && !config->drop)
+            rc = dead_keys_add(&dead->keys, entry->key, entry->result.id, err);
+        if (!entry->selected)
+            continue;
+        if (stays) {
+            entry->result.reason_class = dead->bytes.data + entry->class_at;
+            entry->result.reason = dead->bytes.data + entry->reason_at;
+        }
+        dead->handled++;
+        config->on_result(config->ctx, &entry->result);
+    }
+    dead->unsure = false;
+    dead->refused_id = 0;
+    dead->singly -= dead->singly > 0;
+    *more =
+        dead->entry_count > 0 && (config->records_max == 0 || dead->handled < config->records_max);
+    if (dead->entry_count > 0)
+        dead->cursor = dead->entries[dead->entry_count - 1].result.place;
+    return rc;
+}
+
+/* Whether the COMMIT without an answer worked: then what it moved is gone. A page that moved
+ * nothing is as well done again. */
+static enum rc settle(struct dead *dead, bool *settled, struct err *err)
+{
+    const struct dead_store *store = dead->config.store;
+    size_t count = 0;
+    size_t left = 0;
+    enum rc rc;
+
+    for (size_t i = 0; i < dead->entry_count; i++) {
+        enum dead_outcome outcome = dead->entries[i].result.outcome;
+
+        if (dead->entries[i].selected && outcome != DEAD_STAYS && outcome != DEAD_WAITS)
+            dead->ids[count++] = dead->entries[i].result.id;
+    }
+    *settled = false;
+    if (count == 0)
+        return RC_OK;
+    rc = store->count_ids(store->ctx, dead->ids, count, &left, err);
+    *settled = rc == RC_OK && left == 0;
+    return rc;
+}
+
+/* The database refuses one of these votes: find out which, and leave it where it is. */
+static enum rc refused(struct dead *dead, struct err *err)
+{
+    if (dead->vote_count == 0 || (dead->vote_count == 1 && dead->refused_id != 0))
+        return RC_REJECT;
+    if (dead->vote_count > 1) {
+        dead->singly = DEAD_PAGE_ROWS;
+        return RC_OK;
+    }
+    for (size_t i = 0; i < dead->entry_count; i++)
+        if (dead->entries[i].selected && dead->entries[i].result.outcome == DEAD_IS_APPLIED)
+            dead->refused_id = dead->entries[i].result.id;
+    dead->refused = *err;
+    return RC_OK;
+}
+
+enum rc dead_step(struct dead *dead, bool *more, struct err *err)
+{
+    const struct sink *sink = dead->config.sink;
+    bool settled = false;
+    enum rc rc = RC_OK;
+
+    *more = true;
+    if (dead->unsure)
+        rc = settle(dead, &settled, err);
+    if (rc == RC_OK && settled)
+        return page_end(dead, more, err);
+    if (rc == RC_OK)
+        rc = sink->begin(sink->ctx, err);
+    if (rc != RC_OK)
+        return rc;
+    dead->unsure = false;
+    rc = page_write(dead, err);
+    sink->rollback(sink->ctx); /* where it was not committed */
+    if (rc == RC_REJECT)
+        return refused(dead, err);
+    return rc == RC_OK ? page_end(dead, more, err) : rc;
+}

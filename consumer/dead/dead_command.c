@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead/dead_command.h"
+
+#include "common/options.h"
+#include "common/os.h"
+#include "consumer/dead/dead_decide_command.h"
+#include "consumer/dead/dead_mysql.h"
+#include "consumer/dead/dead_request.h"
+#include "consumer/dead/dead_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct listing {
+    struct buf out;
+    bool json;
+    int64_t now_ms;
+    size_t rows_max;
+    size_t rows;
+    bool more;
+    int64_t last_id;
+};
+
+static enum rc list_row(void *ctx, const struct dead_view *view, struct err *err)
+{
+    struct listing *listing = ctx;
+
+    (void)err;
+    if (listing->rows == listing->rows_max) {
+        listing->more = true;
+        return RC_OK;
+    }
+    if (listing->json) {
+        buf_text_put(&listing->out, listing->rows == 0 ? "\n  " : ",\n  ");
+        dead_json(&listing->out, view, false);
+    } else {
+        if (listing->rows == 0)
+            dead_list_head(&listing->out, view->decision != NULL);
+        dead_list_row(&listing->out, view, listing->now_ms);
+    }
+    listing->rows++;
+    listing->last_id = view->id;
+    return RC_OK;
+}
+
+static void list_end(struct listing *listing, bool decided, uint64_t count)
+{
+    struct buf *out = &listing->out;
+
+    if (listing->json) {
+        buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
+                  listing->rows > 0 ? "\n" : "", listing->more ? "true" : "false",
+                  listing->last_id);
+        return;
+    }
+    if (listing->rows == 0)
+        buf_print(out, "no %s record%s\n", decided ? "decided" : "dead",
+                  listing->last_id > 0 ? " behind that one" : "");
+    if (listing->more && !decided)
+        buf_print(out, "%zu of %" PRIu64 " dead records; go on with --after %" PRId64 "\n",
+                  listing->rows, count, listing->last_id);
+    else if (listing->more)
+        buf_print(out, "there are more; go on with --after %" PRId64 "\n", listing->last_id);
+}
+
+static int list(struct dead_mysql *mysql, struct dead_request *request, int64_t now_ms)
+{
+    const struct dead_words *words = &request->words;
+    struct listing listing = {
+        .json = words->json,
+        .now_ms = now_ms,
+        .rows_max = words->limit > 0 ? (size_t)words->limit : DEAD_LIST_ROWS,
+        .last_id = words->after,
+    };
+    struct err err = {0};
+    uint64_t count = 0;
+    int64_t id_max = 0;
+    enum rc rc;
+
+    if (listing.rows_max > DEAD_LIST_ROWS_MAX)
+        listing.rows_max = DEAD_LIST_ROWS_MAX;
+    if (listing.json)
+        buf_text_put(&listing.out, "{\"records\": [");
+    rc = dead_mysql_list(mysql, &request->filter, words->decided, words->after,
+                         listing.rows_max + 1, list_row, &listing, &err);
+    if (rc == RC_OK && listing.more && !words->decided && !listing.json)
+        rc = dead_mysql_count(mysql, &request->filter, &count, &id_max, &err);
+    if (rc != RC_OK) {
+        buf_done(&listing.out);
+        return options_fail(rc, &err);
+    }
+    list_end(&listing, words->decided, count);
+    return options_print(&listing.out);
+}
+
+struct showing {
+    struct buf out;
+    const struct dead_words *words;
+    int64_t now_ms;
+    bool found;
+    bool no_payload;
+};
+
+static enum rc show_view(void *ctx, const struct dead_view *view, struct err *err)
+{
+    struct showing *showing = ctx;
+
+    (void)err;
+    showing->found = true;
+    if (showing->words->payload) {
+        showing->no_payload = !view->value;
+        buf_put(&showing->out, view->value ? view->value : "", view->value_len);
+    } else if (showing->words->json) {
+        dead_json(&showing->out, view, true);
+        buf_char(&showing->out, '\n');
+    } else {
+        dead_show_text(&showing->out, view, showing->now_ms);
+    }
+    return RC_OK;
+}
+
+static int show(struct dead_mysql *mysql, struct dead_request *request, const char *group,
+                int64_t now_ms)
+{
+    struct showing showing = {.words = &request->words, .now_ms = now_ms};
+    struct err err = {0};
+    enum rc rc = dead_mysql_show(mysql, request->ids[0], show_view, &showing, &err);
+
+    if (rc == RC_OK && !showing.found)
+        rc = err_fail(&err, RC_FATAL, 0, "there is no dead record %" PRId64 " of group %s",
+                      request->ids[0], group);
+    if (rc == RC_OK && showing.no_payload)
+        rc = err_fail(&err, RC_FATAL, 0,
+                      "dead record %" PRId64 " has no payload: it is a tombstone", request->ids[0]);
+    if (rc == RC_OK)
+        return options_print(&showing.out);
+    buf_done(&showing.out);
+    return options_fail(rc, &err);
+}
+
+static int run(struct dead_mysql *mysql, struct dead_request *request,
+               const struct settings *settings)
+{
+    struct err err = {0};
+    int64_t now_ms = 0;
+    enum rc rc = dead_mysql_clock(mysql, &now_ms, &err);
+
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    dead_request_times(request, now_ms);
+    switch (request->action) {
+    case DEAD_LIST:
+        return list(mysql, request, now_ms);
+    case DEAD_SHOW:
+        return show(mysql, request, settings->consumer.group, now_ms);
+    case DEAD_REPLAY:
+    case DEAD_DROP:
+        break;
+    }
+    return dead_decide(mysql, request, settings, now_ms);
+}
+
+static int dead_with(const struct options *options, struct dead_request *request)
+{
+    struct dead_mysql *mysql = NULL;
+    const struct settings *settings;
+    struct config *config;
+    struct err err = {0};
+    char user[64];
+    char host[64];
+    char by[sizeof(user) + sizeof(host)];
+    int code = options_load(options, &config);
+    enum rc rc;
+
+    if (code >= 0)
+        return code;
+    settings = config_settings(config);
+    os_user_name(user, sizeof(user));
+    os_host_name(host, sizeof(host));
+    snprintf(by, sizeof(by), "%s@%s", user, host);
+    rc = dead_mysql_open(&mysql, settings, settings->consumer.group, by, &err);
+    if (rc == RC_OK)
+        code = run(mysql, request, settings);
+    else
+        code = options_fail(rc, &err);
+    dead_mysql_close(mysql);
+    config_free(config);
+    return code;
+}
+
+static const char about[] =
+    "Looks after the records of the consumer group that could not be applied. replay applies them "
+    "with the rules of this program, straight into the log; nothing goes to Kafka again. A record "
+    "that still cannot be applied stays, and the later ones of its key stay behind it. What was "
+    "replayed or dropped is kept in dead_history.\n\n"
+    "Without IDs, replay and drop say how many records match and ask; --yes answers, and without a "
+    "terminal it must be said. The exit code is 1 when something stays dead.";
+
+static const char actions_and_examples[] = "Actions:\n"
+                                           "  list [ID]...    one line for each, by id\n"
+                                           "  show ID         all of one record\n"
+                                           "  replay [ID]...  applies them now\n"
+                                           "  drop [ID]...    gives them up\n\n"
+                                           "Examples:\n"
+                                           "  tallybox dead list --class decode --since 2h\n"
+                                           "  tallybox dead show 17 --payload > mended.json\n"
+                                           "  tallybox dead replay 17 --value mended.json\n"
+                                           "  tallybox dead replay --all --yes\n";
+
+int dead_command(int argc, char **argv)
+{
+    static struct dead_request request;
+    struct dead_words words = {.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
+    const struct option_entry entries[] = {
+        {"topic", OPTION_TEXT, &words.topic, "TOPIC", "only records of this topic"},
+        {"partition", OPTION_NUMBER, &words.partition, "NUMBER", "only of this partition"},
+        {"class", OPTION_TEXT, &words.reason_class, "CLASS",
+         "only of this reason: decode, rule, key, tombstone, too_old, refused or behind"},
+        {"key", OPTION_TEXT, &words.key, "KEY", "only with exactly this key, a vote's contentId"},
+        {"since", OPTION_TEXT, &words.since, "TIME",
+         "only those that died at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
+        {"until", OPTION_TEXT, &words.until, "TIME", "only those that died before this time"},
+        {"all", OPTION_FLAG, &words.all, NULL, "replay, drop: every dead record of the group"},
+        {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
+         "no more than so many (list: 50 when not said)"},
+        {"after", OPTION_NUMBER, &words.after, "ID", "list: go on behind this id"},
+        {"decided", OPTION_FLAG, &words.decided, NULL, "list: those that were replayed or dropped"},
+        {"payload", OPTION_FLAG, &words.payload, NULL,
+         "show: write the payload's bytes, and nothing else"},
+        {"value", OPTION_TEXT, &words.value_path, "FILE",
+         "replay: apply what FILE (or -) holds instead of the payload"},
+        {"ignore-key", OPTION_FLAG, &words.ignore_key, NULL,
+         "replay: also votes whose key is not their contentId"},
+        {"lane", OPTION_FLAG, &words.lane, NULL,
+         "replay: not now, but as tasks of the retry lane, which tries again by rule"},
+        {"yes", OPTION_FLAG, &words.yes, NULL, "replay, drop: do not ask"},
+        {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
+    };
+    const struct option_parse parse = {
+        .command = "tallybox dead",
+        .arguments = "ACTION [ID]...",
+        .about = about,
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+        .examples = actions_and_examples,
+    };
+    struct options options;
+    struct err err = {0};
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (dead_request_read(&request, &words, (const char *const *)options.arguments,
+                          (size_t)options.argument_count, &err) != RC_OK) {
+        fprintf(stderr, "tallybox dead: %s\nTry `tallybox dead --help`.\n", err.text);
+        return EXIT_USAGE;
+    }
+    return dead_with(&options, &request);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead/dead_mysql.h"
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "consumer/apply/sink_mysql.h"
+#include "consumer/dead/dead_filter_mysql.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dead_mysql {
+    struct sink_mysql *sink;
+    struct db *db; /* the sink's */
+    struct buf sql;
+    struct dead_store store;
+    const char *group;
+    const char *by;
+};
+
+#define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
+
+/* What both tables have. */
+#define RECORD_COLUMNS                                                                   \
+    "consumer_group, topic, partition_id, record_offset, record_key, payload, headers, " \
+    "record_time, reason_class, reason, created_at"
+
+static enum rc sql_run(struct dead_mysql *dead, struct err *err)
+{
+    return db_exec_buf(dead->db, &dead->sql, NULL, err);
+}
+
+static void sql_set(struct dead_mysql *dead, const char *text)
+{
+    buf_reset(&dead->sql);
+    buf_text_put(&dead->sql, text);
+}
+
+static void group_put(struct dead_mysql *dead, const char *alias)
+{
+    buf_print(&dead->sql, " WHERE %s.consumer_group = ", alias);
+    db_put_text(dead->db, &dead->sql, dead->group, strlen(dead->group));
+}
+
+static void filter_put(struct dead_mysql *dead, const struct dead_filter *filter,
+                       const char *id_column)
+{
+    group_put(dead, "d");
+    buf_text_put(&dead->sql, " AND ");
+    dead_filter_put(dead->db, &dead->sql, filter, "d", id_column);
+}
+
+/* Behind the cursor in the order of uk_dead_record_place, said so that it is a range of it. */
+static void cursor_put(struct dead_mysql *dead, const struct dead_cursor *after)
+{
+    struct buf *sql = &dead->sql;
+    size_t len = strlen(after->topic);
+
+    if (len == 0)
+        return;
+    buf_text_put(sql, " AND (d.topic > ");
+    db_put_text(dead->db, sql, after->topic, len);
+    buf_text_put(sql, " OR (d.topic = ");
+    db_put_text(dead->db, sql, after->topic, len);
+    buf_print(sql,
+              " AND (d.partition_id > %" PRId32 " OR (d.partition_id = %" PRId32
+              " AND d.record_offset > %" PRId64 "))))",
+              after->partition, after->partition, after->offset);
+}
+
+/* For named records those before them that have their keys are enough. */
+static void others_put(struct dead_mysql *dead, const struct dead_filter *filter)
+{
+    struct buf *sql = &dead->sql;
+
+    if (filter->topic) {
+        buf_text_put(sql, " AND d.topic = ");
+        db_put_text(dead->db, sql, filter->topic, strlen(filter->topic));
+    }
+    if (filter->partition != DEAD_NUMBER_ANY)
+        buf_print(sql, " AND d.partition_id = %" PRId64, filter->partition);
+    if (filter->key) {
+        buf_text_put(sql, " AND d.record_key <=> ");
+        db_put_bytes(dead->db, sql, filter->key, strlen(filter->key));
+    }
+    /* What can never be applied is passed by what is held, as the consumer passes it. */
+    if (filter->held)
+        dead_held_put(sql, "d");
+    if (filter->id_count == 0)
+        return;
+    buf_text_put(sql, " AND EXISTS (SELECT 1 FROM dead_record s WHERE ");
+    dead_ids_put(sql, "s", "id", filter->ids, filter->id_count);
+    buf_text_put(sql, " AND s.consumer_group = d.consumer_group AND s.topic = d.topic AND "
+                      "s.partition_id = d.partition_id AND s.record_offset >= d.record_offset AND "
+                      "s.record_key <=> d.record_key)");
+}
+
+struct paging {
+    enum rc (*on_item)(void *ctx, const struct dead_item *item, struct err *err);
+    void *ctx;
+};
+
+static enum rc page_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct paging *paging = ctx;
+    struct dead_item item = {
+        .id = db_column_i64(row, 0),
+        .topic = row->columns[1],
+        .partition = (int32_t)db_column_i64(row, 2),
+        .offset = db_column_i64(row, 3),
+        .selected = db_column_i64(row, 4) != 0,
+        .key = row->columns[5],
+        .key_len = (size_t)db_column_u64(row, 6),
+        .value = row->columns[7],
+        .value_len = (size_t)db_column_u64(row, 8),
+        .reason_class = row->columns[9],
+        .reason = row->columns[10],
+    };
+
+    return paging->on_item(paging->ctx, &item, err);
+}
+
+static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
+                               const struct dead_cursor *after, size_t rows_max, bool others,
+                               enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
+                                                  struct err *err),
+                               void *item_ctx, struct err *err)
+{
+    struct dead_mysql *dead = ctx;
+    struct paging paging = {on_item, item_ctx};
+    struct buf *sql = &dead->sql;
+
+    sql_set(dead, "SELECT d.id, d.topic, d.partition_id, d.record_offset, (");
+    dead_filter_put(dead->db, sql, filter, "d", "id");
+    buf_print(sql,
+              ") AS selected, LEFT(d.record_key, %d), LENGTH(d.record_key), "
+              "LEFT(d.payload, %d), LENGTH(d.payload), d.reason_class, d.reason "
+              "FROM dead_record d FORCE INDEX (uk_dead_record_place)",
+              DEAD_KEY_BYTES_MAX, others ? VOTE_EVENT_BYTES_MAX : 0);
+    if (others) {
+        group_put(dead, "d");
+        others_put(dead, filter);
+        if (filter->id_max > 0)
+            buf_print(sql, " AND d.id <= %" PRId64, filter->id_max);
+    } else {
+        filter_put(dead, filter, "id");
+    }
+    cursor_put(dead, after);
+    buf_print(sql, " ORDER BY d.topic, d.partition_id, d.record_offset LIMIT %zu FOR UPDATE",
+              rows_max);
+    return db_query_buf(dead->db, sql, page_row, &paging, err);
+}
+
+static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_class,
+                                  const char *reason, size_t reason_len, struct err *err)
+{
+    struct dead_mysql *dead = ctx;
+
+    sql_set(dead, "UPDATE dead_record SET reason_class = ");
+    db_put_text(dead->db, &dead->sql, reason_class, strlen(reason_class));
+    buf_text_put(&dead->sql, ", reason = ");
+    db_put_text(dead->db, &dead->sql, reason, reason_len);
+    buf_print(&dead->sql, " WHERE id = %" PRId64, id);
+    return sql_run(dead, err);
+}
+
+static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
+                            enum dead_decision decision, const void *value, size_t value_len,
+                            struct err *err)
+{
+    static const char *const words[] = {[DEAD_APPLIED] = "applied",
+                                        [DEAD_DUPLICATE] = "duplicate",
+                                        [DEAD_ASIDE] = "aside",
+                                        [DEAD_DROPPED] = "dropped"};
+    struct dead_mysql *dead = ctx;
+    enum rc rc;
+
+    sql_set(dead, "INSERT INTO dead_history (" RECORD_COLUMNS ", dead_id, decision, applied_value, "
+                  "decided_by, decided_at) SELECT " RECORD_COLUMNS ", id, ");
+    buf_print(&dead->sql, "'%s', ", words[decision]);
+    db_put_bytes(dead->db, &dead->sql, value, value_len);
+    buf_text_put(&dead->sql, ", ");
+    db_put_text(dead->db, &dead->sql, dead->by, strlen(dead->by));
+    buf_text_put(&dead->sql, ", UTC_TIMESTAMP(3) FROM dead_record d WHERE ");
+    dead_ids_put(&dead->sql, "d", "id", ids, count);
+    rc = sql_run(dead, err);
+    if (rc != RC_OK)
+        return rc;
+    sql_set(dead, "DELETE FROM dead_record WHERE ");
+    dead_ids_put(&dead->sql, "dead_record", "id", ids, count);
+    return sql_run(dead, err);
+}
+
+static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
+                               struct err *err)
+{
+    struct dead_mysql *dead = ctx;
+    int64_t number = 0;
+    enum rc rc;
+
+    sql_set(dead, "SELECT COUNT(*) FROM dead_record d WHERE ");
+    dead_ids_put(&dead->sql, "d", "id", ids, count);
+    rc = db_number(dead->db, buf_text(&dead->sql), &number, NULL, err);
+    *left = (size_t)number;
+    return rc;
+}
+
+enum rc dead_mysql_open(struct dead_mysql **out, const struct settings *settings, const char *group,
+                        const char *by, struct err *err)
+{
+    struct dead_mysql *dead = calloc(1, sizeof(*dead));
+    enum rc rc;
+
+    if (!dead)
+        return err_fail(err, RC_FATAL, 0, "no memory for a database");
+    dead->group = group;
+    dead->by = by;
+    dead->store = (struct dead_store){
+        .ctx = dead,
+        .lock_page = store_lock_page,
+        .write_reason = store_write_reason,
+        .decide = store_decide,
+        .count_ids = store_count_ids,
+    };
+    rc = sink_mysql_open(&dead->sink, &settings->sink, dead->group, settings->rollup.overlap_ms / 2,
+                         err);
+    if (rc != RC_OK) {
+        free(dead);
+        return rc;
+    }
+    dead->db = sink_mysql_db(dead->sink);
+    *out = dead;
+    return RC_OK;
+}
+
+void dead_mysql_close(struct dead_mysql *dead)
+{
+    if (!dead)
+        return;
+    sink_mysql_close(dead->sink);
+    buf_done(&dead->sql);
+    free(dead);
+}
+
+const struct dead_store *dead_mysql_store(struct dead_mysql *dead)
+{
+    return &dead->store;
+}
+
+const struct sink *dead_mysql_sink(struct dead_mysql *dead)
+{
+    return sink_mysql_seam(dead->sink);
+}
+
+enum rc dead_mysql_clock(struct dead_mysql *dead, int64_t *now_ms, struct err *err)
+{
+    return db_number(dead->db, "SELECT " MS_OF("UTC_TIMESTAMP(3)"), now_ms, NULL, err);
+}
+
+struct counting {
+    uint64_t *count;
+    int64_t *id_max;
+};
+
+static enum rc count_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct counting *counting = ctx;
+
+    (void)err;
+    *counting->count = db_column_u64(row, 0);
+    *counting->id_max = db_column_i64(row, 1);
+    return RC_OK;
+}
+
+enum rc dead_mysql_count(struct dead_mysql *dead, const struct dead_filter *filter, uint64_t *count,
+                         int64_t *id_max, struct err *err)
+{
+    struct counting counting = {count, id_max};
+
+    sql_set(dead, "SELECT COUNT(*), COALESCE(MAX(d.id), 0) FROM dead_record d");
+    filter_put(dead, filter, "id");
+    return db_query_buf(dead->db, &dead->sql, count_row, &counting, err);
+}
+
+struct viewing {
+    dead_on_view on_view;
+    void *ctx;
+};
+
+static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct viewing *viewing = ctx;
+    struct dead_view view = {
+        .id = db_column_i64(row, 0),
+        .topic = row->columns[1],
+        .partition = (int32_t)db_column_i64(row, 2),
+        .offset = db_column_i64(row, 3),
+        .key = row->columns[4],
+        .key_len = row->lengths[4],
+        .time_ms = row->columns[5] ? db_column_i64(row, 5) : DEAD_NUMBER_ANY,
+        .reason_class = row->columns[6],
+        .reason = row->columns[7],
+        .died_ms = db_column_i64(row, 8),
+        .decision = row->columns[9],
+        .decided_by = row->columns[10],
+        .decided_ms = db_column_i64(row, 11),
+        .has_value = row->columns[12] != NULL,
+        .value_len = (size_t)db_column_u64(row, 12),
+    };
+
+    if (row->count > 13) {
+        view.value = row->columns[13];
+        view.headers = row->columns[14];
+        view.applied_value = row->columns[15];
+        view.applied_len = row->lengths[15];
+    }
+    return viewing->on_view(viewing->ctx, &view, err);
+}
+
+static void columns_put(struct dead_mysql *dead, bool decided, bool whole)
+{
+    struct buf *sql = &dead->sql;
+
+    sql_set(dead, decided ? "SELECT d.dead_id" : "SELECT d.id");
+    buf_text_put(sql, ", d.topic, d.partition_id, d.record_offset, d.record_key, " MS_OF(
+                          "d.record_time") ", d.reason_class, d.reason, " MS_OF("d.created_at"));
+    buf_text_put(sql, decided ? ", d.decision, d.decided_by, " MS_OF("d.decided_at")
+                              : ", NULL, NULL, NULL");
+    buf_text_put(sql, ", LENGTH(d.payload)");
+    if (whole)
+        buf_text_put(sql, ", d.payload, d.headers");
+    if (whole)
+        buf_text_put(sql, decided ? ", d.applied_value" : ", NULL");
+    buf_text_put(sql, decided ? " FROM dead_history d" : " FROM dead_record d");
+}
+
+static enum rc views_read(struct dead_mysql *dead, dead_on_view on_view, void *ctx, struct err *err)
+{
+    struct viewing viewing = {on_view, ctx};
+
+    return db_query_buf(dead->db, &dead->sql, view_row, &viewing, err);
+}
+
+enum rc dead_mysql_list(struct dead_mysql *dead, const struct dead_filter *filter, bool decided,
+                        int64_t after, size_t rows_max, dead_on_view on_view, void *ctx,
+                        struct err *err)
+{
+    const char *id_column = decided ? "dead_id" : "id";
+
+    columns_put(dead, decided, false);
+    filter_put(dead, filter, id_column);
+    buf_print(&dead->sql, " AND d.%s > %" PRId64 " ORDER BY d.%s LIMIT %zu", id_column, after,
+              id_column, rows_max);
+    return views_read(dead, on_view, ctx, err);
+}
+
+/* Passes the view on and notes that there was one. */
+struct finding {
+    dead_on_view on_view;
+    void *ctx;
+    bool found;
+};
+
+static enum rc found_view(void *ctx, const struct dead_view *view, struct err *err)
+{
+    struct finding *finding = ctx;
+
+    finding->found = true;
+    return finding->on_view(finding->ctx, view, err);
+}
+
+enum rc dead_mysql_show(struct dead_mysql *dead, int64_t id, dead_on_view on_view, void *ctx,
+                        struct err *err)
+{
+    struct finding finding = {on_view, ctx, false};
+    struct dead_filter filter = {.ids = &id,
+                                 .id_count = 1,
+                                 .partition = DEAD_NUMBER_ANY,
+                                 .since_ms = DEAD_NUMBER_ANY,
+                                 .until_ms = DEAD_NUMBER_ANY};
+    enum rc rc;
+
+    columns_put(dead, false, true);
+    filter_put(dead, &filter, "id");
+    rc = views_read(dead, found_view, &finding, err);
+    if (rc != RC_OK || finding.found)
+        return rc;
+    columns_put(dead, true, true);
+    filter_put(dead, &filter, "dead_id");
+    buf_text_put(&dead->sql, " ORDER BY d.id DESC LIMIT 1");
+    return views_read(dead, on_view, ctx, err);
+}

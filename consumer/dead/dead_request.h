@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What a person asks of `tallybox dead`: which records, and what is to happen to them. Decides
+ * whether the words make sense together. Pure; one thread. */
+#ifndef CONSUMER_DEAD_DEAD_REQUEST_H
+#define CONSUMER_DEAD_DEAD_REQUEST_H
+
+#include "common/err.h"
+#include "consumer/dead/dead_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEAD_IDS_MAX 1000
+#define DEAD_LIST_ROWS 50
+#define DEAD_LIST_ROWS_MAX 10000
+
+enum dead_action { DEAD_LIST, DEAD_SHOW, DEAD_REPLAY, DEAD_DROP };
+
+/* The command line's words; NULL, false or DEAD_NUMBER_ANY where they were not said. */
+struct dead_words {
+    const char *topic;
+    int64_t partition;
+    const char *reason_class;
+    const char *key;
+    const char *since;
+    const char *until;
+    int64_t limit;
+    int64_t after;
+    const char *value_path;
+    bool all;
+    bool yes;
+    bool json;
+    bool payload;
+    bool decided;
+    bool ignore_key;
+    bool lane;
+};
+
+struct dead_request {
+    enum dead_action action;
+    struct dead_words words;
+    struct dead_filter filter; /* but for the times: dead_request_times() */
+    int64_t ids[DEAD_IDS_MAX];
+};
+
+/* arguments: the action and perhaps ids. The request points into words, arguments and itself. RC_FATAL: err says what
+ * is wrong with them. */
+enum rc dead_request_read(struct dead_request *request, const struct dead_words *words,
+                          const char *const *arguments, size_t count, struct err *err);
+
+/* Fills in the filter's times, as the clock is now_ms. */
+void dead_request_times(struct dead_request *request, int64_t now_ms);
+
+/* Are the records chosen by what they are, not named by their ids? */
+bool dead_request_is_bulk(const struct dead_request *request);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/dead/dead_text.h"
+
+#include "common/base64.h"
+#include "common/bytes_text.h"
+#include "common/utf8.h"
+#include "common/when.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEY_COLUMNS 24
+
+/* On one line, cut; what a terminal would not print becomes a dot. */
+static void key_put(struct buf *out, const struct dead_view *view)
+{
+    const unsigned char *bytes = view->key;
+    size_t len = view->key_len < KEY_COLUMNS ? view->key_len : KEY_COLUMNS;
+    size_t start = out->len;
+
+    if (!view->key)
+        buf_text_put(out, "(none)");
+    for (size_t i = 0; view->key && i < len; i++)
+        buf_char(out, bytes[i] >= 0x20 && bytes[i] < 0x7f ? (char)bytes[i] : '.');
+    while (out->len < start + 10 && !out->failed)
+        buf_char(out, ' ');
+}
+
+void dead_list_head(struct buf *out, bool decided)
+{
+    buf_print(out, "%8s  %-28s  %-10s  %-9s  %8s  %-10s  %s\n", "id", "place",
+              decided ? "decided" : "died", "reason", "bytes", "key", decided ? "decision" : "");
+}
+
+void dead_list_row(struct buf *out, const struct dead_view *view, int64_t now_ms)
+{
+    char place[300];
+    char age[WHEN_AGE_SIZE];
+
+    snprintf(place, sizeof(place), "%s/%" PRId32 "@%" PRId64, view->topic, view->partition,
+             view->offset);
+    when_age(age, now_ms - (view->decision ? view->decided_ms : view->died_ms));
+    buf_print(out, "%8" PRId64 "  %-28s  %-10s  %-9s  ", view->id, place, age, view->reason_class);
+    if (view->has_value)
+        buf_print(out, "%8zu  ", view->value_len);
+    else
+        buf_print(out, "%8s  ", "(none)");
+    key_put(out, view);
+    if (view->decision)
+        buf_print(out, "  %s by %s\n", view->decision, view->decided_by);
+    else
+        buf_print(out, "  %s\n", view->reason);
+}
+
+static void header_put(struct buf *out, const json_t *header)
+{
+    const json_t *value = json_array_get(header, 1);
+    const char *name = json_string_value(json_array_get(header, 0));
+    struct buf bytes = {0};
+
+    if (!name)
+        return;
+    buf_print(out, "  %s", utf8_prints(name, strlen(name)) ? name : "(not printable)");
+    if (!json_is_string(value)) {
+        buf_text_put(out, ": (none)\n");
+        return;
+    }
+    if (base64_take(&bytes, json_string_value(value), json_string_length(value)) && !bytes.failed &&
+        utf8_prints(bytes.data ? bytes.data : "", bytes.len))
+        buf_print(out, ": %s\n", buf_text(&bytes));
+    else if (utf8_prints(json_string_value(value), json_string_length(value)))
+        buf_print(out, ": base64 %s\n", json_string_value(value));
+    else
+        buf_text_put(out, ": (not printable)\n");
+    buf_done(&bytes);
+}
+
+static void headers_put(struct buf *out, const char *text)
+{
+    json_t *headers = json_loads(text, 0, NULL);
+    size_t count = json_array_size(headers);
+
+    if (count == 0)
+        buf_print(out, "%-14s%s\n", "headers", headers ? "(none)" : "not readable");
+    else
+        buf_print(out, "%-14s%zu\n", "headers", count);
+    for (size_t i = 0; i < count; i++)
+        header_put(out, json_array_get(headers, i));
+    json_decref(headers);
+}
+
+static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
+{
+    char time[WHEN_TEXT_SIZE];
+    char age[WHEN_AGE_SIZE];
+
+    when_text(time, ms);
+    when_age(age, now_ms - ms);
+    buf_print(out, "%-14s%s, %s ago\n", name, time, age);
+}
+
+void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_ms)
+{
+    buf_print(out, "%-14s%" PRId64 "\n", "id", view->id);
+    buf_print(out, "%-14s%s/%" PRId32 "@%" PRId64 "\n", "place", view->topic, view->partition,
+              view->offset);
+    time_put(out, "died", view->died_ms, now_ms);
+    buf_print(out, "%-14s%s: %s\n", "reason", view->reason_class, view->reason);
+    if (view->decision) {
+        time_put(out, "decided", view->decided_ms, now_ms);
+        buf_print(out, "%-14s%s, by %s\n", "decision", view->decision, view->decided_by);
+    }
+    if (view->time_ms == DEAD_NUMBER_ANY)
+        buf_print(out, "%-14s(none)\n", "record time");
+    else
+        time_put(out, "record time", view->time_ms, now_ms);
+    bytes_show(out, 14, "key", view->key, view->key_len);
+    headers_put(out, view->headers);
+    bytes_show(out, 14, "payload", view->value, view->value_len);
+    if (view->applied_value)
+        bytes_show(out, 14, "applied", view->applied_value, view->applied_len);
+}
+
+/* "name" when it is UTF-8, else "name_base64"; the other one is null. */
+static int json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
+{
+    char other[32];
+    struct buf text = {0};
+    json_t *plain = NULL;
+    json_t *coded = NULL;
+
+    snprintf(other, sizeof(other), "%s_base64", name);
+    if (bytes && utf8_fits(bytes, len)) {
+        plain = json_stringn(bytes, len);
+    } else if (bytes) {
+        base64_put(&text, bytes, len);
+        coded = json_string(buf_text(&text));
+    }
+    buf_done(&text);
+    if (bytes && !plain && !coded)
+        return -1;
+    return json_object_set_new(object, name, plain ? plain : json_null()) +
+           json_object_set_new(object, other, coded ? coded : json_null());
+}
+
+static int json_header(json_t *list, const json_t *header)
+{
+    const json_t *value = json_array_get(header, 1);
+    json_t *name = json_array_get(header, 0);
+    json_t *one = json_object();
+    struct buf bytes = {0};
+    int failed = json_object_set_new(one, "name", name ? json_incref(name) : json_null());
+
+    if (json_is_string(value))
+        base64_take(&bytes, json_string_value(value), json_string_length(value));
+    failed += json_bytes(one, "value", json_is_string(value) ? buf_text(&bytes) : NULL, bytes.len);
+    failed += bytes.failed;
+    buf_done(&bytes);
+    return failed + json_array_append_new(list, one);
+}
+
+static int json_headers(json_t *object, const char *text)
+{
+    json_t *headers = json_loads(text, 0, NULL);
+    json_t *list = json_array();
+    int failed = 0;
+
+    for (size_t i = 0; i < json_array_size(headers); i++)
+        failed += json_header(list, json_array_get(headers, i));
+    json_decref(headers);
+    return failed + json_object_set_new(object, "headers", list);
+}
+
+static int json_whole(json_t *object, const struct dead_view *view)
+{
+    int failed = json_headers(object, view->headers);
+
+    failed += json_bytes(object, "payload", view->value, view->value_len);
+    if (view->decision)
+        failed += json_bytes(object, "applied_value", view->applied_value, view->applied_len);
+    return failed;
+}
+
+static int json_number(json_t *object, const char *name, int64_t value, bool known)
+{
+    return json_object_set_new(object, name, known ? json_integer(value) : json_null());
+}
+
+void dead_json(struct buf *out, const struct dead_view *view, bool whole)
+{
+    json_t *object = json_pack("{s:I, s:s, s:i, s:I, s:s, s:s, s:I}", "id", (json_int_t)view->id,
+                               "topic", view->topic, "partition", (int)view->partition, "offset",
+                               (json_int_t)view->offset, "reason_class", view->reason_class,
+                               "reason", view->reason, "died_ms", (json_int_t)view->died_ms);
+    char *text = NULL;
+    int failed = object ? 0 : -1;
+
+    failed += json_bytes(object, "key", view->key, view->key_len);
+    failed += json_number(object, "payload_bytes", (int64_t)view->value_len, view->has_value);
+    failed +=
+        json_number(object, "record_time_ms", view->time_ms, view->time_ms != DEAD_NUMBER_ANY);
+    if (view->decision) {
+        failed += json_object_set_new(object, "decision", json_string(view->decision));
+        failed += json_object_set_new(object, "decided_by", json_string(view->decided_by));
+        failed += json_number(object, "decided_ms", view->decided_ms, true);
+    }
+    if (whole)
+        failed += json_whole(object, view);
+    if (failed == 0)
+        text = json_dumps(object, whole ? JSON_INDENT(2) : 0);
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(object);
+}

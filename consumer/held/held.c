@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/held/held.h"
+
+#include "consumer/ingest/judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTENTS_FIRST 64
+
+void held_done(struct held *held)
+{
+    free(held->contents);
+    buf_done(&held->reasons);
+    memset(held, 0, sizeof(*held));
+}
+
+/* The place of content_id among the contents, or where it belongs. */
+static size_t find(const struct held *held, int64_t content_id)
+{
+    size_t from = 0;
+    size_t to = held->count;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (held->contents[middle] < content_id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool is_held(const struct held *held, int64_t content_id)
+{
+    size_t at = find(held, content_id);
+
+    return at < held->count && held->contents[at] == content_id;
+}
+
+static void add(void *ctx, int64_t content_id)
+{
+    struct held *held = ctx;
+    size_t at = find(held, content_id);
+
+    if (held->failed || is_held(held, content_id))
+        return;
+    if (held->count == held->size) {
+        size_t size = held->size > 0 ? held->size * 2 : CONTENTS_FIRST;
+        int64_t *contents = realloc(held->contents, size * sizeof(*contents));
+
+        held->failed = !contents;
+        if (!contents)
+            return;
+        held->contents = contents;
+        held->size = size;
+    }
+    memmove(held->contents + at + 1, held->contents + at,
+            (held->count - at) * sizeof(*held->contents));
+    held->contents[at] = content_id;
+    held->count++;
+}
+
+static enum rc check(const struct held *held, struct err *err)
+{
+    if (held->failed || held->reasons.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the contents that are held");
+    return RC_OK;
+}
+
+enum rc held_read(struct held *held, const struct sink *sink, const struct place *place,
+                  struct err *err)
+{
+    enum rc rc;
+
+    held->count = 0;
+    held->failed = false;
+    rc = sink->read_held(sink->ctx, place, add, held, err);
+    return rc == RC_OK ? check(held, err) : rc;
+}
+
+static void refuse(struct held *held, struct vote_row *row, const struct err *why)
+{
+    row->keep = VOTE_REFUSED;
+    row->reason_at = held->reasons.len;
+    judge_put_reason(&held->reasons, why->text);
+    buf_char(&held->reasons, '\0');
+}
+
+/* Halves what is refused until a single vote is left. A duplicate refuses a statement too, and
+ * behind it may be more. */
+static enum rc probe(struct held *held, const struct sink *sink, struct vote_row *rows,
+                     size_t count, size_t *found, struct err *err)
+{
+    bool duplicate = false;
+    struct err why = {0};
+    enum rc rc = sink->insert_votes(sink->ctx, rows, count, &duplicate, &why);
+
+    if (rc == RC_OK && !duplicate)
+        return RC_OK;
+    if (rc == RC_RETRY || rc == RC_FATAL) {
+        *err = why;
+        return rc;
+    }
+    if (count == 1) {
+        if (rc == RC_REJECT) {
+            refuse(held, rows, &why);
+            ++*found;
+        }
+        return RC_OK;
+    }
+    rc = probe(held, sink, rows, count / 2, found, err);
+    return rc == RC_OK ? probe(held, sink, rows + count / 2, count - count / 2, found, err) : rc;
+}
+
+enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *rows, size_t count,
+                   size_t *found, struct err *err)
+{
+    enum rc rc;
+
+    *found = 0;
+    buf_reset(&held->reasons);
+    rc = count > 0 ? probe(held, sink, rows, count, found, err) : RC_OK;
+    return rc == RC_OK ? check(held, err) : rc;
+}
+
+enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *kept,
+                  struct err *err)
+{
+    *kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct vote_row *row = &rows[i];
+
+        if (row->skip)
+            continue;
+        /* What was refused just now does not go before what is held already. */
+        if (is_held(held, row->event.content_id))
+            row->keep = VOTE_BEHIND;
+        else if (row->keep == VOTE_REFUSED)
+            add(held, row->event.content_id);
+        else
+            continue;
+        row->skip = true;
+        ++*kept;
+    }
+    return check(held, err);
+}
+
+const char *held_class(const struct vote_row *row)
+{
+    return row->keep == VOTE_REFUSED ? REASON_REFUSED : REASON_BEHIND;
+}
+
+const char *held_reason(const struct held *held, const struct vote_row *row)
+{
+    if (row->keep == VOTE_REFUSED)
+        return held->reasons.data + row->reason_at;
+    return "an older vote on its content was refused by the database and waits to be tried again";
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/held/held_task.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is left of a name that does not fit, before its hash. */
+#define NAME_KEPT 47
+
+/* FNV-1a. */
+static uint64_t hash_of(const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool fits(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("_.:-", c));
+}
+
+/* A consumer group may have a longer name, and any characters. */
+static void group_fit(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
+{
+    size_t len = strlen(group);
+    bool whole = len <= RETRY_NAME_BYTES_MAX;
+
+    for (size_t i = 0; i < len && i < RETRY_NAME_BYTES_MAX; i++) {
+        out[i] = fits(group[i]) ? group[i] : '_';
+        whole = whole && out[i] == group[i];
+    }
+    out[len < RETRY_NAME_BYTES_MAX ? len : RETRY_NAME_BYTES_MAX] = '\0';
+    if (!whole)
+        snprintf(out + (len < NAME_KEPT ? len : NAME_KEPT), RETRY_NAME_BYTES_MAX - NAME_KEPT + 1,
+                 "-%016" PRIx64, hash_of(group, len));
+}
+
+static bool is_number(const char *key, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (key[i] < '0' || key[i] > '9')
+            return false;
+    return len > 0 && len < HELD_KEY_SIZE;
+}
+
+enum rc held_task_make(struct held_task *task, const struct vote_options *options,
+                       const struct held_place *place, struct err *err)
+{
+    char *order = task->ordering_key;
+
+    group_fit(task->group, options->group);
+    task->biz_no[0] = '\0';
+    order[0] = '\0';
+    if (place->key && is_number(place->key, place->key_len)) {
+        snprintf(task->biz_no, sizeof(task->biz_no), "%.*s", (int)place->key_len,
+                 (const char *)place->key);
+        snprintf(order, HELD_TASK_ORDER_SIZE, "%s/%" PRId32 "/%s", place->topic, place->partition,
+                 task->biz_no);
+    } else if (place->key) {
+        snprintf(order, HELD_TASK_ORDER_SIZE, "%s/%" PRId32 "/#%016" PRIx64, place->topic,
+                 place->partition, hash_of(place->key, place->key_len));
+    }
+    buf_reset(&task->options);
+    vote_options_put(&task->options, options);
+    if (task->options.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a task");
+    return RC_OK;
+}
+
+void held_task_done(struct held_task *task)
+{
+    buf_done(&task->options);
+}
+
+/* Without an idempotency key a task is told from others by what it does: its options. */
+struct retry_new_task held_task_view(struct held_task *task)
+{
+    return (struct retry_new_task){
+        .group = task->group,
+        .scene = HELD_TASK_SCENE,
+        .handler = "vote",
+        .ordering_key = task->ordering_key[0] != '\0' ? task->ordering_key : NULL,
+        .biz_no = task->biz_no[0] != '\0' ? task->biz_no : NULL,
+        .options = buf_text(&task->options),
+    };
+}

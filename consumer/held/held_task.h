@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* The task of the retry lane that replays dead records: scene `dead`, handler `vote`, named so that
+ * the same records have one at a time, and those of one key run in order. Pure; any thread. */
+#ifndef CONSUMER_HELD_HELD_TASK_H
+#define CONSUMER_HELD_HELD_TASK_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "consumer/held/held_seam.h"
+#include "consumer/held/vote_options.h"
+#include "outbox/retry/retry.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HELD_TASK_SCENE "dead"
+#define HELD_TASK_ORDER_SIZE 320
+
+/* The key of the records, whose place in Kafka gives them their order; key NULL: none. */
+struct held_place {
+    const char *topic;
+    int32_t partition;
+    const void *key;
+    size_t key_len;
+};
+
+struct held_task {
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char ordering_key[HELD_TASK_ORDER_SIZE]; /* "": none */
+    char biz_no[HELD_KEY_SIZE];              /* a vote's contentId; "": the key is none */
+    struct buf options;
+};
+
+/* A zeroed task may be made, again and again. RC_FATAL: no memory. */
+enum rc held_task_make(struct held_task *task, const struct vote_options *options,
+                       const struct held_place *place, struct err *err);
+void held_task_done(struct held_task *task);
+
+/* Borrows task. */
+struct retry_new_task held_task_view(struct held_task *task);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Hands what is held (held.h) to the retry lane: one task for each key, which replays it there.
+ * Decides when to look. What is held is in the sink, and tasks may be on another server, so nothing
+ * is handed over with the COMMIT that holds it: it is looked for, at the start, soon after an
+ * applier has kept something, and every minute, and a key that has a task gets no second one. A
+ * kill between the two loses nothing, a writers' side that is away delays tasks and stops nobody.
+ *
+ * submitter_step() is the loop of one thread (common/loop.h). Any number may run for a group. */
+#ifndef CONSUMER_HELD_SUBMITTER_H
+#define CONSUMER_HELD_SUBMITTER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "consumer/dead/dead_keys.h"
+#include "consumer/held/held_seam.h"
+#include "consumer/held/held_task.h"
+#include "consumer/ingest/trouble.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* More rows than keys: what waits behind a key has rows, and no task, of its own. */
+#define SUBMITTER_PAGE_ROWS 500
+#define SUBMITTER_LOOK_MS 60000
+/* Between two looks, however much is kept meanwhile. */
+#define SUBMITTER_GAP_MS 5000
+
+struct submitter {
+    const struct held_store *store;
+    const char *group; /* of the consumers */
+    uint64_t (*dice)(void);
+    atomic_uint kept; /* grows when something was kept; any thread */
+    unsigned seen;    /* of it, when the last look began */
+    bool looking;
+    int64_t began_ms; /* the last look */
+    int64_t next_ms;  /* the next one, when nothing is kept meanwhile */
+    int64_t after;
+    size_t rows;             /* of the page in hand */
+    struct dead_keys keys;   /* of this look */
+    size_t count;            /* keys of the page that are new */
+    int64_t found;           /* keys of this look */
+    struct held_key *page;   /* SUBMITTER_PAGE_ROWS of them */
+    struct held_task *tasks; /* HELD_SUBMIT_MAX of them */
+    bool full;               /* no memory for a key */
+    struct backoff backoff;
+    struct trouble trouble;
+};
+
+/* store and group are borrowed for the life of submitter. RC_FATAL: no memory. */
+enum rc submitter_init(struct submitter *submitter, const struct held_store *store,
+                       const char *group, uint64_t (*dice)(void), struct err *err);
+void submitter_done(struct submitter *submitter);
+
+/* Something was kept: look soon. Any thread; the loop has to be woken, too. */
+void submitter_note(struct submitter *submitter);
+
+/* A loop_step: one page. */
+int64_t submitter_step(void *submitter, int64_t now_ms);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/held/vote_task.h"
+
+#include "common/loop.h"
+#include "consumer/dead/dead.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void fail(struct retry_outcome *outcome, enum rc rc, const struct err *err)
+{
+    outcome->end = ATTEMPT_FAILED;
+    outcome->source = err->code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+    outcome->code = err->code;
+    outcome->fault = rc == RC_FATAL ? FAULT_OURS : FAULT_TRANSIENT;
+    outcome->err = *err;
+}
+
+/* What became of the records. */
+struct replay {
+    uint64_t gone;    /* applied, or done before */
+    uint64_t refused; /* by the database, which may change its mind */
+    uint64_t wait;    /* behind an older one that stays */
+    uint64_t lost;    /* can never be applied */
+    int64_t id;       /* the first that stays */
+    char reason_class[33];
+    char reason[400];
+};
+
+static void on_result(void *ctx, const struct dead_result *result)
+{
+    struct replay *replay = ctx;
+
+    switch (result->outcome) {
+    case DEAD_IS_APPLIED:
+    case DEAD_IS_DUPLICATE:
+    case DEAD_IS_ASIDE:
+    case DEAD_IS_DROPPED:
+        replay->gone++;
+        return;
+    case DEAD_WAITS:
+        replay->wait++;
+        if (replay->id == 0)
+            replay->id = result->behind;
+        return;
+    case DEAD_STAYS:
+        break;
+    }
+    if (strcmp(result->reason_class, REASON_REFUSED) == 0)
+        replay->refused++;
+    else
+        replay->lost++;
+    if (replay->reason[0] != '\0')
+        return;
+    replay->id = result->id;
+    snprintf(replay->reason_class, sizeof(replay->reason_class), "%s", result->reason_class);
+    snprintf(replay->reason, sizeof(replay->reason), "%s", result->reason);
+}
+
+/* A record of a key that can never be applied stays dead and is passed, as the consumer would pass
+ * it; one that was named is what the task is about. */
+static void judge(const struct replay *replay, bool named, int code, struct retry_outcome *outcome)
+{
+    struct err *err = &outcome->err;
+
+    if (replay->refused > 0) {
+        outcome->end = ATTEMPT_FAILED;
+        outcome->source = code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+        outcome->code = code;
+        outcome->fault = FAULT_TRANSIENT;
+        err_set(err, "dead record %" PRId64 ": %s", replay->id, replay->reason);
+    } else if (replay->wait > 0) {
+        outcome->end = ATTEMPT_FAILED;
+        outcome->source = FAULT_PLAIN;
+        outcome->fault = FAULT_TRANSIENT;
+        err_set(err, "dead record %" PRId64 " is older, has the same key and stays", replay->id);
+    } else if (replay->lost > 0 && named) {
+        outcome->end = ATTEMPT_REJECTED;
+        err_set(err, "dead record %" PRId64 " can never be applied as it stands: %s: %s",
+                replay->id, replay->reason_class, replay->reason);
+    }
+}
+
+static bool is_over(const struct vote_task *task, struct retry_outcome *outcome)
+{
+    int64_t now_ms = task->now_ms();
+
+    loop_goes_on(now_ms);
+    if ((task->stop && stop_requested(task->stop)) || now_ms >= atomic_load(task->lease_until_ms))
+        outcome->end = ATTEMPT_CUT;
+    else if (now_ms >= task->until_ms)
+        outcome->end = ATTEMPT_SNOOZED;
+    else
+        return false;
+    err_set(&outcome->err, "the rest has to wait for the next attempt");
+    return true;
+}
+
+static void replay_run(const struct vote_task *task, struct dead *dead, const struct replay *replay,
+                       bool named, struct retry_outcome *outcome)
+{
+    struct err err = {0};
+    bool more = true;
+
+    /* What is refused holds all that comes behind it of a key. */
+    while (more && (named || replay->refused == 0)) {
+        enum rc rc;
+
+        if (is_over(task, outcome))
+            return;
+        rc = dead_step(dead, &more, &err);
+        if (rc != RC_OK) {
+            fail(outcome, rc, &err);
+            return;
+        }
+    }
+    judge(replay, named, dead->refused.code, outcome);
+}
+
+void vote_task_replay(const struct vote_task *task, const struct vote_options *options,
+                      struct retry_outcome *outcome)
+{
+    struct dead_filter filter = vote_options_filter(options);
+    struct replay replay = {0};
+    const struct dead_config config = {
+        .sink = task->sink,
+        .store = task->store,
+        .filter = &filter,
+        .rule = JUDGE_KEY,
+        .keep_lasts = task->keep_lasts,
+        .on_result = on_result,
+        .ctx = &replay,
+    };
+    struct err err = {0};
+    struct dead dead;
+    enum rc rc = dead_init(&dead, &config, &err);
+
+    if (rc != RC_OK) {
+        fail(outcome, rc, &err);
+        return;
+    }
+    replay_run(task, &dead, &replay, options->id_count > 0, outcome);
+    dead_done(&dead);
+}
+
+static enum rc vote_write(struct apply *apply, const struct record *record, bool *never,
+                          struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    const char *reason_class = NULL;
+    struct apply_result result;
+    struct vote_row row = {0};
+    int64_t begin_day = 0;
+    enum rc rc = sink->lock_begin(sink->ctx, &begin_day, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = judge_record(record, JUDGE_ANY_KEY, begin_day, &row.event, &reason_class, err);
+    *never = rc == RC_REJECT;
+    if (rc == RC_OK)
+        rc = apply_votes(apply, &row, 1, &result, err);
+    return rc == RC_OK ? sink->commit(sink->ctx, err) : rc;
+}
+
+static enum rc vote_try(const struct vote_task *task, const struct record *record, bool *never,
+                        struct err *err)
+{
+    const struct sink *sink = task->sink;
+    struct apply apply;
+    enum rc rc = apply_init(&apply, sink, "", 1, err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (task->keep_lasts)
+        rc = apply_keep_lasts(&apply, 1, err);
+    if (rc == RC_OK)
+        rc = sink->begin(sink->ctx, err);
+    if (rc == RC_OK) {
+        rc = vote_write(&apply, record, never, err);
+        sink->rollback(sink->ctx); /* where it was not committed */
+    }
+    apply_done(&apply);
+    return rc;
+}
+
+void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len,
+                     struct retry_outcome *outcome)
+{
+    const struct record record = {.value = bytes, .value_len = len};
+    struct err err = {0};
+    bool never = false;
+    enum rc rc = vote_try(task, &record, &never, &err);
+
+    if (rc == RC_OK)
+        return;
+    fail(outcome, rc, &err);
+    if (!never)
+        return;
+    outcome->end = ATTEMPT_REJECTED;
+    outcome->source = FAULT_PLAIN;
+    outcome->code = 0;
+}

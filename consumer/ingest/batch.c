@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/batch.h"
+
+#include "consumer/apply/date_row.h"
+#include "consumer/ingest/judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_FIRST 64
+
+void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max)
+{
+    memset(batch, 0, sizeof(*batch));
+    batch->rows_max = rows_max;
+    batch->bytes_max = bytes_max;
+    buf_init(&batch->bytes, 0);
+}
+
+void batch_done(struct batch *batch)
+{
+    free(batch->rows);
+    free(batch->dead);
+    free(batch->records);
+    buf_done(&batch->bytes);
+    memset(batch, 0, sizeof(*batch));
+}
+
+void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch)
+{
+    batch->row_count = 0;
+    batch->dead_count = 0;
+    if (batch->bytes.size > batch->bytes_max)
+        buf_done(&batch->bytes);
+    buf_reset(&batch->bytes);
+    batch->record_bytes = 0;
+    batch->from_offset = from_offset;
+    batch->next_offset = from_offset;
+    batch->leader_epoch = leader_epoch;
+    batch->oldest_ms = -1;
+    batch->begin_day = 0;
+    batch->whole = false;
+}
+
+size_t batch_count(const struct batch *batch)
+{
+    return batch->row_count + batch->dead_count;
+}
+
+size_t batch_room(const struct batch *batch)
+{
+    size_t count = batch_count(batch);
+
+    if (count >= batch->rows_max || batch->record_bytes >= batch->bytes_max)
+        return 0;
+    return batch->rows_max - count;
+}
+
+/* Sees to one more element; the array doubles, so that this is rare and then stops. */
+static enum rc array_grow(void **array, size_t *size, size_t count, size_t element, size_t max,
+                          struct err *err)
+{
+    size_t wanted = *size > 0 ? *size * 2 : ROWS_FIRST;
+    void *grown;
+
+    if (count < *size)
+        return RC_OK;
+    if (wanted > max && count < max)
+        wanted = max;
+    grown = realloc(*array, wanted * element);
+    if (!grown)
+        return err_fail(err, RC_FATAL, 0, "no memory for a batch of %zu records", wanted);
+    *array = grown;
+    *size = wanted;
+    return RC_OK;
+}
+
+static enum rc records_grow(struct batch *batch, struct err *err)
+{
+    void *records = batch->records;
+    enum rc rc = array_grow(&records, &batch->record_size, batch->row_count,
+                            sizeof(*batch->records), batch->rows_max, err);
+
+    batch->records = records;
+    return rc;
+}
+
+static enum rc rows_grow(struct batch *batch, struct err *err)
+{
+    void *rows = batch->rows;
+    enum rc rc = array_grow(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows),
+                            batch->rows_max, err);
+
+    batch->rows = rows;
+    return rc;
+}
+
+static enum rc dead_grow(struct batch *batch, struct err *err)
+{
+    void *dead = batch->dead;
+    enum rc rc = array_grow(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead),
+                            batch->rows_max, err);
+
+    batch->dead = dead;
+    return rc;
+}
+
+/* Keeps a record whole: *out says where. A vote has no reason (yet). */
+static enum rc record_keep(struct batch *batch, const struct record *record,
+                           const char *reason_class, const char *reason, batch_headers headers,
+                           void *headers_ctx, struct batch_dead *out, struct err *err)
+{
+    struct batch_dead dead = {.offset = record->offset,
+                              .time_ms = record->time_ms,
+                              .has_key = record->key != NULL,
+                              .has_value = record->value != NULL,
+                              .reason_class = reason_class};
+    struct buf *bytes = &batch->bytes;
+    size_t begin = bytes->len;
+
+    dead.key_at = bytes->len;
+    if (record->key)
+        buf_put(bytes, record->key, record->key_len);
+    dead.value_at = bytes->len;
+    if (record->value)
+        buf_put(bytes, record->value, record->value_len);
+    dead.headers_at = bytes->len;
+    headers(headers_ctx, record, bytes);
+    dead.reason_at = bytes->len;
+    judge_put_reason(bytes, reason);
+    dead.end = bytes->len;
+    if (bytes->failed) {
+        buf_cut(bytes, begin);
+        bytes->failed = false;
+        return err_fail(err, RC_FATAL, 0, "no memory to keep the record at offset %" PRId64,
+                        record->offset);
+    }
+    *out = dead;
+    return RC_OK;
+}
+
+static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
+                        const char *reason, batch_headers headers, void *headers_ctx,
+                        struct err *err)
+{
+    enum rc rc = dead_grow(batch, err);
+
+    if (rc == RC_OK)
+        rc = record_keep(batch, record, reason_class, reason, headers, headers_ctx,
+                         &batch->dead[batch->dead_count], err);
+    if (rc == RC_OK)
+        batch->dead_count++;
+    return rc;
+}
+
+static enum rc vote_add(struct batch *batch, const struct record *record, batch_headers headers,
+                        void *headers_ctx, struct err *err)
+{
+    struct vote_row *row = &batch->rows[batch->row_count];
+    enum rc rc = batch->whole ? records_grow(batch, err) : RC_OK;
+
+    if (rc == RC_OK && batch->whole)
+        rc = record_keep(batch, record, NULL, "", headers, headers_ctx,
+                         &batch->records[batch->row_count], err);
+    if (rc != RC_OK)
+        return rc;
+    row->offset = record->offset;
+    row->skip = false;
+    row->keep = VOTE_NOT_KEPT;
+    batch->row_count++;
+    return RC_OK;
+}
+
+enum rc batch_add(struct batch *batch, const struct record *record, batch_headers headers,
+                  void *headers_ctx, struct err *err)
+{
+    struct err reason = {0};
+    const char *reason_class = NULL;
+    enum rc rc = rows_grow(batch, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = judge_record(record, JUDGE_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
+                      &reason_class, &reason);
+    if (rc == RC_OK) {
+        rc = vote_add(batch, record, headers, headers_ctx, err);
+    } else if (rc == RC_REJECT) {
+        rc = dead_add(batch, record, reason_class, reason.text, headers, headers_ctx, err);
+    } else if (err) {
+        *err = reason;
+    }
+    if (rc != RC_OK)
+        return rc;
+    if (batch_count(batch) == 1)
+        batch->oldest_ms = record->time_ms;
+    batch->record_bytes += record->key_len + record->value_len;
+    batch->next_offset = record->offset + 1;
+    if (record->leader_epoch >= 0)
+        batch->leader_epoch = record->leader_epoch;
+    return RC_OK;
+}
+
+void batch_pass(struct batch *batch, int64_t next_offset)
+{
+    batch->next_offset = next_offset;
+    batch->leader_epoch = -1;
+}
+
+bool batch_moves(const struct batch *batch)
+{
+    return batch->next_offset > batch->from_offset;
+}
+
+bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset)
+{
+    for (size_t i = 0; i < batch->row_count; i++)
+        if (batch->rows[i].offset >= next_offset &&
+            batch->rows[i].event.occurred_ms / DATE_MS < begin_day)
+            return true;
+    return false;
+}
+
+static void view_fill(const struct batch *batch, const struct batch_dead *dead,
+                      struct dead_row *view)
+{
+    const char *bytes = batch->bytes.data;
+
+    *view = (struct dead_row){
+        .offset = dead->offset,
+        .time_ms = dead->time_ms,
+        .key = dead->has_key ? bytes + dead->key_at : NULL,
+        .key_len = dead->value_at - dead->key_at,
+        .value = dead->has_value ? bytes + dead->value_at : NULL,
+        .value_len = dead->headers_at - dead->value_at,
+        .headers = bytes + dead->headers_at,
+        .headers_len = dead->reason_at - dead->headers_at,
+        .reason_class = dead->reason_class,
+        .reason = bytes + dead->reason_at,
+        .reason_len = dead->end - dead->reason_at,
+    };
+}
+
+void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)
+{
+    view_fill(batch, &batch->dead[index], view);
+}
+
+void batch_vote_view(const struct batch *batch, size_t index, const char *reason_class,
+                     const char *reason, struct dead_row *view)
+{
+    view_fill(batch, &batch->records[index], view);
+    view->reason_class = reason_class;
+    view->reason = reason;
+    view->reason_len = strlen(reason);
+}

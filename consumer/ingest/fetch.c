@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/fetch.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/ingest/fetch_inside.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_MAX 512
+#define EVENTS_MAX 64     /* in one step */
+#define IDLE_WAIT_MS 200  /* bells ring for everything that has a time of its own */
+#define FULL_WAIT_MS 2    /* for room in a ring */
+#define ANSWER_WAIT_MS 20 /* for the broker's word on a topic */
+#define SEEK_RETRY_MS 50
+#define SEEK_SAY_MS 10000 /* a seek that takes longer is trouble */
+#define TICK_MS 1000
+
+enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
+{
+    memset(fetch, 0, sizeof(*fetch));
+    fetch->config = *config;
+    trouble_init(&fetch->broker, "no broker has answered yet");
+    trouble_init(&fetch->partitions, NULL);
+    trouble_init(&fetch->access, NULL);
+    trouble_init(&fetch->topics, NULL);
+    fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
+    fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
+    fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
+    if (fetch->records && fetch->jobs && fetch->reconnects)
+        return RC_OK;
+    fetch_done(fetch);
+    return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
+}
+
+void fetch_done(struct fetch *fetch)
+{
+    for (size_t i = 0; fetch->jobs && i < fetch->job_count; i++) {
+        batch_done(&fetch->jobs[i]->batch);
+        free(fetch->jobs[i]);
+    }
+    for (size_t i = 0; i < fetch->part_count; i++)
+        part_free(fetch->parts[i]);
+    free(fetch->jobs);
+    free(fetch->parts);
+    free(fetch->records);
+    free(fetch->reconnects);
+    trouble_done(&fetch->broker);
+    trouble_done(&fetch->partitions);
+    trouble_done(&fetch->access);
+    trouble_done(&fetch->topics);
+    memset(fetch, 0, sizeof(*fetch));
+}
+
+/* An empty job; NULL when all are in use (their return rings our bell), or memory is out. */
+static struct job *job_take(struct fetch *fetch)
+{
+    struct job *job = fetch->pool;
+
+    if (job) {
+        fetch->pool = job->next;
+        return job;
+    }
+    if (fetch->job_count == fetch->config.batches_max)
+        return NULL;
+    job = calloc(1, sizeof(*job));
+    if (!job)
+        return NULL;
+    job->kind = JOB_APPLY;
+    batch_init(&job->batch, fetch->config.batch_rows_max, fetch->config.batch_bytes_max);
+    fetch->jobs[fetch->job_count++] = job;
+    return job;
+}
+
+static struct part *find_part(struct fetch *fetch, const struct place *place)
+{
+    for (size_t i = 0; i < fetch->part_count; i++)
+        if (fetch->parts[i]->holding.place.partition == place->partition &&
+            strcmp(fetch->parts[i]->topic, place->topic) == 0)
+            return fetch->parts[i];
+    return NULL;
+}
+
+static struct part *add_part(struct fetch *fetch, const struct place *place)
+{
+    if (fetch->part_count == fetch->part_size) {
+        size_t size = fetch->part_size > 0 ? fetch->part_size * 2 : 16;
+        struct part **parts = realloc(fetch->parts, size * sizeof(struct part *));
+
+        if (!parts)
+            return NULL;
+        fetch->parts = parts;
+        fetch->part_size = size;
+    }
+    fetch->parts[fetch->part_count] =
+        part_make(place, fetch->part_count % fetch->config.link_count);
+    return fetch->parts[fetch->part_count] ? fetch->parts[fetch->part_count++] : NULL;
+}
+
+static void access_good(struct fetch *fetch, int64_t now_ms)
+{
+    int64_t after_ms;
+
+    if (trouble_clear(&fetch->access, now_ms, &after_ms))
+        log_event(LOG_INFO, "consumer_access_given", "after_ms=%" PRId64, after_ms);
+}
+
+static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+{
+    log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
+    fetch_broker_good(fetch, now_ms);
+    if (event->count > 0)
+        access_good(fetch, now_ms);
+    for (size_t i = 0; i < event->count; i++) {
+        struct part *part = find_part(fetch, &event->places[i].place);
+        struct err err = {0};
+
+        if (!part)
+            part = add_part(fetch, &event->places[i].place);
+        if (!part) {
+            err_set(&err, "no memory for one more partition");
+            fetch_fail(fetch, &err);
+            return;
+        }
+        fetch_drop_filling(fetch, part);
+        part_assign(part, event->places[i].handle, now_ms);
+    }
+}
+
+/* What the applier has of them goes on or is fenced; nobody needs to wait for it. */
+static void places_revoked(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+{
+    log_event(event->lost ? LOG_WARN : LOG_INFO,
+              event->lost ? "partitions_lost" : "partitions_revoked", "count=%zu", event->count);
+    for (size_t i = 0; i < event->count; i++) {
+        struct part *part = find_part(fetch, &event->places[i].place);
+
+        if (!part)
+            continue;
+        fetch_drop_filling(fetch, part);
+        part_revoke(part, now_ms);
+    }
+}
+
+static void stream_trouble(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+{
+    if (event->denied) {
+        if (trouble_set(&fetch->access, now_ms, &event->err))
+            log_error(LOG_WARN, "consumer_access_denied", &event->err, "rc=retry");
+        return;
+    }
+    switch (event->rc) {
+    case RC_OK:
+        break;
+    case RC_RETRY:
+        fetch_broker_bad(fetch, now_ms, &event->err);
+        break;
+    case RC_REJECT:
+        /* The relay makes topics: before its first event there is nothing to read, and that is not
+         * a fault of ours. */
+        log_error(LOG_WARN, "consumer_topic_trouble", &event->err, "rc=retry");
+        break;
+    case RC_FATAL:
+        fetch_fail(fetch, &event->err);
+        break;
+    }
+}
+
+static void follow_group(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct stream_event event;
+
+    for (int i = 0; i < EVENTS_MAX && !fetch->failed; i++) {
+        stream->poll(stream->ctx, &event);
+        switch (event.kind) {
+        case STREAM_NOTHING:
+            return;
+        case STREAM_ASSIGNED:
+            places_assigned(fetch, &event, now_ms);
+            break;
+        case STREAM_REVOKED:
+            places_revoked(fetch, &event, now_ms);
+            break;
+        case STREAM_TROUBLE:
+            stream_trouble(fetch, &event, now_ms);
+            break;
+        }
+    }
+}
+
+static int64_t step_claim(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    const struct fetch_link *link = &fetch->config.links[part->link];
+
+    if (now_ms < part->retry_ms)
+        return part->retry_ms - now_ms;
+    if (part->claim_out)
+        return IDLE_WAIT_MS;
+    if (stream->topic_id(stream->ctx, part->topic, part->topic_id) != RC_OK)
+        return ANSWER_WAIT_MS;
+    part->claim.generation = atomic_load(&part->holding.generation);
+    part->claim.progress = (struct progress_row){0};
+    memcpy(part->claim.progress.topic_id, part->topic_id, sizeof(part->topic_id));
+    if (!ring_give(link->given, &part->claim))
+        return FULL_WAIT_MS;
+    part->claim_out = true;
+    part_enter(part, PART_CLAIMING, now_ms);
+    link->wake(link->wake_ctx);
+    return IDLE_WAIT_MS;
+}
+
+static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+
+    if (now_ms < part->retry_ms)
+        return part->retry_ms - now_ms;
+    switch (stream->seek(stream->ctx, part->handle, part->position, part->last_epoch, &err)) {
+    case RC_OK:
+        part_enter(part, PART_RUNNING, now_ms);
+        return 0;
+    case RC_RETRY:
+        part->retry_ms = now_ms + SEEK_RETRY_MS;
+        if (now_ms - part->since_ms > SEEK_SAY_MS)
+            fetch_broker_bad(fetch, now_ms, &err);
+        return SEEK_RETRY_MS;
+    case RC_REJECT:
+        fetch_stop_part(fetch, part, &err, now_ms);
+        return IDLE_WAIT_MS;
+    case RC_FATAL:
+        break;
+    }
+    fetch_fail(fetch, &err);
+    return 0;
+}
+
+static enum rc take_record(struct fetch *fetch, struct part *part, struct record *record,
+                           int64_t now_ms, struct err *err)
+{
+    const struct stream *stream = fetch->config.stream;
+    enum rc rc;
+
+    if (part->state != PART_RUNNING || record->offset < part->position ||
+        !part_arrive(part, record->offset, now_ms))
+        return RC_OK;
+    rc = part_check_epoch(part, record->leader_epoch, err);
+    if (rc != RC_OK)
+        return rc;
+    if (record->time_ms < 0 && batch_count(&part->filling->batch) == 0)
+        record->time_ms = fetch->config.wall_ms();
+    rc = batch_add(&part->filling->batch, record, stream->headers, stream->ctx, err);
+    if (rc != RC_OK)
+        return rc;
+    part->position = record->offset + 1;
+    if (record->leader_epoch >= 0)
+        part->last_epoch = record->leader_epoch;
+    return RC_OK;
+}
+
+static bool filling_begin(struct fetch *fetch, struct part *part)
+{
+    if (part->filling)
+        return true;
+    part->filling = job_take(fetch);
+    if (!part->filling)
+        return false;
+    batch_reset(&part->filling->batch, part->position, part->last_epoch);
+    part->filling->batch.begin_day = part->row.begin_day;
+    part->filling->batch.whole = part->whole;
+    return true;
+}
+
+/* Offsets that hold no record at the end of a partition are no lag. The database is told, too, for
+ * all others that compare its next_offset with the broker's. */
+static void pass_to_end(struct fetch *fetch, struct part *part)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    if (part->state == PART_RUNNING && part_reach_end(part, stream->end(stream->ctx, part->handle)))
+        batch_pass(&part->filling->batch, part->position);
+}
+
+/* Reads once. *more: there was as much as was asked for. */
+static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, int64_t now_ms,
+                            struct err *err)
+{
+    const struct stream *stream = fetch->config.stream;
+    size_t room = batch_room(&part->filling->batch);
+    bool empty = !batch_moves(&part->filling->batch);
+    size_t wanted = room < READ_MAX ? room : READ_MAX;
+    size_t count = 0;
+    enum rc taken = RC_OK;
+    enum rc rc;
+
+    if (wanted == 0)
+        return RC_OK;
+    rc = stream->read(stream->ctx, part->handle, fetch->records, wanted, &count, err);
+    for (size_t i = 0; taken == RC_OK && i < count; i++)
+        taken = take_record(fetch, part, &fetch->records[i], now_ms, err);
+    *more = count == wanted;
+    part_hear(part, count > 0, now_ms);
+    if (count > 0)
+        fetch_broker_good(fetch, now_ms);
+    if (taken == RC_OK && rc == RC_OK)
+        pass_to_end(fetch, part);
+    if (empty && batch_moves(&part->filling->batch))
+        part->filling_ms = now_ms;
+    return taken != RC_OK ? taken : rc;
+}
+
+/* Hands on what is filled when the applier has nothing of this partition, or it is full. */
+static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct fetch_link *link = &fetch->config.links[part->link];
+    struct job *job = part->filling;
+    bool full;
+
+    if (!batch_moves(&job->batch)) {
+        fetch_drop_filling(fetch, part);
+        return IDLE_WAIT_MS;
+    }
+    full = batch_room(&job->batch) == 0;
+    if (part->sent == PART_SENT_MAX || (part->sent > 0 && !full))
+        return IDLE_WAIT_MS;
+    if (!full && now_ms < part->filling_ms + fetch->config.batch_wait_ms)
+        return part->filling_ms + fetch->config.batch_wait_ms - now_ms;
+    job->holding = &part->holding;
+    job->generation = atomic_load(&part->holding.generation);
+    job->progress = part->row;
+    if (!ring_give(link->given, job))
+        return FULL_WAIT_MS;
+    part_sent(part, job->batch.oldest_ms);
+    part->filling = NULL;
+    link->wake(link->wake_ctx);
+    return 0;
+}
+
+static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    struct err err = {0};
+    bool more = false;
+    int64_t wait_ms;
+
+    if (!filling_begin(fetch, part)) {
+        fetch->hungry = true;
+        return IDLE_WAIT_MS;
+    }
+    switch (read_records(fetch, part, &more, now_ms, &err)) {
+    case RC_OK:
+        break;
+    case RC_RETRY:
+        fetch_broker_bad(fetch, now_ms, &err);
+        break;
+    case RC_REJECT:
+        fetch_stop_part(fetch, part, &err, now_ms);
+        return IDLE_WAIT_MS;
+    case RC_FATAL:
+        fetch_fail(fetch, &err);
+        return 0;
+    }
+    wait_ms = send_batch(fetch, part, now_ms);
+    return more ? 0 : wait_ms;
+}
+
+static int64_t step_part(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    switch (part->state) {
+    case PART_WAITING:
+        return step_claim(fetch, part, now_ms);
+    case PART_CLAIMED:
+        return step_seek(fetch, part, now_ms);
+    case PART_RUNNING:
+        return step_run(fetch, part, now_ms);
+    case PART_IDLE:
+    case PART_CLAIMING:
+        break;
+    }
+    return IDLE_WAIT_MS;
+}
+
+/* Each in turn. The first that found no batch is the first next time, so that none starves when
+ * there are more partitions than batches. */
+static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
+{
+    int64_t wait_ms = IDLE_WAIT_MS;
+    size_t turn = fetch->turn;
+    bool starved = false;
+
+    for (size_t i = 0; i < fetch->part_count && !fetch->failed; i++) {
+        size_t index = (turn + i) % fetch->part_count;
+        int64_t part_wait_ms;
+
+        fetch->hungry = false;
+        part_wait_ms = step_part(fetch, fetch->parts[index], now_ms);
+        if (part_wait_ms < wait_ms)
+            wait_ms = part_wait_ms;
+        if (fetch->hungry && !starved) {
+            starved = true;
+            fetch->turn = index;
+        }
+    }
+    if (!starved)
+        fetch->turn = turn + 1;
+    return wait_ms;
+}
+
+int64_t fetch_step(void *ctx, int64_t now_ms)
+{
+    struct fetch *fetch = ctx;
+    int64_t wait_ms;
+
+    fetch_take_back(fetch, now_ms);
+    fetch_watch_links(fetch, now_ms);
+    follow_group(fetch, now_ms);
+    fetch_watch_broker(fetch, now_ms);
+    wait_ms = step_parts(fetch, now_ms);
+    if (now_ms >= fetch->tick_ms) {
+        fetch_watch_parts(fetch, now_ms);
+        fetch_watch_topics(fetch, now_ms);
+        fetch_count_up(fetch, now_ms);
+        fetch->tick_ms = now_ms + TICK_MS;
+    }
+    if (!fetch->failed)
+        return wait_ms;
+    log_error(LOG_ERROR, "consumer_failed", &fetch->err, "rc=fatal");
+    return LOOP_END;
+}
+
+void fetch_finish(struct fetch *fetch, int64_t now_ms)
+{
+    fetch_take_back(fetch, now_ms);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/group_kafka.h"
+
+#include "common/kafka/kafka.h"
+#include "common/os.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the protocol; older libraries have no name for it. */
+#define UNRELEASED_INSTANCE_ID 111
+
+#define LEAVE_POLL_MS 50
+
+static const uint64_t bell_bytes = 1;
+
+void group_init(struct group *group, struct rd_kafka_s *kafka, int bell_fd)
+{
+    memset(group, 0, sizeof(*group));
+    group->kafka = kafka;
+    group->bell_fd = bell_fd;
+    rd_kafka_poll_set_consumer(kafka);
+    group->queue = rd_kafka_queue_get_consumer(kafka);
+    rd_kafka_queue_io_event_enable(group->queue, bell_fd, &bell_bytes, sizeof(bell_bytes));
+}
+
+static void partition_free(struct group_partition *partition)
+{
+    rd_kafka_queue_destroy(partition->queue);
+    free(partition);
+}
+
+static void leaving_free(struct group *group)
+{
+    for (size_t i = 0; i < group->leaving_count; i++)
+        partition_free(group->leaving[i]);
+    group->leaving_count = 0;
+}
+
+/* Room for `more` partitions in all three arrays. */
+static bool arrays_grow(struct group *group, size_t more)
+{
+    size_t size = group->partition_count + more;
+    void *partitions;
+    void *leaving;
+    void *places;
+
+    if (size <= group->size)
+        return true;
+    partitions = realloc(group->partitions, size * sizeof(struct group_partition *));
+    if (partitions)
+        group->partitions = partitions;
+    leaving = realloc(group->leaving, size * sizeof(struct group_partition *));
+    if (leaving)
+        group->leaving = leaving;
+    places = realloc(group->places, size * sizeof(*group->places));
+    if (places)
+        group->places = places;
+    if (!partitions || !leaving || !places)
+        return false;
+    group->size = size;
+    return true;
+}
+
+static struct group_partition *partition_find(const struct group *group, const char *topic,
+                                              int32_t number)
+{
+    for (size_t i = 0; i < group->partition_count; i++)
+        if (group->partitions[i]->number == number &&
+            strcmp(group->partitions[i]->name, topic) == 0)
+            return group->partitions[i];
+    return NULL;
+}
+
+/* Its queue is taken out of the common one before the first record can come, so that records wait
+ * where only its reader looks. */
+static struct group_partition *partition_make(struct group *group, const char *topic,
+                                              int32_t number)
+{
+    struct group_partition *partition = calloc(1, sizeof(*partition));
+
+    if (!partition)
+        return NULL;
+    snprintf(partition->name, sizeof(partition->name), "%s", topic);
+    partition->number = number;
+    partition->end = -1;
+    partition->queue = rd_kafka_queue_get_partition(group->kafka, topic, number);
+    if (!partition->queue) {
+        free(partition);
+        return NULL;
+    }
+    rd_kafka_queue_forward(partition->queue, NULL);
+    rd_kafka_queue_io_event_enable(partition->queue, group->bell_fd, &bell_bytes,
+                                   sizeof(bell_bytes));
+    return partition;
+}
+
+static void place_add(struct stream_event *event, struct stream_place *places,
+                      struct group_partition *partition)
+{
+    places[event->count++] = (struct stream_place){
+        .place = {.topic = partition->name, .partition = partition->number}, .handle = partition};
+}
+
+static void trouble(struct stream_event *event, enum rc rc, const struct err *err)
+{
+    event->kind = STREAM_TROUBLE;
+    event->rc = rc;
+    event->err = *err;
+}
+
+static bool cooperative(rd_kafka_t *kafka)
+{
+    const char *protocol = rd_kafka_rebalance_protocol(kafka);
+
+    return protocol && strcmp(protocol, "COOPERATIVE") == 0;
+}
+
+/* A group that cannot be answered would wait for us until it throws us out: start over. */
+static void answer_check(struct stream_event *event, int code, const char *what)
+{
+    struct err err = {0};
+
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    kafka_fail(&err, code, "cannot answer the group (%s)", what);
+    trouble(event, RC_FATAL, &err);
+}
+
+static void answer(struct group *group, struct stream_event *event,
+                   const rd_kafka_topic_partition_list_t *list, bool assign)
+{
+    const char *what = assign ? "assign" : "unassign";
+    rd_kafka_error_t *error;
+
+    if (!cooperative(group->kafka)) {
+        answer_check(event, rd_kafka_assign(group->kafka, assign ? list : NULL), what);
+        return;
+    }
+    error = assign ? rd_kafka_incremental_assign(group->kafka, list)
+                   : rd_kafka_incremental_unassign(group->kafka, list);
+    answer_check(event, rd_kafka_error_code(error), what);
+    if (error)
+        rd_kafka_error_destroy(error);
+}
+
+/* They start at their beginnings; the seek that follows the claim says where they really start.
+ * Should it ever get lost, records come that are applied already, and none is skipped. */
+static void take_assigned(struct group *group, rd_kafka_topic_partition_list_t *list,
+                          struct stream_event *event)
+{
+    struct err err = {0};
+
+    event->kind = STREAM_ASSIGNED;
+    event->places = group->places;
+    if (!arrays_grow(group, (size_t)list->cnt)) {
+        err_set(&err, "no memory for %d partitions", list->cnt);
+        trouble(event, RC_FATAL, &err);
+        return;
+    }
+    event->places = group->places;
+    for (int i = 0; i < list->cnt; i++) {
+        rd_kafka_topic_partition_t *elem = &list->elems[i];
+        struct group_partition *partition = partition_make(group, elem->topic, elem->partition);
+
+        if (!partition) {
+            err_set(&err, "no memory for the queue of %s/%d", elem->topic, (int)elem->partition);
+            trouble(event, RC_FATAL, &err);
+            return;
+        }
+        elem->offset = RD_KAFKA_OFFSET_BEGINNING;
+        group->partitions[group->partition_count++] = partition;
+        place_add(event, group->places, partition);
+    }
+    answer(group, event, list, true);
+}
+
+static void partition_leaves(struct group *group, struct group_partition *partition)
+{
+    for (size_t i = 0; i < group->partition_count; i++) {
+        if (group->partitions[i] != partition)
+            continue;
+        group->partitions[i] = group->partitions[--group->partition_count];
+        group->leaving[group->leaving_count++] = partition;
+        return;
+    }
+}
+
+static void take_revoked(struct group *group, const rd_kafka_topic_partition_list_t *list,
+                         struct stream_event *event)
+{
+    event->kind = STREAM_REVOKED;
+    event->lost = rd_kafka_assignment_lost(group->kafka) != 0;
+    event->places = group->places;
+    for (int i = 0; i < list->cnt; i++) {
+        struct group_partition *partition =
+            partition_find(group, list->elems[i].topic, list->elems[i].partition);
+
+        if (!partition)
+            continue;
+        partition_leaves(group, partition);
+        place_add(event, group->places, partition);
+    }
+    answer(group, event, list, false);
+}
+
+static void take_rebalance(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_event_topic_partition_list(got);
+
+    if (rd_kafka_event_error(got) == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS)
+        take_assigned(group, list, event);
+    else
+        take_revoked(group, list, event);
+}
+
+static const char *what_to_do(int code)
+{
+    if (code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID || code == UNRELEASED_INSTANCE_ID)
+        return "; another consumer of the group has the same kafka.group.instance.id: give each "
+               "its own";
+    return "";
+}
+
+/* Of errors that concern a topic or a partition the caller is told as RC_REJECT: the broker itself
+ * is well. */
+static void take_error(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
+{
+    int code = (int)rd_kafka_event_error(got);
+    struct err err = {0};
+    char text[256];
+    enum rc rc;
+
+    if (code == RD_KAFKA_RESP_ERR__FATAL) {
+        code = (int)rd_kafka_fatal_error(group->kafka, text, sizeof(text));
+        rc = err_fail(&err, RC_FATAL, code, "kafka: %s%s", text, what_to_do(code));
+    } else {
+        rc = kafka_fail(&err, code, "kafka: %s", rd_kafka_event_error_string(got));
+    }
+    if (rc != RC_OK)
+        trouble(event, rc, &err);
+    event->denied = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+                    code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+}
+
+void group_poll(struct group *group, struct stream_event *event, int wait_ms)
+{
+    rd_kafka_event_t *got;
+
+    leaving_free(group);
+    *event = (struct stream_event){.kind = STREAM_NOTHING};
+    /* Some events are nobody's business: go on to the next one, or to the end. */
+    while (event->kind == STREAM_NOTHING) {
+        got = rd_kafka_queue_poll(group->queue, wait_ms);
+        if (!got)
+            return;
+        if (rd_kafka_event_type(got) == RD_KAFKA_EVENT_REBALANCE)
+            take_rebalance(group, got, event);
+        else if (rd_kafka_event_type(got) == RD_KAFKA_EVENT_ERROR)
+            take_error(group, got, event);
+        rd_kafka_event_destroy(got);
+    }
+}
+
+enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err)
+{
+    rd_kafka_topic_partition_list_t *list;
+    rd_kafka_error_t *error;
+    enum rc rc = RC_OK;
+
+    if (!cooperative(group->kafka))
+        return err_fail(err, RC_RETRY, 0, "%s/%d can go on only after a restart of this process",
+                        partition->name, (int)partition->number);
+    list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, partition->name, partition->number)->offset =
+        RD_KAFKA_OFFSET_BEGINNING;
+    error = rd_kafka_incremental_unassign(group->kafka, list);
+    if (!error)
+        error = rd_kafka_incremental_assign(group->kafka, list);
+    if (error)
+        rc = err_fail(err, RC_RETRY, (int)rd_kafka_error_code(error), "cannot take %s/%d anew: %s",
+                      partition->name, (int)partition->number, rd_kafka_error_string(error));
+    else
+        partition->ended = partition->answered = false;
+    partition->end = -1;
+    if (error)
+        rd_kafka_error_destroy(error);
+    rd_kafka_topic_partition_list_destroy(list);
+    return rc;
+}
+
+bool group_leave(struct group *group, int64_t wait_ms)
+{
+    int64_t until_ms = os_now_ms() + wait_ms;
+    struct stream_event event;
+
+    if (rd_kafka_unsubscribe(group->kafka) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return false;
+    for (;;) {
+        rd_kafka_topic_partition_list_t *list = NULL;
+        bool held = true;
+
+        group_poll(group, &event, LEAVE_POLL_MS);
+        if (event.kind == STREAM_TROUBLE && event.rc == RC_FATAL)
+            return false;
+        if (event.kind != STREAM_NOTHING)
+            continue;
+        if (rd_kafka_assignment(group->kafka, &list) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            held = list->cnt > 0;
+            rd_kafka_topic_partition_list_destroy(list);
+        }
+        if (!held && group->partition_count == 0)
+            return true;
+        if (os_now_ms() > until_ms)
+            return false;
+    }
+}
+
+void group_done(struct group *group)
+{
+    leaving_free(group);
+    for (size_t i = 0; i < group->partition_count; i++)
+        partition_free(group->partitions[i]);
+    if (group->queue)
+        rd_kafka_queue_destroy(group->queue);
+    free(group->partitions);
+    free(group->leaving);
+    free(group->places);
+    memset(group, 0, sizeof(*group));
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/judge.h"
+
+#include "consumer/apply/date_row.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const judge_classes[JUDGE_CLASS_COUNT] = {
+    "decode", "rule", "key", "tombstone", "too_old", REASON_REFUSED, REASON_BEHIND};
+
+size_t judge_class_index(const char *reason_class)
+{
+    size_t i = 0;
+
+    while (strcmp(judge_classes[i], reason_class) != 0) {
+        i++;
+        assert(i < JUDGE_CLASS_COUNT);
+    }
+    return i;
+}
+
+/* The key says which records Kafka keeps in order: a vote under another key, or none, may have
+ * overtaken the one before it. */
+static bool key_fits(const struct record *record, int64_t content_id)
+{
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%" PRId64, content_id);
+
+    return record->key && record->key_len == (size_t)len &&
+           memcmp(record->key, text, (size_t)len) == 0;
+}
+
+static enum rc check_age(const struct vote_event *event, int64_t begin_day, struct err *err)
+{
+    char date[DATE_SIZE];
+    char begin[DATE_SIZE];
+
+    if (event->occurred_ms / DATE_MS >= begin_day)
+        return RC_OK;
+    date_text(event->occurred_ms / DATE_MS, date);
+    date_text(begin_day, begin);
+    return err_fail(err, RC_REJECT, 0,
+                    "the vote is from %s, and the log begins on %s: what came before is dropped, "
+                    "and nobody could say whether this vote was in it",
+                    date, begin);
+}
+
+enum rc judge_record(const struct record *record, enum judge_rule rule, int64_t begin_day,
+                     struct vote_event *event, const char **reason_class, struct err *err)
+{
+    enum rc rc;
+
+    if (!record->value) {
+        *reason_class = "tombstone";
+        return err_fail(err, RC_REJECT, 0, "the record has no value, and a vote cannot be erased");
+    }
+    rc = vote_event_decode(event, record->value, record->value_len, err);
+    if (rc == RC_REJECT)
+        *reason_class = vote_event_fault_name(err ? err->code : 0);
+    if (rc != RC_OK)
+        return rc;
+    if (rule == JUDGE_ANY_KEY || key_fits(record, event->content_id)) {
+        *reason_class = "too_old";
+        return check_age(event, begin_day, err);
+    }
+    *reason_class = "key";
+    if (!record->key)
+        return err_fail(err, RC_REJECT, 0,
+                        "the record has no key; with the key \"%" PRId64
+                        "\", its contentId, the order of its votes would be kept",
+                        event->content_id);
+    return err_fail(err, RC_REJECT, 0, "the key is not the contentId %" PRId64 " as decimal digits",
+                    event->content_id);
+}
+
+void judge_put_reason(struct buf *out, const char *reason)
+{
+    for (; *reason; reason++)
+        buf_char(out, *reason >= 0x20 && *reason < 0x7f ? *reason : '?');
+}

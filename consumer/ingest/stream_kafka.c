@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/stream_kafka.h"
+
+#include "common/kafka/kafka.h"
+#include "common/list.h"
+#include "common/os.h"
+#include "consumer/ingest/group_kafka.h"
+#include "consumer/ingest/headers_row.h"
+#include "consumer/ingest/stream_conf_kafka.h"
+#include "consumer/ingest/topic_kafka.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define READ_MAX 512
+#define SEEK_WAIT_MS 500
+#define PROBE_WAIT_MS 300
+#define CLOSE_MS_MAX 1000 /* of one that has never worked */
+/* After so many questions in a row without an answer the brokers are named again. */
+#define NAME_AGAIN_PROBES 5
+
+struct stream_kafka {
+    struct stream seam;
+    const struct settings *settings;
+    rd_kafka_t *kafka;
+    struct group group;
+    struct topic_ids *topics;
+    rd_kafka_message_t *messages[READ_MAX]; /* of the last read */
+    size_t message_count;
+    unsigned unanswered; /* probes in a row */
+};
+
+static void messages_release(struct stream_kafka *stream)
+{
+    for (size_t i = 0; i < stream->message_count; i++)
+        rd_kafka_message_destroy(stream->messages[i]);
+    stream->message_count = 0;
+}
+
+static void stream_poll(void *ctx, struct stream_event *event)
+{
+    struct stream_kafka *stream = ctx;
+
+    messages_release(stream);
+    topic_ids_poll(stream->topics, os_now_ms());
+    group_poll(&stream->group, event, 0);
+    if (event->kind == STREAM_ASSIGNED)
+        topic_ids_doubt(stream->topics);
+}
+
+static enum rc seek_result(const struct group_partition *partition, int code, const char *text,
+                           struct err *err)
+{
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return RC_OK;
+    /* Mostly "erroneous state": the assignment has not taken effect yet. */
+    return err_fail(err, kafka_classify(code) == RC_FATAL ? RC_FATAL : RC_RETRY, code,
+                    "cannot seek %s/%d: %s", partition->name, (int)partition->number, text);
+}
+
+/* A seek while librdkafka still asks where the beginning is gets lost when the late answer comes.
+ * So wait until a fetch has answered: with a record, or with the end of the partition
+ * (enable.partition.eof). */
+static bool partition_settled(struct stream_kafka *stream, struct group_partition *partition)
+{
+    ssize_t got;
+
+    if (partition->answered)
+        return true;
+    messages_release(stream);
+    got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, READ_MAX);
+    stream->message_count = got > 0 ? (size_t)got : 0;
+    partition->answered = got > 0;
+    return partition->answered;
+}
+
+static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t leader_epoch,
+                           struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+    struct group_partition *partition = handle;
+    rd_kafka_topic_partition_list_t *list;
+    rd_kafka_topic_partition_t *elem;
+    rd_kafka_error_t *error;
+    enum rc rc;
+
+    if (partition->ended && group_renew(&stream->group, partition, err) != RC_OK)
+        return RC_RETRY;
+    if (!partition_settled(stream, partition))
+        return err_fail(err, RC_RETRY, 0, "cannot seek %s/%d: its broker has not answered yet",
+                        partition->name, (int)partition->number);
+    list = rd_kafka_topic_partition_list_new(1);
+    elem = rd_kafka_topic_partition_list_add(list, partition->name, partition->number);
+    elem->offset = offset == OFFSET_BEGINNING ? RD_KAFKA_OFFSET_BEGINNING : offset;
+#if RD_KAFKA_VERSION >= 0x020100ff
+    if (leader_epoch >= 0)
+        rd_kafka_topic_partition_set_leader_epoch(elem, leader_epoch);
+#else
+    (void)leader_epoch;
+#endif
+    error = rd_kafka_seek_partitions(stream->kafka, list, SEEK_WAIT_MS);
+    if (error)
+        rc = seek_result(partition, (int)rd_kafka_error_code(error), rd_kafka_error_string(error),
+                         err);
+    else
+        rc = seek_result(partition, (int)elem->err, rd_kafka_err2str(elem->err), err);
+    if (error)
+        rd_kafka_error_destroy(error);
+    rd_kafka_topic_partition_list_destroy(list);
+    partition->end = -1;
+    /* The beginning must be asked for, too. */
+    if (rc == RC_OK)
+        partition->answered = offset != OFFSET_BEGINNING;
+    return rc;
+}
+
+static void record_fill(struct record *record, const rd_kafka_message_t *message)
+{
+    *record = (struct record){
+        .offset = message->offset,
+        .time_ms = rd_kafka_message_timestamp(message, NULL),
+        .leader_epoch = -1,
+        .key = message->key,
+        .key_len = message->key_len,
+        .value = message->payload,
+        .value_len = message->len,
+        .message = message,
+    };
+#if RD_KAFKA_VERSION >= 0x020100ff
+    record->leader_epoch = rd_kafka_message_leader_epoch(message);
+#endif
+}
+
+static enum rc offset_is_gone(struct group_partition *partition, const rd_kafka_message_t *message,
+                              struct err *err)
+{
+    partition->ended = true;
+    return err_fail(err, RC_REJECT, (int)message->err,
+                    "the next record to apply is not there any more (%s); decide with "
+                    "tallybox consume --restart-partition %s/%d@earliest, @latest or @OFFSET",
+                    rd_kafka_message_errstr(message), partition->name, (int)partition->number);
+}
+
+static enum rc stream_read(void *ctx, void *handle, struct record *records, size_t records_max,
+                           size_t *count, struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+    struct group_partition *partition = handle;
+    size_t wanted = records_max < READ_MAX ? records_max : READ_MAX;
+    enum rc worst = RC_OK;
+    ssize_t got;
+
+    messages_release(stream);
+    *count = 0;
+    got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, wanted);
+    stream->message_count = got > 0 ? (size_t)got : 0;
+    partition->answered |= got > 0;
+    for (size_t i = 0; i < stream->message_count; i++) {
+        const rd_kafka_message_t *message = stream->messages[i];
+        enum rc rc;
+
+        partition->end = -1;
+        if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            record_fill(&records[(*count)++], message);
+            continue;
+        }
+        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+            partition->end = message->offset;
+            continue;
+        }
+        if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
+            return offset_is_gone(partition, message, err);
+        rc = kafka_fail(err, (int)message->err, "%s/%d: %s", partition->name,
+                        (int)partition->number, rd_kafka_message_errstr(message));
+        if (rc == RC_REJECT || rc == RC_FATAL)
+            return rc;
+        worst = rc == RC_RETRY ? rc : worst;
+    }
+    return worst;
+}
+
+static void stream_headers(void *ctx, const struct record *record, struct buf *out)
+{
+    rd_kafka_headers_t *headers = NULL;
+    const char *name;
+    const void *value;
+    size_t len;
+
+    (void)ctx;
+    headers_begin(out);
+    if (rd_kafka_message_headers(record->message, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        for (size_t i = 0;
+             rd_kafka_header_get_all(headers, i, &name, &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR;
+             i++)
+            headers_add(out, i, name, value, len);
+    headers_end(out);
+}
+
+static void stream_store_offset(void *ctx, void *handle, int64_t next_offset)
+{
+    struct stream_kafka *stream = ctx;
+    const struct group_partition *partition = handle;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+    rd_kafka_topic_partition_list_add(list, partition->name, partition->number)->offset =
+        next_offset;
+    /* It can fail while the group changes; nothing rests on it. */
+    (void)rd_kafka_offsets_store(stream->kafka, list);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+static int64_t stream_high_watermark(void *ctx, void *handle)
+{
+    struct stream_kafka *stream = ctx;
+    const struct group_partition *partition = handle;
+    int64_t low = -1;
+    int64_t high = -1;
+
+    if (rd_kafka_get_watermark_offsets(stream->kafka, partition->name, partition->number, &low,
+                                       &high) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return -1;
+    return high;
+}
+
+static int64_t stream_end(void *ctx, void *handle)
+{
+    const struct group_partition *partition = handle;
+
+    (void)ctx;
+    return partition->end;
+}
+
+static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
+{
+    struct stream_kafka *stream = ctx;
+
+    return topic_ids_get(stream->topics, topic, id);
+}
+
+static enum rc stream_check_topics(void *ctx, struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+
+    return topic_ids_check(stream->topics, err);
+}
+
+/* An answer that there are no brokers is none. */
+static enum rc stream_probe(void *ctx, struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+    const struct rd_kafka_metadata *metadata = NULL;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(stream->kafka, 0, NULL, &metadata, PROBE_WAIT_MS);
+    int brokers = 0;
+
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        brokers = metadata->broker_cnt;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    if (brokers > 0) {
+        stream->unanswered = 0;
+        return RC_OK;
+    }
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        kafka_fail(err, (int)code, "kafka: no broker answers");
+    else
+        err_set(err, "kafka: the cluster says that it has no brokers");
+    if (++stream->unanswered % NAME_AGAIN_PROBES == 0)
+        kafka_name_brokers(stream->kafka);
+    return RC_RETRY;
+}
+
+static void seam_set(struct stream_kafka *stream)
+{
+    stream->seam = (struct stream){
+        .ctx = stream,
+        .poll = stream_poll,
+        .seek = stream_seek,
+        .read = stream_read,
+        .headers = stream_headers,
+        .store_offset = stream_store_offset,
+        .high_watermark = stream_high_watermark,
+        .end = stream_end,
+        .topic_id = stream_topic_id,
+        .check_topics = stream_check_topics,
+        .probe = stream_probe,
+    };
+}
+
+const struct stream *stream_kafka_seam(struct stream_kafka *stream)
+{
+    return &stream->seam;
+}
+
+enum rc stream_kafka_check(const struct settings *settings, const char *instance, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc = stream_conf_make(&conf, settings, instance, err);
+
+    if (rc == RC_OK)
+        rd_kafka_conf_destroy(conf);
+    return rc;
+}
+
+static enum rc handle_open(struct stream_kafka *stream, const struct settings *settings,
+                           const char *instance, int bell_fd, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    char text[256] = "";
+    enum rc rc = stream_conf_make(&conf, settings, instance, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_REBALANCE | RD_KAFKA_EVENT_ERROR);
+    stream->kafka = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    if (!stream->kafka) {
+        rd_kafka_conf_destroy(conf);
+        return err_fail(err, RC_FATAL, 0, "cannot make a Kafka consumer: %s", text);
+    }
+    group_init(&stream->group, stream->kafka, bell_fd);
+    return RC_OK;
+}
+
+static enum rc subscribe(struct stream_kafka *stream, const char *topics, struct err *err)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(4);
+    rd_kafka_resp_err_t code;
+    char name[TOPIC_SIZE];
+    size_t len;
+
+    for (const char *topic; (topic = list_next(&topics, ',', &len));) {
+        snprintf(name, sizeof(name), "%.*s", (int)len, topic);
+        rd_kafka_topic_partition_list_add(list, name, RD_KAFKA_PARTITION_UA);
+    }
+    code = rd_kafka_subscribe(stream->kafka, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return RC_OK;
+    kafka_fail(err, (int)code, "cannot subscribe to the topics");
+    return RC_FATAL;
+}
+
+enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *settings,
+                          const char *instance, int bell_fd, struct err *err)
+{
+    struct stream_kafka *stream = calloc(1, sizeof(*stream));
+    enum rc rc;
+
+    if (!stream)
+        return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
+    seam_set(stream);
+    stream->settings = settings;
+    rc = handle_open(stream, settings, instance, bell_fd, err);
+    if (rc == RC_OK)
+        rc = topic_ids_open(&stream->topics, stream->kafka, settings->consumer.topics, err);
+    if (rc == RC_OK)
+        rc = subscribe(stream, settings->consumer.topics, err);
+    if (rc != RC_OK) {
+        stream_kafka_close(stream, os_now_ms() + CLOSE_MS_MAX);
+        return rc;
+    }
+    *out = stream;
+    return RC_OK;
+}
+
+bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms)
+{
+    int64_t ms = until_ms - os_now_ms();
+    int flags = 0;
+    bool closed = true;
+
+    if (!stream)
+        return true;
+    messages_release(stream);
+    /* The rest is for commits that are under way. */
+    if (stream->kafka && !group_leave(&stream->group, ms / 3 * 2))
+        flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;
+    group_done(&stream->group);
+    topic_ids_close(stream->topics);
+    if (stream->kafka)
+        closed = kafka_destroy(stream->kafka, flags, until_ms);
+    free(stream);
+    return closed;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks the broker about topics, without waiting: for their ids, which change when a topic is deleted
+ * and made again, and whether they are compacted. Brokers or libraries that know no ids give empty
+ * ones. One thread. */
+#ifndef CONSUMER_INGEST_TOPIC_KAFKA_H
+#define CONSUMER_INGEST_TOPIC_KAFKA_H
+
+#include "common/err.h"
+#include "consumer/apply/apply_row.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_kafka_s;
+struct topic_ids;
+
+/* topics: a comma-separated list. RC_FATAL: no memory. */
+enum rc topic_ids_open(struct topic_ids **ids, struct rd_kafka_s *kafka, const char *topics,
+                       struct err *err);
+/* Before the handle is destroyed. */
+void topic_ids_close(struct topic_ids *ids);
+
+/* Takes in what was answered, and asks again when the last answer is old. */
+void topic_ids_poll(struct topic_ids *ids, int64_t now_ms);
+
+/* Asks again soon: something has happened to a topic. */
+void topic_ids_doubt(struct topic_ids *ids);
+
+/* RC_REJECT: a topic is compacted, as last heard; err names the first. RC_OK: none is, or nobody can
+ * tell. */
+enum rc topic_ids_check(const struct topic_ids *ids, struct err *err);
+
+/* The id as last heard; "" where nobody can tell. RC_RETRY: not answered yet. */
+enum rc topic_ids_get(const struct topic_ids *ids, const char *topic, char id[TOPIC_ID_SIZE]);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/maintenance/housekeep.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/apply/date_row.h"
+#include "consumer/maintenance/housekeep_metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An idle engine looks this often: the clock may be set, a database may come or go. */
+#define LOOK_MS 5000
+/* While another one holds the lease. */
+#define BUSY_MS 1000
+#define RETRY_MS 500
+#define RETRY_MS_MAX 8000
+/* Each try to change partitions may let the writers wait for a second. */
+#define TRIES_MAX 5
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void round_begin(struct housekeep *housekeep, int64_t now_ms)
+{
+    housekeep->start_ms = now_ms;
+    housekeep->make_no_more = false;
+    housekeep->drop_no_more = false;
+    housekeep->tries = 0;
+    housekeep->kind = 0;
+    housekeep->counts = (struct housekeep_counts){0};
+    housekeep->phase = HOUSEKEEP_PLAN;
+}
+
+static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_ms)
+{
+    const struct housekeep_config *config = &housekeep->config;
+    struct housekeep_state state = {0};
+    bool taken = false;
+    int64_t due_ms;
+    enum rc rc = config->store->look(config->store->ctx, &state, &housekeep->err);
+
+    if (rc != RC_OK)
+        return rc;
+    metric_set(&housekeep_last_success, state.finished_ms);
+    housekeep->other[0] = '\0';
+    due_ms = turn_due_ms(state.finished_ms, state.now_ms, config->interval_ms);
+    if (!config->once && due_ms > state.now_ms) {
+        housekeep->late_since_ms = HOUSEKEEP_ON_TIME;
+        *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
+        return RC_OK;
+    }
+    if (housekeep->late_since_ms == HOUSEKEEP_ON_TIME)
+        housekeep->late_since_ms = now_ms;
+    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, config->lease_ms,
+                         config->owner)) {
+        snprintf(housekeep->other, sizeof(housekeep->other), "%s", state.owner);
+        housekeep->late_since_ms = now_ms;
+        *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
+        return RC_OK;
+    }
+    housekeep->hold.epoch = state.epoch + 1;
+    rc = config->store->take(config->store->ctx, &housekeep->hold, &taken, &housekeep->err);
+    *wait_ms = taken ? 0 : BUSY_MS;
+    if (rc == RC_OK && taken && state.owner[0] &&
+        turn_is_implausible(state.lease_until_ms, state.now_ms, config->lease_ms))
+        log_event(LOG_WARN, "lease_implausible",
+                  "job=housekeep owner=%s ends_after_ms=%" PRId64
+                  " text=\"the database clock was set back: its lease counts as expired\"",
+                  state.owner, state.lease_until_ms - state.now_ms);
+    if (rc == RC_OK && taken)
+        round_begin(housekeep, now_ms);
+    return rc;
+}
+
+/* Somebody else took over while we were silent for longer than the lease: the round is theirs. */
+static void lease_lost(struct housekeep *housekeep)
+{
+    log_event(LOG_WARN, "housekeep_lease_lost", "epoch=%" PRId64, housekeep->hold.epoch);
+    housekeep->phase = HOUSEKEEP_LOOK;
+}
+
+static void do_next(struct housekeep *housekeep, const struct housekeep_next *next,
+                    enum housekeep_phase phase)
+{
+    if (strcmp(housekeep->part.name, next->part.name) != 0)
+        housekeep->tries = 0;
+    housekeep->part = next->part;
+    housekeep->phase = phase;
+}
+
+static void choose(struct housekeep *housekeep, const struct housekeep_state *state)
+{
+    const struct housekeep_rules *rules = &housekeep->config.rules;
+    int64_t now_day = state->now_ms / DATE_MS;
+    struct housekeep_next make = housekeep_next_make(
+        housekeep->parts, housekeep->part_count, housekeep_ahead_day(now_day, rules->months_ahead));
+    struct housekeep_next drop =
+        housekeep_next_drop(housekeep->parts, housekeep->part_count, state->begin_day,
+                            housekeep_keep_day(now_day, state->newest_day, rules->keep_months));
+
+    if (make.act == HOUSEKEEP_MAKE && !housekeep->make_no_more)
+        do_next(housekeep, &make, HOUSEKEEP_MAKING);
+    else if (drop.act == HOUSEKEEP_BEGIN && !housekeep->drop_no_more)
+        do_next(housekeep, &drop, HOUSEKEEP_BEGINNING);
+    else if (drop.act == HOUSEKEEP_DROP && !housekeep->drop_no_more)
+        do_next(housekeep, &drop, HOUSEKEEP_FOLDING);
+    else
+        housekeep->phase = HOUSEKEEP_DELETING;
+}
+
+/* What the database will not do waits for the next round, and the rest goes on without it. */
+static void postpone(struct housekeep *housekeep, const char *what)
+{
+    log_error(LOG_ERROR, "housekeep_postponed", &housekeep->err, "what=%s", what);
+    metric_add(&housekeep_failures, 1);
+    housekeep->counts.postponed++;
+    housekeep->tries = 0;
+}
+
+/* Invariant: right before every change of partitions the lease is renewed, and what is there is
+ * read anew. Whoever sleeps in between for longer than the lease asks for a partition that is there
+ * already, or is gone: the change is refused, and no other can be meant, because the months only
+ * move on. */
+static enum rc plan(struct housekeep *housekeep)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    struct housekeep_state state = {0};
+    bool held = false;
+    enum rc rc = store->renew(store->ctx, &housekeep->hold, &held, &housekeep->err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!held) {
+        lease_lost(housekeep);
+        return RC_OK;
+    }
+    rc = store->look(store->ctx, &state, &housekeep->err);
+    if (rc == RC_OK)
+        rc = store->read_parts(store->ctx, housekeep->parts, HOUSEKEEP_PARTS_MAX,
+                               &housekeep->part_count, &housekeep->err);
+    if (rc == RC_REJECT) {
+        postpone(housekeep, "vote_document");
+        housekeep->phase = HOUSEKEEP_DELETING;
+        return RC_OK;
+    }
+    if (rc == RC_OK)
+        choose(housekeep, &state);
+    return rc;
+}
+
+/* After a try to change partitions. RC_RETRY: once more, a little later. */
+static enum rc changed(struct housekeep *housekeep, enum rc rc, bool *no_more)
+{
+    bool again = rc == RC_RETRY && ++housekeep->tries < TRIES_MAX;
+
+    housekeep->phase = HOUSEKEEP_PLAN;
+    if (again)
+        return rc;
+    if (rc != RC_OK) {
+        *no_more = true;
+        postpone(housekeep, housekeep->part.name);
+    }
+    housekeep->tries = 0;
+    return RC_OK;
+}
+
+/* Rows behind the last month come from wrong clocks, or from a time when nobody kept house. */
+static enum rc check_move(struct housekeep *housekeep, const struct housekeep_part *last)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    uint64_t max = housekeep->config.rules.move_rows_max;
+    uint64_t rows = 0;
+    enum rc rc = store->count_rows(store->ctx, last, max + 1, &rows, &housekeep->err);
+
+    if (rc != RC_OK || rows <= max)
+        return rc;
+    return err_fail(&housekeep->err, RC_REJECT, 0,
+                    "partition %s of vote_document has more than %" PRIu64 " rows, and making %s "
+                    "would copy them while the consumers wait; raise housekeep.move_rows_max "
+                    "when they may wait that long",
+                    last->name, max, housekeep->part.name);
+}
+
+static enum rc make(struct housekeep *housekeep)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    const struct housekeep_part *last = &housekeep->parts[housekeep->part_count - 1];
+    enum rc rc = RC_OK;
+
+    if (last->limit_day != HOUSEKEEP_NO_LIMIT)
+        last = NULL;
+    if (last)
+        rc = check_move(housekeep, last);
+    if (rc == RC_OK)
+        rc = store->make_part(store->ctx, &housekeep->part, last, &housekeep->err);
+    if (rc == RC_OK) {
+        log_event(LOG_INFO, "partition_made", "partition=%s", housekeep->part.name);
+        metric_add(&housekeep_made, 1);
+        housekeep->counts.made++;
+    }
+    return changed(housekeep, rc, &housekeep->make_no_more);
+}
+
+static enum rc move_begin(struct housekeep *housekeep)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    bool held = false;
+    char date[DATE_SIZE];
+    enum rc rc = store->move_begin(store->ctx, &housekeep->hold, housekeep->part.limit_day, &held,
+                                   &housekeep->err);
+
+    if (rc != RC_OK)
+        return changed(housekeep, rc, &housekeep->drop_no_more);
+    if (!held) {
+        lease_lost(housekeep);
+        return RC_OK;
+    }
+    date_text(housekeep->part.limit_day, date);
+    log_event(LOG_INFO, "log_begins", "date=%s", date);
+    housekeep->phase = HOUSEKEEP_FOLDING;
+    return RC_OK;
+}
+
+static enum rc fold(struct housekeep *housekeep, int64_t *wait_ms)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    uint64_t rows = 0;
+    bool held = false;
+    enum rc rc = store->fold(store->ctx, &housekeep->hold, &housekeep->part,
+                             housekeep->config.rules.batch_rows_max, &rows, &held, &housekeep->err);
+
+    if (rc != RC_OK)
+        return changed(housekeep, rc, &housekeep->drop_no_more);
+    if (!held) {
+        lease_lost(housekeep);
+        return RC_OK;
+    }
+    metric_add(&housekeep_folded, (int64_t)rows);
+    housekeep->counts.folded += rows;
+    if (rows == 0)
+        housekeep->phase = HOUSEKEEP_DROPPING;
+    else
+        *wait_ms = housekeep->config.rules.pause_ms;
+    return RC_OK;
+}
+
+static enum rc drop(struct housekeep *housekeep)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    enum rc rc = store->drop_part(store->ctx, &housekeep->part, &housekeep->err);
+
+    if (rc == RC_OK) {
+        log_event(LOG_INFO, "partition_dropped", "partition=%s", housekeep->part.name);
+        metric_add(&housekeep_dropped, 1);
+        housekeep->counts.dropped++;
+    }
+    return changed(housekeep, rc, &housekeep->drop_no_more);
+}
+
+/* A batch of one kind, or on to the next kind. */
+static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    const struct housekeep_rules *rules = &housekeep->config.rules;
+    enum housekeep_kind kind = housekeep->kind;
+    uint64_t rows = 0;
+    bool held = false;
+    enum rc rc;
+
+    while (kind < HOUSEKEEP_KINDS && rules->keep_days[kind] == 0)
+        kind++;
+    housekeep->kind = kind;
+    if (kind == HOUSEKEEP_KINDS) {
+        housekeep->phase = HOUSEKEEP_FINISH;
+        return RC_OK;
+    }
+    rc = store->renew(store->ctx, &housekeep->hold, &held, &housekeep->err);
+    if (rc != RC_OK)
+        return rc;
+    if (!held) {
+        lease_lost(housekeep);
+        return RC_OK;
+    }
+    rc = store->delete_old(store->ctx, kind, rules->keep_days[kind], rules->batch_rows_max, &rows,
+                           &housekeep->err);
+    if (rc == RC_RETRY)
+        return rc;
+    if (rc != RC_OK)
+        postpone(housekeep, housekeep_kind_name(kind));
+    metric_add(&housekeep_deleted[kind], (int64_t)rows);
+    housekeep->counts.deleted[kind] += rows;
+    if (rows == 0)
+        housekeep->kind++;
+    else
+        *wait_ms = rules->pause_ms;
+    return RC_OK;
+}
+
+static void say_finished(const struct housekeep_counts *counts)
+{
+    uint64_t deleted = 0;
+
+    for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
+        deleted += counts->deleted[i];
+    log_event(LOG_INFO, "house_kept",
+              "made=%" PRIu64 " dropped=%" PRIu64 " folded=%" PRIu64 " deleted=%" PRIu64
+              " postponed=%" PRIu64 " ms=%" PRId64,
+              counts->made, counts->dropped, counts->folded, deleted, counts->postponed,
+              counts->ms);
+}
+
+static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
+{
+    const struct housekeep_store *store = housekeep->config.store;
+    struct housekeep_counts *counts = &housekeep->counts;
+    bool held = false;
+    enum rc rc = store->finish(store->ctx, &housekeep->hold, &held, &housekeep->err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!held) {
+        lease_lost(housekeep);
+        return RC_OK;
+    }
+    counts->ms = now_ms - housekeep->start_ms;
+    housekeep->rounds++;
+    housekeep->late_since_ms = HOUSEKEEP_ON_TIME;
+    housekeep->phase = housekeep->config.once ? HOUSEKEEP_ENDED : HOUSEKEEP_LOOK;
+    metric_set(&housekeep_postponed, (int64_t)counts->postponed);
+    if (!housekeep->config.once)
+        say_finished(counts);
+    return RC_OK;
+}
+
+static const char *phase_name(enum housekeep_phase phase)
+{
+    static const char *const names[] = {"look", "plan",   "make",   "begin", "fold",
+                                        "drop", "delete", "finish", "none"};
+
+    return names[phase];
+}
+
+static int64_t step_worked(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
+{
+    if (housekeep->failing)
+        log_event(LOG_INFO, "housekeep_works_again", "tries=%u", housekeep->backoff.tries);
+    housekeep->failing = false;
+    backoff_reset(&housekeep->backoff);
+    if (housekeep->phase == HOUSEKEEP_ENDED)
+        return LOOP_END;
+    if (housekeep->phase != HOUSEKEEP_LOOK)
+        housekeep->late_since_ms = now_ms;
+    return wait_ms;
+}
+
+static int64_t step_broken(struct housekeep *housekeep)
+{
+    log_error(LOG_ERROR, "housekeep_broken", &housekeep->err, "step=%s",
+              phase_name(housekeep->phase));
+    housekeep->failing = true;
+    housekeep->phase = HOUSEKEEP_ENDED;
+    if (housekeep->config.stop)
+        stop_fail(housekeep->config.stop);
+    return LOOP_END;
+}
+
+static int64_t step_outcome(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
+{
+    switch (housekeep->rc) {
+    case RC_OK:
+        return step_worked(housekeep, now_ms, wait_ms);
+    case RC_RETRY:
+        metric_add(&housekeep_failures, 1);
+        if (!housekeep->failing)
+            log_error(LOG_WARN, "housekeep_waits", &housekeep->err, "step=%s",
+                      phase_name(housekeep->phase));
+        housekeep->failing = true;
+        return backoff_next_ms(&housekeep->backoff, housekeep->config.dice());
+    case RC_REJECT: /* where it can be put off, it was; of anything else it will stay */
+    case RC_FATAL:
+        metric_add(&housekeep_failures, 1);
+        return step_broken(housekeep);
+    }
+    return LOOP_END;
+}
+
+int64_t housekeep_step(void *arg, int64_t now_ms)
+{
+    struct housekeep *housekeep = arg;
+    int64_t wait_ms = 0;
+
+    switch (housekeep->phase) {
+    case HOUSEKEEP_LOOK:
+        housekeep->rc = look(housekeep, now_ms, &wait_ms);
+        break;
+    case HOUSEKEEP_PLAN:
+        housekeep->rc = plan(housekeep);
+        break;
+    case HOUSEKEEP_MAKING:
+        housekeep->rc = make(housekeep);
+        break;
+    case HOUSEKEEP_BEGINNING:
+        housekeep->rc = move_begin(housekeep);
+        break;
+    case HOUSEKEEP_FOLDING:
+        housekeep->rc = fold(housekeep, &wait_ms);
+        break;
+    case HOUSEKEEP_DROPPING:
+        housekeep->rc = drop(housekeep);
+        break;
+    case HOUSEKEEP_DELETING:
+        housekeep->rc = delete_old(housekeep, &wait_ms);
+        break;
+    case HOUSEKEEP_FINISH:
+        housekeep->rc = finish(housekeep, now_ms);
+        break;
+    case HOUSEKEEP_ENDED:
+        return LOOP_END;
+    }
+    return step_outcome(housekeep, now_ms, wait_ms);
+}
+
+void housekeep_leave(struct housekeep *housekeep)
+{
+    bool holds = housekeep->phase != HOUSEKEEP_LOOK && housekeep->phase != HOUSEKEEP_ENDED;
+
+    /* In trouble the way to the store may take longer than the lease would last. */
+    if (holds && !housekeep->failing)
+        housekeep->config.store->release(housekeep->config.store->ctx, &housekeep->hold);
+    housekeep->phase = HOUSEKEEP_ENDED;
+}
+
+enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_config *config,
+                       struct err *err)
+{
+    assert(config->interval_ms > 0 && config->lease_ms > 0 && config->rules.batch_rows_max > 0);
+    *housekeep = (struct housekeep){
+        .config = *config,
+        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
+        .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
+        .late_since_ms = HOUSEKEEP_ON_TIME,
+    };
+    housekeep->parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*housekeep->parts));
+    if (!housekeep->parts)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    return RC_OK;
+}
+
+void housekeep_done(struct housekeep *housekeep)
+{
+    free(housekeep->parts);
+    housekeep->parts = NULL;
+}

@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/maintenance/housekeep_mysql.h"
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "consumer/apply/date_row.h"
+#include "consumer/maintenance/housekeep_rows_mysql.h"
+#include "consumer/turn_mysql.h"
+#include "consumer/verify/vote_sum_mysql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The row of housekeep_state and of log_begin. */
+#define NAME "vote_document"
+
+#define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
+#define DAY_OF(date) "TO_DAYS(" date ") - TO_DAYS('1970-01-01')"
+
+enum {
+    NOTHING_TO_DROP = 1507,
+    NO_SUCH_PARTITION = 1735,
+};
+
+struct housekeep_mysql {
+    const struct settings *settings;
+    struct db *sink;
+    struct db *writers;
+    uint64_t sink_session; /* the one that waits no longer than a second */
+    uint64_t writers_session;
+    struct buf sql; /* keeps its memory */
+    struct turn_mysql turn;
+    struct housekeep_store store;
+};
+
+static enum rc session_ready(struct db *db, uint64_t *session, struct err *err)
+{
+    enum rc rc = db_connect(db, err);
+
+    if (rc != RC_OK || *session == db_session(db))
+        return rc;
+    rc = db_run(db, "SET SESSION lock_wait_timeout = 1, SESSION innodb_lock_wait_timeout = 1", err);
+    if (rc == RC_OK)
+        *session = db_session(db);
+    return rc;
+}
+
+static enum rc sink_ready(struct housekeep_mysql *mysql, struct err *err)
+{
+    return session_ready(mysql->sink, &mysql->sink_session, err);
+}
+
+static enum rc writers_ready(struct housekeep_mysql *mysql, struct err *err)
+{
+    return session_ready(mysql->writers, &mysql->writers_session, err);
+}
+
+static enum rc sql_query(struct housekeep_mysql *mysql, db_on_row on_row, void *ctx,
+                         struct err *err)
+{
+    if (mysql->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_query(mysql->sink, mysql->sql.data, mysql->sql.len, on_row, ctx, err);
+}
+
+struct state_reading {
+    struct housekeep_state *state;
+    bool found;
+};
+
+static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct state_reading *reading = ctx;
+    struct housekeep_state *state = reading->state;
+
+    (void)err;
+    state->now_ms = db_column_i64(row, 0);
+    state->finished_ms = db_column_i64(row, 1);
+    state->lease_until_ms = db_column_i64(row, 2);
+    state->epoch = db_column_i64(row, 3);
+    snprintf(state->owner, sizeof(state->owner), "%s", row->columns[4] ? row->columns[4] : "");
+    state->begin_day = db_column_i64(row, 5);
+    state->newest_day = row->columns[6] ? db_column_i64(row, 6) : INT64_MIN;
+    reading->found = true;
+    return RC_OK;
+}
+
+static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    struct state_reading reading = {.state = state};
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_text_put(
+        &mysql->sql,
+        "SELECT " MS_OF("UTC_TIMESTAMP(3)") ", " MS_OF("s.finished_at") ", " MS_OF("s.lease_until") ", s.epoch, s.owner, " DAY_OF(
+            "b.begin_date") ", (SELECT " DAY_OF("create_date") " FROM vote_document ORDER BY id "
+                                                               "DESC LIMIT 1) "
+                                                               "FROM housekeep_state s JOIN "
+                                                               "log_begin b ON b.name = s.name "
+                                                               "WHERE s.name = '" NAME "'");
+    rc = sql_query(mysql, state_on_row, &reading, err);
+    if (rc == RC_OK && !reading.found)
+        rc = err_fail(err, RC_FATAL, 0,
+                      "housekeep_state or log_begin has no row " NAME ": restore it, as it was");
+    return rc;
+}
+
+static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    enum rc rc = sink_ready(mysql, err);
+
+    return rc == RC_OK ? turn_mysql_take(&mysql->turn, hold, taken, err) : rc;
+}
+
+static enum rc state_set(struct housekeep_mysql *mysql, const char *what, struct err *err)
+{
+    buf_text_put(&mysql->sql, what);
+    buf_text_put(&mysql->sql, " WHERE name = '" NAME "'");
+    return turn_mysql_run(&mysql->turn, NULL, err);
+}
+
+static enum rc lease_renew(struct housekeep_mysql *mysql, const struct turn_hold *hold,
+                           const char *more, struct err *err)
+{
+    buf_reset(&mysql->sql);
+    buf_text_put(&mysql->sql, "UPDATE housekeep_state SET ");
+    turn_mysql_put_lease(&mysql->turn, hold);
+    return state_set(mysql, more, err);
+}
+
+/* What runs inside a transaction, after the check that hold is still the holder. */
+typedef enum rc (*inside)(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
+                          struct err *err);
+
+/* turn_mysql_check() or turn_mysql_check_end(). */
+typedef enum rc (*check)(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
+                         struct err *err);
+
+static enum rc transact_checked(struct housekeep_mysql *mysql, const struct turn_hold *hold,
+                                check is_held, bool *held, inside run, void *ctx, struct err *err)
+{
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc == RC_OK)
+        rc = turn_mysql_begin(&mysql->turn, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = is_held(&mysql->turn, hold, held, err);
+    if (rc == RC_OK && *held)
+        rc = run(mysql, hold, ctx, err);
+    if (rc == RC_OK && *held)
+        return db_commit(mysql->sink, err);
+    db_rollback(mysql->sink);
+    return rc;
+}
+
+static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *hold, bool *held,
+                        inside run, void *ctx, struct err *err)
+{
+    return transact_checked(mysql, hold, turn_mysql_check, held, run, ctx, err);
+}
+
+static enum rc renew_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
+                            struct err *err)
+{
+    (void)ctx;
+    return lease_renew(mysql, hold, "", err);
+}
+
+static enum rc store_renew(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+{
+    return transact(ctx, hold, held, renew_inside, NULL, err);
+}
+
+struct part_reading {
+    struct housekeep_part *parts;
+    size_t max;
+    size_t count;
+};
+
+/* The limit stands there as in the statement: '2026-01-01', or MAXVALUE. */
+static bool limit_read(const char *text, int64_t *limit_day)
+{
+    char date[DATE_SIZE];
+
+    if (strcmp(text, "MAXVALUE") == 0) {
+        *limit_day = HOUSEKEEP_NO_LIMIT;
+        return true;
+    }
+    if (strlen(text) != DATE_SIZE + 1 || text[0] != '\'' || text[DATE_SIZE] != '\'')
+        return false;
+    memcpy(date, text + 1, DATE_SIZE - 1);
+    date[DATE_SIZE - 1] = '\0';
+    return date_parse(date, limit_day);
+}
+
+static enum rc part_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct part_reading *reading = ctx;
+    struct housekeep_part *part = &reading->parts[reading->count];
+
+    if (!row->columns[0])
+        return err_fail(err, RC_REJECT, 0, "vote_document has no partitions");
+    if (reading->count == reading->max)
+        return err_fail(err, RC_REJECT, 0, "vote_document has more than %zu partitions",
+                        reading->max);
+    snprintf(part->name, sizeof(part->name), "%s", row->columns[0]);
+    if (!row->columns[1] || !limit_read(row->columns[1], &part->limit_day))
+        return err_fail(err, RC_REJECT, 0,
+                        "partition %s of vote_document does not end at a date, but at %s",
+                        part->name, row->columns[1] ? row->columns[1] : "nothing");
+    reading->count++;
+    return RC_OK;
+}
+
+static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t max, size_t *count,
+                                struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    struct part_reading reading = {.parts = parts, .max = max};
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SELECT partition_name, partition_description FROM information_schema.partitions "
+              "WHERE table_schema = DATABASE() AND table_name = 'vote_document' "
+              "ORDER BY partition_ordinal_position LIMIT %zu",
+              max + 1);
+    rc = sql_query(mysql, part_on_row, &reading, err);
+    *count = reading.count;
+    return rc;
+}
+
+static enum rc sql_number(struct housekeep_mysql *mysql, uint64_t *rows, struct err *err)
+{
+    int64_t number = 0;
+    enum rc rc;
+
+    if (mysql->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(mysql->sink, buf_text(&mysql->sql), &number, NULL, err);
+    *rows = (uint64_t)number;
+    return rc;
+}
+
+static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, uint64_t max,
+                                uint64_t *rows, struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_text_put(&mysql->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_document PARTITION (");
+    db_put_name(&mysql->sql, part->name);
+    buf_print(&mysql->sql, ") LIMIT %" PRIu64 ") some", max);
+    return sql_number(mysql, rows, err);
+}
+
+static void part_put(struct buf *sql, const struct housekeep_part *part)
+{
+    char date[DATE_SIZE];
+
+    date_text(part->limit_day, date);
+    buf_text_put(sql, "(PARTITION ");
+    db_put_name(sql, part->name);
+    buf_print(sql, " VALUES LESS THAN ('%s')", date);
+}
+
+static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
+                               const struct housekeep_part *last, struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    struct buf *sql = &mysql->sql;
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(sql);
+    if (last) {
+        buf_text_put(sql, "ALTER TABLE vote_document REORGANIZE PARTITION ");
+        db_put_name(sql, last->name);
+        buf_text_put(sql, " INTO ");
+        part_put(sql, part);
+        buf_text_put(sql, ", PARTITION ");
+        db_put_name(sql, last->name);
+        buf_text_put(sql, " VALUES LESS THAN (MAXVALUE))");
+    } else {
+        buf_text_put(sql, "ALTER TABLE vote_document ADD PARTITION ");
+        part_put(sql, part);
+        buf_char(sql, ')');
+    }
+    return turn_mysql_run(&mysql->turn, NULL, err);
+}
+
+/* Invariant: rows from before log_begin are in one partition at most, because folded_id counts for
+ * one. A fail-over that lost commits may bring a dropped partition back after the plan was made. */
+static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, struct err *err)
+{
+    uint64_t earlier = 0;
+    enum rc rc;
+
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() "
+              "AND table_name = 'vote_document' AND partition_description < '''%s'''",
+              date);
+    rc = sql_number(mysql, &earlier, err);
+    if (rc != RC_OK || earlier == 0)
+        return rc;
+    return err_fail(err, RC_RETRY, 0,
+                    "the log cannot begin on %s while vote_document has %" PRIu64
+                    " earlier partitions: the database has changed since they were read",
+                    date, earlier);
+}
+
+/* Whoever applies a batch holds the row of log_begin shared until the end of the transaction: when
+ * it is ours, nobody has votes from before it in hand. Moved by this call or an earlier one of the
+ * same meaning: what is folded in is counted from 0 once. */
+static enum rc begin_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
+                            struct err *err)
+{
+    const int64_t *begin_day = ctx;
+    uint64_t affected = 0;
+    char date[DATE_SIZE];
+    enum rc rc;
+
+    date_text(*begin_day, date);
+    rc = begin_check(mysql, date, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "UPDATE log_begin SET begin_date = '%s' WHERE name = '" NAME
+              "' AND begin_date < '%s'",
+              date, date);
+    rc = turn_mysql_run(&mysql->turn, &affected, err);
+    if (rc != RC_OK)
+        return rc;
+    return lease_renew(mysql, hold, affected > 0 ? ", folded_id = 0" : "", err);
+}
+
+static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t begin_day,
+                                bool *held, struct err *err)
+{
+    return transact(ctx, hold, held, begin_inside, &begin_day, err);
+}
+
+struct folding {
+    const struct housekeep_part *part;
+    size_t rows_max;
+    int64_t from_id; /* behind it */
+    int64_t until_id;
+    uint64_t rows;
+    bool begun; /* the log begins at the end of the partition, or later */
+};
+
+static enum rc folding_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct folding *folding = ctx;
+
+    (void)err;
+    folding->from_id = db_column_i64(row, 0);
+    folding->until_id = db_column_i64(row, 1);
+    folding->rows = db_column_u64(row, 2);
+    folding->begun = db_column_i64(row, 3) != 0;
+    return RC_OK;
+}
+
+static enum rc folding_look(struct housekeep_mysql *mysql, struct folding *folding, struct err *err)
+{
+    struct buf *sql = &mysql->sql;
+    char date[DATE_SIZE];
+    enum rc rc;
+
+    date_text(folding->part->limit_day, date);
+    buf_reset(sql);
+    buf_print(sql,
+              "SELECT MAX(s.folded_id), MAX(d.id), COUNT(d.id), COALESCE((SELECT begin_date >= "
+              "'%s' FROM log_begin WHERE name = '" NAME
+              "'), 0) FROM housekeep_state s LEFT JOIN (SELECT id FROM vote_document PARTITION (",
+              date);
+    db_put_name(sql, folding->part->name);
+    buf_print(sql,
+              ") WHERE id > (SELECT folded_id FROM housekeep_state WHERE name = '" NAME
+              "') ORDER BY id LIMIT %zu) d ON TRUE WHERE s.name = '" NAME "'",
+              folding->rows_max);
+    rc = sql_query(mysql, folding_on_row, folding, err);
+    if (rc != RC_OK || folding->begun)
+        return rc;
+    return err_fail(err, RC_RETRY, 0,
+                    "partition %s is not folded in, because the log begins before its end, %s: "
+                    "the database has changed since the beginning was moved",
+                    folding->part->name, date);
+}
+
+/* The assignments are made from left to right: votes must be before the seq that it is judged by. */
+static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *folding,
+                           struct err *err)
+{
+    struct buf *sql = &mysql->sql;
+
+    buf_reset(sql);
+    buf_text_put(sql,
+                 "INSERT INTO vote_base (content_id, seq, votes, row_count, vote_sum, fingerprint) "
+                 "SELECT content_id, MAX(content_seq), MAX(IF(place = 1, votes, NULL)), COUNT(*), "
+                 "SUM(" VOTE_SUM_SIGN "), SUM(" VOTE_SUM_SIGN " * " VOTE_SUM_WEIGHT
+                 ") FROM (SELECT content_id, content_seq, voter_id, voting, votes, ROW_NUMBER() "
+                 "OVER (PARTITION BY content_id ORDER BY content_seq DESC) AS place "
+                 "FROM vote_document PARTITION (");
+    db_put_name(sql, folding->part->name);
+    buf_print(sql,
+              ") WHERE id > %" PRId64 " AND id <= %" PRId64 ") d GROUP BY content_id "
+              "ON DUPLICATE KEY UPDATE "
+              "votes = IF(VALUES(seq) > vote_base.seq, VALUES(votes), vote_base.votes), "
+              "seq = GREATEST(vote_base.seq, VALUES(seq)), "
+              "row_count = vote_base.row_count + VALUES(row_count), "
+              "vote_sum = vote_base.vote_sum + VALUES(vote_sum), "
+              "fingerprint = vote_base.fingerprint + VALUES(fingerprint)",
+              folding->from_id, folding->until_id);
+    return turn_mysql_run(&mysql->turn, NULL, err);
+}
+
+static enum rc fold_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
+                           struct err *err)
+{
+    struct folding *folding = ctx;
+    char more[64] = "";
+    enum rc rc = folding_look(mysql, folding, err);
+
+    if (rc == RC_OK && folding->rows > 0) {
+        snprintf(more, sizeof(more), ", folded_id = %" PRId64, folding->until_id);
+        rc = folding_add(mysql, folding, err);
+    }
+    return rc == RC_OK ? lease_renew(mysql, hold, more, err) : rc;
+}
+
+static enum rc store_fold(void *ctx, const struct turn_hold *hold,
+                          const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
+                          bool *held, struct err *err)
+{
+    struct folding folding = {.part = part, .rows_max = rows_max};
+    enum rc rc = transact(ctx, hold, held, fold_inside, &folding, err);
+
+    *rows = folding.rows;
+    return rc;
+}
+
+static enum rc drop_check(struct housekeep_mysql *mysql, const struct housekeep_part *part,
+                          struct err *err)
+{
+    struct buf *sql = &mysql->sql;
+    char date[DATE_SIZE];
+    uint64_t rows = 0;
+    enum rc rc;
+
+    date_text(part->limit_day, date);
+    buf_reset(sql);
+    buf_print(sql,
+              "SELECT COALESCE((SELECT begin_date < '%s' FROM log_begin WHERE name = '" NAME
+              "'), 1) + EXISTS (SELECT 1 FROM vote_document PARTITION (",
+              date);
+    db_put_name(sql, part->name);
+    buf_text_put(sql,
+                 ") WHERE id > (SELECT folded_id FROM housekeep_state WHERE name = '" NAME "'))");
+    rc = sql_number(mysql, &rows, err);
+    if (rc != RC_OK || rows == 0)
+        return rc;
+    return err_fail(err, RC_REJECT, 0, "partition %s has rows that are not in vote_base",
+                    part->name);
+}
+
+static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, struct err *err)
+{
+    struct housekeep_mysql *mysql = ctx;
+    struct err away = {0};
+    enum rc rc = sink_ready(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = drop_check(mysql, part, &away);
+    if (rc == RC_OK) {
+        buf_reset(&mysql->sql);
+        buf_text_put(&mysql->sql, "ALTER TABLE vote_document DROP PARTITION ");
+        db_put_name(&mysql->sql, part->name);
+        rc = turn_mysql_run(&mysql->turn, NULL, &away);
+    }
+    if (rc == RC_OK || away.code == NOTHING_TO_DROP || away.code == NO_SUCH_PARTITION)
+        return RC_OK;
+    if (err)
+        *err = away;
+    return rc;
+}
+
+static enum rc kind_ready(struct housekeep_mysql *mysql, enum housekeep_kind kind,
+                          struct housekeep_rows *rows, struct err *err)
+{
+    bool writers =
+        kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS;
+
+    *rows = (struct housekeep_rows){
+        .db = writers ? mysql->writers : mysql->sink,
+        .sql = &mysql->sql,
+        .group = mysql->settings->consumer.group,
+        .topics = mysql->settings->consumer.topics,
+    };
+    return writers ? writers_ready(mysql, err) : sink_ready(mysql, err);
+}
+
+static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
+                                uint64_t *count, struct err *err)
+{
+    struct housekeep_rows rows;
+    enum rc rc = kind_ready(ctx, kind, &rows, err);
+
+    return rc == RC_OK ? housekeep_rows_delete(&rows, kind, days, rows_max, count, err) : rc;
+}
+
+static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days, uint64_t max,
+                               uint64_t *count, struct err *err)
+{
+    struct housekeep_rows rows;
+    enum rc rc = kind_ready(ctx, kind, &rows, err);
+
+    return rc == RC_OK ? housekeep_rows_count(&rows, kind, days, max, count, err) : rc;
+}
+
+static enum rc finish_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
+                             struct err *err)
+{
+    (void)ctx;
+    buf_reset(&mysql->sql);
+    buf_text_put(&mysql->sql, "UPDATE housekeep_state SET " TURN_MYSQL_FINISHED);
+    turn_mysql_put_where(&mysql->turn, hold);
+    return turn_mysql_run(&mysql->turn, NULL, err);
+}
+
+static enum rc store_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+{
+    return transact_checked(ctx, hold, turn_mysql_check_end, held, finish_inside, NULL, err);
+}
+
+static void store_release(void *ctx, const struct turn_hold *hold)
+{
+    struct housekeep_mysql *mysql = ctx;
+
+    turn_mysql_release(&mysql->turn, hold);
+}
+
+enum rc housekeep_mysql_open(struct housekeep_mysql **out, const struct settings *settings,
+                             struct err *err)
+{
+    struct housekeep_mysql *mysql = calloc(1, sizeof(*mysql));
+    enum rc rc;
+
+    if (!mysql)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    mysql->settings = settings;
+    mysql->store = (struct housekeep_store){
+        .ctx = mysql,
+        .look = store_look,
+        .take = store_take,
+        .renew = store_renew,
+        .read_parts = store_read_parts,
+        .count_rows = store_count_rows,
+        .make_part = store_make_part,
+        .move_begin = store_move_begin,
+        .fold = store_fold,
+        .drop_part = store_drop_part,
+        .delete_old = store_delete_old,
+        .count_old = store_count_old,
+        .finish = store_finish,
+        .release = store_release,
+    };
+    rc = db_open(&mysql->sink, &settings->sink, err);
+    if (rc == RC_OK)
+        rc = db_open(&mysql->writers, &settings->mysql, err);
+    mysql->turn = (struct turn_mysql){
+        .db = mysql->sink, .sql = &mysql->sql, .table = "housekeep_state", .name = NAME};
+    if (rc == RC_OK)
+        *out = mysql;
+    else
+        housekeep_mysql_close(mysql);
+    return rc;
+}
+
+void housekeep_mysql_close(struct housekeep_mysql *mysql)
+{
+    if (!mysql)
+        return;
+    db_close(mysql->sink);
+    db_close(mysql->writers);
+    buf_done(&mysql->sql);
+    free(mysql);
+}
+
+const struct housekeep_store *housekeep_mysql_store(const struct housekeep_mysql *mysql)
+{
+    return &mysql->store;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Housekeeping's connections to both databases. Every statement waits a second at most for others'
+ * locks. One thread at a time. */
+#ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_MYSQL_H
+#define CONSUMER_MAINTENANCE_HOUSEKEEP_MYSQL_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "consumer/maintenance/housekeep_seam.h"
+
+struct housekeep_mysql;
+
+/* Connects at the first call. settings are borrowed until housekeep_mysql_close(). RC_FATAL: no
+ * memory. */
+enum rc housekeep_mysql_open(struct housekeep_mysql **mysql, const struct settings *settings,
+                             struct err *err);
+void housekeep_mysql_close(struct housekeep_mysql *mysql);
+
+/* Lives as long as mysql. */
+const struct housekeep_store *housekeep_mysql_store(const struct housekeep_mysql *mysql);
+
+#endif

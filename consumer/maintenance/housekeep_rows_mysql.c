@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/maintenance/housekeep_rows_mysql.h"
+
+#include "common/config/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A dead record may have megabytes, and the server logs all of it once more. */
+#define DEAD_ROWS_MAX 100
+#define PROGRESS_ROWS_MAX 100
+/* So may the parameters of a task; an attempt has a sentence. */
+#define TASK_ROWS_MAX 100
+#define ATTEMPT_ROWS_MAX 1000
+
+struct table {
+    const char *name;
+    const char *key;
+    const char *time; /* the column that tells its age */
+};
+
+static const struct table tables[] = {
+    [HOUSEKEEP_INSTANCES] = {"instance", "name, role", "seen_at"},
+    [HOUSEKEEP_PROGRESS] = {"consumer_progress", "consumer_group, topic, partition_id",
+                            "updated_at"},
+    [HOUSEKEEP_DEAD] = {"dead_record", "id", "created_at"},
+    [HOUSEKEEP_HISTORY] = {"dead_history", "id", "decided_at"},
+    [HOUSEKEEP_TASKS] = {"retry_task_history", "id", "ended_at"},
+    [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
+};
+
+static void text_put(const struct housekeep_rows *rows, const char *text)
+{
+    db_put_text(rows->db, rows->sql, text, strlen(text));
+}
+
+/* The progress that these settings go on with stays: a topic may be silent for long. */
+static void put_not_ours(const struct housekeep_rows *rows)
+{
+    char topics[SETTING_LIST_SIZE];
+    char *rest = NULL;
+    const char *before = " AND topic IN (";
+
+    snprintf(topics, sizeof(topics), "%s", rows->topics);
+    buf_text_put(rows->sql, " AND NOT (consumer_group = ");
+    text_put(rows, rows->group);
+    for (char *topic = strtok_r(topics, ", ", &rest); topic; topic = strtok_r(NULL, ", ", &rest)) {
+        buf_text_put(rows->sql, before);
+        text_put(rows, topic);
+        before = ", ";
+    }
+    buf_text_put(rows->sql, "))");
+}
+
+static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind, int64_t days)
+{
+    buf_print(rows->sql, "%s < UTC_TIMESTAMP(3) - INTERVAL %" PRId64 " DAY", tables[kind].time,
+              days);
+    if (kind == HOUSEKEEP_PROGRESS)
+        put_not_ours(rows);
+}
+
+/* By age, oldest first, on the index of the time. What somebody may still want to know stays: a task
+ * that a parked row stands for, and the attempts at a task that is there or in the history. The
+ * joins look into primary keys; written as NOT EXISTS, MariaDB may read the whole table first. */
+static void put_select_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                             int64_t days, uint64_t max)
+{
+    bool tasks = kind == HOUSEKEEP_TASKS;
+
+    buf_text_put(rows->sql, tasks ? "SELECT o.id FROM retry_task_history o "
+                                    "FORCE INDEX (ix_retry_task_history_ended) "
+                                    "LEFT JOIN retry_task t ON t.id = o.id"
+                                  : "SELECT o.id FROM retry_attempt o "
+                                    "FORCE INDEX (ix_retry_attempt_at) "
+                                    "LEFT JOIN retry_task t ON t.id = o.task_id "
+                                    "LEFT JOIN retry_task_history h ON h.id = o.task_id");
+    buf_text_put(rows->sql, " WHERE o.");
+    put_old(rows, kind, days);
+    buf_print(rows->sql, " AND t.id IS NULL%s ORDER BY o.%s LIMIT %" PRIu64,
+              tasks ? "" : " AND h.id IS NULL", tables[kind].time, max);
+}
+
+static void put_select(const struct housekeep_rows *rows, enum housekeep_kind kind, int64_t days,
+                       uint64_t max)
+{
+    const struct table *table = &tables[kind];
+
+    if (kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS) {
+        put_select_tasks(rows, kind, days, max);
+        return;
+    }
+    buf_print(rows->sql, "SELECT %s FROM %s WHERE ", table->key, table->name);
+    put_old(rows, kind, days);
+    buf_print(rows->sql, " ORDER BY %s LIMIT %" PRIu64, table->key, max);
+}
+
+static enum rc sql_run(const struct housekeep_rows *rows, uint64_t *count, struct err *err)
+{
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_exec(rows->db, rows->sql->data, rows->sql->len, count, err);
+}
+
+struct deleting {
+    const struct housekeep_rows *rows;
+    int64_t days;
+    uint64_t count;
+};
+
+/* By its key, or the rows of all others would be locked in passing, while batches are applied. */
+static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct deleting *deleting = ctx;
+    const struct housekeep_rows *rows = deleting->rows;
+    uint64_t affected = 0;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "DELETE FROM consumer_progress WHERE consumer_group = ");
+    text_put(rows, row->columns[0]);
+    buf_text_put(rows->sql, " AND topic = ");
+    text_put(rows, row->columns[1]);
+    buf_print(rows->sql, " AND partition_id = %" PRId64 " AND ", db_column_i64(row, 2));
+    put_old(rows, HOUSEKEEP_PROGRESS, deleting->days);
+    rc = sql_run(rows, &affected, err);
+    deleting->count += affected;
+    return rc;
+}
+
+static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, uint64_t *count,
+                               struct err *err)
+{
+    struct deleting deleting = {.rows = rows, .days = days};
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    put_select(rows, HOUSEKEEP_PROGRESS, days, PROGRESS_ROWS_MAX);
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_query(rows->db, rows->sql->data, rows->sql->len, progress_on_row, &deleting, err);
+    *count = deleting.count;
+    return rc;
+}
+
+/* Records are kept in the order of their ids: the old ones are in front. */
+static enum rc delete_dead(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                           int64_t days, uint64_t *count, struct err *err)
+{
+    int64_t last_id = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "SELECT MAX(id) FROM (");
+    put_select(rows, kind, days, DEAD_ROWS_MAX);
+    buf_text_put(rows->sql, ") some");
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(rows->db, buf_text(rows->sql), &last_id, &found, err);
+    if (rc != RC_OK || !found)
+        return rc;
+    buf_reset(rows->sql);
+    buf_print(rows->sql, "DELETE FROM %s WHERE id <= %" PRId64 " AND ", tables[kind].name, last_id);
+    put_old(rows, kind, days);
+    return sql_run(rows, count, err);
+}
+
+static enum rc id_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct buf *ids = ctx;
+
+    (void)err;
+    if (ids->len > 0)
+        buf_char(ids, ',');
+    buf_i64(ids, db_column_i64(row, 0));
+    return RC_OK;
+}
+
+/* Found without a lock, deleted by primary key: nobody who ends a task waits for it. */
+static enum rc delete_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                            int64_t days, size_t rows_max, uint64_t *count, struct err *err)
+{
+    size_t max = kind == HOUSEKEEP_TASKS ? TASK_ROWS_MAX : ATTEMPT_ROWS_MAX;
+    struct buf ids = {0};
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    put_select(rows, kind, days, rows_max < max ? rows_max : max);
+    rc = db_query_buf(rows->db, rows->sql, id_on_row, &ids, err);
+    if (rc == RC_OK && ids.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    if (rc == RC_OK && ids.len > 0) {
+        buf_reset(rows->sql);
+        buf_print(rows->sql, "DELETE FROM %s WHERE id IN (%s)", tables[kind].name, buf_text(&ids));
+        rc = sql_run(rows, count, err);
+    }
+    buf_done(&ids);
+    return rc;
+}
+
+static enum rc delete_instances(const struct housekeep_rows *rows, int64_t days, size_t rows_max,
+                                uint64_t *count, struct err *err)
+{
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "DELETE FROM instance WHERE ");
+    put_old(rows, HOUSEKEEP_INSTANCES, days);
+    buf_print(rows->sql, " ORDER BY name, role LIMIT %zu", rows_max);
+    return sql_run(rows, count, err);
+}
+
+enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                              int64_t days, size_t rows_max, uint64_t *count, struct err *err)
+{
+    *count = 0;
+    switch (kind) {
+    case HOUSEKEEP_INSTANCES:
+        return delete_instances(rows, days, rows_max, count, err);
+    case HOUSEKEEP_PROGRESS:
+        return delete_progress(rows, days, count, err);
+    case HOUSEKEEP_DEAD:
+    case HOUSEKEEP_HISTORY:
+        return delete_dead(rows, kind, days, count, err);
+    case HOUSEKEEP_TASKS:
+    case HOUSEKEEP_ATTEMPTS:
+        return delete_tasks(rows, kind, days, rows_max, count, err);
+    case HOUSEKEEP_KINDS:
+        break;
+    }
+    abort();
+}
+
+enum rc housekeep_rows_count(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                             int64_t days, uint64_t max, uint64_t *count, struct err *err)
+{
+    int64_t number = 0;
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "SELECT COUNT(*) FROM (");
+    put_select(rows, kind, days, max);
+    buf_text_put(rows->sql, ") some");
+    if (rows->sql->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(rows->db, buf_text(rows->sql), &number, NULL, err);
+    *count = (uint64_t)number;
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* The statements that count and delete old rows for housekeep_mysql.c. None of them locks a row
+ * that is not old for longer than it takes to see that. One thread at a time. */
+#ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
+#define CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "common/err.h"
+#include "consumer/maintenance/housekeep_seam.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct housekeep_rows {
+    struct db *db; /* where the rows are */
+    struct buf *sql;
+    const char *group; /* its progress on topics is in use, however old */
+    const char *topics;
+};
+
+/* See housekeep_seam.h. */
+enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                              int64_t days, size_t rows_max, uint64_t *count, struct err *err);
+enum rc housekeep_rows_count(const struct housekeep_rows *rows, enum housekeep_kind kind,
+                             int64_t days, uint64_t max, uint64_t *count, struct err *err);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/rollup/rollup.h"
+
+#include "common/log.h"
+#include "common/loop.h"
+#include "consumer/rollup/rollup_metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An idle engine looks this often: the clock may be set, a database may come or go. */
+#define LOOK_MS 5000
+/* While another one holds the lease. */
+#define BUSY_MS 500
+#define RETRY_MS 200
+#define RETRY_MS_MAX 5000
+
+/* 9999-12-31 23:59:59.999, the last time the servers know. */
+#define TIME_END_MS INT64_C(253402300799999)
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* When the clock was set back, contents may carry times that are still to come: then everything
+ * from before the set-back on is looked at, however late it says it changed. */
+static void window_begin(struct rollup *rollup, const struct rollup_state *state, int64_t now_ms)
+{
+    int64_t rolled_ms = lesser(state->rolled_until_ms, state->now_ms);
+
+    rollup->start_ms = now_ms;
+    rollup->target_ms = state->now_ms;
+    rollup->until_ms = state->rolled_until_ms > state->now_ms ? TIME_END_MS : state->now_ms;
+    rollup->progress_ms = rolled_ms;
+    rollup->after = (struct rollup_place){
+        .changed_ms = greater(rolled_ms - rollup->config.overlap_ms, 0) - 1,
+        .content_id = INT64_MAX,
+    };
+    rollup->reading_due = true;
+    rollup->after_id = INT64_MIN;
+    rollup->last_page = false;
+    rollup->counts = (struct rollup_counts){0};
+    rollup->phase = ROLLUP_READ;
+}
+
+/* A window that was cut off is due whatever the hour: progress was noted after the last end. */
+static int64_t due_at_ms(const struct rollup *rollup, const struct rollup_state *state)
+{
+    if (state->rolled_until_ms > state->finished_ms)
+        return state->now_ms;
+    return turn_due_ms(state->rolled_until_ms, state->now_ms, rollup->config.interval_ms);
+}
+
+static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
+{
+    const struct rollup_store *store = rollup->config.store;
+    struct rollup_state state = {0};
+    bool taken = false;
+    int64_t due_ms;
+    enum rc rc = store->look(store->ctx, &state, &rollup->err);
+
+    if (rc != RC_OK)
+        return rc;
+    metric_set(&rollup_last_success, state.finished_ms);
+    rollup->other[0] = '\0';
+    due_ms = due_at_ms(rollup, &state);
+    if (!rollup->config.once && due_ms > state.now_ms) {
+        rollup->late_since_ms = ROLLUP_ON_TIME;
+        *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
+        return RC_OK;
+    }
+    if (rollup->late_since_ms == ROLLUP_ON_TIME)
+        rollup->late_since_ms = now_ms;
+    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, rollup->config.lease_ms,
+                         rollup->config.owner)) {
+        snprintf(rollup->other, sizeof(rollup->other), "%s", state.owner);
+        rollup->late_since_ms = now_ms;
+        *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
+        return RC_OK;
+    }
+    rollup->hold.epoch = state.epoch + 1;
+    rc = store->take(store->ctx, &rollup->hold, &taken, &rollup->err);
+    *wait_ms = taken ? 0 : BUSY_MS;
+    if (rc == RC_OK && taken && state.owner[0] &&
+        turn_is_implausible(state.lease_until_ms, state.now_ms, rollup->config.lease_ms))
+        log_event(LOG_WARN, "lease_implausible",
+                  "job=rollup owner=%s ends_after_ms=%" PRId64
+                  " text=\"the database clock was set back: its lease counts as expired\"",
+                  state.owner, state.lease_until_ms - state.now_ms);
+    if (rc == RC_OK && taken)
+        window_begin(rollup, &state, now_ms);
+    return rc;
+}
+
+static int by_content(const void *a, const void *b)
+{
+    const struct rollup_row *one = a;
+    const struct rollup_row *two = b;
+
+    return (one->place.content_id > two->place.content_id) -
+           (one->place.content_id < two->place.content_id);
+}
+
+/* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever locks remarks in that
+ * order too never meets us in a deadlock. */
+static void page_sift(struct rollup *rollup)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < rollup->count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+
+        rollup->counts.missing += row->remark_seq == ROLLUP_NO_REMARK;
+        if (row->due || (row->remark_seq != ROLLUP_NO_REMARK && row->remark_seq < row->seq))
+            rollup->rows[kept++] = *row;
+    }
+    rollup->count = kept;
+    qsort(rollup->rows, kept, sizeof(*rollup->rows), by_content);
+}
+
+/* Remarks that were inserted after their votes had been rolled up: no window covers them again. */
+static enum rc read_due_page(struct rollup *rollup)
+{
+    const struct rollup_store *store = rollup->config.store;
+    enum rc rc = store->read_due(store->ctx, rollup->after_id, rollup->rows,
+                                 rollup->config.batch_rows_max, &rollup->count, &rollup->err);
+
+    if (rc == RC_OK && rollup->count > 0)
+        rollup->after_id = rollup->rows[rollup->count - 1].place.content_id;
+    return rc;
+}
+
+static enum rc read_changed_page(struct rollup *rollup)
+{
+    const struct rollup_store *store = rollup->config.store;
+    enum rc rc = store->read(store->ctx, &rollup->after, rollup->until_ms, rollup->rows,
+                             rollup->config.batch_rows_max, &rollup->count, &rollup->err);
+
+    if (rc != RC_OK)
+        return rc;
+    rollup->counts.contents += rollup->count;
+    metric_add(&rollup_contents, (int64_t)rollup->count);
+    if (rollup->count > 0)
+        rollup->after = rollup->rows[rollup->count - 1].place;
+    return RC_OK;
+}
+
+/* Where the pages of this kind go on. */
+static enum rollup_phase phase_after_page(struct rollup *rollup)
+{
+    if (!rollup->last_page)
+        return ROLLUP_READ;
+    if (!rollup->reading_due)
+        return ROLLUP_FINISH;
+    rollup->reading_due = false;
+    return ROLLUP_READ;
+}
+
+static enum rc read_page(struct rollup *rollup)
+{
+    size_t max = rollup->config.batch_rows_max;
+    enum rc rc = rollup->reading_due ? read_due_page(rollup) : read_changed_page(rollup);
+
+    if (rc != RC_OK)
+        return rc;
+    assert(rollup->count <= max);
+    rollup->last_page = rollup->count < max;
+    page_sift(rollup);
+    rollup->at = 0;
+    rollup->write_rows_max = max;
+    rollup->phase =
+        rollup->last_page && rollup->count == 0 ? phase_after_page(rollup) : ROLLUP_WRITE;
+    return RC_OK;
+}
+
+/* Somebody else took over while we were silent for longer than the lease: the window is theirs. */
+static void lease_lost(struct rollup *rollup)
+{
+    log_event(LOG_WARN, "rollup_lease_lost", "epoch=%" PRId64, rollup->hold.epoch);
+    rollup->phase = ROLLUP_LOOK;
+}
+
+/* The database refuses something in these rows: look for it with fewer, then leave that row out.
+ * Its content changes again one day, or its remark is mended; every window that covers it tries. */
+static void rows_refused(struct rollup *rollup, size_t count)
+{
+    const struct rollup_row *row = &rollup->rows[rollup->at];
+
+    if (count > 1) {
+        rollup->write_rows_max = count / 2;
+        return;
+    }
+    log_error(LOG_WARN, "rollup_refused", &rollup->err, "content=%" PRId64, row->place.content_id);
+    metric_add(&rollup_failures, 1);
+    rollup->counts.refused++;
+    rollup->at++;
+}
+
+static enum rc write_rows(struct rollup *rollup)
+{
+    const struct rollup_store *store = rollup->config.store;
+    size_t rest = rollup->count - rollup->at;
+    size_t count = rest < rollup->write_rows_max ? rest : rollup->write_rows_max;
+    int64_t progress_ms = rollup->progress_ms;
+    uint64_t changed = 0;
+    bool held = false;
+    enum rc rc;
+
+    /* Once its last rows are in, the page needs not be read again. */
+    if (count == rest && !rollup->reading_due)
+        progress_ms = lesser(greater(progress_ms, rollup->after.changed_ms), rollup->target_ms);
+    rc = store->write(store->ctx, &rollup->hold, progress_ms, rollup->rows + rollup->at, count,
+                      &changed, &held, &rollup->err);
+    if (rc == RC_REJECT && count > 0) {
+        rows_refused(rollup, count);
+        return RC_OK;
+    }
+    if (rc != RC_OK)
+        return rc;
+    if (!held) {
+        lease_lost(rollup);
+        return RC_OK;
+    }
+    rollup->at += count;
+    if (rollup->write_rows_max <= rollup->config.batch_rows_max / 2)
+        rollup->write_rows_max *= 2;
+    rollup->progress_ms = progress_ms;
+    rollup->counts.changed += changed;
+    metric_add(&rollup_remarks_changed, (int64_t)changed);
+    if (rollup->at == rollup->count)
+        rollup->phase = phase_after_page(rollup);
+    return RC_OK;
+}
+
+static enum rc finish(struct rollup *rollup, int64_t now_ms)
+{
+    const struct rollup_store *store = rollup->config.store;
+    struct rollup_counts *counts = &rollup->counts;
+    bool held = false;
+    enum rc rc = store->finish(store->ctx, &rollup->hold, rollup->target_ms, &held, &rollup->err);
+
+    if (rc != RC_OK)
+        return rc;
+    if (!held) {
+        lease_lost(rollup);
+        return RC_OK;
+    }
+    counts->ms = now_ms - rollup->start_ms;
+    rollup->windows++;
+    rollup->late_since_ms = ROLLUP_ON_TIME;
+    rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_LOOK;
+    metric_observe_us(&rollup_seconds, counts->ms * 1000);
+    if (!rollup->config.once)
+        log_event(LOG_INFO, "rolled_up",
+                  "contents=%" PRIu64 " changed=%" PRIu64 " missing=%" PRIu64 " refused=%" PRIu64
+                  " ms=%" PRId64,
+                  counts->contents, counts->changed, counts->missing, counts->refused, counts->ms);
+    return RC_OK;
+}
+
+static const char *phase_name(enum rollup_phase phase)
+{
+    switch (phase) {
+    case ROLLUP_LOOK:
+        return "look";
+    case ROLLUP_READ:
+        return "read";
+    case ROLLUP_WRITE:
+        return "write";
+    case ROLLUP_FINISH:
+        return "finish";
+    case ROLLUP_ENDED:
+        break;
+    }
+    return "none";
+}
+
+static int64_t step_worked(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
+{
+    if (rollup->failing)
+        log_event(LOG_INFO, "rollup_works_again", "tries=%u after_ms=%" PRId64,
+                  rollup->backoff.tries, now_ms - rollup->failing_ms);
+    rollup->failing = false;
+    backoff_reset(&rollup->backoff);
+    if (rollup->phase == ROLLUP_ENDED)
+        return LOOP_END;
+    if (rollup->phase != ROLLUP_LOOK)
+        rollup->late_since_ms = now_ms;
+    return wait_ms;
+}
+
+static int64_t step_broken(struct rollup *rollup)
+{
+    log_error(LOG_ERROR, "rollup_broken", &rollup->err, "step=%s", phase_name(rollup->phase));
+    rollup->failing = true;
+    rollup->phase = ROLLUP_ENDED;
+    if (rollup->config.stop)
+        stop_fail(rollup->config.stop);
+    return LOOP_END;
+}
+
+static int64_t step_outcome(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
+{
+    switch (rollup->rc) {
+    case RC_OK:
+        return step_worked(rollup, now_ms, wait_ms);
+    case RC_RETRY:
+        metric_add(&rollup_failures, 1);
+        if (!rollup->failing) {
+            rollup->failing_ms = now_ms;
+            log_error(LOG_WARN, "rollup_waits", &rollup->err, "step=%s", phase_name(rollup->phase));
+        }
+        rollup->failing = true;
+        return backoff_next_ms(&rollup->backoff, rollup->config.dice());
+    case RC_REJECT: /* of a single row it was handled; of anything else it will not change */
+    case RC_FATAL:
+        metric_add(&rollup_failures, 1);
+        return step_broken(rollup);
+    }
+    return LOOP_END;
+}
+
+int64_t rollup_step(void *arg, int64_t now_ms)
+{
+    struct rollup *rollup = arg;
+    int64_t wait_ms = 0;
+
+    switch (rollup->phase) {
+    case ROLLUP_LOOK:
+        rollup->rc = look(rollup, now_ms, &wait_ms);
+        break;
+    case ROLLUP_READ:
+        rollup->rc = read_page(rollup);
+        break;
+    case ROLLUP_WRITE:
+        rollup->rc = write_rows(rollup);
+        break;
+    case ROLLUP_FINISH:
+        rollup->rc = finish(rollup, now_ms);
+        break;
+    case ROLLUP_ENDED:
+        return LOOP_END;
+    }
+    return step_outcome(rollup, now_ms, wait_ms);
+}
+
+void rollup_leave(struct rollup *rollup)
+{
+    bool holds = rollup->phase != ROLLUP_LOOK && rollup->phase != ROLLUP_ENDED;
+
+    /* In trouble the way to the store may take longer than the lease would last. */
+    if (holds && !rollup->failing)
+        rollup->config.store->release(rollup->config.store->ctx, &rollup->hold);
+    rollup->phase = ROLLUP_ENDED;
+}
+
+enum rc rollup_init(struct rollup *rollup, const struct rollup_config *config, struct err *err)
+{
+    assert(config->interval_ms > 0 && config->lease_ms > 0 && config->batch_rows_max > 0);
+    *rollup = (struct rollup){
+        .config = *config,
+        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
+        .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
+        .late_since_ms = ROLLUP_ON_TIME,
+    };
+    rollup->rows = calloc(config->batch_rows_max, sizeof(*rollup->rows));
+    if (!rollup->rows)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    return RC_OK;
+}
+
+void rollup_done(struct rollup *rollup)
+{
+    free(rollup->rows);
+    rollup->rows = NULL;
+}

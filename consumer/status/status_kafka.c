@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/status/status_kafka.h"
+
+#include "common/kafka/kafka.h"
+#include "common/os.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REACH_MS 2000 /* for the first answer */
+#define TOTAL_MS 6000 /* for all of them */
+
+/* A broker that is away is said once, on the page. */
+static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
+{
+    (void)kafka;
+    (void)level;
+    (void)facility;
+    (void)text;
+}
+
+static enum rc kafka_open(rd_kafka_t **kafka, const struct settings *settings, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    char text[256];
+    enum rc rc = kafka_conf_make(&conf, settings, KAFKA_TOOL, NULL, 0, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rd_kafka_conf_set_log_cb(conf, on_log);
+    *kafka = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    if (*kafka)
+        return RC_OK;
+    rd_kafka_conf_destroy(conf);
+    return err_fail(err, RC_FATAL, 0, "kafka: %s", text);
+}
+
+static bool is_wanted(const char *topics, const char *topic)
+{
+    char names[SETTING_LIST_SIZE];
+    char *rest = NULL;
+
+    snprintf(names, sizeof(names), "%s", topics);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
+        if (strcmp(name, topic) == 0)
+            return true;
+    return false;
+}
+
+/* Asks for all topics: asking for one by name may make it. */
+static enum rc partitions_list(struct status *status, rd_kafka_t *kafka, const char *topics,
+                               struct err *err)
+{
+    const struct rd_kafka_metadata *metadata = NULL;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(kafka, 1, NULL, &metadata, REACH_MS);
+
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return kafka_fail(err, code, "kafka: no answer within %d s", REACH_MS / 1000);
+    for (int i = 0; i < metadata->topic_cnt; i++) {
+        const struct rd_kafka_metadata_topic *topic = &metadata->topics[i];
+
+        if (!is_wanted(topics, topic->topic))
+            continue;
+        for (int j = 0; j < topic->partition_cnt; j++)
+            status_partition_at(status, topic->topic, topic->partitions[j].id);
+    }
+    rd_kafka_metadata_destroy(metadata);
+    return RC_OK;
+}
+
+/* Goes on past a partition that has no leader; the first such is the fault. */
+static void watermarks_ask(struct status *status, rd_kafka_t *kafka)
+{
+    int64_t until_ms = os_now_ms() + TOTAL_MS;
+
+    for (size_t i = 0; i < status->partition_count; i++) {
+        struct status_partition *one = &status->partitions[i];
+        int64_t left_ms = until_ms - os_now_ms();
+        int64_t low = 0;
+        int64_t high = 0;
+        struct err err = {0};
+        rd_kafka_resp_err_t code;
+        enum rc rc;
+
+        if (left_ms <= 0) {
+            rc = err_fail(&err, RC_RETRY, 0, "kafka: no answer for every partition within %d s",
+                          TOTAL_MS / 1000);
+            status_fail(&status->kafka_fault, rc, &err);
+            return;
+        }
+        code = rd_kafka_query_watermark_offsets(kafka, one->topic, one->partition, &low, &high,
+                                                left_ms < REACH_MS ? (int)left_ms : REACH_MS);
+        if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            one->low = low;
+            one->high = high;
+            continue;
+        }
+        rc = kafka_fail(&err, code, "kafka: %s/%d", one->topic, (int)one->partition);
+        status_fail(&status->kafka_fault, rc, &err);
+    }
+}
+
+void status_kafka_fill(struct status *status, const struct settings *settings)
+{
+    rd_kafka_t *kafka = NULL;
+    struct err err = {0};
+    enum rc rc = kafka_open(&kafka, settings, &err);
+
+    if (rc == RC_OK)
+        rc = partitions_list(status, kafka, settings->consumer.topics, &err);
+    if (rc != RC_OK)
+        status_fail(&status->kafka_fault, rc, &err);
+    else
+        watermarks_ask(status, kafka);
+    if (kafka)
+        rd_kafka_destroy(kafka);
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/status/status.h"
+
+#include "common/when.h"
+#include "consumer/turn_row.h"
+#include "outbox/outbox.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LINE_COLUMNS 100
+#define COLUMNS_MAX 8
+#define CELL_SIZE 64
+#define NAME_COLUMNS 30 /* longer names lose their beginning: the end tells instances apart */
+
+/* A row of cells on its way; the widths are found by running the same rows twice. */
+struct table {
+    struct buf *out;
+    size_t count; /* columns */
+    size_t widths[COLUMNS_MAX];
+    unsigned right; /* bit per column: numbers stand at its right end */
+    bool measuring;
+};
+
+typedef void (*table_rows)(const struct status *status, struct table *table);
+
+static void table_row(struct table *table, char cells[][CELL_SIZE])
+{
+    size_t start = table->out->len;
+
+    for (size_t i = 0; i < table->count; i++) {
+        int width = (int)table->widths[i];
+
+        if (table->measuring) {
+            size_t len = strlen(cells[i]);
+
+            table->widths[i] = len > table->widths[i] ? len : table->widths[i];
+        } else {
+            buf_print(table->out, "  %*s", table->right & (1U << i) ? width : -width, cells[i]);
+        }
+    }
+    if (table->measuring)
+        return;
+    while (table->out->len > start && table->out->data[table->out->len - 1] == ' ')
+        table->out->len--;
+    buf_char(table->out, '\n');
+}
+
+static void table_print(const struct status *status, struct buf *out, size_t count, unsigned right,
+                        table_rows rows)
+{
+    struct table table = {.out = out, .count = count, .right = right, .measuring = true};
+
+    assert(count <= COLUMNS_MAX);
+    rows(status, &table);
+    table.measuring = false;
+    rows(status, &table);
+}
+
+static void cell_text(char cell[CELL_SIZE], const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len <= NAME_COLUMNS)
+        snprintf(cell, CELL_SIZE, "%s", text);
+    else
+        snprintf(cell, CELL_SIZE, "...%s", text + len - (NAME_COLUMNS - 3));
+}
+
+static void cell_number(char cell[CELL_SIZE], int64_t number)
+{
+    if (number == STATUS_UNKNOWN)
+        snprintf(cell, CELL_SIZE, "-");
+    else
+        snprintf(cell, CELL_SIZE, "%" PRId64, number);
+}
+
+static const char *more(int64_t count)
+{
+    return count >= STATUS_COUNT_MAX ? "+" : "";
+}
+
+static void cell_count(char cell[CELL_SIZE], int64_t count)
+{
+    snprintf(cell, CELL_SIZE, "%" PRId64 "%s", count, more(count));
+}
+
+static void cell_age(char cell[CELL_SIZE], int64_t age_ms, const char *end)
+{
+    char age[WHEN_AGE_SIZE];
+
+    when_age(age, age_ms);
+    if (age_ms == STATUS_UNKNOWN)
+        snprintf(cell, CELL_SIZE, "-");
+    else
+        snprintf(cell, CELL_SIZE, "%s%s", age, end);
+}
+
+/* "  words...", broken at blanks before the line gets too long. */
+static void put_words(struct buf *out, const char *text)
+{
+    size_t column = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, " \n");
+
+        if (column > 0 && column + 1 + len > LINE_COLUMNS) {
+            buf_char(out, '\n');
+            column = 0;
+        }
+        buf_text_put(out, column == 0 ? "  " : " ");
+        buf_put(out, text, len);
+        column += len + (column == 0 ? 2 : 1);
+        text += len;
+        text += strspn(text, " \n");
+    }
+    buf_char(out, '\n');
+}
+
+__attribute__((format(printf, 2, 3))) static void put_line(struct buf *out, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    put_words(out, text);
+}
+
+/* True when the part cannot be shown; says why, and what was said under schema not again. */
+static bool put_fault(const struct status *status, struct buf *out,
+                      const struct status_fault *fault)
+{
+    bool said = false;
+
+    for (size_t i = 0; i < status->schema_count; i++)
+        said = said || strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0;
+    if (fault->no_schema)
+        put_line(out, "no schema: run tallybox migrate up");
+    else if (fault->rc != RC_OK && said)
+        put_line(out, "not known, for the same reason");
+    else if (fault->rc != RC_OK)
+        put_line(out, "not known: %s", fault->err.text);
+    return fault->rc != RC_OK;
+}
+
+static void put_schemas(const struct status *status, struct buf *out)
+{
+    buf_text_put(out, "schema\n");
+    for (size_t i = 0; i < status->schema_count; i++) {
+        const struct status_schema *schema = &status->schemas[i];
+
+        if (schema->fault.rc != RC_OK && !schema->fault.no_schema)
+            put_line(out, "[%s] %s: not known: %s", schema->section, schema->place,
+                     schema->fault.err.text);
+        else if (schema->version == 0 && !schema->unfinished[0])
+            put_line(out, "[%s] %s: no schema: run tallybox migrate up", schema->section,
+                     schema->place);
+        else
+            put_line(out, "[%s] %s: version %" PRId64 "%s%s%s", schema->section, schema->place,
+                     schema->version, schema->unfinished[0] ? ", and " : "", schema->unfinished,
+                     schema->unfinished[0] ? " is not finished: run tallybox migrate up" : "");
+    }
+}
+
+static void lane_rows(const struct status *status, struct table *table)
+{
+    char head[][CELL_SIZE] = {"lane", "rows", "oldest", "held by", "epoch", "lease left"};
+
+    table_row(table, head);
+    for (size_t i = 0; i < status->lane_count; i++) {
+        const struct status_lane *lane = &status->lanes[i];
+        char cells[6][CELL_SIZE];
+
+        if (lane->fault.rc != RC_OK)
+            continue;
+        cell_text(cells[0], lane->name);
+        cell_count(cells[1], lane->rows);
+        cell_age(cells[2], lane->oldest_ms, "");
+        cell_text(cells[3], lane->owner[0] ? lane->owner : "nobody");
+        cell_number(cells[4], lane->epoch);
+        if (!lane->owner[0])
+            cell_text(cells[5], "-");
+        else if (lane->lease_left_ms <= 0)
+            cell_text(cells[5], "over");
+        else
+            cell_age(cells[5], lane->lease_left_ms, "");
+        table_row(table, cells);
+    }
+}
+
+static void put_written(const struct status *status, struct buf *out)
+{
+    const struct lanes *written = &status->written;
+
+    if (status->written_fault.no_schema)
+        return;
+    if (status->written_fault.rc != RC_OK) {
+        put_line(out, "number of lanes: not known: %s", status->written_fault.err.text);
+        return;
+    }
+    if (written->next != 0)
+        put_line(out,
+                 "the number of lanes is being changed from %" PRId64 " to %" PRId64
+                 ": no votes are taken (tallybox lanes show)",
+                 written->count, written->next);
+    for (int64_t i = 0; i < written->count && i < LANES_MAX; i++) {
+        char name[OUTBOX_LANE_NAME_SIZE];
+
+        outbox_lane_name(name, (size_t)i);
+        if (!status->served[i])
+            put_line(out, "%s: no live relay serves it, and votes are written there", name);
+    }
+}
+
+static void put_outbox(const struct status *status, struct buf *out)
+{
+    size_t known = 0;
+
+    buf_text_put(out, "\noutbox\n");
+    if (put_fault(status, out, &status->outbox_fault))
+        return;
+    if (status->cluster[0])
+        put_line(
+            out,
+            "%s: other nodes may write, whose open transactions no relay sees; missing seqs "
+            "are waited for relay.gap_wait_multi_ms; write to one node only, with the relay on it",
+            status->cluster);
+    for (size_t i = 0; i < status->lane_count; i++)
+        known += status->lanes[i].fault.rc == RC_OK;
+    if (known > 0)
+        table_print(status, out, 6, 1U << 1 | 1U << 2 | 1U << 4 | 1U << 5, lane_rows);
+    for (size_t i = 0; i < status->lane_count; i++) {
+        const struct status_lane *lane = &status->lanes[i];
+
+        if (lane->fault.no_schema)
+            put_line(out, "%s: there is no such table", lane->name);
+        else if (lane->fault.rc != RC_OK)
+            put_line(out, "%s: not known: %s", lane->name, lane->fault.err.text);
+        else if (lane->lease_ms > 0 && turn_is_implausible(lane->lease_left_ms, 0, lane->lease_ms))
+            put_line(out,
+                     "%s: the database clock was set back: its lease ends too far in the future; "
+                     "it counts as expired, and the next relay shortens it",
+                     lane->name);
+        if (lane->stopped_keys > 0)
+            put_line(out, "%s: keys stopped by a refused event: %" PRId64 "; the newest: %s",
+                     lane->name, lane->stopped_keys, lane->stopped_reason);
+    }
+    put_written(status, out);
+}
+
+/* A heartbeat far in the future was written before the clock was set back. */
+static bool is_silent(const struct status *status, const struct status_instance *one)
+{
+    return one->seen_ms > status->relay_lease_ms ||
+           turn_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
+}
+
+static void instance_rows(const struct status *status, struct table *table)
+{
+    char head[][CELL_SIZE] = {"instance", "role", "up", "last seen", ""};
+
+    table_row(table, head);
+    for (size_t i = 0; i < status->instance_count; i++) {
+        const struct status_instance *one = &status->instances[i];
+        char cells[5][CELL_SIZE];
+
+        cell_text(cells[0], one->name);
+        cell_text(cells[1], one->role);
+        cell_age(cells[2], one->up_ms, "");
+        cell_age(cells[3], one->seen_ms, " ago");
+        cell_text(cells[4], is_silent(status, one) ? "silent" : "");
+        table_row(table, cells);
+    }
+}
+
+static void put_instances(const struct status *status, struct buf *out)
+{
+    buf_text_put(out, "\ninstances\n");
+    if (put_fault(status, out, &status->instances_fault))
+        return;
+    if (status->instance_count == 0)
+        put_line(out, "none was seen in the last day");
+    else
+        table_print(status, out, 5, 1U << 2 | 1U << 3, instance_rows);
+    if (strcmp(status->admin, "off") != 0)
+        put_line(out, "each serves /metrics at its admin.listen; here that is %s", status->admin);
+}
+
+static void put_retry(const struct status *status, struct buf *out)
+{
+    const struct status_retry *retry = &status->retry;
+    const int64_t *tasks = retry->tasks;
+    char age[WHEN_AGE_SIZE];
+    bool late = retry->due_ms >= 0 && tasks[0] > 0;
+
+    buf_text_put(out, "\nretry lane\n");
+    if (put_fault(status, out, &retry->fault))
+        return;
+    put_line(out,
+             "tasks: %" PRId64 "%s waiting, %" PRId64 "%s running, %" PRId64 "%s queued, %" PRId64
+             "%s blocked, %" PRId64 "%s parked",
+             tasks[0], more(tasks[0]), tasks[1], more(tasks[1]), tasks[2], more(tasks[2]), tasks[3],
+             more(tasks[3]), tasks[4], more(tasks[4]));
+    when_age(age, retry->due_ms < 0 ? -retry->due_ms : retry->due_ms);
+    if (tasks[0] > 0)
+        put_line(out, late ? "the oldest is due for %s" : "the next is due in %s", age);
+    if (tasks[3] + tasks[4] > 0)
+        put_line(out,
+                 "%" PRId64 " keys wait for a person: tallybox retry list --state "
+                 "blocked,parked",
+                 tasks[3] + tasks[4]);
+    for (size_t i = 0; i < retry->paused_count; i++)
+        put_line(out, "scene %s is paused", retry->paused[i]);
+    for (size_t i = 0; i < retry->unserved_count; i++)
+        put_line(out, "%" PRId64 "%s wait for the handler %s, which no live process runs",
+                 retry->unserved[i].tasks, more(retry->unserved[i].tasks),
+                 retry->unserved[i].handler);
+    for (size_t i = 0; i < retry->closed_count; i++)
+        put_line(out, "%" PRId64 "%s wait for the group %s, which %s", retry->closed[i].tasks,
+                 more(retry->closed[i].tasks), retry->closed[i].group,
+                 retry->closed[i].known ? "is disabled: tallybox retry group enable"
+                                        : "does not exist: tallybox retry group set");
+    if (retry->instances > 0)
+        put_line(out, "processes that run it: %" PRId64, retry->instances);
+    else
+        put_line(out, "no process runs it");
+    if (retry->threads <= 1)
+        put_line(out,
+                 "isolation of scenes is off: with retry.threads = %" PRId64
+                 " a slow scene delays all others",
+                 retry->threads);
+}
+
+static void partition_rows(const struct status *status, struct table *table)
+{
+    char head[][CELL_SIZE] = {"partition", "next", "end", "lag", "held by", "updated"};
+    const char *nobody = status->progress_fault.rc == RC_OK ? "nobody" : "-";
+
+    table_row(table, head);
+    for (size_t i = 0; i < status->partition_count; i++) {
+        const struct status_partition *one = &status->partitions[i];
+        char name[STATUS_TOPIC_SIZE + 16];
+        char cells[6][CELL_SIZE];
+
+        snprintf(name, sizeof(name), "%s/%" PRId32, one->topic, one->partition);
+        cell_text(cells[0], name);
+        cell_number(cells[1], one->next_offset);
+        cell_number(cells[2], one->high);
+        cell_number(cells[3], status_lag(status, one));
+        cell_text(cells[4], one->owner[0] ? one->owner : nobody);
+        cell_age(cells[5], one->updated_ms, " ago");
+        table_row(table, cells);
+    }
+}
+
+static void put_partitions(const struct status *status, struct buf *out)
+{
+    int64_t lag = 0;
+
+    buf_print(out, "\nconsumer group %s\n", status->group);
+    put_fault(status, out, &status->progress_fault);
+    if (status->kafka_fault.rc != RC_OK)
+        put_line(out, "the ends of the partitions are not known: %s", status->kafka_fault.err.text);
+    if (status->partition_count == 0 && status->kafka_fault.rc == RC_OK &&
+        status->progress_fault.rc == RC_OK)
+        put_line(out, "no partition: its topics do not exist yet");
+    if (status->partition_count == 0)
+        return;
+    table_print(status, out, 6, 1U << 1 | 1U << 2 | 1U << 3 | 1U << 5, partition_rows);
+    for (size_t i = 0; i < status->partition_count; i++)
+        if (status_lag(status, &status->partitions[i]) != STATUS_UNKNOWN)
+            lag += status_lag(status, &status->partitions[i]);
+    if (status->kafka_fault.rc == RC_OK && status->progress_fault.rc == RC_OK)
+        put_line(out, "records not applied yet: %" PRId64, lag);
+}
+
+static void class_rows(const struct status *status, struct table *table)
+{
+    char head[][CELL_SIZE] = {"reason", "records", "newest"};
+
+    table_row(table, head);
+    for (size_t i = 0; i < status->class_count; i++) {
+        char cells[3][CELL_SIZE];
+
+        cell_text(cells[0], status->classes[i].name);
+        cell_count(cells[1], status->classes[i].records);
+        cell_age(cells[2], status->classes[i].newest_ms, " ago");
+        table_row(table, cells);
+    }
+}
+
+static void put_dead(const struct status *status, struct buf *out)
+{
+    buf_text_put(out, "\ndead records\n");
+    if (put_fault(status, out, &status->dead_fault))
+        return;
+    if (status->class_count == 0) {
+        put_line(out, "none");
+        return;
+    }
+    table_print(status, out, 3, 1U << 1 | 1U << 2, class_rows);
+    put_line(out, "tallybox dead list shows them");
+}
+
+static void put_rollup(const struct status *status, struct buf *out)
+{
+    const struct status_rollup *rollup = &status->rollup;
+    char last[WHEN_AGE_SIZE];
+    char next[WHEN_AGE_SIZE];
+    bool due = rollup->due_ms <= status->now_ms;
+
+    buf_text_put(out, "\nroll-up\n");
+    if (put_fault(status, out, &rollup->fault))
+        return;
+    when_age(last, status->now_ms - rollup->finished_ms);
+    when_age(next, rollup->due_ms - status->now_ms);
+    if (rollup->finished_ms == 0)
+        put_line(out, "none was finished yet");
+    else
+        put_line(out, "the last one ended %s ago", last);
+    if (rollup->owner[0])
+        put_line(out, "%s is at work", rollup->owner);
+    else
+        put_line(out, "the next one is due %s%s", due ? "now" : "in ", due ? "" : next);
+    put_line(out, "contents changed since their remark: %" PRId64 "%s", rollup->waiting,
+             more(rollup->waiting));
+}
+
+static void put_housekeep(const struct status *status, struct buf *out)
+{
+    const struct status_housekeep *one = &status->housekeep;
+    char last[WHEN_AGE_SIZE];
+    char next[WHEN_AGE_SIZE];
+    bool due = one->due_ms <= status->now_ms;
+
+    buf_text_put(out, "\nhousekeeping\n");
+    if (put_fault(status, out, &one->fault))
+        return;
+    when_age(last, status->now_ms - one->finished_ms);
+    when_age(next, one->due_ms - status->now_ms);
+    if (one->finished_ms == 0)
+        put_line(out, "no round was finished yet");
+    else
+        put_line(out, "the last round ended %s ago", last);
+    if (one->owner[0])
+        put_line(out, "%s is at work", one->owner);
+    else
+        put_line(out, "the next one is due %s%s", due ? "now" : "in ", due ? "" : next);
+    put_line(out, "vote_document: %" PRId64 " partitions, months made up to %s", one->partitions,
+             one->until_date[0] ? one->until_date : "none");
+    if (one->begin_date[0])
+        put_line(out, "votes from before %s are dropped, and refused", one->begin_date);
+}
+
+static void put_head(const struct status *status, struct buf *out)
+{
+    time_t seconds = (time_t)(status->now_ms / 1000);
+    struct tm tm = {0};
+    char text[32];
+
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+    buf_print(out, "tallybox %s, %s UTC\n\n", TALLYBOX_VERSION, text);
+}
+
+void status_text(const struct status *status, struct buf *out)
+{
+    put_head(status, out);
+    put_schemas(status, out);
+    put_outbox(status, out);
+    put_instances(status, out);
+    put_retry(status, out);
+    put_partitions(status, out);
+    put_dead(status, out);
+    put_rollup(status, out);
+    put_housekeep(status, out);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/verify/verify.h"
+
+#include <stdlib.h>
+
+/* One side of the merge: a page of contents and how far it is read. */
+struct side {
+    enum verify_side side;
+    struct verify_total *totals; /* VERIFY_PAGE_ROWS of them */
+    size_t count;
+    size_t at;
+    int64_t after;
+    bool ended;
+};
+
+struct merge {
+    const struct verify_source *source;
+    struct side sides[2]; /* by enum verify_side */
+    int group;            /* of the contents, or VERIFY_TOTALS */
+    struct verify_result *result;
+};
+
+static void merge_done(struct merge *merge)
+{
+    for (size_t i = 0; i < 2; i++)
+        free(merge->sides[i].totals);
+}
+
+static enum rc merge_init(struct merge *merge, const struct verify_source *source,
+                          struct verify_result *result, struct err *err)
+{
+    *merge = (struct merge){.source = source, .result = result};
+    for (size_t i = 0; i < 2; i++) {
+        merge->sides[i].totals = calloc(VERIFY_PAGE_ROWS, sizeof(*merge->sides[i].totals));
+        if (!merge->sides[i].totals) {
+            merge_done(merge);
+            return err_fail(err, RC_FATAL, 0, "out of memory");
+        }
+    }
+    return RC_OK;
+}
+
+static void merge_start(struct merge *merge, int group)
+{
+    merge->group = group;
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &merge->sides[i];
+
+        *side =
+            (struct side){.side = (enum verify_side)i, .totals = side->totals, .after = INT64_MIN};
+    }
+}
+
+/* Makes sure that totals[at] is the next one, or that the side has ended. */
+static enum rc side_fill(struct merge *merge, struct side *side, struct err *err)
+{
+    enum rc rc;
+
+    if (side->ended || side->at < side->count)
+        return RC_OK;
+    rc = merge->source->contents(merge->source->ctx, side->side, merge->group, side->after,
+                                 side->totals, VERIFY_PAGE_ROWS, &side->count, err);
+    if (rc != RC_OK)
+        return rc;
+    side->at = 0;
+    side->ended = side->count == 0;
+    if (!side->ended)
+        side->after = side->totals[side->count - 1].content_id;
+    return RC_OK;
+}
+
+/* Takes the side's value of the content, 0 when it has none. */
+static int64_t side_take(struct side *side, int64_t content_id)
+{
+    if (side->ended || side->totals[side->at].content_id != content_id)
+        return 0;
+    return side->totals[side->at++].value;
+}
+
+static int64_t next_content(const struct side *a, const struct side *b)
+{
+    if (a->ended)
+        return b->totals[b->at].content_id;
+    if (b->ended || a->totals[a->at].content_id < b->totals[b->at].content_id)
+        return a->totals[a->at].content_id;
+    return b->totals[b->at].content_id;
+}
+
+static void compare(struct merge *merge, int64_t content_id, int64_t written, int64_t logged)
+{
+    if (written == logged)
+        return;
+    if (merge->group == VERIFY_TOTALS)
+        verify_found(merge->result, "content %lld: vote_count has %lld votes, vote_tally %lld",
+                     (long long)content_id, (long long)written, (long long)logged);
+    else
+        verify_found(merge->result,
+                     "content %lld: the voters in vote_state are not those in vote_document",
+                     (long long)content_id);
+}
+
+static enum rc merge_run(struct merge *merge, uint64_t *rows, struct err *err)
+{
+    struct side *writers = &merge->sides[VERIFY_WRITERS];
+    struct side *log = &merge->sides[VERIFY_LOG];
+
+    for (;;) {
+        enum rc rc = side_fill(merge, writers, err);
+        int64_t content_id;
+        int64_t written;
+        int64_t logged;
+
+        if (rc == RC_OK)
+            rc = side_fill(merge, log, err);
+        if (rc != RC_OK || (writers->ended && log->ended))
+            return rc;
+        content_id = next_content(writers, log);
+        written = side_take(writers, content_id);
+        logged = side_take(log, content_id);
+        compare(merge, content_id, written, logged);
+        (*rows)++;
+    }
+}
+
+static enum rc check_totals(const struct verify_source *source, struct verify_result *result,
+                            struct err *err)
+{
+    struct merge merge;
+    enum rc rc = merge_init(&merge, source, result, err);
+
+    if (rc != RC_OK)
+        return rc;
+    merge_start(&merge, VERIFY_TOTALS);
+    rc = merge_run(&merge, &result->rows, err);
+    merge_done(&merge);
+    return rc;
+}
+
+/* Looks closer only at the groups that differ: the good case costs one pass on each side. */
+static enum rc check_voters(const struct verify_source *source, struct verify_result *result,
+                            struct err *err)
+{
+    int64_t written[VERIFY_GROUPS];
+    int64_t logged[VERIFY_GROUPS];
+    uint64_t contents = 0;
+    struct merge merge;
+    enum rc rc = source->groups(source->ctx, VERIFY_WRITERS, written, err);
+
+    if (rc == RC_OK)
+        rc = source->groups(source->ctx, VERIFY_LOG, logged, err);
+    if (rc == RC_OK)
+        rc = merge_init(&merge, source, result, err);
+    if (rc != RC_OK)
+        return rc;
+    for (int group = 0; group < VERIFY_GROUPS && rc == RC_OK; group++) {
+        result->rows++;
+        if (written[group] == logged[group])
+            continue;
+        /* A closer look costs a pass over the data: enough is known, the rest is counted. */
+        if (result->offender_count == VERIFY_OFFENDERS_MAX) {
+            result->violations++;
+            continue;
+        }
+        merge_start(&merge, group);
+        rc = merge_run(&merge, &contents, err);
+    }
+    merge_done(&merge);
+    return rc;
+}
+
+struct across {
+    const char *name;
+    const char *holds;
+    enum rc (*run)(const struct verify_source *source, struct verify_result *result,
+                   struct err *err);
+};
+
+/* The checks that need both servers. */
+static const struct across across[] = {
+    {"log_matches_writers", "each content has the same total in vote_count and in vote_tally",
+     check_totals},
+    {"voters_match", "each voter's last vote is the same in vote_state and in vote_document",
+     check_voters},
+};
+
+#define ACROSS_COUNT (sizeof(across) / sizeof(across[0]))
+
+/* Checks of the source first, then those across. *more is false behind the last one. */
+static enum rc check_at(const struct verify_source *source, size_t *local, size_t index,
+                        struct verify_result *result, bool *more, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    *more = *local == index;
+    if (*more) {
+        rc = source->check(source->ctx, index, result, more, err);
+        if (rc != RC_OK || *more) {
+            (*local)++;
+            return rc;
+        }
+    }
+    index -= *local;
+    *more = index < ACROSS_COUNT;
+    if (!*more)
+        return RC_OK;
+    result->name = across[index].name;
+    result->holds = across[index].holds;
+    return across[index].run(source, result, err);
+}
+
+enum rc verify_run(const struct verify_source *source, verify_on_result on_result, void *ctx,
+                   uint64_t *violations, struct err *err)
+{
+    size_t local = 0; /* checks that the source has */
+
+    *violations = 0;
+    for (size_t i = 0;; i++) {
+        struct verify_result result = {0};
+        bool more;
+        enum rc rc = check_at(source, &local, i, &result, &more, err);
+
+        if (rc != RC_OK) {
+            err_wrap(err, "%s could not be checked", result.name ? result.name : "the data");
+            return rc;
+        }
+        if (!more)
+            return RC_OK;
+        *violations += result.violations;
+        on_result(ctx, &result);
+    }
+}

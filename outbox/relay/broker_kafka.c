@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/broker_kafka.h"
+
+#include "common/kafka/kafka.h"
+#include "common/log.h"
+#include "common/os.h"
+#include "outbox/relay/headers_kafka.h"
+#include "outbox/relay/producer_kafka.h"
+#include "outbox/relay/record_row.h"
+
+#include <inttypes.h>
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows waiting for the broker use this much memory at most, unless a single one needs more. */
+#define QUEUE_KIB 16384
+
+#define TOPIC_WAIT_MS 5000
+
+/* A topic's configuration is asked for when the topic is opened, and again this often. */
+#define CONFIG_WAIT_MS 1000
+#define CONFIG_EVERY_MS 300000
+
+#define BATCH_SIZE "batch.size"
+
+/* Numbers that depend on settings, as texts. */
+struct limits {
+    char message_bytes[24];
+    char queue_kib[24];
+};
+
+static void limits_make(struct limits *limits, const struct settings *settings)
+{
+    int64_t bytes = settings->relay.row_bytes_max + PRODUCER_RECORD_EXTRA;
+    int64_t kib = bytes / 1024 + 1024;
+
+    snprintf(limits->message_bytes, sizeof(limits->message_bytes), "%" PRId64, bytes);
+    snprintf(limits->queue_kib, sizeof(limits->queue_kib), "%" PRId64,
+             kib > QUEUE_KIB ? kib : QUEUE_KIB);
+}
+
+/* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
+ * what keeps a key's later rows from passing a refused one, where the partition knows the producer
+ * (primed_kafka.h); the sender resets the producer then. It
+ * does not cover time-outs: librdkafka drops the late record and sends the younger ones. So there
+ * are none, and the sender gives up all together.
+ *
+ * No linger: what the reader brings in one look is queued faster than one request is made, and more
+ * gathers while requests are under way. */
+static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings, struct err *err)
+{
+    struct limits limits;
+
+    limits_make(&limits, settings);
+    const struct kafka_default defaults[] = {
+        {"enable.gapless.guarantee", "true", "a refused record must not be overtaken by its key"},
+        {"message.timeout.ms", "0",
+         "a record that times out alone is overtaken by its key; relay.send_timeout_ms counts"},
+        {"linger.ms", "0", NULL},
+        {"message.max.bytes", limits.message_bytes, NULL},
+        {"queue.buffering.max.kbytes", limits.queue_kib, NULL},
+        {"queue.buffering.max.messages", "100000", NULL},
+    };
+
+    return producer_conf_make(conf, settings, defaults, sizeof(defaults) / sizeof(defaults[0]),
+                              err);
+}
+
+/* Largest batch that every topic opened so far takes, in bytes. */
+static int64_t batch_limit(const struct broker_kafka *broker)
+{
+    int64_t limit = INT64_MAX;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX; i++) {
+        if (broker->names[i] && broker->configs[i].batch_bytes_max < limit)
+            limit = broker->configs[i].batch_bytes_max;
+    }
+    return limit > 0 ? limit : 1;
+}
+
+/* A topic refuses a batch that is larger than its max.message.bytes, with all records in it. librdkafka
+ * bounds batches for the whole producer, counts them before they are compressed, and lets a single
+ * record be larger: whether that is too large compressed, the topic says. */
+static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, struct err *err)
+{
+    int64_t limit = batch_limit(broker);
+    char text[128] = "";
+    size_t size = sizeof(text);
+
+    rd_kafka_conf_get(conf, BATCH_SIZE, text, &size);
+    broker->batch_bytes_set = strtoll(text, NULL, 10);
+    broker->batch_bytes_max = broker->batch_bytes_set;
+    if (broker->batch_bytes_set <= limit)
+        return RC_OK;
+    broker->batch_bytes_max = limit;
+    snprintf(text, sizeof(text), "%" PRId64, limit);
+    if (rd_kafka_conf_set(conf, BATCH_SIZE, text, NULL, 0) != RD_KAFKA_CONF_OK)
+        return err_fail(err, RC_FATAL, 0, "kafka." BATCH_SIZE " = %s is not taken", text);
+    if (broker->batch_bytes_said != limit)
+        log_event(LOG_INFO, "batch_size_limited",
+                  "lane=%s batch_bytes_max=%s text=\"the smallest max.message.bytes of the lane's "
+                  "topics\"",
+                  broker->lane, text);
+    broker->batch_bytes_said = limit;
+    return RC_OK;
+}
+
+enum rc broker_kafka_check(const struct settings *settings, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc = conf_make(&conf, settings, err);
+
+    if (rc == RC_OK)
+        rd_kafka_conf_destroy(conf);
+    return rc;
+}
+
+static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
+{
+    struct broker_kafka *broker = opaque;
+    struct err err;
+    enum rc rc;
+
+    (void)kafka;
+    rc = producer_report(message, &err);
+    primed_reported(&broker->primed, message, rc == RC_OK);
+    if (!broker->on_report)
+        return;
+    broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc,
+                      rc == RC_OK ? NULL : &err);
+}
+
+static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaque)
+{
+    struct broker_kafka *broker = opaque;
+
+    (void)kafka;
+    err_fail(&broker->trouble, RC_RETRY, code, "kafka: %s", reason);
+}
+
+static void wake_on_reports(struct broker_kafka *broker)
+{
+    static const uint64_t one = 1;
+
+    broker->queue = rd_kafka_queue_get_main(broker->kafka);
+    if (broker->wake_fd >= 0)
+        rd_kafka_queue_io_event_enable(broker->queue, broker->wake_fd, &one, sizeof(one));
+}
+
+static void broker_reset(void *ctx)
+{
+    struct broker_kafka *broker = ctx;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX; i++) {
+        if (broker->topics[i])
+            rd_kafka_topic_destroy(broker->topics[i]);
+        broker->topics[i] = NULL;
+    }
+    primed_close(&broker->primed);
+    kafka_config_drop(&broker->query);
+    if (broker->queue)
+        rd_kafka_queue_destroy(broker->queue);
+    if (broker->kafka)
+        rd_kafka_destroy(broker->kafka);
+    broker->queue = NULL;
+    broker->kafka = NULL;
+}
+
+/* A producer made anew is known to no partition of the topics that were opened for an older one. */
+static enum rc topics_prime(struct broker_kafka *broker, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX && rc == RC_OK; i++) {
+        if (!broker->names[i])
+            continue;
+        rc = primed_open(&broker->primed, broker->kafka, broker->names[i], err);
+        if (rc == RC_OK)
+            rc = primed_count(&broker->primed, broker->names[i], broker->counts[i], err);
+    }
+    return rc;
+}
+
+static enum rc ready(struct broker_kafka *broker, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    char text[256] = "";
+    enum rc rc;
+
+    if (broker->kafka)
+        return RC_OK;
+    rc = conf_make(&conf, broker->settings, err);
+    if (rc == RC_OK)
+        rc = batch_bound(broker, conf, err);
+    if (rc != RC_OK) {
+        if (conf)
+            rd_kafka_conf_destroy(conf);
+        return rc;
+    }
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_opaque(conf, broker);
+    broker->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    if (!broker->kafka) {
+        rd_kafka_conf_destroy(conf);
+        return err_fail(err, RC_FATAL, 0, "kafka: no producer: %s", text);
+    }
+    wake_on_reports(broker);
+    rc = topics_prime(broker, err);
+    if (rc != RC_OK)
+        broker_reset(broker);
+    return rc;
+}
+
+/* Only when nothing is under way: what is would be lost with it. */
+static void reset_for_limit(struct broker_kafka *broker)
+{
+    int64_t limit = batch_limit(broker);
+
+    if (limit > broker->batch_bytes_set)
+        limit = broker->batch_bytes_set;
+    if (broker->kafka && broker->batch_bytes_max != limit && rd_kafka_outq_len(broker->kafka) == 0)
+        broker_reset(broker);
+}
+
+/* What the broker does not tell is as it was told last, or as Kafka has it. */
+static void config_take(struct broker_kafka *broker, const char *topic, size_t index, int count)
+{
+    struct kafka_topic_config config;
+    struct err err = {0};
+    enum rc rc = kafka_config_read(broker->kafka, topic, CONFIG_WAIT_MS, &config, &err);
+
+    if (rc == RC_OK || !broker->names[index])
+        broker->configs[index] = config;
+    broker->names[index] = topic;
+    broker->counts[index] = count;
+    reset_for_limit(broker);
+}
+
+static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_index, struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+    const struct settings *settings = broker->settings;
+    int64_t wait_ms = settings->relay.lease_ms / 4;
+    int count = 0;
+    enum rc rc = ready(broker, err);
+
+    if (rc != RC_OK)
+        return RC_RETRY;
+    if (wait_ms > TOPIC_WAIT_MS)
+        wait_ms = TOPIC_WAIT_MS;
+    rc = primed_open(&broker->primed, broker->kafka, topic, err);
+    if (rc == RC_OK)
+        rc = kafka_ensure_topic(broker->kafka, topic, (int)settings->relay.topic_partitions,
+                                (int)settings->relay.topic_replication, (int)wait_ms, &count, err);
+    if (rc == RC_OK)
+        rc = primed_count(&broker->primed, topic, count, err);
+    if (rc == RC_OK)
+        config_take(broker, topic, topic_index, count);
+    return rc;
+}
+
+static void on_config(void *ctx, const char *topic, const struct kafka_topic_config *config,
+                      const struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX && !err; i++) {
+        if (broker->names[i] && strcmp(broker->names[i], topic) == 0)
+            broker->configs[i] = *config;
+    }
+}
+
+/* Two aggregate types may share a topic, and a question names each topic once. */
+static size_t topics_list(const struct broker_kafka *broker, const char **topics)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX; i++) {
+        size_t known = 0;
+
+        while (broker->names[i] && known < count && strcmp(topics[known], broker->names[i]) != 0)
+            known++;
+        if (broker->names[i] && known == count)
+            topics[count++] = broker->names[i];
+    }
+    return count;
+}
+
+static void configs_refresh(struct broker_kafka *broker, int64_t now_ms)
+{
+    const char *topics[BROKER_TOPICS_MAX];
+    struct err err = {0};
+
+    if (broker->query.queue) {
+        if (kafka_config_poll(&broker->query, 0, on_config, broker, &err))
+            reset_for_limit(broker);
+        return;
+    }
+    if (now_ms < broker->query_at_ms)
+        return;
+    broker->query_at_ms = now_ms + CONFIG_EVERY_MS;
+    kafka_config_ask(&broker->query, broker->kafka, topics, topics_list(broker, topics),
+                     CONFIG_WAIT_MS, &err);
+}
+
+static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
+                            struct err *err)
+{
+    rd_kafka_topic_t **handle = &broker->topics[index];
+
+    if (!*handle)
+        *handle = rd_kafka_topic_new(broker->kafka, topic, NULL);
+    if (!*handle)
+        return kafka_fail(err, rd_kafka_last_error(), "kafka: topic %s", topic);
+    return RC_OK;
+}
+
+static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
+                           const struct relay_row *row, uint64_t ticket, struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+    int64_t timestamp_ms =
+        record_timestamp(row, kafka_topic_older_ms_max(&broker->configs[topic_index]));
+    rd_kafka_headers_t *headers = NULL;
+    enum rc rc = ready(broker, err);
+
+    if (rc == RC_OK)
+        rc = topic_handle(broker, topic, topic_index, err);
+    if (rc == RC_OK &&
+        !primed_may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
+        return RC_RETRY;
+    if (rc == RC_OK)
+        rc = headers_make(&headers, row, timestamp_ms, broker->lane, broker->settings->relay.source,
+                          err);
+    if (rc != RC_OK)
+        return rc;
+    const struct producer_record record = {
+        .key = row->aggregate_id,
+        .value = row->payload,
+        .timestamp_ms = timestamp_ms,
+        .partition = PRODUCER_ANY_PARTITION,
+        .headers = headers,
+        .ticket = (uintptr_t)ticket,
+    };
+
+    rc = producer_send(broker->kafka, broker->topics[topic_index], &record, err);
+    if (rc == RC_OK)
+        primed_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
+    return rc;
+}
+
+static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,
+                           struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+    char text[256] = "";
+    rd_kafka_resp_err_t code;
+
+    if (!broker->kafka)
+        return RC_OK;
+    broker->trouble.text[0] = '\0';
+    broker->on_report = on_report;
+    broker->on_report_ctx = on_report_ctx;
+    rd_kafka_poll(broker->kafka, 0);
+    broker->on_report = NULL;
+    configs_refresh(broker, os_now_ms());
+    if (!broker->kafka)
+        return RC_OK;
+    code = rd_kafka_fatal_error(broker->kafka, text, sizeof(text));
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s%s", text,
+                        kafka_acl_hint(code));
+    if (broker->trouble.text[0] == '\0')
+        return RC_OK;
+    *err = broker->trouble;
+    return RC_RETRY;
+}
+
+static void broker_purge(void *ctx)
+{
+    struct broker_kafka *broker = ctx;
+
+    if (broker->kafka)
+        rd_kafka_purge(broker->kafka, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                                          RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void broker_kafka_open(struct broker_kafka *broker, const char *lane,
+                       const struct settings *settings, int wake_fd)
+{
+    memset(broker, 0, sizeof(*broker));
+    broker->lane = lane;
+    broker->settings = settings;
+    broker->wake_fd = wake_fd;
+    broker->query_at_ms = os_now_ms() + CONFIG_EVERY_MS;
+    for (size_t i = 0; i < BROKER_TOPICS_MAX; i++)
+        kafka_topic_config_default(&broker->configs[i]);
+}
+
+void broker_kafka_close(struct broker_kafka *broker)
+{
+    broker_reset(broker);
+}
+
+struct broker broker_kafka_seam(struct broker_kafka *broker)
+{
+    return (struct broker){
+        .ctx = broker,
+        .topic_open = broker_topic_open,
+        .send = broker_send,
+        .poll = broker_poll,
+        .purge = broker_purge,
+        .reset = broker_reset,
+    };
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* One lane's Kafka producer: idempotent, acks=all, made when it is first needed. The sender's
+ * thread. */
+#ifndef OUTBOX_RELAY_BROKER_KAFKA_H
+#define OUTBOX_RELAY_BROKER_KAFKA_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "common/kafka/config.h"
+#include "outbox/relay/primed_kafka.h"
+#include "outbox/relay/relay_seam.h"
+
+struct rd_kafka_s;
+struct rd_kafka_topic_s;
+struct rd_kafka_queue_s;
+
+struct broker_kafka {
+    const struct settings *settings;
+    const char *lane;
+    int wake_fd; /* an eventfd that is written when reports wait, or -1 */
+    struct rd_kafka_s *kafka;
+    struct rd_kafka_queue_s *queue;
+    struct rd_kafka_topic_s *topics[BROKER_TOPICS_MAX];
+    struct primed primed;
+    const char *names[BROKER_TOPICS_MAX]; /* of the topics that were opened, or NULL */
+    int counts[BROKER_TOPICS_MAX];        /* of their partitions */
+    struct kafka_topic_config configs[BROKER_TOPICS_MAX];
+    struct kafka_config_query query;
+    int64_t query_at_ms;      /* when to ask for configs again */
+    int64_t batch_bytes_set;  /* batch.size as librdkafka is set */
+    int64_t batch_bytes_max;  /* and as the producer has it */
+    int64_t batch_bytes_said; /* what the log told last */
+    broker_on_report on_report;
+    void *on_report_ctx;
+    struct err trouble; /* what librdkafka told last */
+};
+
+/* Would the settings make a producer? RC_FATAL: err names the bad one. */
+enum rc broker_kafka_check(const struct settings *settings, struct err *err);
+
+/* Borrows everything. */
+void broker_kafka_open(struct broker_kafka *broker, const char *lane,
+                       const struct settings *settings, int wake_fd);
+void broker_kafka_close(struct broker_kafka *broker);
+
+struct broker broker_kafka_seam(struct broker_kafka *broker);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/lane.h"
+
+#include "common/log.h"
+#include "outbox/relay/relay_seam.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks beside the full ones that the window can fill: the retirer fills up what it gets half
+ * empty, so these few travel with less. */
+#define BLOCKS_EXTRA 64
+
+/* The largest row has to fit, with its small columns. */
+#define ROW_BYTES_EXTRA 16384
+
+static enum rc batches_init(struct lane *lane, struct err *err)
+{
+    size_t rows_max = (size_t)lane->settings->relay.read_rows_max;
+    size_t bytes = (size_t)lane->settings->relay.read_bytes_max;
+    size_t row_bytes = (size_t)lane->settings->relay.row_bytes_max + ROW_BYTES_EXTRA;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < LANE_BATCHES && rc == RC_OK; i++) {
+        rc = relay_batch_init(&lane->batches[i], rows_max, bytes > row_bytes ? bytes : row_bytes,
+                              err);
+        if (rc == RC_OK)
+            ring_give(&lane->empty, &lane->batches[i]);
+    }
+    return rc;
+}
+
+static enum rc blocks_init(struct lane *lane, struct err *err)
+{
+    lane->block_count = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
+    lane->blocks = calloc(lane->block_count, sizeof(*lane->blocks));
+    if (!lane->blocks)
+        return err_fail(err, RC_FATAL, 0, "out of memory for %zu blocks", lane->block_count);
+    for (size_t i = 0; i < lane->block_count; i++)
+        ring_give(&lane->blank, &lane->blocks[i]);
+    return RC_OK;
+}
+
+static enum rc rings_init(struct lane *lane, struct err *err)
+{
+    size_t blocks = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
+    struct ring *const of_blocks[] = {&lane->acked, &lane->dropped, &lane->gone, &lane->blank};
+    enum rc rc = ring_init(&lane->filled, LANE_BATCHES, err);
+
+    if (rc == RC_OK)
+        rc = ring_init(&lane->empty, LANE_BATCHES, err);
+    for (size_t i = 0; i < sizeof(of_blocks) / sizeof(of_blocks[0]) && rc == RC_OK; i++)
+        rc = ring_init(of_blocks[i], blocks, err);
+    return rc;
+}
+
+static void wake_all(void *ctx)
+{
+    for (enum lane_step step = LANE_READER; step < LANE_STEPS; step++)
+        lane_wake(ctx, step);
+}
+
+static void put_news(void *ctx, struct lease_news *news)
+{
+    struct lane *lane = ctx;
+
+    news->stopped_keys = metric_value(&lane->metrics->stopped_keys);
+    if (news->stopped_keys > 0)
+        note_read(&lane->stopping, news->stopped_reason, sizeof(news->stopped_reason));
+}
+
+static void lease_init(struct lane *lane)
+{
+    lane->lease.name = lane->name;
+    lane->lease.wake = wake_all;
+    lane->lease.news = put_news;
+    lane->lease.ctx = lane;
+    lane->lease.held = &lane->metrics->lease_held;
+    lane->lease.told_epoch = &lane->metrics->lease_epoch;
+    atomic_init(&lane->lease.idle, true);
+}
+
+enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
+                  struct relay_metrics *metrics, struct err *err)
+{
+    enum rc rc;
+
+    memset(lane, 0, sizeof(*lane));
+    lane->name = name;
+    lane->settings = settings;
+    lane->metrics = metrics;
+    note_init(&lane->reading, "lane_cannot_read", name);
+    note_init(&lane->sending, "lane_cannot_send", name);
+    note_init(&lane->retiring, "lane_cannot_delete", name);
+    note_init(&lane->moving, "lane_cannot_move", name);
+    note_init(&lane->stopping, "keys_stopped", name);
+    note_init(&lane->full, "stopped_keys_full", name);
+    lease_init(lane);
+    rc = rings_init(lane, err);
+    if (rc == RC_OK)
+        rc = batches_init(lane, err);
+    if (rc == RC_OK)
+        rc = blocks_init(lane, err);
+    if (rc == RC_OK)
+        rc = stopped_init(&lane->stopped, (size_t)settings->relay.stopped_keys_max, err);
+    if (rc != RC_OK)
+        lane_done(lane);
+    return rc;
+}
+
+void lane_done(struct lane *lane)
+{
+    for (size_t i = 0; i < LANE_BATCHES; i++)
+        relay_batch_done(&lane->batches[i]);
+    free(lane->blocks);
+    lane->blocks = NULL;
+    stopped_done(&lane->stopped);
+    ring_done(&lane->filled);
+    ring_done(&lane->empty);
+    ring_done(&lane->acked);
+    ring_done(&lane->dropped);
+    ring_done(&lane->gone);
+    ring_done(&lane->blank);
+    note_done(&lane->reading);
+    note_done(&lane->sending);
+    note_done(&lane->retiring);
+    note_done(&lane->moving);
+    note_done(&lane->stopping);
+    note_done(&lane->full);
+}
+
+void lane_wake(const struct lane *lane, enum lane_step step)
+{
+    if (lane->wake)
+        lane->wake(lane->wake_ctx, step);
+}
+
+int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
+{
+    return leased_epoch(&lane->lease, now_ms);
+}
+
+void lane_origin_lost(struct lane *lane, const struct err *why)
+{
+    if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.strange, true))
+        return;
+    metric_add(&lane->metrics->origins_lost, 1);
+    log_error(LOG_WARN, "database_changed", why, "lane=%s", lane->name);
+    wake_all(lane);
+}
+
+int64_t lane_now(const struct lane *lane, int64_t now_ms)
+{
+    return lane->time_ms ? lane->time_ms(lane->time_ctx) : now_ms;
+}
+
+int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
+{
+    return lane_epoch(lane, lane_now(lane, now_ms));
+}
+
+void lane_sweep(struct lane *lane)
+{
+    atomic_store(&lane->sweep_asked, true);
+    lane_wake(lane, LANE_READER);
+}
+
+void lane_hold(struct lane *lane)
+{
+    atomic_fetch_add(&lane->hold_asked, 1);
+    lane_wake(lane, LANE_READER);
+}
+
+bool lane_holds(const struct lane *lane)
+{
+    return atomic_load(&lane->hold_done) == atomic_load(&lane->hold_asked);
+}
+
+void lane_free(struct lane *lane, bool from_start)
+{
+    if (from_start)
+        atomic_store(&lane->from_start, true);
+    atomic_store(&lane->hold_freed, atomic_load(&lane->hold_asked));
+    lane_wake(lane, LANE_READER);
+}

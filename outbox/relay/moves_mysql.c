@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/moves_mysql.h"
+
+#include "common/log.h"
+#include "common/utf8.h"
+#include "outbox/relay/move_row.h"
+#include "outbox/relay/seq_mysql.h"
+#include "outbox/relay/time_row.h"
+#include "outbox/retry/group.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SCENE "publish"
+#define HANDLER "kafka"
+#define ORIGIN "relay"
+#define ID_BYTES_MAX 255 /* of an event id as idempotency key */
+
+/* A holder that freezes between two statements lets go of the lease's row, so that another relay can
+ * take the lane. */
+#define SILENT_MS_MAX 15000
+
+enum column {
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_AGGREGATE_ID,
+    COLUMN_TYPE,
+    COLUMN_HEADERS,
+    COLUMN_CREATED_AT,
+    COLUMN_NOW,
+};
+
+static void put(struct retirer_mysql *retirer, const char *sql)
+{
+    buf_text_put(&retirer->sql, sql);
+}
+
+static void put_text(struct retirer_mysql *retirer, const char *text)
+{
+    db_put_text(retirer->db, &retirer->sql, text, strlen(text));
+}
+
+static enum rc run(struct retirer_mysql *retirer, struct err *err)
+{
+    return db_exec_buf(retirer->db, &retirer->sql, NULL, err);
+}
+
+static enum rc on_column(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct retirer_mysql *retirer = ctx;
+    const char *set = row->columns[1];
+
+    (void)err;
+    if (strcmp(row->columns[0], "headers") == 0)
+        retirer->has_headers = true;
+    else if (strcmp(row->columns[0], "created_at") == 0)
+        retirer->has_created_at = true;
+    else
+        retirer->payload_converted = set && strncmp(set, "utf8", 4) != 0 &&
+                                     strcmp(set, "ascii") != 0 && strcmp(set, "binary") != 0;
+    return RC_OK;
+}
+
+/* The two columns that Debezium's table need not have, and what the payload's text is in. */
+static enum rc look_at_columns(struct retirer_mysql *retirer, struct err *err)
+{
+    retirer->has_headers = retirer->has_created_at = retirer->payload_converted = false;
+    buf_reset(&retirer->sql);
+    put(retirer, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
+                 "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
+    put_text(retirer, retirer->lane);
+    put(retirer, " AND column_name IN ('payload', 'headers', 'created_at')");
+    return db_query_buf(retirer->db, &retirer->sql, on_column, retirer, err);
+}
+
+/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so
+ * a group of another owner with this name keeps no row from being moved. */
+static enum rc own_group(struct retirer_mysql *retirer, struct err *err)
+{
+    enum retry_owner owner;
+    enum rc rc = retry_group_own(retirer->db, retirer->lane, OWNER_RELAY, &owner, err);
+
+    if (rc == RC_OK && owner != OWNER_RELAY)
+        log_event(LOG_WARN, "group_name_taken",
+                  "lane=%s owner=%s text=\"the retry group with this lane's name is not the "
+                  "relay's: give the application's group another name\"",
+                  retirer->lane, retry_owner_name(owner));
+    return rc;
+}
+
+static enum rc set_up(struct retirer_mysql *retirer, struct err *err)
+{
+    int64_t silent_ms = retirer->lease_ms / 3;
+    enum rc rc;
+
+    if (retirer->moves_session == db_session(retirer->db))
+        return RC_OK;
+    if (silent_ms > SILENT_MS_MAX)
+        silent_ms = SILENT_MS_MAX;
+    buf_reset(&retirer->sql);
+    buf_print(&retirer->sql, "SET SESSION wait_timeout = %" PRId64,
+              silent_ms >= 1000 ? silent_ms / 1000 : 1);
+    rc = run(retirer, err);
+    if (rc == RC_OK)
+        rc = look_at_columns(retirer, err);
+    if (rc == RC_OK)
+        retirer->moves_session = db_session(retirer->db);
+    return rc;
+}
+
+struct reading {
+    struct retirer_mysql *retirer;
+    const struct relay_move *moves;
+    size_t count;
+};
+
+static struct bytes bytes_of(const struct db_row *row, enum column column)
+{
+    return (struct bytes){row->columns[column], row->columns[column] ? row->lengths[column] : 0};
+}
+
+static const struct relay_move *move_of(const struct reading *reading, int64_t seq)
+{
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->moves[i].seq == seq)
+            return &reading->moves[i];
+    return NULL;
+}
+
+static bool is_key(struct bytes id)
+{
+    return id.len > 0 && id.len <= ID_BYTES_MAX && utf8_fits(id.data, id.len) &&
+           !memchr(id.data, '\0', id.len);
+}
+
+/* again: a task with this event id, which should be the row's alone, is active. */
+static void put_idempotency_key(struct retirer_mysql *retirer, int64_t seq, struct bytes id,
+                                bool again)
+{
+    if (!again && is_key(id)) {
+        db_put_text(retirer->db, &retirer->sql, id.data, id.len);
+        return;
+    }
+    put(retirer, "CONCAT(");
+    put_text(retirer, retirer->lane);
+    buf_print(&retirer->sql, ", '/%" PRId64, seq);
+    put(retirer, again ? "/', UUID())" : "')");
+}
+
+static enum rc insert(struct retirer_mysql *retirer, const struct relay_move *move, struct bytes id,
+                      struct bytes options, bool again, struct err *err)
+{
+    char reason[MOVE_REASON_SIZE];
+
+    snprintf(reason, sizeof(reason), "%s", move->reason);
+    utf8_clean(reason);
+    buf_reset(&retirer->sql);
+    put(retirer, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
+                 "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
+    put_text(retirer, retirer->lane);
+    put(retirer, ", '" SCENE "', '" HANDLER "', ");
+    put_text(retirer, move->ordering_key);
+    put(retirer, ", ");
+    put_idempotency_key(retirer, move->seq, id, again);
+    put(retirer, ", ");
+    db_put_text(retirer->db, &retirer->sql, options.data, options.len);
+    put(retirer, retirer->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
+    put(retirer, "'" ORIGIN "', ");
+    put(retirer, reason[0] ? "'refused', " : "'', ");
+    put_text(retirer, reason);
+    put(retirer, " FROM ");
+    db_put_name(&retirer->sql, retirer->lane);
+    buf_print(&retirer->sql, " WHERE seq = %" PRId64, move->seq);
+    return run(retirer, err);
+}
+
+static enum rc move_row(const struct reading *reading, const struct db_row *row, struct err *err)
+{
+    struct retirer_mysql *retirer = reading->retirer;
+    const struct relay_move *move = move_of(reading, db_column_i64(row, COLUMN_SEQ));
+    const struct relay_row known = {
+        .seq = db_column_i64(row, COLUMN_SEQ),
+        .created_ms =
+            utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]),
+        .read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]),
+        .id = bytes_of(row, COLUMN_ID),
+        .aggregate_id = bytes_of(row, COLUMN_AGGREGATE_ID),
+        .type = bytes_of(row, COLUMN_TYPE),
+        .headers = bytes_of(row, COLUMN_HEADERS),
+    };
+    struct err own = {0};
+    struct bytes options;
+    enum rc rc;
+
+    if (!move)
+        return RC_OK;
+    buf_reset(&retirer->options);
+    rc = move_row_put_options(&retirer->options, &known, move->topic, retirer->lane,
+                              retirer->source, err);
+    if (rc == RC_OK && retirer->options.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
+    if (rc != RC_OK)
+        return rc;
+    options = (struct bytes){retirer->options.data, retirer->options.len};
+    rc = insert(retirer, move, known.id, options, false, &own);
+    if (rc == RC_REJECT && own.code == DB_DUPLICATE)
+        return insert(retirer, move, known.id, options, true, err);
+    if (rc != RC_OK && err)
+        *err = own;
+    return rc;
+}
+
+/* Rows come in the order of seq, which is that of the moves of each key. */
+static enum rc on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    return move_row(ctx, row, err);
+}
+
+static void put_rows(struct retirer_mysql *retirer, const struct relay_move *moves, size_t count)
+{
+    struct seq_range rows[MOVES_ROWS_MAX];
+
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (struct seq_range){moves[i].seq, moves[i].seq};
+    seq_put_join(&retirer->sql, retirer->lane, rows, count);
+}
+
+static enum rc move_rows(struct retirer_mysql *retirer, const struct relay_move *moves,
+                         size_t count, struct err *err)
+{
+    struct reading reading = {.retirer = retirer, .moves = moves, .count = count};
+    enum rc rc;
+
+    buf_reset(&retirer->sql);
+    put(retirer, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
+    put(retirer, retirer->has_headers ? "o.headers, " : "NULL, ");
+    put(retirer, retirer->has_created_at ? "o.created_at, " : "NULL, ");
+    put(retirer, "UTC_TIMESTAMP(3) FROM ");
+    put_rows(retirer, moves, count);
+    put(retirer, " ORDER BY o.seq");
+    put(retirer, db_server_kind(retirer->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
+    rc = db_query_buf(retirer->db, &retirer->sql, on_row, &reading, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&retirer->sql);
+    put(retirer, "DELETE o FROM ");
+    put_rows(retirer, moves, count);
+    return run(retirer, err);
+}
+
+/* Locked until the COMMIT, so that nobody takes the lane in between; and asked last, so that the
+ * lease can be kept meanwhile. */
+static enum rc hold_lease(struct retirer_mysql *retirer, int64_t epoch, bool *fenced,
+                          struct err *err)
+{
+    int64_t now = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(&retirer->sql);
+    put(retirer, "SELECT epoch FROM relay_lease WHERE lane = ");
+    put_text(retirer, retirer->lane);
+    put(retirer, " AND owner = ");
+    put_text(retirer, retirer->owner);
+    put(retirer, " FOR UPDATE");
+    rc = db_number(retirer->db, buf_text(&retirer->sql), &now, &found, err);
+    *fenced = rc == RC_OK && (!found || now != epoch);
+    return rc;
+}
+
+enum rc moves_make_tasks(struct retirer_mysql *retirer, const struct relay_move *moves,
+                         size_t count, int64_t epoch, bool *fenced, struct err *err)
+{
+    enum rc rc = set_up(retirer, err);
+
+    *fenced = false;
+    if (count > MOVES_ROWS_MAX)
+        return err_fail(err, RC_FATAL, 0, "%d rows at most", MOVES_ROWS_MAX);
+    if (rc == RC_OK)
+        rc = db_begin(retirer->db, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = move_rows(retirer, moves, count, err);
+    if (rc == RC_OK)
+        rc = hold_lease(retirer, epoch, fenced, err);
+    if (rc == RC_OK && !*fenced)
+        return db_commit(retirer->db, err);
+    db_rollback(retirer->db);
+    return rc;
+}
+
+struct keys {
+    retirer_on_key on_key;
+    void *ctx;
+};
+
+static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct keys *keys = ctx;
+
+    return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
+}
+
+/* By the class, which is how the tasks of a lane are found without reading those of others, such as
+ * those that a client made in its group. */
+enum rc moves_load_keys(struct retirer_mysql *retirer, size_t keys_max, retirer_on_key on_key,
+                        void *on_key_ctx, struct err *err)
+{
+    struct keys keys = {on_key, on_key_ctx};
+    struct buf class = {0};
+    enum rc rc = own_group(retirer, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_put(&class, HANDLER, sizeof(HANDLER));
+    buf_text_put(&class, retirer->lane);
+    buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
+    buf_reset(&retirer->sql);
+    for (int state = 0; state <= 4; state++) {
+        put(retirer, state > 0 ? " UNION " : "");
+        buf_print(&retirer->sql,
+                  "SELECT ordering_key FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE "
+                  "state = %d AND class >= CONCAT(",
+                  state);
+        db_put_bytes(retirer->db, &retirer->sql, class.data, class.len);
+        put(retirer, ", 0x00) AND class < CONCAT(");
+        db_put_bytes(retirer->db, &retirer->sql, class.data, class.len);
+        put(retirer, ", 0x01)");
+    }
+    buf_print(&retirer->sql, " LIMIT %zu", keys_max);
+    retirer->sql.failed |= class.failed;
+    buf_done(&class);
+    return db_query_buf(retirer->db, &retirer->sql, on_key_row, &keys, err);
+}
+
+static enum rc on_left(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct lane_key *keys = ctx;
+
+    (void)err;
+    keys[db_column_u64(row, 0)].left = true;
+    return RC_OK;
+}
+
+/* One dive into the index of order for each. */
+enum rc moves_keys_left(struct retirer_mysql *retirer, struct lane_key *keys, size_t count,
+                        struct err *err)
+{
+    buf_reset(&retirer->sql);
+    for (size_t i = 0; i < count; i++) {
+        keys[i].left = false;
+        put(retirer, i > 0 ? " UNION ALL " : "");
+        buf_print(&retirer->sql,
+                  "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
+                  "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
+                  i);
+        put_text(retirer, retirer->lane);
+        put(retirer, ", 0x00, ");
+        put_text(retirer, keys[i].ordering_key);
+        put(retirer, "), 256)) LIMIT 1)");
+    }
+    return db_query_buf(retirer->db, &retirer->sql, on_left, keys, err);
+}

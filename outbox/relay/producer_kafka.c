@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/producer_kafka.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <librdkafka/rdkafka.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* murmur2_random: where Java's producers put a key, so that others may write to the same topic. */
+static const struct kafka_default common_defaults[] = {
+    {"enable.idempotence", "true", "a retry must not double or reorder records"},
+    {"acks", "all", "a row is deleted when its record is acknowledged"},
+    {"partitioner", "murmur2_random", NULL},
+    {"compression.codec", "lz4", NULL},
+    {"reconnect.backoff.max.ms", "1000", NULL},
+    {"socket.keepalive.enable", "true", NULL},
+};
+
+#define COMMON_COUNT (sizeof(common_defaults) / sizeof(common_defaults[0]))
+
+enum rc producer_conf_make(rd_kafka_conf_t **conf, const struct settings *settings,
+                           const struct kafka_default *own, size_t own_count, struct err *err)
+{
+    struct kafka_default all[COMMON_COUNT + PRODUCER_DEFAULTS_MAX];
+
+    assert(own_count <= PRODUCER_DEFAULTS_MAX);
+    memcpy(all, common_defaults, sizeof(common_defaults));
+    memcpy(all + COMMON_COUNT, own, own_count * sizeof(*own));
+    return kafka_conf_make(conf, settings, KAFKA_PRODUCER, all, COMMON_COUNT + own_count, err);
+}
+
+static rd_kafka_vu_t memory(rd_kafka_vtype_t type, struct bytes bytes)
+{
+    rd_kafka_vu_t part = {.vtype = type};
+
+    /* It is copied, not written to. */
+    part.u.mem.ptr = (void *)(uintptr_t)bytes.data;
+    part.u.mem.size = bytes.len;
+    return part;
+}
+
+enum rc producer_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic,
+                      const struct producer_record *record, struct err *err)
+{
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = record->partition},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        memory(RD_KAFKA_VTYPE_KEY, record->key),
+        memory(RD_KAFKA_VTYPE_VALUE, record->value),
+        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = record->timestamp_ms},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = record->headers},
+        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = (void *)record->ticket},
+    };
+    rd_kafka_error_t *error = rd_kafka_produceva(kafka, parts, sizeof(parts) / sizeof(parts[0]));
+    rd_kafka_resp_err_t code;
+
+    if (!error)
+        return RC_OK;
+    /* Taken over only when it was sent. */
+    rd_kafka_headers_destroy(record->headers);
+    code = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    return kafka_fail(err, code, "kafka: topic %s", rd_kafka_topic_name(topic));
+}
+
+/* A record that librdkafka counts as delivered because a later one was: it has no offset. Mostly
+ * only its answer was lost, but a partition that has just got its leader may have refused it and
+ * taken the later one (KAFKA-15591), and then it is nowhere. Sending it again is harmless. */
+static bool only_implied(const rd_kafka_message_t *message)
+{
+    return message->err == RD_KAFKA_RESP_ERR_NO_ERROR && message->offset < 0;
+}
+
+enum rc producer_report(const rd_kafka_message_t *message, struct err *err)
+{
+    const char *topic = rd_kafka_topic_name(message->rkt);
+
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return kafka_fail(err, message->err, "kafka: topic %s", topic);
+    if (only_implied(message))
+        return err_fail(err, RC_RETRY, 0,
+                        "kafka: topic %s [%" PRId32 "]: a record was acknowledged only by the way "
+                        "of a later one; it is sent again",
+                        topic, message->partition);
+    return RC_OK;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/relay_command.h"
+
+#include "common/list.h"
+#include "common/log.h"
+#include "common/loop.h"
+#include "common/os.h"
+#include "outbox/lease/lease_mysql.h"
+#include "outbox/lease/leases.h"
+#include "outbox/relay/broker_kafka.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/reader.h"
+#include "outbox/relay/retirer.h"
+#include "outbox/relay/retirer_mysql.h"
+#include "outbox/relay/sender.h"
+#include "outbox/relay/source_mysql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LANE_NAME_SIZE 65
+
+/* A clean stop finishes within this part of admin.stop_timeout_ms. */
+#define STOP_PART_NUMERATOR 3
+#define STOP_PART_DENOMINATOR 4
+#define STOP_PAUSE_MS 2
+
+/* One lane with all that moves it. */
+struct strand {
+    char name[LANE_NAME_SIZE];
+    struct lane lane;
+    struct reader reader;
+    struct sender sender;
+    struct retirer retirer;
+    struct origin_mysql origin;
+    struct source_mysql source;
+    struct retirer_mysql deletes;
+    struct broker_kafka broker;
+    struct loop loops[LANE_STEPS];
+};
+
+struct relay {
+    const struct role_env *env;
+    struct strand *strands[RELAY_LANES_MAX];
+    const char *names[RELAY_LANES_MAX];
+    size_t count;
+    char group[LEASES_GROUP_SIZE];
+    struct writers_mysql writers;
+    struct lease_mysql store;
+    struct leases leases;
+    struct loop keeper;
+};
+
+static void wake(void *ctx, enum lane_step step)
+{
+    struct strand *strand = ctx;
+
+    loop_wake(&strand->loops[step]);
+}
+
+static void origin_lost(void *ctx, const struct err *why)
+{
+    struct strand *strand = ctx;
+
+    lane_origin_lost(&strand->lane, why);
+}
+
+static int64_t time_ms(void *ctx)
+{
+    (void)ctx;
+    return os_now_ms();
+}
+
+static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *err)
+{
+    struct loop *loops = strand->loops;
+    enum rc rc =
+        loop_init(&loops[LANE_READER], "relay-read", reader_step, &strand->reader, stop, err);
+
+    if (rc == RC_OK)
+        rc = loop_init(&loops[LANE_SENDER], "relay-send", sender_step, &strand->sender, stop, err);
+    if (rc == RC_OK)
+        rc = loop_init(&loops[LANE_RETIRER], "relay-delete", retirer_step, &strand->retirer, stop,
+                       err);
+    return rc;
+}
+
+static enum rc edges_open(struct strand *strand, struct relay *relay, struct err *err)
+{
+    const struct role_env *env = relay->env;
+    enum rc rc = source_mysql_open(&strand->source, strand->name, &strand->origin, &relay->writers,
+                                   env->settings, err);
+
+    if (rc == RC_OK)
+        rc = retirer_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
+                                env->settings, err);
+    broker_kafka_open(&strand->broker, strand->name, env->settings,
+                      strand->loops[LANE_SENDER].bell.fd);
+    return rc;
+}
+
+static enum rc engines_init(struct strand *strand, struct err *err)
+{
+    const struct source source = source_mysql_seam(&strand->source);
+    const struct retirer_seam deletes = retirer_mysql_seam(&strand->deletes);
+    const struct broker broker = broker_kafka_seam(&strand->broker);
+    enum rc rc = reader_init(&strand->reader, &strand->lane, &source, os_random_u64(), err);
+
+    if (rc == RC_OK)
+        rc = sender_init(&strand->sender, &strand->lane, &broker, os_random_u64(), err);
+    if (rc == RC_OK)
+        rc = retirer_init(&strand->retirer, &strand->lane, &deletes, os_random_u64(), err);
+    return rc;
+}
+
+static void strand_close(struct strand *strand)
+{
+    if (!strand)
+        return;
+    broker_kafka_close(&strand->broker);
+    retirer_mysql_close(&strand->deletes);
+    source_mysql_close(&strand->source);
+    origin_mysql_done(&strand->origin);
+    retirer_done(&strand->retirer);
+    sender_done(&strand->sender);
+    reader_done(&strand->reader);
+    for (size_t i = 0; i < LANE_STEPS; i++)
+        loop_done(&strand->loops[i]);
+    lane_done(&strand->lane);
+    free(strand);
+}
+
+static enum rc strand_open(struct relay *relay, const char *name, struct err *err)
+{
+    struct strand *strand = calloc(1, sizeof(*strand));
+    enum rc rc;
+
+    if (!strand)
+        return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", name);
+    for (size_t i = 0; i < LANE_STEPS; i++)
+        strand->loops[i].bell.fd = -1;
+    origin_mysql_init(&strand->origin, origin_lost, strand);
+    relay->strands[relay->count] = strand;
+    snprintf(strand->name, sizeof(strand->name), "%s", name);
+    relay->names[relay->count] = strand->name;
+    rc = lane_init(&strand->lane, strand->name, relay->env->settings,
+                   relay_metrics_of(relay->count, strand->name), err);
+    relay->count++;
+    if (rc == RC_OK)
+        rc = loops_init(strand, relay->env->stop, err);
+    if (rc == RC_OK)
+        rc = edges_open(strand, relay, err);
+    if (rc == RC_OK)
+        rc = engines_init(strand, err);
+    strand->lane.wake = wake;
+    strand->lane.wake_ctx = strand;
+    strand->lane.time_ms = time_ms;
+    return rc;
+}
+
+static enum rc settings_check(const struct settings *settings, struct err *err)
+{
+    if (settings->relay.send_timeout_ms >= settings->relay.lease_ms)
+        return err_fail(err, RC_FATAL, 0,
+                        "relay.send_timeout_ms = %" PRId64 " has to be below relay.lease_ms = "
+                        "%" PRId64 ": a relay that lost a lane must not send its rows any more",
+                        settings->relay.send_timeout_ms, settings->relay.lease_ms);
+    return broker_kafka_check(settings, err);
+}
+
+/* relay.lanes was checked to be names, each there once. */
+static enum rc strands_open(struct relay *relay, struct err *err)
+{
+    const char *lanes = relay->env->settings->relay.lanes;
+    enum rc rc = RC_OK;
+    size_t len;
+
+    for (const char *lane; rc == RC_OK && (lane = list_next(&lanes, ',', &len));) {
+        char name[LANE_NAME_SIZE];
+
+        if (relay->count == RELAY_LANES_MAX)
+            return err_fail(err, RC_FATAL, 0, "relay.lanes: %d lanes at most in one process",
+                            RELAY_LANES_MAX);
+        snprintf(name, sizeof(name), "%.*s", (int)len, lane);
+        rc = strand_open(relay, name, err);
+    }
+    return rc;
+}
+
+static void relay_close(void *role)
+{
+    struct relay *relay = role;
+
+    if (!relay)
+        return;
+    for (size_t i = 0; i < relay->count; i++)
+        strand_close(relay->strands[i]);
+    writers_mysql_done(&relay->writers);
+    lease_mysql_close(&relay->store);
+    leases_done(&relay->leases);
+    loop_done(&relay->keeper);
+    free(relay);
+}
+
+static enum rc leases_open(struct relay *relay, struct err *err)
+{
+    const struct role_env *env = relay->env;
+    const struct lease_claim claim = {
+        .owner = env->instance,
+        .role = "relay",
+        .group = relay->group,
+        .weight = 1,
+        .lanes = relay->names,
+        .lane_count = relay->count,
+    };
+    struct lease_store store;
+    enum rc rc;
+
+    leases_group(relay->group, relay->names, relay->count);
+    rc = lease_mysql_open(&relay->store, &claim, env->settings, err);
+    if (rc != RC_OK)
+        return rc;
+    store = lease_mysql_seam(&relay->store);
+    leases_init(&relay->leases, "lane", env->instance, &store, env->settings->relay.lease_ms,
+                os_random_u64());
+    for (size_t i = 0; i < relay->count; i++)
+        leases_add(&relay->leases, &relay->strands[i]->lane.lease);
+    return loop_init(&relay->keeper, "relay-lease", leases_step, &relay->leases, env->stop, err);
+}
+
+static enum rc relay_open(void **role, const struct role_env *env, struct err *err)
+{
+    struct relay *relay;
+    enum rc rc = settings_check(env->settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    relay = calloc(1, sizeof(*relay));
+    if (!relay)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    relay->env = env;
+    relay->keeper.bell.fd = -1;
+    writers_mysql_init(&relay->writers);
+    rc = strands_open(relay, err);
+    if (rc == RC_OK)
+        rc = leases_open(relay, err);
+    if (rc == RC_OK)
+        *role = relay;
+    else
+        relay_close(relay);
+    return rc;
+}
+
+static void threads_join(struct relay *relay)
+{
+    for (size_t i = 0; i < relay->count; i++) {
+        for (size_t step = 0; step < LANE_STEPS; step++)
+            loop_join(&relay->strands[i]->loops[step]);
+    }
+    loop_join(&relay->keeper);
+}
+
+static enum rc relay_start(void *role, struct err *err)
+{
+    struct relay *relay = role;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < relay->count; i++) {
+        for (size_t step = 0; step < LANE_STEPS && rc == RC_OK; step++)
+            rc = loop_start(&relay->strands[i]->loops[step], err);
+    }
+    if (rc == RC_OK)
+        rc = loop_start(&relay->keeper, err);
+    if (rc != RC_OK) {
+        stop_request(relay->env->stop);
+        threads_join(relay);
+    }
+    return rc;
+}
+
+static void note_health(struct health *health, const char *lane, const char *what,
+                        struct note *note)
+{
+    char dependency[LANE_NAME_SIZE + 32];
+    char text[sizeof(note->text)];
+
+    if (!note_read(note, text, sizeof(text)))
+        return;
+    snprintf(dependency, sizeof(dependency), "%s %s", lane, what);
+    health_bad(health, dependency, "%s", text);
+}
+
+/* A lane that another process holds is its business. */
+static void lane_health(const struct relay *relay, struct strand *strand, struct health *health)
+{
+    struct lane *lane = &strand->lane;
+    int64_t age_ms = metric_value(&lane->metrics->oldest_age);
+    int64_t stale_ms = relay->env->settings->admin.stale_ms;
+    char dependency[LANE_NAME_SIZE + 32];
+
+    note_health(health, lane->name, "reading", &lane->reading);
+    note_health(health, lane->name, "sending", &lane->sending);
+    note_health(health, lane->name, "deleting", &lane->retiring);
+    note_health(health, lane->name, "moving", &lane->moving);
+    note_health(health, lane->name, "stopped keys", &lane->full);
+    snprintf(dependency, sizeof(dependency), "%s age", lane->name);
+    if (age_ms > stale_ms)
+        health_bad(health, dependency,
+                   "the oldest row waits for %" PRId64 " ms, admin.stale_ms is %" PRId64, age_ms,
+                   stale_ms);
+    else
+        health_good(health, dependency);
+}
+
+static void relay_health(void *role, struct health *health)
+{
+    struct relay *relay = role;
+    char text[sizeof(relay->leases.trouble.text)];
+
+    if (note_read(&relay->leases.trouble, text, sizeof(text)))
+        health_bad(health, "leases", "%s", text);
+    else
+        health_good(health, "leases");
+    for (size_t i = 0; i < relay->count; i++)
+        lane_health(relay, relay->strands[i], health);
+}
+
+/* With the threads gone, one thread plays all of them until what is in hand is finished. */
+static void finish(struct relay *relay)
+{
+    int64_t now_ms = os_now_ms();
+    int64_t until_ms = now_ms + relay->env->settings->admin.stop_timeout_ms /
+                                    STOP_PART_DENOMINATOR * STOP_PART_NUMERATOR;
+    struct stop pause;
+
+    if (stop_init(&pause, NULL) != RC_OK)
+        return;
+    leases_leave(&relay->leases, now_ms);
+    while (now_ms < until_ms && !leases_left(&relay->leases)) {
+        for (size_t i = 0; i < relay->count; i++) {
+            struct strand *strand = relay->strands[i];
+
+            sender_step(&strand->sender, now_ms);
+            retirer_step(&strand->retirer, now_ms);
+            reader_step(&strand->reader, now_ms);
+        }
+        stop_wait(&pause, STOP_PAUSE_MS);
+        now_ms = os_now_ms();
+    }
+    stop_done(&pause);
+    if (!leases_left(&relay->leases))
+        log_event(LOG_WARN, "stopped_early",
+                  "text=\"some rows are neither acknowledged nor deleted yet; they are published "
+                  "again\"");
+    leases_release(&relay->leases);
+}
+
+static void relay_join(void *role)
+{
+    struct relay *relay = role;
+
+    threads_join(relay);
+    finish(relay);
+}
+
+const struct role relay_role = {
+    .name = "relay",
+    .about = "Publishes the rows of outbox tables to Kafka, in the order of each key, and deletes "
+             "them once the broker has acknowledged them. Several relays share the lanes.",
+    .open = relay_open,
+    .start = relay_start,
+    .health = relay_health,
+    .join = relay_join,
+    .close = relay_close,
+    .sections = "mysql,kafka,relay",
+};

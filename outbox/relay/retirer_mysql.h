@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Deletes from the outbox table of one lane, and moves rows of it into retry_task, through a
+ * connection of its own. Needs SELECT and DELETE on the table, SELECT and INSERT on retry_task. The
+ * retirer's thread. */
+#ifndef OUTBOX_RELAY_RETIRER_MYSQL_H
+#define OUTBOX_RELAY_RETIRER_MYSQL_H
+
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/relay_seam.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Rows of one call. */
+#define MOVES_ROWS_MAX 100
+
+struct retirer_mysql {
+    struct db *db;
+    struct origin_mysql *origin;
+    uint64_t turn; /* of the origin */
+    const char *lane;
+    const char *owner;
+    const char *source; /* relay.source */
+    int64_t lease_ms;
+    struct buf sql;
+    struct buf options;     /* of a task */
+    uint64_t session;       /* that was set up */
+    uint64_t moves_session; /* that was set up for moves, with what follows */
+    bool has_headers;
+    bool has_created_at;
+    bool payload_converted; /* it is text in a character set of its own */
+};
+
+/* Borrows lane, owner, origin and settings. RC_FATAL: no memory. */
+enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, const char *owner,
+                           struct origin_mysql *origin, const struct settings *settings,
+                           struct err *err);
+void retirer_mysql_close(struct retirer_mysql *retirer);
+
+struct retirer_seam retirer_mysql_seam(struct retirer_mysql *retirer);
+
+#endif

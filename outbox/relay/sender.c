@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/sender.h"
+
+#include "common/hash.h"
+#include "common/list.h"
+#include "outbox/relay/ordering_key.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rows sent between two looks at the clock, the lease and the reports. */
+#define STEP_ROWS_MAX 500
+
+/* Larger rows travel alone: one of them must not make the broker refuse a request full of others. */
+#define ALONE_BYTES 262144
+
+/* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of it
+ * headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
+#define FLIGHT_ROWS_MAX 4096
+/* The lanes of a process share them, down to this many each. */
+#define FLIGHT_ROWS_MIN 1024
+
+#define BREAKER_BASE_MS 200
+#define BREAKER_CAP_MS 10000
+#define IDLE_MS 50
+
+static size_t flight_rows(const struct settings *settings)
+{
+    size_t rows_max = (size_t)settings->relay.window_rows_max;
+    size_t rows = FLIGHT_ROWS_MAX / list_count(settings->relay.lanes);
+
+    if (rows < FLIGHT_ROWS_MIN)
+        rows = FLIGHT_ROWS_MIN;
+    return rows < rows_max ? rows : rows_max;
+}
+
+enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
+                    uint64_t dice, struct err *err)
+{
+    const struct settings *settings = lane->settings;
+    enum rc rc;
+
+    memset(sender, 0, sizeof(*sender));
+    sender->lane = lane;
+    sender->broker = *broker;
+    sender->dice = dice;
+    sender->breaker.backoff =
+        (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
+    topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
+    rc = flight_init(&sender->flight, flight_rows(settings), err);
+    if (rc != RC_OK)
+        sender_done(sender);
+    return rc;
+}
+
+void sender_done(struct sender *sender)
+{
+    topics_done(&sender->topics);
+    flight_done(&sender->flight);
+}
+
+static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *err)
+{
+    struct sender *sender = ctx;
+    struct flight_row *row = flight_find(&sender->flight, ticket);
+
+    if (!row || row->state != FLIGHT_SENT)
+        return;
+    sender->open--;
+    if (rc == RC_OK) {
+        row->state = FLIGHT_ACKED;
+        return;
+    }
+    /* Once it drains, what was purged explains nothing. */
+    if (sender->failed + sender->refused == 0 && !(sender->draining && sender->purged))
+        sender->report = *err;
+    if (rc == RC_REJECT) {
+        /* The refusal is what people have to know, not what fell with it. */
+        if (sender->refused == 0)
+            sender->report = *err;
+        row->state = FLIGHT_REFUSED;
+        sender->refused++;
+        return;
+    }
+    row->state = FLIGHT_FAILED;
+    sender->failed++;
+}
+
+/* What was known under another lease is worth nothing. */
+static void forget_all(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+
+    sender->generation = 0;
+    sender->suspects.count = 0;
+    topics_forget_all(&sender->topics);
+    sender->pause_until_ms = 0;
+    breaker_worked(&sender->breaker);
+    note_clear(&lane->sending, now_ms);
+    note_clear(&lane->stopping, now_ms);
+    note_clear(&lane->full, now_ms);
+}
+
+static void begin_pass(struct sender *sender, uint64_t pass)
+{
+    if (pass == sender->pass)
+        return;
+    sender->pass = pass;
+    stopped_begin_pass(&sender->lane->stopped, pass);
+    sender->suspects.count = 0;
+    topics_forget_refused(&sender->topics);
+}
+
+/* The keys as they were loaded under this lease, before anything was sent under it. */
+static bool know_keys(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    size_t count;
+    struct err err;
+
+    if (sender->generation != 0)
+        return true;
+    if (atomic_load(&lane->stopped.too_many)) {
+        err_set(&err,
+                "more than relay.stopped_keys_max = %zu keys of this lane have tasks in the retry "
+                "lane; nothing is sent until they are fewer",
+                lane->stopped.count_max);
+        note_set(&lane->full, now_ms, &err);
+    }
+    sender->generation = stopped_adopt(&lane->stopped, sender->epoch);
+    if (sender->generation == 0)
+        return false;
+    note_clear(&lane->full, now_ms);
+    count = atomic_load(&lane->stopped.count);
+    err_set(&err, "%zu keys have tasks in the retry lane since before this process took the lane",
+            count);
+    if (count > 0)
+        note_set(&lane->stopping, now_ms, &err);
+    return true;
+}
+
+static void show_keys(struct sender *sender, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    size_t count = sender->generation == 0 ? 0 : atomic_load(&lane->stopped.count);
+
+    metric_set(&lane->metrics->stopped_keys, (int64_t)count);
+    if (count == 0 && sender->generation != 0)
+        note_clear(&lane->stopping, now_ms);
+}
+
+static bool has_work(const struct sender *sender)
+{
+    return sender->batch || flight_count(&sender->flight) > 0 ||
+           ring_count(&sender->lane->filled) > 0;
+}
+
+static bool oldest_is_late(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+
+    return row && row->state == FLIGHT_SENT &&
+           now_ms - row->sent_ms >= sender->lane->settings->relay.send_timeout_ms;
+}
+
+static void trouble(struct sender *sender, const struct err *err, int64_t now_ms)
+{
+    sender->report = *err;
+    sender_drain_start(sender, true, true, now_ms);
+}
+
+static void say_full(struct sender *sender, const char *why, int64_t now_ms)
+{
+    struct err err;
+
+    err_set(&err,
+            "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
+            "waits relay.sweep_ms and tries again; the last one: %s",
+            sender->lane->stopped.count_max, why);
+    note_set(&sender->lane->full, now_ms, &err);
+}
+
+/* Hands a row over, which stops its key, and tells people. name: of the key. */
+static enum stopped_given give(struct sender *sender, const struct relay_move *move,
+                               const char *name, int64_t now_ms)
+{
+    struct lane *lane = sender->lane;
+    struct err err;
+    bool news;
+    enum stopped_given given = stopped_give(&lane->stopped, sender->generation, move, &news);
+
+    if (given == STOPPED_FULL) {
+        say_full(sender, move->reason, now_ms);
+        sender->keys_full = true;
+        sender_drain_start(sender, true, false, now_ms);
+    }
+    if (given != STOPPED_MOVES && given != STOPPED_LEFT)
+        return given;
+    sender->handed = true;
+    if (move->reason[0])
+        metric_add(&lane->metrics->refused, 1);
+    if (news) {
+        err_set(&err, "seq %" PRId64 ", key \"%s\": %s", move->seq, name, move->reason);
+        note_set(&lane->stopping, now_ms, &err);
+    }
+    return given;
+}
+
+/* The row stays in the table. A pass that has begun since may have come by while it was under way:
+ * whatever that meets of the key is a later row. It takes back what has come home after it has said
+ * that it begins, so here the row goes home first. */
+static void leave_alone(struct sender *sender, const struct flight_row *row)
+{
+    sender_drop(sender, row->seq, false);
+    sender_flush(sender);
+    begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
+    stopped_leave(&sender->lane->stopped, row->key);
+}
+
+/* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
+ * lets nothing pass a refused row. */
+static void refused_alone(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+    struct relay_move *move = &sender->alone_move;
+
+    if (!sender_room(sender))
+        return;
+    snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
+    switch (give(sender, move, sender->alone_name, now_ms)) {
+    case STOPPED_MOVES:
+        break;
+    case STOPPED_LEFT:
+        leave_alone(sender, row);
+        break;
+    case STOPPED_FULL:
+    case STOPPED_VOID:
+        return;
+    }
+    suspects_remove(&sender->suspects, row->seq);
+    flight_pop(&sender->flight);
+    sender->refused = 0;
+    sender->alone = sender->finished = false;
+    sender_reset(sender);
+    if (breaker_worked(&sender->breaker))
+        note_clear(&sender->lane->sending, now_ms);
+}
+
+static void late(struct sender *sender, int64_t now_ms)
+{
+    struct err err;
+
+    err_set(&err,
+            "the broker has not acknowledged a record for relay.send_timeout_ms = %" PRId64 "%s%s",
+            sender->lane->settings->relay.send_timeout_ms, sender->hint.text[0] ? ": " : "",
+            sender->hint.text);
+    trouble(sender, &err, now_ms);
+}
+
+/* Looks at what happened since the last step; starts a drain where one is needed. */
+static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
+{
+    int64_t epoch = lane_epoch(sender->lane, now_ms);
+    bool in_hand = sender->batch || flight_count(&sender->flight) > 0;
+    bool lost = epoch == 0 || (in_hand && epoch != sender->epoch);
+
+    if (lost || atomic_load(&sender->lane->lease.leaving)) {
+        if (has_work(sender))
+            sender_drain_start(sender, lost, false, now_ms);
+        return;
+    }
+    if (sender->generation != 0 && epoch == sender->epoch &&
+        stopped_adopt(&sender->lane->stopped, epoch) != sender->generation) {
+        sender->anew = true;
+        sender_drain_start(sender, true, false, now_ms);
+        return;
+    }
+    /* A refusal also fells what was sent after it: it is the cause then. */
+    if (sender->refused > 0 && sender->alone)
+        refused_alone(sender, now_ms);
+    else if (sender->refused > 0)
+        sender_drain_start(sender, true, false, now_ms);
+    else if (sender->failed > 0)
+        sender_drain_start(sender, true, true, now_ms);
+    else if (sender->finished)
+        trouble(sender, err, now_ms);
+    else if (oldest_is_late(sender, now_ms))
+        late(sender, now_ms);
+}
+
+/* What becomes of the row at hand. */
+enum fate { FATE_DONE, FATE_WAITS, FATE_NEW_STEP };
+
+/* The row's key as people may read it. */
+static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
+{
+    size_t len = row->aggregate_id.len;
+
+    if (len >= SENDER_NAME_SIZE)
+        len = SENDER_NAME_SIZE - 1;
+    for (size_t i = 0; i < len; i++) {
+        char c = row->aggregate_id.data[i];
+
+        name[i] = c >= ' ' && c < 0x7f ? c : '?';
+    }
+    name[len] = '\0';
+}
+
+static void move_make(struct relay_move *move, const struct relay_row *row,
+                      const struct topic *topic, uint64_t key, const char *why)
+{
+    move->seq = row->seq;
+    move->key = key;
+    move->topic = topic ? topic->name : "";
+    ordering_key_make(move->ordering_key, move->topic, row->aggregate_id);
+    snprintf(move->reason, sizeof(move->reason), "%.255s", why);
+}
+
+/* why "": the key is stopped already. */
+static enum fate hand_over(struct sender *sender, const struct relay_row *row,
+                           const struct topic *topic, uint64_t key, const char *why, int64_t now_ms)
+{
+    char name[SENDER_NAME_SIZE];
+
+    name_key(row, name);
+    move_make(&sender->move, row, topic, key, why);
+    switch (give(sender, &sender->move, name, now_ms)) {
+    case STOPPED_LEFT:
+        sender_drop(sender, row->seq, false);
+        return FATE_DONE;
+    case STOPPED_MOVES:
+        return FATE_DONE;
+    case STOPPED_FULL:
+    case STOPPED_VOID:
+        break;
+    }
+    return FATE_NEW_STEP;
+}
+
+/* What was sent of its key comes first: it may fail, and is sent again then. */
+static enum fate refuse(struct sender *sender, const struct relay_row *row,
+                        const struct topic *topic, uint64_t key, const struct err *why,
+                        int64_t now_ms)
+{
+    if (flight_has_key(&sender->flight, key))
+        return FATE_WAITS;
+    return hand_over(sender, row, topic, key, why->text, now_ms);
+}
+
+static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t now_ms)
+{
+    struct err err = {0};
+
+    switch (sender->broker.topic_open(sender->broker.ctx, topic->name, topic->index, &err)) {
+    case RC_OK:
+        topic->state = TOPIC_READY;
+        break;
+    case RC_RETRY:
+        trouble(sender, &err, now_ms);
+        break;
+    case RC_REJECT:
+    case RC_FATAL:
+        topic->state = TOPIC_REFUSED;
+        snprintf(topic->why, sizeof(topic->why), "%.255s", err.text);
+        break;
+    }
+    /* It may have taken its time: the lease has to be looked at again. */
+    return FATE_NEW_STEP;
+}
+
+static enum fate send(struct sender *sender, const struct relay_row *row, struct topic *topic,
+                      uint64_t key, bool alone, int64_t now_ms)
+{
+    const struct flight_row place = {.seq = row->seq, .sent_ms = now_ms, .key = key};
+    struct err err;
+    enum rc rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
+                                     flight_ticket(&sender->flight), &err);
+
+    switch (rc) {
+    case RC_OK:
+        flight_add(&sender->flight, &place);
+        sender->open++;
+        sender->alone = alone;
+        if (alone) {
+            name_key(row, sender->alone_name);
+            move_make(&sender->alone_move, row, topic, key, "");
+        }
+        return FATE_DONE;
+    case RC_REJECT:
+        return refuse(sender, row, topic, key, &err, now_ms);
+    case RC_FATAL:
+        trouble(sender, &err, now_ms);
+        return FATE_NEW_STEP;
+    case RC_RETRY:
+        break;
+    }
+    if (flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    /* No report will make room. */
+    trouble(sender, &err, now_ms);
+    return FATE_NEW_STEP;
+}
+
+static bool must_go_alone(const struct sender *sender, const struct relay_row *row)
+{
+    return relay_row_bytes(row) >= ALONE_BYTES || sender->breaker.open ||
+           (sender->suspects.count > 0 && suspects_has(&sender->suspects, row->seq));
+}
+
+static enum fate handle_row(struct sender *sender, const struct relay_row *row, int64_t now_ms)
+{
+    struct topic *topic = NULL;
+    struct err err;
+    enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
+    uint64_t key = ordering_hash(topic ? topic->hash : HASH_START, row->aggregate_id);
+    bool alone;
+
+    assert(rc != RC_OK || topic);
+    if (rc == RC_FATAL) {
+        trouble(sender, &err, now_ms);
+        return FATE_NEW_STEP;
+    }
+    switch (stopped_ask(&sender->lane->stopped, sender->generation, key)) {
+    case STOPPED_IS:
+        return hand_over(sender, row, topic, key, "", now_ms);
+    case STOPPED_STALE:
+        return FATE_NEW_STEP;
+    case STOPPED_NOT:
+        break;
+    }
+    if (rc == RC_OK && row->oversize)
+        rc = err_fail(&err, RC_REJECT, 0,
+                      "the row has %" PRIu64 " bytes, relay.row_bytes_max is %" PRId64, row->size,
+                      sender->lane->settings->relay.row_bytes_max);
+    if (rc == RC_OK && topic->state == TOPIC_REFUSED)
+        rc = err_fail(&err, RC_REJECT, 0, "%s", topic->why);
+    if (rc != RC_OK)
+        return refuse(sender, row, topic, key, &err, now_ms);
+    alone = must_go_alone(sender, row);
+    if (alone && flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    /* The producer may be made anew for it. */
+    if (topic->state == TOPIC_UNKNOWN && flight_count(&sender->flight) > 0)
+        return FATE_WAITS;
+    if (topic->state == TOPIC_UNKNOWN)
+        return open_topic(sender, topic, now_ms);
+    return send(sender, row, topic, key, alone, now_ms);
+}
+
+static void take_batch(struct sender *sender, int64_t now_ms)
+{
+    struct relay_batch *batch = ring_take(&sender->lane->filled);
+
+    sender->batch = batch;
+    if (!batch)
+        return;
+    if (batch->epoch != sender->epoch)
+        forget_all(sender, now_ms);
+    sender->epoch = batch->epoch;
+    begin_pass(sender, batch->pass);
+}
+
+/* Rows of the batch that stay in the table go home before it does: see the reader's take_back(). */
+static void give_batch(struct sender *sender)
+{
+    sender_flush(sender);
+    ring_give(&sender->lane->empty, sender->batch);
+    sender->batch = NULL;
+    lane_wake(sender->lane, LANE_READER);
+}
+
+/* Asked before each row: whoever was frozen past the lease sends nothing that is still here. */
+static bool may_send(struct sender *sender, int64_t now_ms)
+{
+    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch || !know_keys(sender, now_ms))
+        return false;
+    if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
+        return false;
+    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && sender_room(sender);
+}
+
+/* Returns when it wants to go on. */
+static int64_t send_rows(struct sender *sender, int64_t now_ms)
+{
+    for (size_t i = 0; i < STEP_ROWS_MAX; i++) {
+        enum fate fate;
+
+        if (!sender->batch)
+            take_batch(sender, now_ms);
+        if (!sender->batch || !may_send(sender, now_ms))
+            return IDLE_MS;
+        fate = handle_row(sender, &sender->batch->rows[sender->batch->next], now_ms);
+        if (fate == FATE_WAITS)
+            return IDLE_MS;
+        if (fate == FATE_NEW_STEP)
+            return 0;
+        if (++sender->batch->next == sender->batch->count)
+            give_batch(sender);
+    }
+    return 0;
+}
+
+/* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that is
+ * back before the reader has missed it goes on where it was: what is known is forgotten only when the
+ * reader rests, too, and will begin with the first row. */
+static int64_t rest(struct sender *sender, int64_t now_ms)
+{
+    if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
+        sender->epoch = 0;
+        forget_all(sender, now_ms);
+        sender_reset(sender);
+    }
+    return LANE_WAIT_MS;
+}
+
+static int64_t decide(struct sender *sender, int64_t now_ms)
+{
+    if (sender->draining)
+        return sender_drain_step(sender, now_ms);
+    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
+        return rest(sender, now_ms);
+    if (sender->epoch != 0)
+        begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
+    if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
+        sender->pause_until_ms = 0;
+        note_clear(&sender->lane->full, now_ms);
+    }
+    return send_rows(sender, now_ms);
+}
+
+int64_t sender_step(void *arg, int64_t now_ms)
+{
+    struct sender *sender = arg;
+    struct err err = {0};
+    enum rc rc = sender->broker.poll(sender->broker.ctx, on_report, sender, &err);
+    int64_t wait_ms;
+
+    if (rc == RC_FATAL)
+        sender->finished = true;
+    else if (rc != RC_OK)
+        sender->hint = err;
+    sender_collect(sender, now_ms);
+    if (!sender->draining)
+        sender_bring_home(sender, false);
+    if (!sender->draining)
+        judge(sender, &err, now_ms);
+    wait_ms = decide(sender, now_ms);
+    sender_flush(sender);
+    show_keys(sender, now_ms);
+    if (sender->handed)
+        lane_wake(sender->lane, LANE_RETIRER);
+    sender->handed = false;
+    return wait_ms;
+}

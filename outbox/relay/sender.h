@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* The second step of a lane: sends rows in order, many at a time, and sorts out what becomes of
+ * them.
+ *
+ * Acknowledged: to the retirer. Trouble with the broker: nothing more is sent, everything under way
+ * is given up and read again in order, after a wait that grows. Refused: when several rows were
+ * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
+ * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
+ * through the retry lane, in order, until the key has no task there any more (stopped.h).
+ *
+ * The producer keeps order within a partition even when one of its requests fails; see the edge.
+ *
+ * A relay may be frozen (SIGSTOP, a stopped machine) and wake up after another one has taken the
+ * lane. It looks at the clock before each row, so it sends nothing that is still in its hands. What
+ * librdkafka and the kernel had taken over by then may still arrive late, and a machine whose clock
+ * stood still with it goes on for a part of a lease, until its next beat. Neither breaks the order.
+ * Invariant: every relay sends the rows of a key in order and without a hole, beginning at or below
+ * the first that is not yet in the topic. So whatever a late relay adds are repeats, or come before
+ * their successors: judged by the first record of each id, every key is in order.
+ *
+ * It holds because a row leaves the table in two ways only. It is deleted when it was acknowledged.
+ * Or it is moved into the retry lane: when all before it in its key are acknowledged or moved, and
+ * only while the lease is held at the COMMIT; the rows behind it are sent only after a question,
+ * asked when the last moved one was committed, found no task of the key. Keys are known before the
+ * first row is sent under a lease, and rows are taken from a snapshot only in which the lease was
+ * held: what others moved after that is in our hands, too.
+ *
+ * That is why nothing may make a hole: no record has a time-out of its own, and after a failure the
+ * producer is thrown away with all that it holds; and when rows on their way into the retry lane are
+ * given up, everything is given up and read again from the first row on. */
+#ifndef OUTBOX_RELAY_SENDER_H
+#define OUTBOX_RELAY_SENDER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/relay/flight.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/suspects.h"
+#include "outbox/relay/topics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SENDER_NAME_SIZE 65
+
+struct sender {
+    struct lane *lane;
+    struct broker broker;
+    struct topics topics;
+    struct suspects suspects;
+    struct flight flight;
+    struct breaker breaker;
+    uint64_t dice;
+
+    struct relay_batch *batch; /* in hand, or NULL */
+    struct seqs *acks;         /* being filled, or NULL */
+    struct seqs *drops;
+    int64_t epoch;       /* of the batches it sends; 0: none yet */
+    uint64_t generation; /* of the stopped keys; 0: not known under this lease yet */
+    uint64_t pass;
+    int64_t pause_until_ms;
+
+    size_t open;                       /* rows in flight without a report */
+    size_t failed;                     /* reported with trouble */
+    size_t refused;                    /* reported as refused */
+    bool alone;                        /* what is in flight was sent alone */
+    char alone_name[SENDER_NAME_SIZE]; /* its key, for people */
+    struct relay_move alone_move;      /* and what it is handed over as, if it is refused */
+    struct relay_move move;            /* the one at hand */
+    bool handed;                       /* some were handed over in this step */
+    bool finished;                     /* the producer is */
+    struct err report;                 /* why it drains */
+    struct err hint; /* what the producer told of trouble that may explain a silence */
+
+    bool draining;
+    bool purged;
+    bool penalty;   /* the drain ends with a wait */
+    bool keys_full; /* the drain was caused by too many stopped keys */
+    bool anew;      /* or by rows that did not get into the retry lane */
+    int64_t drain_until_ms;
+};
+
+/* RC_FATAL: no memory. lane is borrowed. dice: 64 random bits. */
+enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
+                    uint64_t dice, struct err *err);
+void sender_done(struct sender *sender);
+
+/* A loop_step. */
+int64_t sender_step(void *sender, int64_t now_ms);
+
+/* Of sender_drain.c, for sender.c.
+ *
+ * sender_collect(): acknowledged rows at the front go to the retirer.
+ * sender_drop(): the row goes back to the reader; there must be room.
+ * sender_room(): is there room to drop a row?
+ * sender_flush(): hands on blocks that are not empty.
+ * sender_bring_home(): gives rows back to the reader that were handed over and are done with; false:
+ * there is no room for more.
+ * sender_reset(): throws the producer away.
+ * sender_drain_start(): stops sending; purge: do not wait for what is under way. */
+void sender_collect(struct sender *sender, int64_t now_ms);
+bool sender_room(struct sender *sender);
+void sender_drop(struct sender *sender, int64_t seq, bool again);
+bool sender_bring_home(struct sender *sender, bool again);
+void sender_flush(struct sender *sender);
+void sender_reset(struct sender *sender);
+void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms);
+int64_t sender_drain_step(struct sender *sender, int64_t now_ms);
+
+#endif

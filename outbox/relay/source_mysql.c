@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/source_mysql.h"
+
+#include "common/db/cluster.h"
+#include "outbox/relay/seq_mysql.h"
+#include "outbox/relay/time_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Longest id, aggregatetype, aggregateid and type, in bytes. */
+#define TEXT_BYTES_MAX 1024
+
+#define PROBE_SEQS_MAX 1000
+
+enum column {
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_AGGREGATE_TYPE,
+    COLUMN_AGGREGATE_ID,
+    COLUMN_TYPE,
+    COLUMN_PAYLOAD_BYTES,
+    COLUMN_PAYLOAD,
+    COLUMN_HEADERS_BYTES,
+    COLUMN_HEADERS,
+    COLUMN_CREATED_AT,
+    COLUMN_NOW,
+    COLUMN_EPOCH,
+};
+
+static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
+{
+    if (source->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "lane %s: the statement does not fit into memory",
+                        source->lane);
+    return db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
+}
+
+static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)err;
+    *(int64_t *)ctx = db_column_i64(row, 0);
+    return RC_OK;
+}
+
+static enum rc has_column(struct source_mysql *source, const char *column, bool *has,
+                          struct err *err)
+{
+    int64_t count = 0;
+    enum rc rc;
+
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema "
+                               "= DATABASE() AND table_name = ");
+    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    buf_print(&source->sql, " AND column_name = '%s'", column);
+    rc = query(source, number_on_row, &count, err);
+    *has = count > 0;
+    return rc;
+}
+
+/* Bytes that may be many are not sent when they are too many; the others are cut where that is
+ * seen. The two columns that Debezium's table need not have are NULL where they are missing. */
+static enum rc columns_make(struct source_mysql *source, struct err *err)
+{
+    static const char *const texts[] = {"id", "aggregatetype", "aggregateid", "type"};
+    unsigned long long max = source->row_bytes_max;
+    struct buf *columns = &source->columns;
+    bool has_headers;
+    enum rc rc = db_connect(source->db, err);
+
+    if (rc != RC_OK || source->columns_session == db_session(source->db))
+        return rc;
+    rc = has_column(source, "headers", &has_headers, err);
+    if (rc == RC_OK)
+        rc = has_column(source, "created_at", &source->has_created_at, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(columns);
+    buf_text_put(columns, "seq");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        buf_print(columns, ", LEFT(%s, %d)", texts[i], TEXT_BYTES_MAX + 1);
+    buf_print(columns, ", OCTET_LENGTH(payload), IF(OCTET_LENGTH(payload) > %llu, NULL, payload)",
+              max);
+    if (has_headers)
+        buf_print(columns,
+                  ", OCTET_LENGTH(headers), IF(OCTET_LENGTH(headers) > %llu, NULL, headers)", max);
+    else
+        buf_text_put(columns, ", NULL, NULL");
+    buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
+    buf_text_put(columns, ", UTC_TIMESTAMP(3)");
+    buf_text_put(columns, ", (SELECT epoch FROM relay_lease WHERE lane = ");
+    db_put_text(source->db, columns, source->lane, strlen(source->lane));
+    buf_char(columns, ')');
+    source->columns_session = db_session(source->db);
+    return RC_OK;
+}
+
+/* The table is in the order of seq; telling so keeps a small one from being read whole. */
+static void put_from(struct source_mysql *source)
+{
+    buf_text_put(&source->sql, " FROM ");
+    db_put_name(&source->sql, source->lane);
+    buf_text_put(&source->sql, " FORCE INDEX (PRIMARY) WHERE ");
+}
+
+static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_text_put(sql, " OR ");
+        if (ranges[i].from == ranges[i].to) {
+            buf_text_put(sql, "seq = ");
+            buf_i64(sql, ranges[i].from);
+            continue;
+        }
+        buf_text_put(sql, "(seq >= ");
+        buf_i64(sql, ranges[i].from);
+        buf_text_put(sql, " AND seq <= ");
+        buf_i64(sql, ranges[i].to);
+        buf_char(sql, ')');
+    }
+}
+
+static enum rc source_begin(void *ctx, struct err *err)
+{
+    struct source_mysql *source = ctx;
+
+    origin_mysql_begin(source->origin);
+    origin_mysql_renew(source->origin, source->db, &source->turn);
+    return db_connect(source->db, err);
+}
+
+struct reading {
+    struct source_mysql *source;
+    source_on_row on_row;
+    void *ctx;
+    bool ended;
+};
+
+static struct bytes column_bytes(const struct db_row *row, enum column column)
+{
+    return (struct bytes){row->columns[column], row->columns[column] ? row->lengths[column] : 0};
+}
+
+/* Takes a text column; false when it is too long. */
+static bool take_text(struct relay_row *out, struct bytes *text, const struct db_row *row,
+                      enum column column)
+{
+    *text = column_bytes(row, column);
+    out->size += text->len;
+    return text->len <= TEXT_BYTES_MAX;
+}
+
+static void row_make(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max)
+{
+    bool fits;
+
+    memset(out, 0, sizeof(*out));
+    out->seq = db_column_i64(row, COLUMN_SEQ);
+    out->epoch = db_column_i64(row, COLUMN_EPOCH);
+    fits = take_text(out, &out->id, row, COLUMN_ID);
+    fits = take_text(out, &out->aggregate_type, row, COLUMN_AGGREGATE_TYPE) && fits;
+    fits = take_text(out, &out->aggregate_id, row, COLUMN_AGGREGATE_ID) && fits;
+    fits = take_text(out, &out->type, row, COLUMN_TYPE) && fits;
+    out->size +=
+        db_column_u64(row, COLUMN_PAYLOAD_BYTES) + db_column_u64(row, COLUMN_HEADERS_BYTES);
+    out->oversize = !fits || out->size > row_bytes_max;
+    if (!out->oversize) {
+        out->payload = column_bytes(row, COLUMN_PAYLOAD);
+        out->headers = column_bytes(row, COLUMN_HEADERS);
+    }
+    out->created_ms =
+        utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]);
+    out->read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]);
+}
+
+static enum rc reading_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct reading *reading = ctx;
+    struct relay_row out;
+
+    row_make(&out, row, reading->source->row_bytes_max);
+    if (reading->on_row(reading->ctx, &out))
+        return RC_OK;
+    reading->ended = true;
+    return err_fail(err, RC_REJECT, 0, "enough rows");
+}
+
+static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                           source_on_row on_row, void *on_row_ctx, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct reading reading = {source, on_row, on_row_ctx, false};
+    enum rc rc = columns_make(source, err);
+
+    if (rc == RC_OK) {
+        buf_reset(&source->sql);
+        buf_text_put(&source->sql, "SELECT ");
+        buf_put(&source->sql, source->columns.data, source->columns.len);
+        put_from(source);
+        put_ranges(&source->sql, ranges, count);
+        buf_print(&source->sql, " ORDER BY seq LIMIT %zu", rows_max);
+        rc = query(source, reading_on_row, &reading, err);
+    }
+    if (rc == RC_REJECT && reading.ended)
+        return RC_OK;
+    if (rc != RC_OK)
+        err_wrap(err, "reading %s", source->lane);
+    return rc;
+}
+
+static enum rc flag_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)row;
+    (void)err;
+    *(bool *)ctx = true;
+    return RC_OK;
+}
+
+static uint64_t seqs_in(const struct seq_range *ranges, size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += (uint64_t)(ranges[i].to - ranges[i].from) + 1;
+    return sum;
+}
+
+/* A range also locks the record behind it, so that it may look busy when it is not; few seqs are
+ * looked up one by one. MySQL wants to be told which table is meant, MariaDB cannot be told. */
+static void put_probe(struct source_mysql *source, const struct seq_range *ranges, size_t count)
+{
+    struct buf *sql = &source->sql;
+
+    buf_reset(sql);
+    if (seqs_in(ranges, count) <= PROBE_SEQS_MAX) {
+        buf_text_put(sql, "SELECT o.seq FROM ");
+        seq_put_join(sql, source->lane, ranges, count);
+        buf_text_put(sql, db_server_kind(source->db) == DB_MYSQL ? " LIMIT 1 FOR UPDATE OF o NOWAIT"
+                                                                 : " LIMIT 1 FOR UPDATE NOWAIT");
+        return;
+    }
+    buf_text_put(sql, "SELECT seq");
+    put_from(source);
+    put_ranges(sql, ranges, count);
+    buf_text_put(sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
+}
+
+/* MariaDB tells a NOWAIT that met a lock as a lock time-out, MySQL with a code of its own. */
+static bool is_busy(enum rc rc, const struct err *err)
+{
+    return rc == RC_RETRY &&
+           (err->code == DB_LOCK_TIMEOUT || err->code == DB_NOWAIT || err->code == DB_DEADLOCK);
+}
+
+static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                            bool *found, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct err own = {0};
+    enum rc rc = db_connect(source->db, err);
+
+    *busy = false;
+    *found = false;
+    if (rc != RC_OK)
+        return rc;
+    put_probe(source, ranges, count);
+    rc = query(source, flag_on_row, found, &own);
+    *busy = is_busy(rc, &own);
+    if (rc == RC_OK || *busy)
+        return RC_OK;
+    if (err)
+        *err = own;
+    err_wrap(err, "looking for writers in %s", source->lane);
+    return rc;
+}
+
+static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    enum rc rc = db_connect(source->db, err);
+
+    memset(writers, 0, sizeof(*writers));
+    if (rc != RC_OK)
+        return rc;
+    return writers_mysql_ask(source->writers, source->db, origin_mysql_server(source->origin),
+                             writers, err);
+}
+
+static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct source_look *look = ctx;
+
+    (void)err;
+    look->oldest_seq = db_column_i64(row, 0);
+    look->oldest_age_ms = db_column_i64(row, 1);
+    look->newest_seq = db_column_i64(row, 2);
+    if (look->oldest_age_ms < 0)
+        look->oldest_age_ms = 0;
+    return RC_OK;
+}
+
+/* Asked only while there is a row above: the server goes down from the highest seq, past every
+ * deleted row and every bound, until it meets one. */
+static enum rc look_newest(struct source_mysql *source, struct source_look *look, struct err *err)
+{
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT MAX(seq) FROM ");
+    db_put_name(&source->sql, source->lane);
+    return query(source, number_on_row, &look->newest_seq, err);
+}
+
+static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
+                           struct err *err)
+{
+    struct source_mysql *source = ctx;
+    enum rc rc = columns_make(source, err);
+
+    memset(look, 0, sizeof(*look));
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT seq, ");
+    buf_text_put(&source->sql,
+                 source->has_created_at
+                     ? "TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(3)) DIV 1000"
+                     : "0");
+    buf_text_put(&source->sql, ", (SELECT seq");
+    put_from(source);
+    buf_text_put(&source->sql, "seq > ");
+    buf_i64(&source->sql, above);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1)");
+    put_from(source);
+    buf_text_put(&source->sql, "seq >= ");
+    buf_i64(&source->sql, from);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
+    rc = query(source, look_on_row, look, err);
+    return rc == RC_OK && look->newest_seq > 0 ? look_newest(source, look, err) : rc;
+}
+
+/* MySQL keeps what information_schema says of a table for a day, unless the session says otherwise;
+ * MariaDB always asks the table. */
+static enum rc statistics_expire(struct source_mysql *source, struct err *err)
+{
+    enum rc rc = db_connect(source->db, err);
+
+    if (rc != RC_OK || source->statistics_session == db_session(source->db))
+        return rc;
+    if (db_server_kind(source->db) == DB_MYSQL)
+        rc = db_run(source->db, "SET SESSION information_schema_stats_expiry = 0", err);
+    if (rc == RC_OK)
+        source->statistics_session = db_session(source->db);
+    return rc;
+}
+
+/* The value is above every seq that was ever given out, whether its row is there or not. */
+static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
+                              struct err *err)
+{
+    struct source_mysql *source = ctx;
+    enum rc rc = statistics_expire(source, err);
+
+    memset(restart, 0, sizeof(*restart));
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT auto_increment FROM information_schema.tables WHERE "
+                               "table_schema = DATABASE() AND table_name = ");
+    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    rc = query(source, number_on_row, &restart->next_seq, err);
+    if (rc != RC_OK || below == 0)
+        return rc;
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT seq");
+    put_from(source);
+    buf_text_put(&source->sql, "seq < ");
+    buf_i64(&source->sql, below);
+    buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
+    return query(source, number_on_row, &restart->low_seq, err);
+}
+
+static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *err)
+{
+    struct source_mysql *source = ctx;
+    struct db_cluster cluster;
+    enum rc rc = db_cluster_ask(source->db, &cluster, err);
+
+    snprintf(nodes->what, sizeof(nodes->what), "%s", rc == RC_OK ? db_cluster_text(&cluster) : "");
+    return rc;
+}
+
+enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+                          struct origin_mysql *origin, struct writers_mysql *writers,
+                          const struct settings *settings, struct err *err)
+{
+    enum rc rc;
+
+    memset(source, 0, sizeof(*source));
+    source->lane = lane;
+    source->origin = origin;
+    source->writers = writers;
+    source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;
+    rc = db_open(&source->db, &settings->mysql, err);
+    if (rc == RC_OK)
+        origin_mysql_guard(origin, source->db);
+    return rc;
+}
+
+void source_mysql_close(struct source_mysql *source)
+{
+    db_close(source->db);
+    source->db = NULL;
+    buf_done(&source->sql);
+    buf_done(&source->columns);
+}
+
+struct source source_mysql_seam(struct source_mysql *source)
+{
+    return (struct source){
+        .ctx = source,
+        .begin = source_begin,
+        .read = source_read,
+        .probe = source_probe,
+        .writers = source_writers,
+        .look = source_look,
+        .restart = source_restart,
+        .nodes = source_nodes,
+    };
+}

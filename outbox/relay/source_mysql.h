@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* The outbox table of one lane, read through a connection of its own. Needs SELECT and DELETE on
+ * it; PROCESS helps to close gaps early. The reader's thread. */
+#ifndef OUTBOX_RELAY_SOURCE_MYSQL_H
+#define OUTBOX_RELAY_SOURCE_MYSQL_H
+
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/writers_mysql.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct source_mysql {
+    struct db *db;
+    struct origin_mysql *origin;
+    uint64_t turn; /* of the origin */
+    struct writers_mysql *writers;
+    const char *lane;
+    uint64_t row_bytes_max;
+    struct buf sql;
+    struct buf columns; /* what is selected, for the session of columns_session */
+    uint64_t columns_session;
+    bool has_created_at;
+    uint64_t statistics_session; /* for which information_schema is not cached */
+};
+
+/* Borrows lane, origin, writers and settings. RC_FATAL: no memory. */
+enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+                          struct origin_mysql *origin, struct writers_mysql *writers,
+                          const struct settings *settings, struct err *err);
+void source_mysql_close(struct source_mysql *source);
+
+struct source source_mysql_seam(struct source_mysql *source);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/time_row.h"
+
+#include <stdbool.h>
+
+#define DAY_MS INT64_C(86400000)
+
+/* Days since 1970-01-01 of a date of the Gregorian calendar and back (H. Hinnant,
+ * "chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is
+ * their last one. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    int64_t y = year - (month <= 2);
+    int64_t era = (y >= 0 ? y : y - 399) / 400;
+    int64_t year_of_era = y - era * 400;
+    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year -
+           719468;
+}
+
+static void date_of(int64_t days, int64_t *year, int64_t *month, int64_t *day)
+{
+    int64_t shifted = days + 719468;
+    int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+    int64_t day_of_era = shifted - era * 146097;
+    int64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t shifted_month = (5 * day_of_year + 2) / 153;
+
+    *day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    *month = shifted_month + (shifted_month < 10 ? 3 : -9);
+    *year = year_of_era + era * 400 + (*month <= 2);
+}
+
+/* Reads count digits; false when one is none. */
+static bool digits(const char *text, size_t count, int64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *value = *value * 10 + (text[i] - '0');
+    }
+    return true;
+}
+
+static bool fraction(const char *text, size_t len, int64_t *ms)
+{
+    static const int64_t weights[] = {100, 10, 1, 0, 0, 0};
+
+    *ms = 0;
+    if (len == 0)
+        return true;
+    if (text[0] != '.' || len > 7)
+        return false;
+    for (size_t i = 1; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *ms += weights[i - 1] * (text[i] - '0');
+    }
+    return true;
+}
+
+int64_t utc_parse_ms(const char *text, size_t len)
+{
+    int64_t year;
+    int64_t month;
+    int64_t day;
+    int64_t hour;
+    int64_t minute;
+    int64_t second;
+    int64_t ms;
+
+    if (!text || len < 19 || text[4] != '-' || text[7] != '-' || text[10] != ' ' ||
+        text[13] != ':' || text[16] != ':')
+        return UTC_UNKNOWN_MS;
+    if (!digits(text, 4, &year) || !digits(text + 5, 2, &month) || !digits(text + 8, 2, &day) ||
+        !digits(text + 11, 2, &hour) || !digits(text + 14, 2, &minute) ||
+        !digits(text + 17, 2, &second) || !fraction(text + 19, len - 19, &ms))
+        return UTC_UNKNOWN_MS;
+    /* No server shows a leap second. */
+    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59)
+        return UTC_UNKNOWN_MS;
+    return days_of(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms;
+}
+
+/* snprintf() took a tenth of the time that sending a row takes. */
+static char *put(char *at, int64_t value, size_t count, char after)
+{
+    for (size_t i = count; i > 0; i--) {
+        at[i - 1] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    at[count] = after;
+    return at + count + 1;
+}
+
+size_t utc_format(int64_t ms, char text[UTC_TEXT_SIZE])
+{
+    int64_t days = ms / DAY_MS - (ms % DAY_MS < 0);
+    int64_t rest = ms - days * DAY_MS;
+    char *at = text;
+    int64_t year;
+    int64_t month;
+    int64_t day;
+
+    date_of(days, &year, &month, &day);
+    at = put(at, year, 4, '-');
+    at = put(at, month, 2, '-');
+    at = put(at, day, 2, 'T');
+    at = put(at, rest / 3600000, 2, ':');
+    at = put(at, rest / 60000 % 60, 2, ':');
+    at = put(at, rest / 1000 % 60, 2, '.');
+    at = put(at, rest % 1000, 3, 'Z');
+    *at = '\0';
+    return (size_t)(at - text);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/cli/retry_action_command.h"
+
+#include "common/db/db.h"
+#include "common/options.h"
+#include "common/os.h"
+#include "outbox/retry/cli/retry_decide_command.h"
+#include "outbox/retry/cli/retry_edit_command.h"
+#include "outbox/retry/cli/retry_group_command.h"
+#include "outbox/retry/cli/retry_list_command.h"
+#include "outbox/retry/cli/retry_request.h"
+#include "outbox/retry/cli/retry_scene_command.h"
+#include "outbox/retry/retry_tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool retry_action_asked(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-')
+            return true;
+        if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0)
+            i++;
+    }
+    return false;
+}
+
+static int act(struct db *db, struct retry_request *request, const char *by, int64_t lease_ms)
+{
+    struct err err = {0};
+    int64_t now_ms = 0;
+    enum rc rc = db_number(db,
+                           "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV "
+                           "1000",
+                           &now_ms, NULL, &err);
+
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    retry_request_times(request, now_ms);
+    switch (request->action) {
+    case RETRY_LIST:
+    case RETRY_HISTORY:
+        return retry_list(db, request, now_ms);
+    case RETRY_SHOW:
+        return retry_show(db, request, now_ms);
+    case RETRY_RUN_NOW:
+    case RETRY_CANCEL:
+    case RETRY_UNPARK:
+    case RETRY_REQUEUE:
+        return retry_decide(db, request, by);
+    case RETRY_EDIT:
+        return retry_edit(db, request);
+    case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SET:
+    case RETRY_GROUP_ENABLE:
+    case RETRY_GROUP_DISABLE:
+        return retry_group(db, request);
+    case RETRY_PAUSE:
+    case RETRY_RESUME:
+    case RETRY_SCENE_LIST:
+    case RETRY_SCENE_SHOW:
+    case RETRY_SCENE_SET:
+    case RETRY_SCENE_FIELDS:
+    case RETRY_SCENE_WAITS:
+    case RETRY_HANDLERS:
+        break;
+    }
+    return retry_scene(db, request, lease_ms);
+}
+
+static int act_with(const struct options *options, struct retry_request *request)
+{
+    struct config *config;
+    struct err err = {0};
+    struct db *db = NULL;
+    char user[64];
+    char host[64];
+    char by[sizeof(user) + sizeof(host)];
+    int code = options_load(options, &config);
+    enum rc rc;
+
+    if (code >= 0)
+        return code;
+    os_user_name(user, sizeof(user));
+    os_host_name(host, sizeof(host));
+    snprintf(by, sizeof(by), "%s@%s", user, host);
+    rc = db_open(&db, &config_settings(config)->mysql, &err);
+    code = rc == RC_OK ? act(db, request, by, config_settings(config)->retry.lease_ms)
+                       : options_fail(rc, &err);
+    db_close(db);
+    config_free(config);
+    return code;
+}
+
+/* What is asked of the program alone; -1: more than that. */
+static int print_table(const struct retry_request *request)
+{
+    struct buf out = {0};
+
+    if (request->action == RETRY_SCENE_FIELDS)
+        retry_tables_fields(&out);
+    else if (request->action == RETRY_SCENE_WAITS)
+        retry_tables_waits(&out);
+    else if (request->action == RETRY_HANDLERS)
+        retry_tables_handlers(&out, &retry_handlers_all);
+    else
+        return -1;
+    return options_print(&out);
+}
+
+static const char about[] =
+    "Looks after the tasks of the retry lane. Without IDs, the actions that change something say "
+    "how many tasks match and ask; --yes answers, and without a terminal it must be said. Whatever "
+    "was done once is harmless a second time. The exit code is 1 when something was left as it "
+    "was, and 3 when a change of a scene is stored but not in force everywhere within "
+    "--wait.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
+
+static const char actions_and_examples[] =
+    "Actions:\n"
+    "  list [ID]...        one line for each task, by id\n"
+    "  show ID             all of one task, with its attempts\n"
+    "  history [ID]...     those that have ended\n"
+    "  run-now [ID]...     what waits is due now; what is blocked is tried again\n"
+    "  cancel [ID]...      into the history; the keys go on\n"
+    "  unpark [KEY]        a key that is blocked or parked goes on\n"
+    "  requeue [ID]...     a new task from one in the history\n"
+    "  edit ID             other parameters or options for what has not ended\n"
+    "  pause SCENE         no task of the scene begins\n"
+    "  resume SCENE        they go on\n"
+    "  scene list          every scene that has a row\n"
+    "  scene show SCENE    its policy and options\n"
+    "  scene set SCENE     writes them, once they are checked\n"
+    "  group list          what the tasks of each group may do\n"
+    "  group set GROUP     makes one, or changes its lists\n"
+    "  group enable GROUP  its tasks run\n"
+    "  group disable GROUP they wait, and our API takes none\n"
+    "  scene fields        what a policy may say, as a table\n"
+    "  scene waits         the waits that have a name\n"
+    "  handlers            what a task may name as its handler\n\n"
+    "Examples:\n"
+    "  tallybox retry list --state blocked,parked\n"
+    "  tallybox retry unpark order/4711\n"
+    "  tallybox retry edit 17 --value corrected.json && tallybox retry run-now 17\n"
+    "  tallybox retry requeue --scene mail --since 2h --yes\n"
+    "  tallybox retry scene set mail --policy '{\"wait\": \"fixed 30s\", \"attempts\": 5}'\n";
+
+int retry_action_command(int argc, char **argv)
+{
+    static struct retry_request request;
+    struct retry_words words = {.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
+    const struct option_entry entries[] = {
+        {"group", OPTION_TEXT, &words.group, "GROUP",
+         "only tasks of this group; of scenes: \"default\" when not said"},
+        {"scene", OPTION_TEXT, &words.scene, "SCENE", "only of this scene"},
+        {"handler", OPTION_TEXT, &words.handler, "HANDLER", "only for this handler"},
+        {"state", OPTION_TEXT, &words.state, "STATES",
+         "only in these states: waiting, running, queued, blocked, parked"},
+        {"outcome", OPTION_TEXT, &words.outcome, "OUTCOME",
+         "history, requeue: only those that ended so: done, exhausted, cancelled"},
+        {"key", OPTION_TEXT, &words.key, "KEY", "only with this ordering key"},
+        {"biz-no", OPTION_TEXT, &words.biz_no, "NUMBER", "only with this business number"},
+        {"reason-class", OPTION_TEXT, &words.reason_class, "CLASS",
+         "only whose last failure was: transient, refused, ours"},
+        {"id", OPTION_NUMBER, &words.id, "ID", "the same as an ID"},
+        {"since", OPTION_TEXT, &words.since, "TIME",
+         "only those made (ended) at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
+        {"until", OPTION_TEXT, &words.until, "TIME", "only those made (ended) before this time"},
+        {"all", OPTION_FLAG, &words.all, NULL, "run-now, cancel ...: every task that can be meant"},
+        {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
+         "no more than so many (list, history: 50 when not said)"},
+        {"after", OPTION_NUMBER, &words.after, "ID", "list, history: go on behind this id"},
+        {"params", OPTION_FLAG, &words.params, NULL,
+         "show: write the parameters' bytes, and nothing else"},
+        {"force", OPTION_FLAG, &words.force, NULL,
+         "cancel: also what runs now; its attempt may still have its effect"},
+        {"skip", OPTION_FLAG, &words.skip, NULL,
+         "unpark: the blocked task is cancelled, its key goes on without it"},
+        {"handlers", OPTION_TEXT, &words.handlers, "LIST",
+         "group set: handlers that its tasks may name, as http,exec; a name may end in *"},
+        {"scenes", OPTION_TEXT, &words.scenes, "LIST",
+         "group set: scenes of its tasks; all when the group is new"},
+        {"topics", OPTION_TEXT, &words.topics, "LIST",
+         "group set: topics that its tasks may publish to; none when the group is new"},
+        {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE",
+         "scene set: what failures mean; empty: the standard"},
+        {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
+         "scene set, edit: the handler's options; empty: none"},
+        {"value", OPTION_TEXT, &words.value_path, "FILE",
+         "edit: the new parameters; - reads standard input"},
+        {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
+         "scene set, pause, resume: how long to wait for the retry processes (10 when not said, 0: "
+         "do not wait)"},
+        {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask"},
+        {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
+    };
+    const struct option_parse parse = {
+        .command = "tallybox retry",
+        .arguments = "ACTION [ID|KEY|SCENE]...",
+        .about = about,
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+        .examples = actions_and_examples,
+    };
+    struct options options;
+    struct err err = {0};
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (retry_request_read(&request, &words, (const char *const *)options.arguments,
+                           (size_t)options.argument_count, &err) != RC_OK) {
+        fprintf(stderr, "tallybox retry: %s\nTry `tallybox retry list --help`.\n", err.text);
+        return EXIT_USAGE;
+    }
+    code = print_table(&request);
+    return code >= 0 ? code : act_with(&options, &request);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/cli/retry_decide_command.h"
+
+#include "common/backoff.h"
+#include "common/options.h"
+#include "common/os.h"
+#include "common/progress.h"
+#include "common/stop.h"
+#include "outbox/retry/store/desk_mysql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TRIES_MAX 8
+#define RETRY_BASE_MS 100
+#define RETRY_CAP_MS 2000
+#define TOLD_MAX 20 /* lines in text */
+#define TOLD_JSON_MAX 1000
+
+struct work {
+    struct db *db;
+    struct retry_request *request;
+    struct desk_order order;
+    bool ended; /* the history is what is looked through */
+    uint64_t matched;
+    int64_t id_max;
+    uint64_t counts[DESK_OUTCOMES];
+    uint64_t told;
+    struct buf lines;
+    struct progress progress;
+    int64_t page[DESK_ROWS_MAX]; /* ids of the page at hand */
+    size_t page_count;
+};
+
+static const char *verb_of(const struct work *work)
+{
+    switch (work->order.action) {
+    case DESK_RUN_NOW:
+        return "run now";
+    case DESK_CANCEL:
+        return "cancel";
+    case DESK_UNPARK:
+        return "unpark";
+    case DESK_SKIP:
+        return "skip";
+    case DESK_REQUEUE:
+        break;
+    }
+    return "requeue";
+}
+
+/* What was done, as people read it behind a number of tasks, or behind one. */
+static const char *done_of(const struct work *work)
+{
+    switch (work->order.action) {
+    case DESK_RUN_NOW:
+        return "due now";
+    case DESK_CANCEL:
+        return "cancelled";
+    case DESK_UNPARK:
+        return "out of the way of its key";
+    case DESK_SKIP:
+        return "skipped";
+    case DESK_REQUEUE:
+        break;
+    }
+    return "requeued";
+}
+
+static const char *word_of(enum desk_outcome outcome)
+{
+    static const char *const words[DESK_OUTCOMES] = {
+        [DESK_DID] = "done",        [DESK_WAS_SO] = "was_so", [DESK_ACTIVE] = "active",
+        [DESK_RUNNING] = "running", [DESK_UNFIT] = "unfit",   [DESK_ENDED] = "ended",
+        [DESK_UNKNOWN] = "unknown",
+    };
+
+    return words[outcome];
+}
+
+/* Is the task not as it was asked for? What is cancelled or out of the way already, is. */
+static bool is_left(const struct work *work, enum desk_outcome outcome)
+{
+    if (outcome == DESK_ENDED)
+        return work->order.action == DESK_RUN_NOW;
+    return outcome == DESK_RUNNING || outcome == DESK_UNFIT || outcome == DESK_UNKNOWN;
+}
+
+static void sentence_put(struct work *work, const struct desk_result *result)
+{
+    struct buf *out = &work->lines;
+
+    buf_print(out, "  %" PRId64 "  ", result->id);
+    switch (result->outcome) {
+    case DESK_DID:
+        buf_text_put(out, done_of(work));
+        if (result->other != 0)
+            buf_print(out, " as %" PRId64, result->other);
+        break;
+    case DESK_WAS_SO:
+        if (result->other != 0)
+            buf_print(out, "was requeued before, as %" PRId64, result->other);
+        else
+            buf_text_put(out, "is in nobody's way");
+        break;
+    case DESK_ACTIVE:
+        buf_print(out, "%" PRId64 " is active and has its idempotency key", result->other);
+        break;
+    case DESK_RUNNING:
+        buf_text_put(out, work->order.action == DESK_CANCEL
+                              ? "runs now; --force cancels it all the same"
+                              : "runs now");
+        break;
+    case DESK_UNFIT:
+        buf_print(out, "is %s and stays so%s", task_state_name(result->state),
+                  result->state == TASK_PARKED   ? ": unpark its key, or requeue it"
+                  : result->state == TASK_QUEUED ? " until its key goes on"
+                                                 : "");
+        break;
+    case DESK_ENDED:
+        buf_text_put(out, "has ended: tallybox retry history shows it");
+        break;
+    case DESK_UNKNOWN:
+        buf_text_put(out, work->ended ? "is not in the history" : "there is no such task");
+        break;
+    }
+    buf_char(out, '\n');
+}
+
+static void tell(struct work *work, const struct desk_result *result)
+{
+    bool named = !retry_request_is_bulk(work->request);
+    bool left = is_left(work, result->outcome);
+
+    work->counts[result->outcome]++;
+    if (work->request->words.json) {
+        if ((!named && !left) || work->told == TOLD_JSON_MAX)
+            return;
+        buf_print(&work->lines, "%s\n  {\"id\": %" PRId64 ", \"outcome\": \"%s\"",
+                  work->told > 0 ? "," : "", result->id, word_of(result->outcome));
+        if (result->other != 0)
+            buf_print(&work->lines, ", \"task\": %" PRId64, result->other);
+        if (result->outcome == DESK_UNFIT)
+            buf_print(&work->lines, ", \"state\": \"%s\"", task_state_name(result->state));
+        buf_char(&work->lines, '}');
+        work->told++;
+    } else if ((named || left) && work->told < TOLD_MAX) {
+        sentence_put(work, result);
+        work->told++;
+    }
+}
+
+/* A page that fails is tried again a few times. */
+static enum rc page_act(struct work *work, struct err *err)
+{
+    struct desk_result results[DESK_ROWS_MAX];
+    struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
+    struct stop stop = {0};
+    enum rc rc = stop_init(&stop, err);
+
+    while (rc == RC_OK) {
+        rc = desk_mysql_act(work->db, &work->order, work->page, work->page_count, results, err);
+        if (rc != RC_RETRY || backoff.tries == TRIES_MAX)
+            break;
+        stop_wait(&stop, backoff_next_ms(&backoff, os_random_u64()));
+        rc = RC_OK;
+    }
+    stop_done(&stop);
+    for (size_t i = 0; rc == RC_OK && i < work->page_count; i++)
+        tell(work, &results[i]);
+    if (rc == RC_OK)
+        progress_step(&work->progress, work->page_count, os_now_ms());
+    work->page_count = 0;
+    return rc;
+}
+
+static bool is_meant(const struct work *work, const struct retry_view *view)
+{
+    return !work->ended || view->requeued_as == 0;
+}
+
+static enum rc count_view(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct work *work = ctx;
+
+    (void)err;
+    if (!is_meant(work, view))
+        return RC_OK;
+    work->matched++;
+    work->id_max = view->id;
+    return RC_OK;
+}
+
+static enum rc page_view(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct work *work = ctx;
+
+    (void)err;
+    if (is_meant(work, view))
+        work->page[work->page_count++] = view->id;
+    return RC_OK;
+}
+
+/* What is chosen by what it is: counted first, and later ones do not belong to it. */
+static enum rc matches_count(struct work *work, struct err *err)
+{
+    struct retry_filter *filter = &work->request->filter;
+    uint64_t limit =
+        work->request->words.limit > 0 ? (uint64_t)work->request->words.limit : UINT64_MAX;
+    struct retry_page page = {.more = true};
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && page.more && work->matched < limit) {
+        filter->after = page.after;
+        rc =
+            retry_find(work->db, work->ended, filter, false,
+                       limit - work->matched < RETRY_PAGE_ROWS_MAX ? (size_t)(limit - work->matched)
+                                                                   : RETRY_PAGE_ROWS_MAX,
+                       count_view, work, &page, err);
+    }
+    filter->id_max = work->id_max;
+    filter->after = 0;
+    return rc;
+}
+
+static enum rc matches_act(struct work *work, struct err *err)
+{
+    struct retry_filter *filter = &work->request->filter;
+    struct retry_page page = {.more = work->matched > 0};
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && page.more) {
+        filter->after = page.after;
+        rc = retry_find(work->db, work->ended, filter, false, DESK_ROWS_MAX, page_view, work, &page,
+                        err);
+        if (rc == RC_OK && work->page_count > 0)
+            rc = page_act(work, err);
+    }
+    return rc;
+}
+
+static enum rc ids_act(struct work *work, struct err *err)
+{
+    const struct retry_filter *filter = &work->request->filter;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < filter->id_count; i++) {
+        work->page[work->page_count++] = filter->ids[i];
+        if (work->page_count == DESK_ROWS_MAX || i + 1 == filter->id_count)
+            rc = page_act(work, err);
+    }
+    return rc;
+}
+
+/* -1: go on. Otherwise the exit code. */
+static int confirm(const struct work *work)
+{
+    char answer[16] = "";
+
+    if (!retry_request_is_bulk(work->request) || work->request->words.yes || work->matched == 0)
+        return -1;
+    if (!isatty(STDIN_FILENO)) {
+        fprintf(stderr,
+                "tallybox retry: %" PRIu64 " tasks match; there is no terminal to ask on: say "
+                "--yes to %s them\n",
+                work->matched, verb_of(work));
+        return EXIT_USAGE;
+    }
+    fprintf(stderr, "%" PRIu64 " tasks match. %c%s them? [y/N] ", work->matched,
+            verb_of(work)[0] - 'a' + 'A', verb_of(work) + 1);
+    if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return -1;
+    fprintf(stderr, "nothing was changed\n");
+    return EXIT_FAILED;
+}
+
+static uint64_t left_count(const struct work *work)
+{
+    uint64_t left = 0;
+
+    for (size_t i = 0; i < DESK_OUTCOMES; i++)
+        if (is_left(work, (enum desk_outcome)i))
+            left += work->counts[i];
+    return left;
+}
+
+static int print(struct work *work)
+{
+    struct buf out = {0};
+
+    if (work->request->words.json) {
+        buf_print(&out, "{\"matched\": %" PRIu64, work->matched);
+        for (size_t i = 0; i < DESK_OUTCOMES; i++)
+            buf_print(&out, ", \"%s\": %" PRIu64, word_of((enum desk_outcome)i), work->counts[i]);
+        buf_text_put(&out, ",\n\"tasks\": [");
+        buf_put(&out, work->lines.data, work->lines.len);
+        buf_text_put(&out, work->told > 0 ? "\n]}\n" : "]}\n");
+    } else {
+        if (work->matched == 0 && work->request->filter.id_count == 0)
+            buf_text_put(&out, "no such task\n");
+        else
+            buf_print(&out, "%" PRIu64 " %s\n", work->counts[DESK_DID], done_of(work));
+        buf_put(&out, work->lines.data, work->lines.len);
+        if (left_count(work) > work->told)
+            buf_print(&out, "  and %" PRIu64 " more that stay as they are\n",
+                      left_count(work) - work->told);
+    }
+    out.failed = out.failed || work->lines.failed;
+    return options_print(&out);
+}
+
+/* The states that the action could change, where none were said. */
+static unsigned states_of(const struct retry_request *request)
+{
+    unsigned blocked = 1U << TASK_BLOCKED;
+    unsigned waiting = 1U << TASK_WAITING;
+
+    switch (request->action) {
+    case RETRY_RUN_NOW:
+        return waiting | blocked;
+    case RETRY_CANCEL:
+        return waiting | blocked | 1U << TASK_QUEUED |
+               (request->words.force ? 1U << TASK_RUNNING : 0);
+    case RETRY_UNPARK:
+        return blocked | 1U << TASK_PARKED;
+    case RETRY_LIST:
+    case RETRY_SHOW:
+    case RETRY_HISTORY:
+    case RETRY_REQUEUE:
+    case RETRY_EDIT:
+    case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SET:
+    case RETRY_GROUP_ENABLE:
+    case RETRY_GROUP_DISABLE:
+    case RETRY_PAUSE:
+    case RETRY_RESUME:
+    case RETRY_SCENE_LIST:
+    case RETRY_SCENE_SHOW:
+    case RETRY_SCENE_SET:
+    case RETRY_SCENE_FIELDS:
+    case RETRY_SCENE_WAITS:
+    case RETRY_HANDLERS:
+        break;
+    }
+    return 0;
+}
+
+static enum desk_action action_of(const struct retry_request *request)
+{
+    if (request->action == RETRY_RUN_NOW)
+        return DESK_RUN_NOW;
+    if (request->action == RETRY_CANCEL)
+        return DESK_CANCEL;
+    if (request->action == RETRY_UNPARK)
+        return request->words.skip ? DESK_SKIP : DESK_UNPARK;
+    return DESK_REQUEUE;
+}
+
+int retry_decide(struct db *db, struct retry_request *request, const char *by)
+{
+    bool named = request->filter.id_count > 0;
+    struct work work = {
+        .db = db,
+        .request = request,
+        .order = {.action = action_of(request), .force = request->words.force, .by = by},
+        .ended = request->action == RETRY_REQUEUE,
+    };
+    struct err err = {0};
+    enum rc rc = RC_OK;
+    int code;
+
+    if (!named) {
+        if (request->filter.states == 0)
+            request->filter.states = states_of(request);
+        work.order.states = request->filter.states;
+        rc = matches_count(&work, &err);
+    } else {
+        work.matched = request->filter.id_count;
+    }
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    code = confirm(&work);
+    if (code >= 0)
+        return code;
+    progress_open(&work.progress, "tasks", work.matched, os_now_ms());
+    rc = named ? ids_act(&work, &err) : matches_act(&work, &err);
+    progress_close(&work.progress, os_now_ms());
+    code = print(&work);
+    buf_done(&work.lines);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    return code == EXIT_DONE && left_count(&work) > 0 ? EXIT_FAILED : code;
+}

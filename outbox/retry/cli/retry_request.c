@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/cli/retry_request.h"
+
+#include "common/list.h"
+#include "common/nearest.h"
+#include "common/when.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIT(action) (1U << (action))
+/* Which actions take what. */
+#define ON_TASKS                                                                     \
+    (BIT(RETRY_LIST) | BIT(RETRY_HISTORY) | BIT(RETRY_RUN_NOW) | BIT(RETRY_CANCEL) | \
+     BIT(RETRY_UNPARK) | BIT(RETRY_REQUEUE))
+#define CHANGES (BIT(RETRY_RUN_NOW) | BIT(RETRY_CANCEL) | BIT(RETRY_UNPARK) | BIT(RETRY_REQUEUE))
+#define PAGES (BIT(RETRY_LIST) | BIT(RETRY_HISTORY))
+#define ON_HISTORY (BIT(RETRY_HISTORY) | BIT(RETRY_REQUEUE))
+#define ON_SCENES \
+    (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
+#define CHANGES_SCENES (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET))
+#define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
+#define ALONE                                                                  \
+    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_FIELDS) | \
+     BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
+#define WITH_JSON                                                           \
+    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
+     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW))
+
+static const char *const names[RETRY_ACTIONS] = {
+    [RETRY_LIST] = "list",
+    [RETRY_SHOW] = "show",
+    [RETRY_HISTORY] = "history",
+    [RETRY_RUN_NOW] = "run-now",
+    [RETRY_CANCEL] = "cancel",
+    [RETRY_UNPARK] = "unpark",
+    [RETRY_REQUEUE] = "requeue",
+    [RETRY_EDIT] = "edit",
+    [RETRY_PAUSE] = "pause",
+    [RETRY_RESUME] = "resume",
+    [RETRY_SCENE_LIST] = "scene list",
+    [RETRY_SCENE_SHOW] = "scene show",
+    [RETRY_SCENE_SET] = "scene set",
+    [RETRY_GROUP_LIST] = "group list",
+    [RETRY_GROUP_SET] = "group set",
+    [RETRY_GROUP_ENABLE] = "group enable",
+    [RETRY_GROUP_DISABLE] = "group disable",
+    [RETRY_SCENE_FIELDS] = "scene fields",
+    [RETRY_SCENE_WAITS] = "scene waits",
+    [RETRY_HANDLERS] = "handlers",
+};
+
+/* "scene" or "group" and the word behind it are one action; taken is how many words it has. */
+static bool action_find(const char *const *arguments, size_t count, enum retry_action *action,
+                        size_t *taken)
+{
+    bool two = strcmp(arguments[0], "scene") == 0 || strcmp(arguments[0], "group") == 0;
+    size_t len = strlen(arguments[0]);
+
+    *taken = two ? 2 : 1;
+    for (size_t i = 0; i < RETRY_ACTIONS && *taken <= count; i++) {
+        const char *name = names[i];
+
+        if (two && strncmp(name, arguments[0], len) == 0 && name[len] == ' ')
+            name += len + 1;
+        else if (two || strchr(name, ' '))
+            continue;
+        if (strcmp(name, arguments[*taken - 1]) != 0)
+            continue;
+        *action = (enum retry_action)i;
+        return true;
+    }
+    return false;
+}
+
+static enum rc action_read(struct retry_request *request, const char *const *arguments,
+                           size_t count, size_t *taken, struct err *err)
+{
+    struct nearest nearest = {.typed = arguments[0]};
+
+    if (action_find(arguments, count, &request->action, taken))
+        return RC_OK;
+    if (strcmp(arguments[0], "scene") == 0)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to do: scene list, scene show SCENE or scene "
+                        "set SCENE");
+    if (strcmp(arguments[0], "group") == 0)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to do: group list, group set GROUP, group enable GROUP or group "
+                        "disable GROUP");
+    for (size_t i = 0; i < RETRY_ACTIONS; i++)
+        nearest_offer(&nearest, names[i]);
+    return err_fail(err, RC_FATAL, 0, "unknown action \"%.64s\"%s%s", arguments[0],
+                    nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "");
+}
+
+/* Drops what is said a second time; how many are left. */
+static size_t once_each(int64_t *ids, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool said = false;
+
+        for (size_t n = 0; n < kept && !said; n++)
+            said = ids[n] == ids[i];
+        if (!said)
+            ids[kept++] = ids[i];
+    }
+    return kept;
+}
+
+static enum rc ids_read(struct retry_request *request, const char *const *arguments, size_t count,
+                        struct err *err)
+{
+    if (count > RETRY_IDS_MAX)
+        return err_fail(err, RC_FATAL, 0, "more than %d ids; choose by --scene, --key ...",
+                        RETRY_IDS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        char *end;
+
+        errno = 0;
+        request->ids[i] = strtoll(arguments[i], &end, 10);
+        if (errno != 0 || *end != '\0' || request->ids[i] <= 0)
+            return err_fail(err, RC_FATAL, 0, "\"%.64s\" is not the id of a task, such as 17",
+                            arguments[i]);
+    }
+    if (request->words.id > 0)
+        request->ids[count++] = request->words.id;
+    request->filter.ids = request->ids;
+    request->filter.id_count = once_each(request->ids, count);
+    return RC_OK;
+}
+
+static enum rc group_name_check(const char *name, struct err *err)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    size_t len = strlen(name);
+
+    if (len == 0 || len > RETRY_NAME_BYTES_MAX || strspn(name, letters) != len)
+        return err_fail(err, RC_FATAL, 0, "a group's name has 1 to %d letters, digits and _.:-",
+                        RETRY_NAME_BYTES_MAX);
+    return RC_OK;
+}
+
+/* What stands behind the action: ids, one key, one group or one scene. */
+static enum rc rest_read(struct retry_request *request, const char *const *arguments, size_t count,
+                         struct err *err)
+{
+    const char *name = names[request->action];
+
+    if ((ON_SCENES & BIT(request->action)) != 0) {
+        if (count != 1)
+            return err_fail(err, RC_FATAL, 0, "%s takes one SCENE", name);
+        request->scene = arguments[0];
+        if (strlen(request->scene) > RETRY_NAME_BYTES_MAX || request->scene[0] == '\0')
+            return err_fail(err, RC_FATAL, 0, "a scene's name has 1 to %d characters",
+                            RETRY_NAME_BYTES_MAX);
+        return RC_OK;
+    }
+    if ((ON_GROUPS & BIT(request->action)) != 0) {
+        if (count != 1)
+            return err_fail(err, RC_FATAL, 0, "%s takes one GROUP", name);
+        request->group = arguments[0];
+        return group_name_check(request->group, err);
+    }
+    if ((ALONE & BIT(request->action)) != 0 && count > 0)
+        return err_fail(err, RC_FATAL, 0, "%s stands alone", name);
+    if (request->action != RETRY_UNPARK)
+        return ids_read(request, arguments, count, err);
+    if (count > 1)
+        return err_fail(err, RC_FATAL, 0,
+                        "unpark takes one KEY; several are chosen by --scene ...");
+    if (count == 1 && request->words.key)
+        return err_fail(err, RC_FATAL, 0, "the KEY is said twice");
+    if (count == 1)
+        request->filter.ordering_key = arguments[0];
+    return ids_read(request, NULL, 0, err);
+}
+
+static bool has_filter(const struct retry_words *words)
+{
+    return words->group || words->scene || words->handler || words->state || words->outcome ||
+           words->key || words->biz_no || words->reason_class || words->since || words->until;
+}
+
+/* An option that means nothing with this action is a mistake, not to be passed over. */
+static enum rc options_check(const struct retry_request *request, struct err *err)
+{
+    const struct retry_words *words = &request->words;
+    const struct {
+        const char *name;
+        bool said;
+        unsigned fits;
+    } options[] = {
+        {"group", words->group != NULL, ON_TASKS | ON_SCENES | BIT(RETRY_SCENE_LIST)},
+        {"scene", words->scene != NULL, ON_TASKS},
+        {"handler", words->handler != NULL, ON_TASKS},
+        {"state", words->state != NULL, ON_TASKS & ~ON_HISTORY},
+        {"outcome", words->outcome != NULL, ON_HISTORY},
+        {"key", words->key != NULL, ON_TASKS},
+        {"biz-no", words->biz_no != NULL, ON_TASKS},
+        {"reason-class", words->reason_class != NULL, ON_TASKS},
+        {"id", words->id != 0, ON_TASKS},
+        {"since", words->since != NULL, ON_TASKS},
+        {"until", words->until != NULL, ON_TASKS},
+        {"limit", words->limit != RETRY_LIMIT_ANY, ON_TASKS},
+        {"after", words->after != 0, PAGES},
+        {"all", words->all, CHANGES},
+        {"yes", words->yes, CHANGES},
+        {"params", words->params, BIT(RETRY_SHOW)},
+        {"force", words->force, BIT(RETRY_CANCEL)},
+        {"skip", words->skip, BIT(RETRY_UNPARK)},
+        {"wait", words->wait_s != RETRY_WAIT_UNSAID, CHANGES_SCENES},
+        {"handlers", words->handlers != NULL, BIT(RETRY_GROUP_SET)},
+        {"scenes", words->scenes != NULL, BIT(RETRY_GROUP_SET)},
+        {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
+        {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
+        {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
+        {"value", words->value_path != NULL, BIT(RETRY_EDIT)},
+        {"json", words->json, words->params ? 0 : WITH_JSON},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (options[i].said && (options[i].fits & BIT(request->action)) == 0)
+            return err_fail(err, RC_FATAL, 0, "--%s means nothing with %s", options[i].name,
+                            names[request->action]);
+    return RC_OK;
+}
+
+static enum rc values_check(const struct retry_words *words, struct err *err)
+{
+    int64_t ms;
+
+    if (words->limit != RETRY_LIMIT_ANY && words->limit < 1)
+        return err_fail(err, RC_FATAL, 0, "--limit takes a number from 1");
+    if (words->wait_s != RETRY_WAIT_UNSAID &&
+        (words->wait_s < 0 || words->wait_s > RETRY_WAIT_S_MAX))
+        return err_fail(err, RC_FATAL, 0, "--wait takes 0 to %d seconds", RETRY_WAIT_S_MAX);
+    if (words->after < 0 || words->id < 0)
+        return err_fail(err, RC_FATAL, 0, "--%s takes the id of a task",
+                        words->after < 0 ? "after" : "id");
+    if ((words->since && !when_read(words->since, INT64_MAX / 2, &ms)) ||
+        (words->until && !when_read(words->until, INT64_MAX / 2, &ms)))
+        return err_fail(err, RC_FATAL, 0,
+                        "--since and --until take 30s, 15m, 2h or 7d before now, or a time in UTC "
+                        "such as 2026-11-21T17:05:00Z");
+    return RC_OK;
+}
+
+static enum rc states_read(struct retry_filter *filter, const char *text, struct err *err)
+{
+    size_t len;
+
+    for (const char *word; (word = list_next(&text, ',', &len));) {
+        bool known = false;
+
+        for (unsigned i = 0; i < TASK_STATES; i++) {
+            const char *name = task_state_name((enum task_state)i);
+
+            if (strlen(name) != len || strncmp(name, word, len) != 0)
+                continue;
+            filter->states |= BIT(i);
+            known = true;
+        }
+        if (!known)
+            return err_fail(err, RC_FATAL, 0,
+                            "--state takes waiting, running, queued, blocked or parked, not "
+                            "\"%.*s\"",
+                            (int)(len < 64 ? len : 64), word);
+    }
+    return RC_OK;
+}
+
+static enum rc choice_check(const struct retry_request *request, struct err *err)
+{
+    const struct retry_words *words = &request->words;
+    size_t ids = request->filter.id_count;
+    bool said = has_filter(words) || request->filter.ordering_key;
+
+    if (request->action == RETRY_SHOW && (ids != 1 || words->id > 0))
+        return err_fail(err, RC_FATAL, 0, "show takes one ID");
+    if (request->action == RETRY_EDIT && ids != 1)
+        return err_fail(err, RC_FATAL, 0, "edit takes one ID");
+    if (request->action == RETRY_EDIT && !words->options && !words->value_path)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to replace: --value FILE, --options JSON|@FILE");
+    if (words->all && (ids > 0 || said))
+        return err_fail(err, RC_FATAL, 0, "--all stands alone");
+    if ((CHANGES & BIT(request->action)) != 0 && ids == 0 && !said && !words->all)
+        return err_fail(err, RC_FATAL, 0,
+                        "say which: %s, or --scene, --group, --handler, --key, --biz-no, "
+                        "--reason-class, --since, --until, or --all",
+                        request->action == RETRY_UNPARK ? "a KEY" : "an ID");
+    if ((CHANGES & BIT(request->action)) != 0 && ids > 0 && said)
+        return err_fail(err, RC_FATAL, 0, "say IDs, or --scene, --key ..., not both");
+    if (request->action == RETRY_SCENE_SET && !words->policy && !words->options)
+        return err_fail(err, RC_FATAL, 0,
+                        "say what to set: --policy JSON|@FILE, --options "
+                        "JSON|@FILE");
+    return RC_OK;
+}
+
+enum rc retry_request_read(struct retry_request *request, const struct retry_words *words,
+                           const char *const *arguments, size_t count, struct err *err)
+{
+    size_t taken = 0;
+    enum rc rc;
+
+    memset(request, 0, sizeof(*request));
+    request->words = *words;
+    request->group = words->group ? words->group : RETRY_GROUP_STANDARD;
+    request->filter = (struct retry_filter){
+        .group = words->group,
+        .scene = words->scene,
+        .handler = words->handler,
+        .ordering_key = words->key,
+        .biz_no = words->biz_no,
+        .reason_class = words->reason_class,
+        .outcome = words->outcome,
+        .until_ms = INT64_MAX,
+        .after = words->after,
+    };
+    if (count == 0)
+        return err_fail(err, RC_FATAL, 0, "expected an ACTION: list, show, history ...");
+    rc = action_read(request, arguments, count, &taken, err);
+    if (rc == RC_OK)
+        rc = options_check(request, err);
+    if (rc == RC_OK)
+        rc = values_check(words, err);
+    if (rc == RC_OK)
+        rc = states_read(&request->filter, words->state, err);
+    if (rc == RC_OK)
+        rc = rest_read(request, arguments + taken, count - taken, err);
+    if (rc == RC_OK)
+        rc = choice_check(request, err);
+    if (rc == RC_OK)
+        request->wait_ms =
+            1000 * (words->wait_s == RETRY_WAIT_UNSAID ? RETRY_WAIT_S : words->wait_s);
+    return rc;
+}
+
+void retry_request_times(struct retry_request *request, int64_t now_ms)
+{
+    struct retry_filter *filter = &request->filter;
+
+    if (request->words.since)
+        when_read(request->words.since, now_ms, &filter->since_ms);
+    if (request->words.until)
+        when_read(request->words.until, now_ms, &filter->until_ms);
+    /* Before 1970 there were no tasks. */
+    if (filter->since_ms < 0)
+        filter->since_ms = 0;
+    if (filter->until_ms < 0)
+        filter->until_ms = 0;
+}
+
+bool retry_request_is_bulk(const struct retry_request *request)
+{
+    bool names_key =
+        request->action == RETRY_UNPARK && request->filter.ordering_key && !request->words.key;
+
+    return request->filter.id_count == 0 && !names_key;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What a person asks of `tallybox retry ACTION`: which tasks, keys or scenes, and what is to happen
+ * to them. Decides whether the words make sense together. Pure; one thread. */
+#ifndef OUTBOX_RETRY_CLI_RETRY_REQUEST_H
+#define OUTBOX_RETRY_CLI_RETRY_REQUEST_H
+
+#include "common/err.h"
+#include "outbox/retry/retry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RETRY_IDS_MAX 1000
+#define RETRY_LIST_ROWS 50
+#define RETRY_LIST_ROWS_MAX 10000
+#define RETRY_LIMIT_ANY (-1)
+#define RETRY_WAIT_UNSAID INT64_MIN
+#define RETRY_WAIT_S 10 /* where it was not said */
+#define RETRY_WAIT_S_MAX 3600
+
+enum retry_action {
+    RETRY_LIST,
+    RETRY_SHOW,
+    RETRY_HISTORY,
+    RETRY_RUN_NOW,
+    RETRY_CANCEL,
+    RETRY_UNPARK,
+    RETRY_REQUEUE,
+    RETRY_EDIT,
+    RETRY_PAUSE,
+    RETRY_RESUME,
+    RETRY_SCENE_LIST,
+    RETRY_SCENE_SHOW,
+    RETRY_SCENE_SET,
+    RETRY_GROUP_LIST,
+    RETRY_GROUP_SET,
+    RETRY_GROUP_ENABLE,
+    RETRY_GROUP_DISABLE,
+    RETRY_SCENE_FIELDS, /* these three need no database */
+    RETRY_SCENE_WAITS,
+    RETRY_HANDLERS,
+};
+
+#define RETRY_ACTIONS (RETRY_HANDLERS + 1)
+
+/* The command line's words; NULL, false, 0 or what a comment names where they were not said. */
+struct retry_words {
+    const char *group;
+    const char *scene;
+    const char *handler;
+    const char *state;
+    const char *outcome;
+    const char *key;
+    const char *biz_no;
+    const char *reason_class;
+    const char *since;
+    const char *until;
+    const char *handlers; /* these three: lists of retry_group.h */
+    const char *scenes;
+    const char *topics;
+    const char *policy;
+    const char *options;
+    const char *value_path;
+    int64_t id;
+    int64_t limit; /* RETRY_LIMIT_ANY */
+    int64_t after;
+    int64_t wait_s; /* RETRY_WAIT_UNSAID */
+    bool all;
+    bool yes;
+    bool json;
+    bool params;
+    bool force;
+    bool skip;
+};
+
+struct retry_request {
+    enum retry_action action;
+    struct retry_words words;
+    struct retry_filter filter; /* but for the times: retry_request_times() */
+    const char *scene;          /* of pause, resume and the actions on scenes */
+    const char *group;          /* of them, and of the actions on groups */
+    int64_t wait_ms;            /* until a change of them is in force; 0: do not wait */
+    int64_t ids[RETRY_IDS_MAX + 1];
+};
+
+/* arguments: the action and what follows it. The request points into words, arguments and itself.
+ * RC_FATAL: err says what is wrong with them. */
+enum rc retry_request_read(struct retry_request *request, const struct retry_words *words,
+                           const char *const *arguments, size_t count, struct err *err);
+
+/* Fills in the filter's times, as the clock is now_ms. */
+void retry_request_times(struct retry_request *request, int64_t now_ms);
+
+/* Are the tasks chosen by what they are, not named by their ids or their key? */
+bool retry_request_is_bulk(const struct retry_request *request);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/cli/retry_scene_command.h"
+
+#include "common/options.h"
+#include "common/os.h"
+#include "common/stop.h"
+#include "common/utf8.h"
+#include "outbox/retry/policy/policy.h"
+#include "outbox/retry/scene_wait.h"
+#include "outbox/retry/store/scene_mysql.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_POLL_MS 100
+
+/* What is wrong with a scene's policy or options, into text; "" when nothing is. */
+static void fault_find(const char *policy_text, const char *options, struct err *err)
+{
+    struct policy policy;
+    json_error_t fault;
+    json_t *object;
+
+    err->text[0] = '\0';
+    if (policy_parse(&policy, policy_text, policy_text ? strlen(policy_text) : 0, err) != RC_OK)
+        return;
+    policy_done(&policy);
+    if (!options || !*options)
+        return;
+    object = json_loads(options, JSON_REJECT_DUPLICATES, &fault);
+    if (!object)
+        err_set(err, "options are a JSON object: %s (line %d, column %d)", fault.text, fault.line,
+                fault.column);
+    else if (!json_is_object(object))
+        err_set(err, "options are a JSON object");
+    json_decref(object);
+}
+
+struct scenes {
+    struct buf out;
+    bool json;
+    bool whole;
+    size_t count;
+};
+
+static json_t *text_or_null(const char *text)
+{
+    return text ? json_string(text) : json_null();
+}
+
+static void scene_json(struct buf *out, const struct scene_row *row, const char *fault)
+{
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:I, s:o, s:o, s:o}", "group", row->group, "scene", row->scene,
+                  "paused", row->paused, "version", (json_int_t)row->version, "policy",
+                  text_or_null(row->policy), "options", text_or_null(row->options), "fault",
+                  fault[0] ? json_string(fault) : json_null());
+    char *text = object ? json_dumps(object, 0) : NULL;
+
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(object);
+}
+
+/* Many lines may be shown as they are, if they steer no terminal. */
+static void lines_put(struct buf *out, const char *name, const char *text, const char *none)
+{
+    buf_print(out, "%-10s", name);
+    if (!text)
+        buf_text_put(out, none);
+    else if (utf8_prints(text, strlen(text)))
+        buf_text_put(out, text);
+    else
+        buf_text_put(out, "(not printable; --json shows it)");
+    buf_char(out, '\n');
+}
+
+static void scene_text(struct scenes *scenes, const struct scene_row *row, const char *fault)
+{
+    struct buf *out = &scenes->out;
+
+    if (scenes->whole) {
+        buf_print(out, "%-10s%s\n%-10s%s\n%-10s%" PRId64 "%s\n", "group", row->group, "scene",
+                  row->scene, "version", row->version, row->paused ? ", paused" : "");
+        lines_put(out, "policy", row->policy, "(standard)");
+        lines_put(out, "options", row->options, "(none)");
+        if (fault[0])
+            buf_print(out, "%-10s%s\n", "fault", fault);
+        return;
+    }
+    if (scenes->count == 0)
+        buf_print(out, "%-40s  %7s  %-7s  %s\n", "group/scene", "version", "", "policy");
+    buf_print(out, "%s/%s", row->group, row->scene);
+    buf_print(out, "%*s",
+              (int)(40 > strlen(row->group) + 1 + strlen(row->scene)
+                        ? 40 - strlen(row->group) - 1 - strlen(row->scene)
+                        : 0),
+              "");
+    buf_print(out, "  %7" PRId64 "  %-7s  %s%s\n", row->version, row->paused ? "paused" : "",
+              fault[0]      ? "cannot be used, so nothing of it runs: "
+              : row->policy ? "its own"
+                            : "standard",
+              fault);
+}
+
+static enum rc scene_put(void *ctx, const struct scene_row *row, struct err *err)
+{
+    struct scenes *scenes = ctx;
+    struct err fault = {0};
+
+    (void)err;
+    fault_find(row->policy, row->options, &fault);
+    if (scenes->json) {
+        if (!scenes->whole)
+            buf_text_put(&scenes->out, scenes->count == 0 ? "\n  " : ",\n  ");
+        scene_json(&scenes->out, row, fault.text);
+    } else {
+        scene_text(scenes, row, fault.text);
+    }
+    scenes->count++;
+    return RC_OK;
+}
+
+static int list(struct db *db, const struct retry_request *request)
+{
+    struct scenes scenes = {.json = request->words.json};
+    struct err err = {0};
+    enum rc rc;
+
+    if (scenes.json)
+        buf_text_put(&scenes.out, "{\"scenes\": [");
+    rc = scene_mysql_each(db, request->words.group, NULL, scene_put, &scenes, &err);
+    if (rc != RC_OK) {
+        buf_done(&scenes.out);
+        return options_fail(rc, &err);
+    }
+    if (scenes.json)
+        buf_text_put(&scenes.out, scenes.count > 0 ? "\n]}\n" : "]}\n");
+    else if (scenes.count == 0)
+        buf_text_put(&scenes.out, "every scene has the standard policy\n");
+    return options_print(&scenes.out);
+}
+
+static int show(struct db *db, const struct retry_request *request)
+{
+    struct scenes scenes = {.json = request->words.json, .whole = true};
+    struct scene_row standard = {.group = request->group, .scene = request->scene};
+    struct err err = {0};
+    enum rc rc = scene_mysql_each(db, request->group, request->scene, scene_put, &scenes, &err);
+
+    if (rc == RC_OK && scenes.count == 0)
+        rc = scene_put(&scenes, &standard, &err);
+    if (rc != RC_OK) {
+        buf_done(&scenes.out);
+        return options_fail(rc, &err);
+    }
+    if (scenes.json)
+        buf_char(&scenes.out, '\n');
+    return options_print(&scenes.out);
+}
+
+/* The text itself, or what FILE holds for "@FILE" ("@-": standard input). */
+static enum rc text_take(struct buf *text, const char *word, const char *option, struct err *err)
+{
+    if (word[0] == '@')
+        return options_read_file(text, option, word + 1, POLICY_BYTES_MAX, err);
+    buf_text_put(text, word);
+    return RC_OK;
+}
+
+static bool is_whole_text(const struct buf *text)
+{
+    return text->len < POLICY_BYTES_MAX && utf8_fits(text->data ? text->data : "", text->len) &&
+           !(text->data && memchr(text->data, '\0', text->len));
+}
+
+/* The change is stored; is it in force? */
+static int await_processes(struct db *db, const struct retry_request *request, int64_t lease_ms)
+{
+    struct scene_processes_mysql asked = {db, lease_ms};
+    struct scene_processes processes = scene_mysql_processes(&asked);
+    struct scene_wait wait;
+    struct stop pause;
+    struct buf out = {0};
+    struct err err = {0};
+    int64_t change;
+    bool in_force;
+    enum rc rc;
+
+    if (request->wait_ms == 0)
+        return EXIT_DONE;
+    rc = scene_mysql_change(db, &change, &err);
+    if (rc == RC_OK)
+        rc = stop_init(&pause, &err);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    scene_wait_init(&wait, &processes, change, os_now_ms() + request->wait_ms);
+    while (!scene_wait_step(&wait, os_now_ms()))
+        stop_wait(&pause, WAIT_POLL_MS);
+    stop_done(&pause);
+    rc = wait.rc;
+    err = wait.err;
+    in_force = rc == RC_OK && scene_wait_text(&wait, &out);
+    scene_wait_done(&wait);
+    if (rc != RC_OK) {
+        fputs("tallybox retry: stored; whether it is in force cannot be read:\n", stderr);
+        return options_fail(rc, &err);
+    }
+    if (in_force)
+        return options_print(&out);
+    fprintf(stderr, "tallybox retry: %s", buf_text(&out));
+    buf_done(&out);
+    return EXIT_UNAVAILABLE;
+}
+
+static int set(struct db *db, const struct retry_request *request, int64_t lease_ms)
+{
+    const struct retry_words *words = &request->words;
+    struct buf policy = {0};
+    struct buf options = {0};
+    struct err err = {0};
+    bool changed = false;
+    enum rc rc = RC_OK;
+
+    if (words->policy)
+        rc = text_take(&policy, words->policy, "policy", &err);
+    if (rc == RC_OK && words->options)
+        rc = text_take(&options, words->options, "options", &err);
+    if (rc == RC_OK && (!is_whole_text(&policy) || !is_whole_text(&options)))
+        rc = err_fail(&err, RC_REJECT, 0, "policy and options are texts of UTF-8, below %d bytes",
+                      POLICY_BYTES_MAX);
+    if (rc == RC_OK) {
+        fault_find(buf_text(&policy), buf_text(&options), &err);
+        rc = err.text[0] ? RC_REJECT : RC_OK;
+    }
+    if (rc == RC_OK)
+        rc = scene_mysql_set(db, request->group, request->scene,
+                             words->policy ? buf_text(&policy) : NULL,
+                             words->options ? buf_text(&options) : NULL, &changed, &err);
+    buf_done(&policy);
+    buf_done(&options);
+    if (rc == RC_REJECT) {
+        fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
+        return EXIT_USAGE;
+    }
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    printf("scene %s/%s %s\n", request->group, request->scene,
+           changed ? "is set" : "was so before");
+    return await_processes(db, request, lease_ms);
+}
+
+static int pause_or_resume(struct db *db, const struct retry_request *request, int64_t lease_ms)
+{
+    bool pause = request->action == RETRY_PAUSE;
+    struct err err = {0};
+    bool changed = false;
+    enum rc rc = scene_mysql_pause(db, request->group, request->scene, pause, &changed, &err);
+
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
+           pause ? (changed ? "is paused: what runs ends, nothing begins" : "paused before")
+                 : (changed ? "goes on" : "not paused"));
+    return await_processes(db, request, lease_ms);
+}
+
+int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
+{
+    if (request->action == RETRY_SCENE_LIST)
+        return list(db, request);
+    if (request->action == RETRY_SCENE_SHOW)
+        return show(db, request);
+    if (request->action == RETRY_SCENE_SET)
+        return set(db, request, lease_ms);
+    return pause_or_resume(db, request, lease_ms);
+}
+
+static enum rc note_put(void *ctx, const struct scene_row *row, struct err *err)
+{
+    struct buf *out = ctx;
+    struct err fault = {0};
+
+    (void)err;
+    fault_find(row->policy, row->options, &fault);
+    if (fault.text[0])
+        buf_print(out, "nothing of scene %s/%s runs: %s\n", row->group, row->scene, fault.text);
+    else if (row->paused)
+        buf_print(out, "scene %s/%s is paused\n", row->group, row->scene);
+    return RC_OK;
+}
+
+enum rc retry_scene_notes(struct db *db, const char *group, const char *scene, struct buf *out,
+                          struct err *err)
+{
+    return scene_mysql_each(db, group, scene, note_put, out, err);
+}

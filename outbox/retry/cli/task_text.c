@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/cli/task_text.h"
+
+#include "common/base64.h"
+#include "common/bytes_text.h"
+#include "common/utf8.h"
+#include "common/when.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIND_COLUMNS 26
+#define KEY_COLUMNS 20
+#define REASON_COLUMNS 60
+
+/* Up to columns characters of text on one line, cut with dots, filled with blanks when `fill`. */
+static void cell_put(struct buf *out, const char *text, size_t columns, bool fill)
+{
+    char *copy = strdup(text);
+    const char *at = copy;
+    size_t count = 0;
+
+    if (!copy) {
+        out->failed = true;
+        return;
+    }
+    utf8_clean(copy);
+    for (; *at && count < columns; count++) {
+        size_t len = utf8_len(at);
+        size_t next = len > 0 ? len : 1;
+
+        if (count + 2 >= columns && strlen(at) > 2 * next) {
+            buf_text_put(out, "..");
+            count += 2;
+            break;
+        }
+        buf_put(out, at, next);
+        at += next;
+    }
+    for (; fill && count < columns; count++)
+        buf_char(out, ' ');
+    free(copy);
+}
+
+static const char *state_of(const struct retry_view *view)
+{
+    return view->outcome ? view->outcome : task_state_name(view->state);
+}
+
+void task_list_head(struct buf *out, bool ended)
+{
+    buf_print(out, "%8s  %-*s  %-9s  %5s  %-12s  %-*s  %s\n", "id", KIND_COLUMNS, "group/scene",
+              ended ? "outcome" : "state", "tries", ended ? "ended" : "next", KEY_COLUMNS,
+              "key or bizNo", "reason");
+}
+
+static void next_put(char text[WHEN_AGE_SIZE + 8], const struct retry_view *view, int64_t now_ms)
+{
+    char age[WHEN_AGE_SIZE];
+
+    if (view->outcome) {
+        when_age(age, now_ms - view->ended_ms);
+        snprintf(text, WHEN_AGE_SIZE + 8, "%s ago", age);
+    } else if (view->state == TASK_WAITING && view->next_ms > now_ms) {
+        when_age(age, view->next_ms - now_ms);
+        snprintf(text, WHEN_AGE_SIZE + 8, "in %s", age);
+    } else {
+        snprintf(text, WHEN_AGE_SIZE + 8, "%s", view->state == TASK_WAITING ? "due" : "-");
+    }
+}
+
+void task_list_row(struct buf *out, const struct retry_view *view, int64_t now_ms)
+{
+    char kind[2 * RETRY_NAME_BYTES_MAX + 2];
+    char next[WHEN_AGE_SIZE + 8];
+    const char *key = view->ordering_key ? view->ordering_key : view->biz_no;
+
+    snprintf(kind, sizeof(kind), "%s/%s", view->group, view->scene);
+    next_put(next, view, now_ms);
+    buf_print(out, "%8" PRId64 "  ", view->id);
+    cell_put(out, kind, KIND_COLUMNS, true);
+    buf_print(out, "  %-9s  %5" PRId64 "  %-12s  ", state_of(view), view->attempts, next);
+    cell_put(out, key ? key : "-", KEY_COLUMNS, true);
+    buf_text_put(out, "  ");
+    if (view->reason_class[0])
+        buf_print(out, "%s: ", view->reason_class);
+    cell_put(out, view->reason, REASON_COLUMNS, false);
+    buf_char(out, '\n');
+}
+
+static void text_put(struct buf *out, const char *name, const char *text)
+{
+    buf_print(out, "%-16s", name);
+    cell_put(out, text ? text : "(none)", SIZE_MAX / 2, false);
+    buf_char(out, '\n');
+}
+
+static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
+{
+    char time[WHEN_TEXT_SIZE];
+    char age[WHEN_AGE_SIZE];
+
+    when_text(time, ms);
+    when_age(age, ms > now_ms ? ms - now_ms : now_ms - ms);
+    buf_print(out, "%-16s%s, %s%s%s\n", name, time, ms > now_ms ? "in " : "", age,
+              ms > now_ms ? "" : " ago");
+}
+
+static void number_put(struct buf *out, const char *name, int64_t number)
+{
+    if (number != 0)
+        buf_print(out, "%-16s%" PRId64 "\n", name, number);
+}
+
+void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_ms)
+{
+    number_put(out, "id", view->id);
+    text_put(out, "group", view->group);
+    text_put(out, "scene", view->scene);
+    text_put(out, "handler", view->handler);
+    text_put(out, "origin", view->origin);
+    text_put(out, "state", state_of(view));
+    text_put(out, "ordering key", view->ordering_key);
+    text_put(out, "idempotency key",
+             view->idempotency_key ? view->idempotency_key : "(what the task does)");
+    text_put(out, "bizNo", view->biz_no);
+    buf_print(out, "%-16s%" PRId64 " failed\n", "attempts", view->attempts);
+    if (view->reason_class[0] || view->reason[0])
+        text_put(out, "reason class", view->reason_class);
+    if (view->reason[0])
+        text_put(out, "reason", view->reason);
+    if (!view->outcome && view->state == TASK_WAITING)
+        time_put(out, "next", view->next_ms, now_ms);
+    if (view->owner[0])
+        text_put(out, view->outcome ? "ended by" : "owner", view->owner);
+    if (!view->outcome && view->lease_ms != 0)
+        time_put(out, "lease until", view->lease_ms, now_ms);
+    time_put(out, "made", view->made_ms, now_ms);
+    if (view->outcome)
+        time_put(out, "ended", view->ended_ms, now_ms);
+    number_put(out, "requeued as", view->requeued_as);
+    number_put(out, "parent", view->parent_id);
+    number_put(out, "step", view->step);
+    text_put(out, "options", view->options);
+    text_put(out, "type", view->params_type);
+    bytes_show(out, 16, "params", view->params, view->params_len);
+    if (view->step_result)
+        bytes_show(out, 16, "step result", view->step_result, view->step_result_len);
+}
+
+void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt, bool first,
+                       int64_t now_ms)
+{
+    char age[WHEN_AGE_SIZE];
+    char took[WHEN_AGE_SIZE];
+
+    if (first)
+        buf_print(out, "\n%-12s  %-8s  %-8s  %-24s  %s\n", "attempt", "took", "outcome", "by",
+                  "reason");
+    when_age(age, now_ms - attempt->at_ms);
+    when_age(took, attempt->took_ms);
+    buf_print(out, "%-8s ago  %-8s  %-8s  ", age, took, attempt->outcome);
+    cell_put(out, attempt->owner, 24, true);
+    buf_print(out, "  %s%s", attempt->reason_class, attempt->reason_class[0] ? ": " : "");
+    cell_put(out, attempt->reason, SIZE_MAX / 2, false);
+    buf_char(out, '\n');
+}
+
+/* "name" when it is UTF-8, else "name_base64"; the other one is null. */
+static int json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
+{
+    char other[32];
+    struct buf text = {0};
+    json_t *plain = NULL;
+    json_t *coded = NULL;
+
+    snprintf(other, sizeof(other), "%s_base64", name);
+    if (bytes && utf8_fits(bytes, len)) {
+        plain = json_stringn(bytes, len);
+    } else if (bytes) {
+        base64_put(&text, bytes, len);
+        coded = json_string(buf_text(&text));
+    }
+    buf_done(&text);
+    if (bytes && !plain && !coded)
+        return -1;
+    return json_object_set_new(object, name, plain ? plain : json_null()) +
+           json_object_set_new(object, other, coded ? coded : json_null());
+}
+
+static json_t *json_time(int64_t ms)
+{
+    return ms != 0 ? json_integer(ms) : json_null();
+}
+
+static json_t *json_id(int64_t id)
+{
+    return id != 0 ? json_integer(id) : json_null();
+}
+
+static void json_put(struct buf *out, json_t *object, int failed)
+{
+    char *text = object && failed == 0 ? json_dumps(object, 0) : NULL;
+
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(object);
+}
+
+static int json_whole(json_t *object, const struct retry_view *view)
+{
+    int failed = json_object_set_new(object, "options",
+                                     view->options ? json_string(view->options) : json_null());
+
+    failed += json_bytes(object, "params", view->params, view->params_len);
+    return failed + json_bytes(object, "step_result", view->step_result, view->step_result_len);
+}
+
+void task_json(struct buf *out, const struct retry_view *view, bool whole)
+{
+    json_t *object = json_pack(
+        "{s:I, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s, s:I, s:o, s:s, s:s, s:s, s:I}", "id",
+        (json_int_t)view->id, "group", view->group, "scene", view->scene, "handler", view->handler,
+        "ordering_key", view->ordering_key, "idempotency_key", view->idempotency_key, "biz_no",
+        view->biz_no, "state", task_state_name(view->state), "attempts", (json_int_t)view->attempts,
+        "next_ms", json_time(view->next_ms), "reason_class", view->reason_class, "reason",
+        view->reason, "owner", view->owner, "epoch", (json_int_t)view->epoch);
+    int failed = object ? 0 : -1;
+
+    failed += json_object_set_new(object, "origin", json_string(view->origin));
+    failed += json_object_set_new(object, "lease_until_ms", json_time(view->lease_ms));
+    failed += json_object_set_new(object, "parent_id", json_id(view->parent_id));
+    failed += json_object_set_new(object, "step", json_integer(view->step));
+    failed += json_object_set_new(object, "made_ms", json_time(view->made_ms));
+    failed += json_object_set_new(object, "changed_ms", json_time(view->changed_ms));
+    failed += json_object_set_new(object, "params_type", json_string(view->params_type));
+    failed += json_object_set_new(object, "params_bytes",
+                                  view->has_params ? json_integer((json_int_t)view->params_len)
+                                                   : json_null());
+    failed += json_object_set_new(object, "outcome",
+                                  view->outcome ? json_string(view->outcome) : json_null());
+    failed += json_object_set_new(object, "ended_ms", json_time(view->ended_ms));
+    failed += json_object_set_new(object, "requeued_as", json_id(view->requeued_as));
+    if (whole)
+        failed += json_whole(object, view);
+    json_put(out, object, failed);
+}
+
+void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt)
+{
+    json_t *object =
+        json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s}", "at_ms", (json_int_t)attempt->at_ms,
+                  "took_ms", (json_int_t)attempt->took_ms, "owner", attempt->owner, "step",
+                  (json_int_t)attempt->step, "outcome", attempt->outcome, "reason_class",
+                  attempt->reason_class, "reason", attempt->reason);
+
+    json_put(out, object, 0);
+}

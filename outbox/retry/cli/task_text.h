@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Tasks of the retry lane for people and for scripts. Whatever a task holds, a terminal gets
+ * printable text, and JSON gets base64 where it is no UTF-8. Pure; any thread. */
+#ifndef OUTBOX_RETRY_CLI_TASK_TEXT_H
+#define OUTBOX_RETRY_CLI_TASK_TEXT_H
+
+#include "common/buf.h"
+#include "outbox/retry/retry.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The list: a head, and a line for each task. now_ms: the database's clock. */
+void task_list_head(struct buf *out, bool ended);
+void task_list_row(struct buf *out, const struct retry_view *view, int64_t now_ms);
+
+/* One task, whole. */
+void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_ms);
+
+/* Its attempts: a head when first, and a line for each. */
+void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt, bool first,
+                       int64_t now_ms);
+
+/* As JSON objects; whole: with options, parameters and the result of the step before. No memory:
+ * out becomes failed. */
+void task_json(struct buf *out, const struct retry_view *view, bool whole);
+void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The groups of the retry lane, rows of retry_group: whose tasks a group holds, and which handlers,
+ * scenes and topics its tasks may use. Only a group that is owned by clients takes tasks from an
+ * application or from our API; those of the relay and the consumer hold their own tasks alone.
+ *
+ * A list is words separated by commas: a name, a beginning followed by '*', or '*' for all; the empty
+ * list allows nothing. What decides is pure, any thread; what asks the database is one thread at a
+ * time per db. */
+#ifndef OUTBOX_RETRY_GROUP_H
+#define OUTBOX_RETRY_GROUP_H
+
+#include "common/err.h"
+#include "outbox/retry/retry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RETRY_GROUPS_MAX 1024
+#define RETRY_GROUP_HANDLERS_SIZE 256 /* with the zero byte, as the columns are long */
+#define RETRY_GROUP_LIST_SIZE 1001
+
+struct retry_handler;
+struct retry_handlers;
+struct retry_job;
+
+struct retry_group {
+    char name[RETRY_NAME_BYTES_MAX + 1];
+    enum retry_owner owner;
+    bool enabled;
+    char handlers[RETRY_GROUP_HANDLERS_SIZE];
+    char scenes[RETRY_GROUP_LIST_SIZE];
+    char topics[RETRY_GROUP_LIST_SIZE]; /* of the handler kafka */
+};
+
+bool retry_list_allows(const char *list, const char *name);
+
+/* Is it a list, and fits it into size bytes? RC_REJECT: err says what is wrong, after `what`. */
+enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err);
+
+enum retry_verdict {
+    GROUP_OPEN,    /* the task may run */
+    GROUP_CLOSED,  /* it waits: there is no such group, or it is disabled */
+    GROUP_REFUSES, /* the group's tasks may not do this */
+};
+
+/* What a group says to tasks of this origin, scene and handler. group NULL: it has no row. Those of
+ * the relay and the consumer need none: only their accounts may write such an origin. Unless it is
+ * GROUP_OPEN, err says why. */
+enum retry_verdict retry_group_judge(const struct retry_group *group, const char *name,
+                                     enum retry_owner origin, const char *scene,
+                                     const char *handler, struct err *err);
+
+/* Does the group allow every handler and topic that this client's task would use, also in its steps?
+ * handler: the job's; NULL: not known here, and nothing but its name counts. RC_REJECT: err names what
+ * it does not allow. RC_FATAL: no memory. */
+enum rc retry_group_check(const struct retry_group *group, const struct retry_handlers *all,
+                          const struct retry_handler *handler, const struct retry_job *job,
+                          struct err *err);
+
+struct db;
+
+typedef enum rc (*retry_on_group)(void *ctx, const struct retry_group *group, struct err *err);
+
+/* Every group by name, RETRY_GROUPS_MAX at most; name: this one alone, or NULL. RC_RETRY, RC_FATAL: as
+ * db_query(). */
+enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
+                         struct err *err);
+
+/* Makes a group of clients, or changes one; a list that is NULL stays as it is, and is empty in a new
+ * group, but for scenes, which are all there. Doing it twice is harmless. *changed: it was otherwise
+ * before. RC_REJECT: the group is not the clients'. */
+enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
+                        const char *topics, bool *changed, struct err *err);
+
+/* RC_REJECT: there is no such group. */
+enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,
+                           struct err *err);
+
+/* Sees that the group of a role has its row. *owner: whose it is, which may be another one's. */
+enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted,
+                        enum retry_owner *owner, struct err *err);
+
+/* RC_REJECT: err names the first of these tasks whose group is not the clients'. */
+enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tasks, size_t count,
+                                 struct err *err);
+
+#endif

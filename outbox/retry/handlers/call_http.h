@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Makes HTTP calls with libcurl: certificates checked, no redirects, no proxies, no cookies, the
+ * answer bounded. Which host may be called is decided before. Each worker has connections of its
+ * own, which are used again; one call at a time for each. */
+#ifndef OUTBOX_RETRY_HANDLERS_CALL_HTTP_H
+#define OUTBOX_RETRY_HANDLERS_CALL_HTTP_H
+
+#include "common/buf.h"
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "common/stop.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct caller;
+
+struct call {
+    const char *method;
+    const char *url;
+    const char *origin;         /* for error texts: the rest may hold secrets */
+    const char *const *headers; /* "Name: value", */
+    size_t header_count;
+    const void *body; /* NULL: none */
+    size_t body_len;
+    int64_t until_ms;                   /* os_now_ms() */
+    const atomic_llong *lease_until_ms; /* as in struct retry_job */
+};
+
+enum call_end {
+    CALL_ANSWERED,
+    CALL_FAILED, /* err: why; its code is libcurl's, negative */
+    CALL_CUT,    /* the stop came first */
+    CALL_LOST,   /* the lease ran out first */
+};
+
+struct call_answer {
+    int status;
+    bool no_retry;          /* it has the header tallybox-no-retry */
+    int64_t retry_after_ms; /* 0: it names no time */
+};
+
+/* Connects nowhere. RC_FATAL: the CA's file cannot be read, or libcurl cannot be used. Borrows
+ * settings and stop. */
+enum rc caller_open(struct caller **caller, const struct settings *settings, struct stop *stop,
+                    size_t workers, struct err *err);
+void caller_close(struct caller *caller);
+
+/* body gets that of the answer; it fails where this is longer than it may be, and the rest is not
+ * read. Unless CALL_ANSWERED the other side may have done it all the same. */
+enum call_end caller_call(struct caller *caller, size_t worker, const struct call *call,
+                          struct call_answer *answer, struct buf *body, struct err *err);
+
+/* Is the code (as in err) something that somebody here must mend: a certificate, a file? */
+bool caller_is_ours(int code);
+
+#endif

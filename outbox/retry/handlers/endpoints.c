@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/handlers/endpoints.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A failure weighs as much as so many calls under way. */
+#define FAILURE_WEIGHT 4
+
+static struct endpoint *find(struct endpoints *endpoints, const char *name)
+{
+    for (size_t i = 0; i < endpoints->count; i++)
+        if (strcmp(endpoints->list[i].name, name) == 0)
+            return &endpoints->list[i];
+    return NULL;
+}
+
+/* Its place, which may have been the one of who was idle longest; NULL: all are in use. */
+static struct endpoint *learn(struct endpoints *endpoints, const char *name)
+{
+    struct endpoint *endpoint = find(endpoints, name);
+
+    if (endpoint)
+        return endpoint;
+    if (endpoints->count < ENDPOINTS_MAX)
+        endpoint = &endpoints->list[endpoints->count++];
+    for (size_t i = 0; !endpoint && i < ENDPOINTS_MAX; i++)
+        if (endpoints->list[i].in_flight == 0)
+            endpoint = &endpoints->list[i];
+    if (!endpoint)
+        return NULL;
+    for (size_t i = 0; i < endpoints->count; i++) {
+        struct endpoint *other = &endpoints->list[i];
+
+        if (other->in_flight == 0 && other->used_ms < endpoint->used_ms)
+            endpoint = other;
+    }
+    memset(endpoint, 0, sizeof(*endpoint));
+    snprintf(endpoint->name, sizeof(endpoint->name), "%s", name);
+    return endpoint;
+}
+
+/* When its time is over, one call at a time tries it until one works. */
+static bool is_out(const struct endpoint *endpoint, int64_t now_ms)
+{
+    return endpoint && endpoint->failures >= ENDPOINT_FAILURES_OUT &&
+           (now_ms < endpoint->out_until_ms || endpoint->in_flight > 0);
+}
+
+static unsigned load_of(const struct endpoint *endpoint)
+{
+    return endpoint ? endpoint->in_flight + FAILURE_WEIGHT * endpoint->failures : 0;
+}
+
+static int64_t back_ms(const struct endpoint *endpoint)
+{
+    return endpoint ? endpoint->out_until_ms : 0;
+}
+
+/* All are out: the one that comes back first. */
+static size_t first_back(struct endpoints *endpoints, const char *const *names, size_t count)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < count; i++)
+        if (back_ms(find(endpoints, names[i])) < back_ms(find(endpoints, names[best])))
+            best = i;
+    return best;
+}
+
+/* The index of number `wanted` of those that are in. */
+static size_t nth_in(struct endpoints *endpoints, const char *const *names, size_t count,
+                     int64_t now_ms, size_t wanted)
+{
+    size_t i = 0;
+
+    for (; i + 1 < count; i++)
+        if (!is_out(find(endpoints, names[i]), now_ms) && wanted-- == 0)
+            break;
+    return i;
+}
+
+static size_t choose(struct endpoints *endpoints, const char *const *names, size_t count,
+                     int64_t now_ms, uint64_t dice)
+{
+    size_t in = 0;
+    size_t one;
+    size_t two;
+
+    for (size_t i = 0; i < count; i++)
+        in += !is_out(find(endpoints, names[i]), now_ms);
+    if (in == 0)
+        return first_back(endpoints, names, count);
+    one = (size_t)(dice & UINT32_MAX) % in;
+    if (in == 1)
+        return nth_in(endpoints, names, count, now_ms, one);
+    two = (one + 1 + (size_t)(dice >> 32) % (in - 1)) % in;
+    one = nth_in(endpoints, names, count, now_ms, one);
+    two = nth_in(endpoints, names, count, now_ms, two);
+    return load_of(find(endpoints, names[two])) < load_of(find(endpoints, names[one])) ? two : one;
+}
+
+size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, size_t count,
+                      int64_t now_ms, uint64_t dice)
+{
+    size_t index = choose(endpoints, names, count, now_ms, dice);
+    struct endpoint *endpoint = learn(endpoints, names[index]);
+
+    if (endpoint) {
+        endpoint->in_flight++;
+        endpoint->used_ms = now_ms;
+    }
+    return index;
+}
+
+static int64_t out_ms(unsigned failures, uint64_t dice)
+{
+    int64_t ms = ENDPOINT_OUT_MS_BASE;
+
+    for (unsigned i = ENDPOINT_FAILURES_OUT; i < failures && ms < ENDPOINT_OUT_MS_CAP; i++)
+        ms *= 2;
+    if (ms > ENDPOINT_OUT_MS_CAP)
+        ms = ENDPOINT_OUT_MS_CAP;
+    /* Half of it by chance, so that not all processes come back at once. */
+    return ms / 2 + (int64_t)(dice % (uint64_t)(ms / 2 + 1));
+}
+
+bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
+                   uint64_t dice)
+{
+    struct endpoint *endpoint = find(endpoints, name);
+
+    /* There was no place for it, or not any more. */
+    if (!endpoint || endpoint->in_flight == 0)
+        return false;
+    endpoint->in_flight--;
+    if (!failed) {
+        endpoint->failures = 0;
+        return false;
+    }
+    if (endpoint->failures < UINT32_MAX / (2 * FAILURE_WEIGHT))
+        endpoint->failures++;
+    if (endpoint->failures < ENDPOINT_FAILURES_OUT)
+        return false;
+    endpoint->out_until_ms = now_ms + out_ms(endpoint->failures, dice);
+    return true;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/handlers/exec_handler.h"
+
+#include "common/os.h"
+#include "outbox/retry/handlers/child.h"
+#include "outbox/retry/handlers/exec_options.h"
+#include "outbox/retry/handlers/outcome.h"
+#include "outbox/retry/policy/span.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VARIABLES_MAX 10
+
+struct exec {
+    const char *programs;
+    const struct stop *stop;
+};
+
+static enum rc exec_open(void **handler, const struct retry_handler_env *env, struct err *err)
+{
+    struct exec *exec = calloc(1, sizeof(*exec));
+
+    if (!exec)
+        return err_fail(err, RC_FATAL, 0, "no memory for a handler");
+    /* Who started us may have ignored it, and then nobody learns how a program ended. */
+    signal(SIGCHLD, SIG_DFL);
+    exec->programs = env->settings->retry.exec_programs;
+    exec->stop = env->stop;
+    *handler = exec;
+    return RC_OK;
+}
+
+static void exec_close(void *handler)
+{
+    free(handler);
+}
+
+static enum rc exec_check(const struct retry_handlers *all, const struct retry_job *job,
+                          struct err *err)
+{
+    struct exec_options options;
+    enum rc rc = exec_options_read(&options, job->options, err);
+
+    (void)all;
+    if (rc == RC_OK)
+        exec_options_done(&options);
+    return rc;
+}
+
+static void exec_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             struct buf *name)
+{
+    struct exec_options options;
+
+    (void)all;
+    if (exec_options_read(&options, job->options, NULL) != RC_OK)
+        return;
+    buf_text_put(name, "exec:");
+    buf_text_put(name, options.args[0]);
+    exec_options_done(&options);
+}
+
+/* NAME=value, each with its end, one behind the other. */
+static void variable_put(struct buf *buf, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    buf_print(buf, "TALLYBOX_%s=", name);
+    buf_text_put(buf, value);
+    buf_char(buf, '\0');
+}
+
+static void number_put(struct buf *buf, const char *name, int64_t value)
+{
+    buf_print(buf, "TALLYBOX_%s=%" PRId64, name, value);
+    buf_char(buf, '\0');
+}
+
+static void variables_put(struct buf *buf, const struct retry_job *job)
+{
+    number_put(buf, "TASK", job->id);
+    number_put(buf, "ATTEMPT", job->attempt);
+    number_put(buf, "STEP", job->step);
+    number_put(buf, "NO_RETRY", 1);
+    variable_put(buf, "GROUP", job->group);
+    variable_put(buf, "SCENE", job->scene);
+    variable_put(buf, "IDEMPOTENCY_KEY", job->idempotency_key);
+    variable_put(buf, "ORDERING_KEY", job->ordering_key);
+    variable_put(buf, "BIZ_NO", job->biz_no);
+    variable_put(buf, "PARAMS_TYPE", job->params_type);
+}
+
+static void variables_list(struct buf *buf, const char *list[VARIABLES_MAX + 1])
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at < buf->len && count < VARIABLES_MAX; at += strlen(buf->data + at) + 1)
+        list[count++] = buf->data + at;
+    list[count] = NULL;
+}
+
+static void say_late(struct retry_outcome *outcome, const char *program, int signal)
+{
+    outcome_fail(outcome, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
+                 "%s did not come to an end in its time, and was made to", program);
+}
+
+/* Whatever it was told: when it says that it is done, it is. */
+static void judge_end(const struct child_end *end, const char *program,
+                      struct retry_outcome *outcome)
+{
+    const char *mark = end->words[0] ? ": " : "";
+
+    if (end->error != 0)
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_OURS, "%s cannot be run: %s", program,
+                     strerror(end->error));
+    else if (end->signal == 0 && end->code == 0)
+        return;
+    else if (end->cut)
+        outcome_cut(outcome);
+    else if (end->lost)
+        outcome_lose(outcome);
+    else if (end->late)
+        say_late(outcome, program, end->signal != 0 ? end->signal : SIGTERM);
+    else if (end->signal != 0)
+        outcome_fail(outcome, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
+                     "%s died of signal %d%s%s", program, end->signal, mark, end->words);
+    else
+        outcome_fail(outcome, FAULT_EXIT, end->code, FAULT_TRANSIENT, "%s exited with %d%s%s",
+                     program, end->code, mark, end->words);
+    if (outcome->end != ATTEMPT_FAILED || outcome->source != FAULT_EXIT)
+        return;
+    if (end->code == EXEC_REJECT)
+        outcome->end = ATTEMPT_REJECTED;
+    if (end->code == EXEC_SNOOZE) {
+        outcome->end = ATTEMPT_SNOOZED;
+        outcome->delay_ms = EXEC_SNOOZE_MS;
+    }
+}
+
+static void run_program(const struct exec *exec, const struct retry_job *job,
+                        const struct exec_options *options, struct retry_outcome *outcome)
+{
+    const char *environment[VARIABLES_MAX + 1];
+    struct buf variables = {0};
+    struct child_order order = {
+        .args = options->args,
+        .environment = environment,
+        .input = job->params,
+        .input_len = job->params_len,
+        .output = outcome->result,
+        .until_ms = os_now_ms() + options->timeout_ms,
+        .lease_until_ms = job->lease_until_ms,
+        .stop = exec->stop,
+    };
+    struct child_end end;
+
+    variables_put(&variables, job);
+    if (variables.failed) {
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");
+    } else {
+        variables_list(&variables, environment);
+        end = child_run(&order);
+        judge_end(&end, options->args[0], outcome);
+    }
+    buf_done(&variables);
+}
+
+static void exec_run(void *handler, size_t worker, const struct retry_job *job,
+                     struct retry_outcome *outcome)
+{
+    const struct exec *exec = handler;
+    struct exec_options options;
+    struct err err = {0};
+
+    (void)worker;
+    if (stop_requested(exec->stop)) {
+        outcome_cut(outcome);
+        return;
+    }
+    if (exec_options_read(&options, job->options, &err) != RC_OK) {
+        outcome_refuse(outcome, &err);
+        return;
+    }
+    if (exec_is_allowed(exec->programs, options.args[0]))
+        run_program(exec, job, &options, outcome);
+    else
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_OURS,
+                     "\"%.128s\" is not in retry.exec_programs of this process", options.args[0]);
+    exec_options_done(&options);
+}
+
+const struct retry_handler retry_exec_handler = {
+    .name = "exec",
+    .about = "Runs a program of retry.exec_programs with the parameters on its stdin.",
+    .open = exec_open,
+    .check = exec_check,
+    .destination = exec_destination,
+    .run = exec_run,
+    .close = exec_close,
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* What the options of an `http` task say:
+ *
+ *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
+ *      "timeout": "10s", "ok": "200-299,409"}
+ *
+ * A URL is there, the rest may be left out. Also what may be called at all, and what a text has to
+ * be like to go into a header. Pure; any thread. */
+#ifndef OUTBOX_RETRY_HANDLERS_HTTP_OPTIONS_H
+#define OUTBOX_RETRY_HANDLERS_HTTP_OPTIONS_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP_URLS_MAX 16
+#define HTTP_HEADERS_MAX 64
+#define HTTP_RANGES_MAX 16
+#define HTTP_TIMEOUT_MS_STANDARD 10000
+#define HTTP_ORIGIN_SIZE 280
+
+struct json_t;
+
+struct http_url {
+    const char *text;
+    char origin[HTTP_ORIGIN_SIZE]; /* "https://name:443", in lower case */
+    const char *host;              /* in origin: the name, */
+    size_t host_len;
+    int port;
+    int scheme_port; /* 80 or 443 */
+};
+
+struct http_range {
+    int from;
+    int to;
+};
+
+struct http_options {
+    const char *method;
+    struct http_url urls[HTTP_URLS_MAX];
+    size_t url_count;
+    struct {
+        const char *name;
+        const char *value;
+    } headers[HTTP_HEADERS_MAX];
+    size_t header_count;
+    int64_t timeout_ms;
+    struct http_range ok[HTTP_RANGES_MAX];
+    size_t ok_count;
+    struct json_t *json; /* what the texts point into */
+};
+
+/* RC_REJECT: err says what is wrong with text. After a failure nothing needs http_options_done(). */
+enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
+void http_options_done(struct http_options *options);
+
+/* Is the host in the list, as retry.http_hosts is kept? */
+bool http_is_allowed(const char *list, const struct http_url *url);
+
+/* Does the status mean that it is done? */
+bool http_is_ok(const struct http_options *options, int status);
+
+/* The task's own header of that name, in any case; NULL: it has none. */
+const char *http_own_header(const struct http_options *options, const char *name);
+
+/* What begins no line and ends none. */
+bool http_is_header_value(const char *text);
+
+/* Appends a text that may hold anything: what is no visible ASCII becomes %XX. */
+void http_put_value(struct buf *buf, const char *text);
+
+#endif

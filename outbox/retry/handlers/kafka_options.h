@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* What the options of a `kafka` task say:
+ *
+ *     {"topic": NAME, "key": TEXT or "keyHex": HEX, "headers": HEADERS, "timestampMs": NUMBER,
+ *      "partition": NUMBER}
+ *
+ * Only topic has to be there. Without key and keyHex the record has no key. HEADERS is a list of
+ * [NAME, VALUE] or an object {NAME: VALUE}; a VALUE is a text, {"hex": HEX} or null. Pure; any
+ * thread. */
+#ifndef OUTBOX_RETRY_HANDLERS_KAFKA_OPTIONS_H
+#define OUTBOX_RETRY_HANDLERS_KAFKA_OPTIONS_H
+
+#include "common/err.h"
+#include "outbox/relay/relay_row.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KAFKA_HEADERS_MAX 1000
+
+struct json_t;
+
+struct kafka_header {
+    const char *name;
+    struct bytes value; /* data NULL: null */
+};
+
+struct kafka_options {
+    const char *topic;
+    struct bytes key;     /* data NULL: none */
+    int64_t timestamp_ms; /* 0: when it is sent */
+    int32_t partition;    /* -1: by the key */
+    struct kafka_header *headers;
+    size_t header_count;
+
+    struct json_t *json; /* what the texts point into */
+    char *bytes;         /* and what was hexadecimal */
+    size_t bytes_used;
+};
+
+/* RC_REJECT: err says what is wrong with text. After a failure nothing needs kafka_options_done().
+ */
+enum rc kafka_options_read(struct kafka_options *options, const char *text, struct err *err);
+void kafka_options_done(struct kafka_options *options);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What the handlers of this room say when they are not done, and what marks all they send as a
+ * retry. Pure; any thread. */
+#ifndef OUTBOX_RETRY_HANDLERS_OUTCOME_H
+#define OUTBOX_RETRY_HANDLERS_OUTCOME_H
+
+#include "outbox/retry/handler.h"
+
+/* What a downstream sees of the lane: which attempt it is, and that whoever fails at it need not try
+ * again by himself. An answer with the second one ends the task. */
+#define HEADER_ATTEMPT "tallybox-attempt"
+#define HEADER_NO_RETRY "tallybox-no-retry"
+
+/* The attempt failed, with the sentence for people. */
+void outcome_fail(struct retry_outcome *outcome, enum fault_source source, int code,
+                  enum fault_class fault, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The task as it stands cannot be run: err says why. */
+void outcome_refuse(struct retry_outcome *outcome, const struct err *err);
+
+/* The process stops. */
+void outcome_cut(struct retry_outcome *outcome);
+
+/* The lease runs out, or is lost. */
+void outcome_lose(struct retry_outcome *outcome);
+
+#endif

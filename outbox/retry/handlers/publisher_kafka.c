@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/handlers/publisher_kafka.h"
+
+#include "common/kafka/config.h"
+#include "common/kafka/kafka.h"
+#include "common/loop.h"
+#include "common/os.h"
+#include "outbox/relay/producer_kafka.h"
+#include "outbox/relay/record_row.h"
+#include "outbox/relay/time_row.h"
+#include "outbox/relay/topic_row.h"
+#include "outbox/retry/handler.h"
+#include "outbox/retry/retry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <librdkafka/rdkafka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOPIC_WAIT_MS_MAX 3000
+#define TOPICS_KNOWN_MAX 64
+#define POLL_MS 100
+#define TRIES_MAX 3
+
+/* A record on its way when a stop comes is waited for so long: what is acknowledged is not done
+ * again. */
+#define STOP_GRACE_MS 1000
+
+/* librdkafka says by itself that a record timed out; it looks once a second. */
+#define REPORT_MS 2000
+
+/* A ticket has its worker in the lower bits. */
+#define WORKER_BITS 12
+
+struct producer {
+    rd_kafka_t *kafka;
+    struct publisher *publisher;
+    pthread_t thread; /* serves the reports */
+    atomic_bool ended;
+    size_t users;
+    bool spoiled; /* gets no new users; the last one closes it */
+    char topics[TOPICS_KNOWN_MAX][TOPIC_NAME_SIZE];
+    int64_t older_ms_max[TOPICS_KNOWN_MAX]; /* of a record in each of them */
+    size_t topic_count;                     /* of all that were ever known */
+    struct err trouble;                     /* what librdkafka told last */
+};
+
+struct slot {
+    struct bell bell;
+    uintptr_t ticket; /* of the record that is out; reports of earlier ones come too late */
+    bool reported;
+    enum rc rc;
+    struct err err;
+};
+
+struct publisher {
+    const struct settings *settings;
+    struct stop *stop;
+    struct stop never;    /* is not requested: for a wait that a stop does not end */
+    pthread_mutex_t lock; /* guards all below, and all of a producer but kafka and thread */
+    struct producer *producer;
+    uintptr_t tickets;
+    size_t workers;
+    struct slot slots[];
+};
+
+static enum rc force(rd_kafka_conf_t *conf, const char *name, int64_t value, struct err *err)
+{
+    char number[24];
+    char text[256] = "";
+
+    snprintf(number, sizeof(number), "%" PRId64, value);
+    if (rd_kafka_conf_set(conf, name, number, text, sizeof(text)) == RD_KAFKA_CONF_OK)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0, "kafka: %s = %s: %s", name, number, text);
+}
+
+/* What is right for the relay's long rows of records is forced to be otherwise here. A record that
+ * times out alone is no harm: its key's next one is not sent before it came to an end. */
+static enum rc conf_make(rd_kafka_conf_t **conf, const struct publisher *publisher, struct err *err)
+{
+    int64_t bytes =
+        (int64_t)RETRY_PARAMS_BYTES_MAX + RETRY_OPTIONS_BYTES_MAX + PRODUCER_RECORD_EXTRA;
+    char bytes_text[24];
+    enum rc rc;
+
+    snprintf(bytes_text, sizeof(bytes_text), "%" PRId64, bytes);
+    const struct kafka_default defaults[] = {{"message.max.bytes", bytes_text, NULL}};
+    const struct {
+        const char *name;
+        int64_t value;
+    } forced[] = {
+        {"message.timeout.ms", publisher->settings->relay.send_timeout_ms},
+        {"batch.num.messages", 1},
+        {"linger.ms", 0},
+        {"queue.buffering.max.messages", 100000},
+        {"queue.buffering.max.kbytes", INT32_MAX / 1024},
+    };
+
+    rc = producer_conf_make(conf, publisher->settings, defaults, 1, err);
+    if (rc != RC_OK)
+        return rc;
+    rd_kafka_conf_set(*conf, "enable.gapless.guarantee", "false", NULL, 0);
+    for (size_t i = 0; i < sizeof(forced) / sizeof(forced[0]) && rc == RC_OK; i++)
+        rc = force(*conf, forced[i].name, forced[i].value, err);
+    if (rc != RC_OK)
+        rd_kafka_conf_destroy(*conf);
+    return rc;
+}
+
+/* Called by the producer's own thread. */
+static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
+{
+    struct producer *producer = opaque;
+    struct publisher *publisher = producer->publisher;
+    uintptr_t ticket = (uintptr_t)message->_private;
+    struct slot *slot = &publisher->slots[ticket & (((uintptr_t)1 << WORKER_BITS) - 1)];
+
+    (void)kafka;
+    pthread_mutex_lock(&publisher->lock);
+    if (slot->ticket == ticket && !slot->reported) {
+        slot->rc = producer_report(message, &slot->err);
+        slot->reported = true;
+        bell_ring(&slot->bell);
+    }
+    pthread_mutex_unlock(&publisher->lock);
+}
+
+static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaque)
+{
+    struct producer *producer = opaque;
+
+    (void)kafka;
+    pthread_mutex_lock(&producer->publisher->lock);
+    err_fail(&producer->trouble, RC_RETRY, code, "%s", reason);
+    pthread_mutex_unlock(&producer->publisher->lock);
+}
+
+static void *producer_main(void *arg)
+{
+    struct producer *producer = arg;
+
+    os_thread_name("retry-kafka");
+    while (!atomic_load(&producer->ended))
+        rd_kafka_poll(producer->kafka, POLL_MS);
+    return NULL;
+}
+
+static enum rc producer_start(struct producer *producer, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    char text[256] = "";
+    enum rc rc = conf_make(&conf, producer->publisher, err);
+    int code;
+
+    if (rc != RC_OK)
+        return rc;
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_opaque(conf, producer);
+    producer->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    if (!producer->kafka) {
+        rd_kafka_conf_destroy(conf);
+        return err_fail(err, RC_FATAL, 0, "kafka: no producer: %s", text);
+    }
+    code = pthread_create(&producer->thread, NULL, producer_main, producer);
+    if (code == 0)
+        return RC_OK;
+    rd_kafka_destroy(producer->kafka);
+    return err_fail(err, RC_FATAL, code, "kafka: no thread: %s", strerror(code));
+}
+
+/* NULL: err says why. */
+static struct producer *producer_open(struct publisher *publisher, struct err *err)
+{
+    struct producer *producer = calloc(1, sizeof(*producer));
+
+    if (!producer) {
+        err_set(err, "no memory for a producer");
+        return NULL;
+    }
+    producer->publisher = publisher;
+    atomic_init(&producer->ended, false);
+    if (producer_start(producer, err) == RC_OK)
+        return producer;
+    free(producer);
+    return NULL;
+}
+
+static void producer_close(struct producer *producer)
+{
+    if (!producer)
+        return;
+    atomic_store(&producer->ended, true);
+    pthread_join(producer->thread, NULL);
+    rd_kafka_purge(producer->kafka, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_destroy(producer->kafka);
+    free(producer);
+}
+
+/* It is made under the lock, once for all who wait for it; that takes no answer from anybody. */
+static struct producer *producer_take(struct publisher *publisher, struct err *err)
+{
+    struct producer *producer;
+
+    pthread_mutex_lock(&publisher->lock);
+    if (!publisher->producer)
+        publisher->producer = producer_open(publisher, err);
+    producer = publisher->producer;
+    if (producer)
+        producer->users++;
+    pthread_mutex_unlock(&publisher->lock);
+    return producer;
+}
+
+static void producer_give(struct publisher *publisher, struct producer *producer)
+{
+    bool last;
+
+    pthread_mutex_lock(&publisher->lock);
+    producer->users--;
+    last = producer->spoiled && producer->users == 0;
+    pthread_mutex_unlock(&publisher->lock);
+    if (last)
+        producer_close(producer);
+}
+
+/* Invariant: it is spoiled before anybody's record is purged, so that they know why. */
+static void producer_spoil(struct publisher *publisher, struct producer *producer)
+{
+    pthread_mutex_lock(&publisher->lock);
+    producer->spoiled = true;
+    if (publisher->producer == producer)
+        publisher->producer = NULL;
+    pthread_mutex_unlock(&publisher->lock);
+    rd_kafka_purge(producer->kafka, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+}
+
+static bool producer_is_spoiled(struct publisher *publisher, const struct producer *producer)
+{
+    bool spoiled;
+
+    pthread_mutex_lock(&publisher->lock);
+    spoiled = producer->spoiled;
+    pthread_mutex_unlock(&publisher->lock);
+    return spoiled;
+}
+
+static bool topic_is_known(const struct producer *producer, const char *topic)
+{
+    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
+        if (strcmp(producer->topics[i], topic) == 0)
+            return true;
+    return false;
+}
+
+/* Whoever comes too many forgets the oldest. */
+static void topic_learn(struct producer *producer, const char *topic, int64_t older_ms_max)
+{
+    size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
+
+    if (topic_is_known(producer, topic))
+        return;
+    snprintf(producer->topics[place], TOPIC_NAME_SIZE, "%s", topic);
+    producer->older_ms_max[place] = older_ms_max;
+    producer->topic_count++;
+}
+
+/* A task may have waited for so long that Kafka would delete its record before it was read. By the
+ * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record of
+ * the future. */
+static int64_t timestamp_of(struct publisher *publisher, const struct producer *producer,
+                            const struct publisher_record *record)
+{
+    int64_t least_ms = 0;
+
+    if (record->timestamp_ms <= 0)
+        return record->timestamp_ms;
+    pthread_mutex_lock(&publisher->lock);
+    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++) {
+        if (strcmp(producer->topics[i], record->topic) == 0 &&
+            producer->older_ms_max[i] < INT64_MAX)
+            least_ms = record->now_ms - producer->older_ms_max[i];
+    }
+    pthread_mutex_unlock(&publisher->lock);
+    return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;
+}
+
+static void topic_forget(struct producer *producer, const char *topic)
+{
+    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
+        if (strcmp(producer->topics[i], topic) == 0)
+            producer->topics[i][0] = '\0';
+}
+
+/* Until until_ms, or until the lease ends. */
+static int64_t left_ms(const struct publisher_record *record, int64_t until_ms)
+{
+    int64_t lease_until_ms = atomic_load(record->lease_until_ms);
+
+    return (lease_until_ms < until_ms ? lease_until_ms : until_ms) - os_now_ms();
+}
+
+static bool lease_is_over(const struct publisher_record *record)
+{
+    return os_now_ms() >= atomic_load(record->lease_until_ms);
+}
+
+/* As the relay does: nothing is sent to a topic before each of its leaders has answered. */
+static enum rc topic_ready(struct publisher *publisher, struct producer *producer,
+                           const struct publisher_record *record, int64_t until_ms, struct err *err)
+{
+    const struct settings *settings = publisher->settings;
+    const char *topic = record->topic;
+    int64_t wait_ms = left_ms(record, until_ms) / 2;
+    struct kafka_topic_config config;
+    struct err unread;
+    bool known;
+    enum rc rc;
+
+    pthread_mutex_lock(&publisher->lock);
+    known = topic_is_known(producer, topic);
+    pthread_mutex_unlock(&publisher->lock);
+    if (known)
+        return RC_OK;
+    if (wait_ms > TOPIC_WAIT_MS_MAX)
+        wait_ms = TOPIC_WAIT_MS_MAX;
+    rc = kafka_ensure_topic(producer->kafka, topic, (int)settings->relay.topic_partitions,
+                            (int)settings->relay.topic_replication, wait_ms > 1 ? (int)wait_ms : 1,
+                            NULL, err);
+    kafka_topic_config_default(&config);
+    if (rc == RC_OK)
+        kafka_config_read(producer->kafka, topic, wait_ms > 1 ? (int)wait_ms : 1, &config, &unread);
+    pthread_mutex_lock(&publisher->lock);
+    if (rc == RC_OK)
+        topic_learn(producer, topic, config.known ? kafka_topic_older_ms_max(&config) : INT64_MAX);
+    pthread_mutex_unlock(&publisher->lock);
+    return rc;
+}
+
+static rd_kafka_headers_t *headers_make(const struct publisher_record *record, int64_t timestamp_ms)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(record->header_count + 1);
+    bool original = timestamp_ms == record->timestamp_ms;
+    char time[UTC_TEXT_SIZE];
+    size_t len;
+
+    for (size_t i = 0; i < record->header_count; i++) {
+        const struct publisher_header *header = &record->headers[i];
+
+        /* Fails only for want of memory, which librdkafka ends the process for by itself. */
+        rd_kafka_header_add(headers, header->name, -1, header->value.data,
+                            (ssize_t)header->value.len);
+        original = original || strcmp(header->name, RECORD_ORIGINAL_TIMESTAMP) == 0;
+    }
+    if (!original) {
+        len = utc_format(record->timestamp_ms, time);
+        rd_kafka_header_add(headers, RECORD_ORIGINAL_TIMESTAMP, -1, time, (ssize_t)len);
+    }
+    return headers;
+}
+
+static enum rc record_send(struct publisher *publisher, struct producer *producer, size_t worker,
+                           const struct publisher_record *record, struct err *err)
+{
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(producer->kafka, record->topic, NULL);
+    struct slot *slot = &publisher->slots[worker];
+    struct producer_record sent = {
+        .key = record->key,
+        .value = record->value,
+        .timestamp_ms = timestamp_of(publisher, producer, record),
+        .partition = record->partition,
+    };
+    enum rc rc;
+
+    if (!topic)
+        return kafka_fail(err, rd_kafka_last_error(), "kafka: topic %s", record->topic);
+    pthread_mutex_lock(&publisher->lock);
+    slot->ticket = ++publisher->tickets << WORKER_BITS | worker;
+    slot->reported = false;
+    sent.ticket = slot->ticket;
+    pthread_mutex_unlock(&publisher->lock);
+    sent.headers = headers_make(record, sent.timestamp_ms);
+    rc = producer_send(producer->kafka, topic, &sent, err);
+    rd_kafka_topic_destroy(topic);
+    return rc;
+}
+
+/* False: no report came in time. */
+static bool await(struct publisher *publisher, size_t worker, const struct publisher_record *record,
+                  int64_t until_ms, enum rc *rc, struct err *err)
+{
+    struct slot *slot = &publisher->slots[worker];
+    const struct stop *stop = publisher->stop;
+    bool reported = false;
+
+    for (;;) {
+        int64_t wait_ms = left_ms(record, until_ms);
+
+        loop_goes_on(os_now_ms());
+        pthread_mutex_lock(&publisher->lock);
+        reported = slot->reported;
+        if (reported) {
+            *rc = slot->rc;
+            *err = slot->err;
+        } else if (wait_ms <= 0) {
+            slot->ticket = 0; /* it is not waited for any more */
+        }
+        pthread_mutex_unlock(&publisher->lock);
+        if (reported || wait_ms <= 0)
+            return reported;
+        if (bell_wait(&slot->bell, stop,
+                      wait_ms < HANDLER_WAIT_MS_MAX ? wait_ms : HANDLER_WAIT_MS_MAX) &&
+            stop == publisher->stop) {
+            stop = &publisher->never;
+            if (wait_ms > STOP_GRACE_MS)
+                until_ms = os_now_ms() + STOP_GRACE_MS;
+        }
+    }
+}
+
+/* The producer is at its end: its own words are better than those of the report. */
+static void fatal_words(const struct producer *producer, struct err *err)
+{
+    char text[256] = "";
+    rd_kafka_resp_err_t code = rd_kafka_fatal_error(producer->kafka, text, sizeof(text));
+
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s%s", text,
+                 kafka_acl_hint(code));
+}
+
+static void silence_words(struct publisher *publisher, const struct producer *producer,
+                          const char *topic, struct err *err)
+{
+    struct err trouble;
+
+    pthread_mutex_lock(&publisher->lock);
+    trouble = producer->trouble;
+    pthread_mutex_unlock(&publisher->lock);
+    err_fail(err, RC_RETRY, RD_KAFKA_RESP_ERR__MSG_TIMED_OUT,
+             "kafka: topic %s: no acknowledgement in time%s%s", topic, trouble.text[0] ? "; " : "",
+             trouble.text);
+}
+
+/* Tells trouble of ours, which somebody has to mend, from a record that nobody takes. */
+static enum publisher_end end_of(enum rc rc, int code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+        return PUBLISH_BARRED;
+    default:
+        break;
+    }
+    if (rc == RC_OK)
+        return PUBLISHED;
+    return rc == RC_REJECT ? PUBLISH_REFUSED : PUBLISH_FAILED;
+}
+
+/* *again: another producer may do better. */
+static enum publisher_end send_once(struct publisher *publisher, struct producer *producer,
+                                    size_t worker, const struct publisher_record *record,
+                                    int64_t until_ms, bool *again, struct err *err)
+{
+    enum rc rc = topic_ready(publisher, producer, record, until_ms, err);
+
+    *again = false;
+    /* The broker will not have the topic, and says so to everybody. */
+    if (rc != RC_OK)
+        return rc == RC_FATAL ? PUBLISH_BARRED : end_of(rc, err->code);
+    rc = record_send(publisher, producer, worker, record, err);
+    if (rc == RC_OK && !await(publisher, worker, record, until_ms, &rc, err)) {
+        silence_words(publisher, producer, record->topic, err);
+        producer_spoil(publisher, producer);
+        if (lease_is_over(record))
+            return PUBLISH_LOST;
+        return stop_requested(publisher->stop) ? PUBLISH_CUT : PUBLISH_FAILED;
+    }
+    if (rc == RC_OK)
+        return PUBLISHED;
+    if (err->code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
+        silence_words(publisher, producer, record->topic, err);
+    if (rc == RC_FATAL) {
+        fatal_words(producer, err);
+        producer_spoil(publisher, producer);
+    }
+    pthread_mutex_lock(&publisher->lock);
+    topic_forget(producer, record->topic);
+    pthread_mutex_unlock(&publisher->lock);
+    /* Purged with somebody else's record, or acknowledged by the way of a later one. */
+    *again = producer_is_spoiled(publisher, producer) || (rc == RC_RETRY && err->code == 0);
+    return end_of(rc, err->code);
+}
+
+enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
+                                  const struct publisher_record *record, struct err *err)
+{
+    int64_t until_ms = os_now_ms() + publisher->settings->relay.send_timeout_ms + REPORT_MS;
+    enum publisher_end end = PUBLISH_FAILED;
+    bool again = true;
+
+    assert(worker < publisher->workers);
+    err_set(err, "kafka: topic %s: no time is left", record->topic);
+    for (int i = 0; i < TRIES_MAX && again && os_now_ms() < until_ms; i++) {
+        struct producer *producer;
+
+        if (stop_requested(publisher->stop))
+            return PUBLISH_CUT;
+        if (lease_is_over(record))
+            return PUBLISH_LOST;
+        producer = producer_take(publisher, err);
+        if (!producer)
+            return PUBLISH_BARRED;
+        end = send_once(publisher, producer, worker, record, until_ms, &again, err);
+        producer_give(publisher, producer);
+    }
+    return end;
+}
+
+static enum rc bells_init(struct publisher *publisher, struct err *err)
+{
+    enum rc rc = stop_init(&publisher->never, err);
+
+    for (size_t i = 0; i < publisher->workers && rc == RC_OK; i++)
+        rc = bell_init(&publisher->slots[i].bell, err);
+    return rc;
+}
+
+enum rc publisher_open(struct publisher **out, const struct settings *settings, struct stop *stop,
+                       size_t workers, struct err *err)
+{
+    struct publisher *publisher = calloc(1, sizeof(*publisher) + workers * sizeof(struct slot));
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc;
+
+    assert(workers < (size_t)1 << WORKER_BITS);
+    if (!publisher)
+        return err_fail(err, RC_FATAL, 0, "no memory for a publisher");
+    publisher->settings = settings;
+    publisher->stop = stop;
+    publisher->workers = workers;
+    pthread_mutex_init(&publisher->lock, NULL);
+    rc = conf_make(&conf, publisher, err);
+    if (rc == RC_OK) {
+        rd_kafka_conf_destroy(conf);
+        rc = bells_init(publisher, err);
+    }
+    if (rc == RC_OK)
+        *out = publisher;
+    else
+        publisher_close(publisher);
+    return rc;
+}
+
+void publisher_close(struct publisher *publisher)
+{
+    if (!publisher)
+        return;
+    producer_close(publisher->producer);
+    for (size_t i = 0; i < publisher->workers; i++)
+        bell_done(&publisher->slots[i].bell);
+    stop_done(&publisher->never);
+    pthread_mutex_destroy(&publisher->lock);
+    free(publisher);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/handlers/steps_handler.h"
+
+#include "outbox/retry/handlers/outcome.h"
+#include "outbox/retry/handlers/steps_options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As long as a task whose handler does not run here waits for one where it does. */
+#define ELSEWHERE_MS 10000
+
+struct steps {
+    const struct retry_handlers *all;
+};
+
+static enum rc steps_open(void **handler, const struct retry_handler_env *env, struct err *err)
+{
+    struct steps *steps = calloc(1, sizeof(*steps));
+
+    if (!steps)
+        return err_fail(err, RC_FATAL, 0, "no memory for a handler");
+    steps->all = env->all;
+    *handler = steps;
+    return RC_OK;
+}
+
+static void steps_close(void *handler)
+{
+    free(handler);
+}
+
+/* Its place in the table; count when there is none. */
+static size_t find(const struct retry_handlers *all, const char *name)
+{
+    size_t i = 0;
+
+    while (i < all->count && strcmp(all->list[i]->name, name) != 0)
+        i++;
+    return i;
+}
+
+static bool is_itself(const struct step *step)
+{
+    return strcmp(step->handler, retry_steps_handler.name) == 0;
+}
+
+static enum rc step_check(const struct retry_handlers *all, const struct retry_job *job,
+                          const struct step *step, struct err *err)
+{
+    struct retry_job inner = *job;
+    size_t at;
+
+    if (is_itself(step))
+        return err_fail(err, RC_REJECT, 0, "steps have no steps");
+    if (!all)
+        return RC_OK;
+    at = find(all, step->handler);
+    if (at == all->count)
+        return err_fail(err, RC_REJECT, 0, "there is no handler \"%s\"", step->handler);
+    inner.options = step->options;
+    return all->list[at]->check ? all->list[at]->check(all, &inner, err) : RC_OK;
+}
+
+static enum rc steps_check(const struct retry_handlers *all, const struct retry_job *job,
+                           struct err *err)
+{
+    struct steps_options options;
+    enum rc rc = steps_options_read(&options, job->options, err);
+
+    if (rc != RC_OK)
+        return rc;
+    for (size_t i = 0; i < options.count && rc == RC_OK; i++) {
+        rc = step_check(all, job, &options.steps[i], err);
+        if (rc != RC_OK)
+            err_wrap(err, "step %zu", i);
+    }
+    steps_options_done(&options);
+    return rc;
+}
+
+static void step_destination(const struct retry_handlers *all, const struct retry_job *job,
+                             const struct steps_options *options, struct buf *name)
+{
+    struct retry_job inner = *job;
+    const struct step *step;
+    size_t at;
+
+    if (job->step < 0 || (uint64_t)job->step >= options->count)
+        return;
+    step = &options->steps[job->step];
+    at = find(all, step->handler);
+    if (at == all->count || is_itself(step) || !all->list[at]->destination)
+        return;
+    inner.options = step->options;
+    all->list[at]->destination(all, &inner, name);
+}
+
+/* Where the step goes that is next. */
+static void steps_destination(const struct retry_handlers *all, const struct retry_job *job,
+                              struct buf *name)
+{
+    struct steps_options *options = malloc(sizeof(*options));
+
+    if (options && steps_options_read(options, job->options, NULL) == RC_OK) {
+        step_destination(all, job, options, name);
+        steps_options_done(options);
+    }
+    free(options);
+}
+
+static enum rc step_effects(const struct retry_handlers *all, const struct retry_job *job,
+                            const struct step *step, retry_on_effect on_effect, void *ctx,
+                            struct err *err)
+{
+    struct retry_job inner = *job;
+    size_t at = all ? find(all, step->handler) : 0;
+    enum rc rc = on_effect(ctx, step->handler, NULL, err);
+
+    if (rc != RC_OK || !all || at == all->count || is_itself(step) || !all->list[at]->effects)
+        return rc;
+    inner.options = step->options;
+    return all->list[at]->effects(all, &inner, on_effect, ctx, err);
+}
+
+static enum rc steps_effects(const struct retry_handlers *all, const struct retry_job *job,
+                             retry_on_effect on_effect, void *ctx, struct err *err)
+{
+    struct steps_options options;
+    enum rc rc = steps_options_read(&options, job->options, err);
+
+    if (rc != RC_OK)
+        return rc == RC_REJECT ? RC_OK : rc;
+    for (size_t i = 0; i < options.count && rc == RC_OK; i++)
+        rc = step_effects(all, job, &options.steps[i], on_effect, ctx, err);
+    steps_options_done(&options);
+    return rc;
+}
+
+/* As for a task whose own handler is not known: it is neither failed nor dropped. */
+static void say_elsewhere(const struct step *step, struct retry_outcome *outcome)
+{
+    outcome->end = ATTEMPT_SNOOZED;
+    outcome->delay_ms = ELSEWHERE_MS;
+    err_set(&outcome->err, "the handler \"%s\" does not run in this process", step->handler);
+}
+
+static void run_inner(const struct steps *steps, size_t at, size_t worker,
+                      const struct retry_job *job, const struct step *step,
+                      struct retry_outcome *outcome)
+{
+    struct retry_job inner = *job;
+    struct buf key = {0};
+
+    buf_print(&key, "%s/%" PRId64, job->idempotency_key, job->step);
+    inner.idempotency_key = buf_text(&key);
+    inner.options = step->options;
+    if (step->of_result) {
+        inner.params = job->step_result;
+        inner.params_len = job->step_result_len;
+    }
+    if (step->type)
+        inner.params_type = step->type;
+    steps->all->list[at]->run(steps->all->opened[at], worker, &inner, outcome);
+    buf_done(&key);
+}
+
+static void run_step(const struct steps *steps, size_t worker, const struct retry_job *job,
+                     const struct steps_options *options, struct retry_outcome *outcome)
+{
+    const struct step *step;
+    size_t at;
+
+    if (job->step < 0 || (uint64_t)job->step >= options->count) {
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_REFUSED,
+                     "the task has come to step %" PRId64 ", and its options have %zu", job->step,
+                     options->count);
+        return;
+    }
+    step = &options->steps[job->step];
+    if (is_itself(step)) {
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_REFUSED,
+                     "step %" PRId64 ": steps have no steps", job->step);
+        return;
+    }
+    at = find(steps->all, step->handler);
+    if (at == steps->all->count || !steps->all->opened[at])
+        say_elsewhere(step, outcome);
+    else
+        run_inner(steps, at, worker, job, step, outcome);
+    if (outcome->end == ATTEMPT_DONE)
+        outcome->more_steps = (size_t)job->step + 1 < options->count;
+    else
+        err_wrap(&outcome->err, "step %" PRId64, job->step);
+}
+
+static void steps_run(void *handler, size_t worker, const struct retry_job *job,
+                      struct retry_outcome *outcome)
+{
+    struct steps_options *options = malloc(sizeof(*options));
+    struct err err = {0};
+
+    if (!options) {
+        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for steps");
+        return;
+    }
+    if (steps_options_read(options, job->options, &err) == RC_OK) {
+        run_step(handler, worker, job, options, outcome);
+        steps_options_done(options);
+    } else {
+        outcome_refuse(outcome, &err);
+    }
+    free(options);
+}
+
+const struct retry_handler retry_steps_handler = {
+    .name = "steps",
+    .about = "Runs other handlers one after the other, and goes on with the one that failed.",
+    .needs_all = true,
+    .open = steps_open,
+    .check = steps_check,
+    .destination = steps_destination,
+    .effects = steps_effects,
+    .run = steps_run,
+    .close = steps_close,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Which tasks the retry lane takes, and what they are the same by. Pure; any thread. */
+#ifndef OUTBOX_RETRY_NEW_TASK_ROW_H
+#define OUTBOX_RETRY_NEW_TASK_ROW_H
+
+#include "common/err.h"
+#include "outbox/retry/retry.h"
+
+#include <stddef.h>
+
+#define NEW_TASK_HASH_BYTES 32
+#define NEW_TASK_PARAMS_TYPE_BYTES_MAX 128
+#define NEW_TASK_DELAY_MS_MAX (INT64_C(100) * 366 * 86400 * 1000)
+
+struct new_task_hash {
+    unsigned char bytes[NEW_TASK_HASH_BYTES];
+};
+
+/* RC_REJECT: err names the task by its number, and its fault. */
+enum rc new_task_check(const struct retry_new_task *task, size_t number, struct err *err);
+
+/* As the database makes retry_task.task_hash: of origin, group, scene and idempotency key, or of what the
+ * task does. RC_FATAL: no memory. */
+enum rc new_task_hash(const struct retry_new_task *task, enum retry_owner origin,
+                      struct new_task_hash *hash, struct err *err);
+
+/* Its group, or the standard one. */
+const char *new_task_group(const struct retry_new_task *task);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/policy/policy.h"
+
+#include "outbox/retry/policy/bucket.h"
+#include "outbox/retry/policy/span.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_MAX INT64_C(1000000000)
+#define LEASE_MS_MIN 1000
+
+static const char *const class_names[] = {
+    [FAULT_TRANSIENT] = "transient", [FAULT_REFUSED] = "refused", [FAULT_OURS] = "ours"};
+
+#define CLASSES (sizeof(class_names) / sizeof(class_names[0]))
+
+static const char *const source_names[] = {[FAULT_MYSQL] = "mysql",
+                                           [FAULT_KAFKA] = "kafka",
+                                           [FAULT_HTTP] = "http",
+                                           [FAULT_SIGNAL] = "signal",
+                                           [FAULT_EXIT] = "exit"};
+
+#define SOURCES (sizeof(source_names) / sizeof(source_names[0]))
+
+const char *fault_class_name(enum fault_class fault)
+{
+    return class_names[fault];
+}
+
+/* The index of text among names, or count. */
+static size_t find_name(const char *const *names, size_t count, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < count && (strlen(names[i]) != len || memcmp(names[i], text, len) != 0))
+        i++;
+    return i;
+}
+
+static enum rc text_of(const json_t *value, const char **text, struct err *err)
+{
+    *text = json_string_value(value);
+    return *text ? RC_OK : err_fail(err, RC_REJECT, 0, "a text is expected");
+}
+
+static enum rc wait_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    const char *text;
+    enum rc rc = text_of(value, &text, err);
+
+    wait_done(&policy->wait);
+    return rc == RC_OK ? wait_parse(&policy->wait, text, err) : rc;
+}
+
+static enum rc number_of(const json_t *value, int64_t *number, struct err *err)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) > NUMBER_MAX)
+        return err_fail(err, RC_REJECT, 0, "a whole number of 0..%lld is expected",
+                        (long long)NUMBER_MAX);
+    *number = json_integer_value(value);
+    return RC_OK;
+}
+
+static enum rc attempts_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return number_of(value, &policy->attempts_max, err);
+}
+
+static enum rc pending_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return number_of(value, &policy->pending_max, err);
+}
+
+static enum rc threads_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return number_of(value, &policy->threads_max, err);
+}
+
+static enum rc span_of(const json_t *value, int64_t *ms, struct err *err)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || !span_parse(text, strlen(text), ms))
+        return err_fail(err, RC_REJECT, 0,
+                        "a time like \"30s\", \"5m\", \"2h\" or \"7d\" is "
+                        "expected");
+    return RC_OK;
+}
+
+static enum rc deadline_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    if (json_is_string(value) && json_string_length(value) == 0)
+        return RC_OK;
+    return span_of(value, &policy->age_ms_max, err);
+}
+
+static enum rc lease_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    enum rc rc = span_of(value, &policy->lease_ms, err);
+
+    if (rc == RC_OK && policy->lease_ms < LEASE_MS_MIN)
+        return err_fail(err, RC_REJECT, 0, "it has to be 1s at least");
+    return rc;
+}
+
+static enum rc exhausted_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    static const char *const names[] = {
+        [POLICY_BLOCK] = "block", [POLICY_PARK] = "park", [POLICY_SKIP] = "skip"};
+    const char *text = json_string_value(value);
+    size_t at = text ? find_name(names, 3, text, strlen(text)) : 3;
+
+    if (at == 3)
+        return err_fail(err, RC_REJECT, 0, "\"block\", \"park\" or \"skip\" is expected");
+    policy->exhausted = (enum policy_exhausted)at;
+    return RC_OK;
+}
+
+static enum rc class_of(const char *text, enum fault_class *fault, struct err *err)
+{
+    size_t at = text ? find_name(class_names, CLASSES, text, strlen(text)) : CLASSES;
+
+    if (at == CLASSES)
+        return err_fail(err, RC_REJECT, 0, "\"transient\", \"refused\" or \"ours\" is expected");
+    *fault = (enum fault_class)at;
+    return RC_OK;
+}
+
+static enum rc stop_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    size_t i;
+    json_t *one;
+
+    if (!json_is_array(value))
+        return err_fail(err, RC_REJECT, 0, "a list of classes is expected");
+    memset(policy->stops, 0, sizeof(policy->stops));
+    json_array_foreach(value, i, one) {
+        enum fault_class fault = FAULT_TRANSIENT;
+        enum rc rc = class_of(json_string_value(one), &fault, err);
+
+        if (rc != RC_OK)
+            return rc;
+        policy->stops[fault] = true;
+    }
+    return RC_OK;
+}
+
+static enum rc keep_done_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    if (!json_is_boolean(value))
+        return err_fail(err, RC_REJECT, 0, "true or false is expected");
+    policy->keep_done = json_is_true(value);
+    return RC_OK;
+}
+
+/* "10/s" or "10/s burst 20". */
+static bool rate_parse(const char *text, long long *per_s, long long *burst)
+{
+    char *end;
+
+    *per_s = strtoll(text, &end, 10);
+    *burst = *per_s;
+    if (strncmp(end, "/s", 2) != 0)
+        return false;
+    end += 2;
+    if (strncmp(end, " burst ", 7) == 0)
+        *burst = strtoll(end + 7, &end, 10);
+    return *end == '\0' && *per_s >= 1 && *per_s <= BUCKET_RATE_MAX && *burst >= 1 &&
+           *burst <= BUCKET_RATE_MAX;
+}
+
+static enum rc rate_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    const char *text = json_string_value(value);
+    long long per_s;
+    long long burst;
+
+    if (text && !*text)
+        return RC_OK;
+    if (!text || !rate_parse(text, &per_s, &burst))
+        return err_fail(err, RC_REJECT, 0,
+                        "\"10/s\" or \"10/s burst 20\" is expected, with numbers of 1..%d",
+                        BUCKET_RATE_MAX);
+    policy->rate_per_s = per_s;
+    policy->rate_burst = burst;
+    return RC_OK;
+}
+
+static bool is_name(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789_.-";
+
+    return text && *text && strlen(text) < POLICY_NAME_SIZE &&
+           strspn(text, letters) == strlen(text);
+}
+
+static enum rc callback_of(const json_t *value, struct policy_callback *callback, struct err *err)
+{
+    const char *scene = json_string_value(json_object_get(value, "scene"));
+    const char *handler = json_string_value(json_object_get(value, "handler"));
+
+    if (json_is_null(value))
+        return RC_OK;
+    if (!is_name(scene) || !is_name(handler) || json_object_size(value) != 2)
+        return err_fail(err, RC_REJECT, 0,
+                        "{\"scene\": NAME, \"handler\": NAME} is expected, with names of letters, "
+                        "digits, '_', '.' and '-' up to %d",
+                        POLICY_NAME_SIZE - 1);
+    snprintf(callback->scene, sizeof(callback->scene), "%s", scene);
+    snprintf(callback->handler, sizeof(callback->handler), "%s", handler);
+    return RC_OK;
+}
+
+static enum rc on_done_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return callback_of(value, &policy->on_done, err);
+}
+
+static enum rc on_exhausted_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return callback_of(value, &policy->on_exhausted, err);
+}
+
+/* "http 409", "mysql 1040-1045". */
+static bool rule_name_parse(const char *name, struct fault_rule *rule)
+{
+    const char *blank = strchr(name, ' ');
+    size_t source =
+        blank ? find_name(source_names, SOURCES, name, (size_t)(blank - name)) : SOURCES;
+    char *end;
+    long from;
+    long to;
+
+    if (source == SOURCES)
+        return false;
+    from = strtol(blank + 1, &end, 10);
+    to = from;
+    if (end > blank + 1 && *end == '-')
+        to = strtol(end + 1, &end, 10);
+    if (*end || end == blank + 1 || from < -1000 || to < from || to > 100000)
+        return false;
+    *rule =
+        (struct fault_rule){.source = (enum fault_source)source, .from = (int)from, .to = (int)to};
+    return true;
+}
+
+static enum rc rules_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    const char *name;
+    json_t *one;
+
+    if (!json_is_object(value))
+        return err_fail(err, RC_REJECT, 0,
+                        "an object like {\"http 409\": \"transient\"} is "
+                        "expected");
+    if (json_object_size(value) > POLICY_RULES_MAX)
+        return err_fail(err, RC_REJECT, 0, "%d rules at most are expected", POLICY_RULES_MAX);
+    policy->rule_count = 0;
+    json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+        struct fault_rule *rule = &policy->rules[policy->rule_count];
+        enum rc rc;
+
+        if (!rule_name_parse(name, rule))
+            return err_fail(err, RC_REJECT, 0,
+                            "\"%.40s\" is not a source (mysql, kafka, http, signal, exit) and a "
+                            "code or a range of codes, as in \"http 500-599\"",
+                            name);
+        rc = class_of(json_string_value(one), &rule->fault, err);
+        if (rc != RC_OK) {
+            err_wrap(err, "\"%.40s\"", name);
+            return rc;
+        }
+        policy->rule_count++;
+    }
+    return RC_OK;
+}
+
+typedef enum rc (*field_parse)(struct policy *policy, const json_t *value, struct err *err);
+
+const struct policy_field policy_fields[] = {
+    {"wait", "\"" WAIT_STANDARD "\"", "When a failed task is tried again."},
+    {"attempts", "6", "Attempts before the task is exhausted; 0: no end."},
+    {"deadline", "\"\"",
+     "Age at which the task is exhausted, whatever its attempts and whatever it waits for; empty: "
+     "none."},
+    {"stop", "[\"refused\"]",
+     "Classes of failure (transient, refused, ours) that exhaust a task at once."},
+    {"exhausted", "\"block\"",
+     "What an exhausted task means for its key: block (it waits for a person), park (the later "
+     "ones are parked) or skip (they go on)."},
+    {"keep_done", "false", "Keep what is done in the history."},
+    {"rate", "\"\"",
+     "Attempts per second of all processes together, as \"10/s burst 20\"; empty: no limit."},
+    {"max_pending", "0", "Tasks that may wait; past it our API refuses more; 0: no limit."},
+    {"threads", "0",
+     "Threads of each process that run tasks of the scene at the same time, at most; 0: all but "
+     "one."},
+    {"lease", "\"30s\"", "How long a process that fell silent keeps its tasks."},
+    {"on_done", "null", "Task to make when one is done: {\"scene\": ..., \"handler\": ...}."},
+    {"on_exhausted", "null", "Task to make when one is exhausted."},
+    {"rules", "{}",
+     "Classes of codes here: {\"http 409\": \"transient\", ...}; the first that "
+     "fits counts."},
+};
+const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[0]);
+
+/* In the order of policy_fields. */
+static const field_parse parsers[] = {
+    wait_field,      attempts_field,     deadline_field, stop_field,    exhausted_field,
+    keep_done_field, rate_field,         pending_field,  threads_field, lease_field,
+    on_done_field,   on_exhausted_field, rules_field,
+};
+
+_Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==
+                   sizeof(policy_fields) / sizeof(policy_fields[0]),
+               "each field has its parser");
+
+static enum rc field_take(struct policy *policy, size_t index, const json_t *value, struct err *err)
+{
+    enum rc rc = parsers[index](policy, value, err);
+
+    if (rc != RC_OK)
+        err_wrap(err, "policy field \"%s\"", policy_fields[index].name);
+    return rc;
+}
+
+static enum rc standards_take(struct policy *policy, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < policy_fields_count; i++) {
+        json_t *value = json_loads(policy_fields[i].standard, JSON_DECODE_ANY, NULL);
+
+        rc = value ? field_take(policy, i, value, err)
+                   : err_fail(err, RC_FATAL, 0, "no memory for a policy");
+        json_decref(value);
+    }
+    return rc;
+}
+
+static enum rc fields_take(struct policy *policy, json_t *object, struct err *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value) {
+        size_t i = 0;
+        enum rc rc;
+
+        while (i < policy_fields_count && strcmp(policy_fields[i].name, name) != 0)
+            i++;
+        if (i == policy_fields_count)
+            return err_fail(err, RC_REJECT, 0, "a policy has no field \"%.40s\"", name);
+        rc = field_take(policy, i, value, err);
+        if (rc != RC_OK)
+            return rc;
+    }
+    return RC_OK;
+}
+
+static enum rc object_take(struct policy *policy, const char *json, size_t len, struct err *err)
+{
+    json_error_t fault;
+    json_t *object;
+    enum rc rc;
+
+    if (!json || len == 0)
+        return RC_OK;
+    if (len > POLICY_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0, "a policy has %d bytes at most", POLICY_BYTES_MAX);
+    object = json_loadb(json, len, JSON_REJECT_DUPLICATES, &fault);
+    if (!object)
+        return err_fail(err, RC_REJECT, 0, "a policy is a JSON object: %s (line %d, column %d)",
+                        fault.text, fault.line, fault.column);
+    rc = json_is_object(object) ? fields_take(policy, object, err)
+                                : err_fail(err, RC_REJECT, 0, "a policy is a JSON object");
+    json_decref(object);
+    return rc;
+}
+
+enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct err *err)
+{
+    enum rc rc;
+
+    memset(policy, 0, sizeof(*policy));
+    rc = standards_take(policy, err);
+    if (rc == RC_OK)
+        rc = object_take(policy, json, len, err);
+    if (rc != RC_OK)
+        policy_done(policy);
+    return rc;
+}
+
+void policy_done(struct policy *policy)
+{
+    wait_done(&policy->wait);
+}
+
+/* What holds where a policy says nothing. MySQL's and Kafka's codes are classified by those who
+ * make the call; here stand the exceptions that matter to a task. */
+static const struct fault_rule standard_rules[] = {
+    {FAULT_HTTP, 401, 401, FAULT_OURS},
+    {FAULT_HTTP, 403, 403, FAULT_OURS},
+    {FAULT_HTTP, 408, 408, FAULT_TRANSIENT},
+    {FAULT_HTTP, 409, 409, FAULT_TRANSIENT},
+    {FAULT_HTTP, 423, 425, FAULT_TRANSIENT},
+    {FAULT_HTTP, 429, 429, FAULT_TRANSIENT},
+    {FAULT_HTTP, 300, 499, FAULT_REFUSED},
+    {FAULT_HTTP, 501, 501, FAULT_REFUSED},
+    {FAULT_HTTP, 505, 505, FAULT_REFUSED},
+    /* sysexits.h: bad data and bad use are the task's, a missing file or right is ours. */
+    {FAULT_EXIT, 64, 65, FAULT_REFUSED},
+    {FAULT_EXIT, 77, 78, FAULT_OURS},
+    {FAULT_EXIT, 126, 127, FAULT_OURS},
+};
+
+static bool rule_fits(const struct fault_rule *rule, enum fault_source source, int code)
+{
+    return rule->source == source && rule->from <= code && code <= rule->to;
+}
+
+enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
+                                 enum fault_class otherwise)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (rule_fits(&policy->rules[i], source, code))
+            return policy->rules[i].fault;
+    for (size_t i = 0; i < sizeof(standard_rules) / sizeof(standard_rules[0]); i++)
+        if (rule_fits(&standard_rules[i], source, code))
+            return standard_rules[i].fault;
+    return otherwise;
+}

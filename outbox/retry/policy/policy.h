@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What a scene (a kind of task) does with failures: one JSON object in retry_scene.policy, every
+ * field of which may be left out. policy_fields is the whole list, with the defaults; an unknown
+ * field is an error, because a misspelt one would do nothing in silence. A policy is frozen once it
+ * is read; any thread may use it then. */
+#ifndef OUTBOX_RETRY_POLICY_POLICY_H
+#define OUTBOX_RETRY_POLICY_POLICY_H
+
+#include "common/err.h"
+#include "outbox/retry/handler.h"
+#include "outbox/retry/policy/wait.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define POLICY_BYTES_MAX 65536
+#define POLICY_RULES_MAX 64
+#define POLICY_NAME_SIZE 65
+
+const char *fault_class_name(enum fault_class fault); /* static */
+
+/* Codes from..to of a source mean this class here. */
+struct fault_rule {
+    enum fault_source source;
+    int from;
+    int to;
+    enum fault_class fault;
+};
+
+/* What becomes of the key of a task that is exhausted. */
+enum policy_exhausted {
+    POLICY_BLOCK, /* the task stays, and its key waits for a person */
+    POLICY_PARK,  /* the task goes into history, the later ones of its key are parked */
+    POLICY_SKIP,  /* the task goes into history, its key goes on */
+};
+
+/* A task that is made when another one ends. */
+struct policy_callback {
+    char scene[POLICY_NAME_SIZE]; /* "": none */
+    char handler[POLICY_NAME_SIZE];
+};
+
+struct policy {
+    struct wait wait;
+    int64_t attempts_max; /* 0: no end */
+    int64_t age_ms_max;   /* since the task was made; 0: no end */
+    enum policy_exhausted exhausted;
+    bool stops[3];  /* by fault_class: a failure of this class is the last one */
+    bool keep_done; /* in history; otherwise a task that is done is deleted */
+    int64_t rate_per_s;
+    int64_t rate_burst;
+    int64_t pending_max; /* 0: no end */
+    int64_t threads_max; /* of one process; 0: no limit */
+    int64_t lease_ms;    /* an attempt may take as long, without a heartbeat */
+    struct policy_callback on_done;
+    struct policy_callback on_exhausted;
+    struct fault_rule rules[POLICY_RULES_MAX];
+    size_t rule_count;
+};
+
+struct policy_field {
+    const char *name;
+    const char *standard; /* as it would be written; "" when there is none */
+    const char *about;
+};
+
+extern const struct policy_field policy_fields[];
+extern const size_t policy_fields_count;
+
+/* json may be NULL or empty: everything is at its default then. RC_REJECT: err names the field and
+ * what is wrong with it. RC_FATAL: no memory. After a failure policy needs no policy_done(). */
+enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct err *err);
+void policy_done(struct policy *policy);
+
+/* The class of a code by the policy's rules, or else by the common ones, or else `otherwise`: what
+ * whoever got the code makes of it. */
+enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
+                                 enum fault_class otherwise);
+
+#endif

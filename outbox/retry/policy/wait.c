@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/policy/wait.h"
+
+#include "common/backoff.h"
+#include "outbox/relay/time_row.h"
+#include "outbox/retry/policy/span.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct wait_preset wait_presets[] = {
+    {"default", "1m 5m 10m 30m 60m", "the usual five"},
+    {"rocketmq", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+     "the 18 delay levels of Apache RocketMQ (messageDelayLevel)"},
+    {"easyretry",
+     "10s 15s 30s 35s 40s 50s 1m 2m 4m 6m 8m 10m 20m 40m 1h 2h 3h 4h 5h 6h 7h 8h 9h 10h 11h 12h",
+     "the 26 delay levels of EasyRetry (DelayLevelEnum)"},
+};
+const size_t wait_presets_count = sizeof(wait_presets) / sizeof(wait_presets[0]);
+
+/* The words of a rule, one after the other. */
+struct word {
+    const char *at;
+    size_t len;
+};
+
+static bool word_next(const char **rest, struct word *word)
+{
+    word->at = *rest + strspn(*rest, " \t");
+    word->len = strcspn(word->at, " \t");
+    *rest = word->at + word->len;
+    return word->len > 0;
+}
+
+static bool word_is(const struct word *word, const char *text)
+{
+    return strlen(text) == word->len && memcmp(word->at, text, word->len) == 0;
+}
+
+static enum rc span_take(const char **rest, const char *what, int64_t *ms, struct err *err)
+{
+    struct word word;
+
+    if (!word_next(rest, &word))
+        return err_fail(err, RC_REJECT, 0, "%s is missing: a time like 500ms, 30s, 5m, 2h or 7d",
+                        what);
+    if (!span_parse(word.at, word.len, ms))
+        return err_fail(err, RC_REJECT, 0,
+                        "\"%.*s\" is not %s: a time like 500ms, 30s, 5m, 2h or 7d, up to 3650d",
+                        word.len > 40 ? 40 : (int)word.len, word.at, what);
+    return RC_OK;
+}
+
+static enum rc nothing_left(const char *rest, struct err *err)
+{
+    struct word word;
+
+    if (!word_next(&rest, &word))
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0, "nothing may stand behind it, but \"%.40s\" does", word.at);
+}
+
+static enum rc list_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    wait->kind = WAIT_LIST;
+    while (rc == RC_OK && (wait->count == 0 || *(rest + strspn(rest, " \t")))) {
+        if (wait->count == WAIT_LIST_MAX)
+            return err_fail(err, RC_REJECT, 0, "a list has %d times at most", WAIT_LIST_MAX);
+        rc = span_take(&rest, "the next wait", &wait->list_ms[wait->count], err);
+        wait->count++;
+    }
+    return rc;
+}
+
+static enum rc preset_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    char names[128] = "";
+    struct word word;
+
+    word_next(&rest, &word);
+    for (size_t i = 0; i < wait_presets_count; i++) {
+        size_t len = strlen(names);
+
+        if (word_is(&word, wait_presets[i].name)) {
+            enum rc rc = nothing_left(rest, err);
+
+            return rc == RC_OK ? list_parse(wait, wait_presets[i].list, err) : rc;
+        }
+        snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "", wait_presets[i].name);
+    }
+    return err_fail(err, RC_REJECT, 0, "there is no preset \"%.*s\": it is one of %s",
+                    word.len > 40 ? 40 : (int)word.len, word.at, names);
+}
+
+static enum rc fixed_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    enum rc rc = span_take(&rest, "the wait", &wait->low_ms, err);
+
+    wait->kind = WAIT_FIXED;
+    return rc == RC_OK ? nothing_left(rest, err) : rc;
+}
+
+static enum rc range_parse(struct wait *wait, const char *rest, const char *low, const char *high,
+                           struct err *err)
+{
+    enum rc rc = span_take(&rest, low, &wait->low_ms, err);
+
+    if (rc == RC_OK)
+        rc = span_take(&rest, high, &wait->high_ms, err);
+    if (rc == RC_OK)
+        rc = nothing_left(rest, err);
+    if (rc == RC_OK && wait->high_ms < wait->low_ms)
+        return err_fail(err, RC_REJECT, 0, "%s is below %s", high, low);
+    return rc;
+}
+
+static enum rc random_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    wait->kind = WAIT_RANDOM;
+    return range_parse(wait, rest, "the shortest wait", "the longest wait", err);
+}
+
+static enum rc exponential_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    enum rc rc = range_parse(wait, rest, "the base", "the cap", err);
+
+    wait->kind = WAIT_EXPONENTIAL;
+    if (rc == RC_OK && wait->low_ms == 0)
+        return err_fail(err, RC_REJECT, 0, "the base has to be above 0");
+    return rc;
+}
+
+/* One word beginning with @, or five fields; what stands behind them is the zone. */
+static enum rc cron_rule_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    const char *from = rest + strspn(rest, " \t");
+    size_t words = *from == '@' ? 1 : 5;
+    char fields[WAIT_TEXT_BYTES_MAX + 1];
+    char name[ZONE_NAME_SIZE + 1] = "UTC";
+    struct word word;
+    enum rc rc;
+
+    for (size_t i = 0; i < words; i++)
+        word_next(&rest, &word);
+    snprintf(fields, sizeof(fields), "%.*s", (int)(rest - from), from);
+    wait->kind = WAIT_CRON;
+    rc = cron_parse(&wait->cron, fields, err);
+    if (rc != RC_OK)
+        return rc;
+    if (word_next(&rest, &word))
+        snprintf(name, sizeof(name), "%.*s", (int)word.len, word.at);
+    rc = nothing_left(rest, err);
+    return rc == RC_OK ? zone_open(&wait->zone, ZONE_FOLDER, name, err) : rc;
+}
+
+/* RFC 3339 in UTC, to the second or finer: "2026-12-01T06:00:00Z". */
+static enum rc at_parse(struct wait *wait, const char *rest, struct err *err)
+{
+    char text[UTC_TEXT_SIZE];
+    struct word word;
+
+    wait->kind = WAIT_AT;
+    wait->at_ms = UTC_UNKNOWN_MS;
+    word_next(&rest, &word);
+    if (word.len > 11 && word.len < sizeof(text) && word.at[10] == 'T' &&
+        word.at[word.len - 1] == 'Z') {
+        memcpy(text, word.at, word.len);
+        text[10] = ' ';
+        wait->at_ms = utc_parse_ms(text, word.len - 1);
+    }
+    if (wait->at_ms == UTC_UNKNOWN_MS)
+        return err_fail(err, RC_REJECT, 0,
+                        "\"%.*s\" is not a time in UTC like 2026-12-01T06:00:00Z",
+                        word.len > 40 ? 40 : (int)word.len, word.at);
+    return nothing_left(rest, err);
+}
+
+static const struct {
+    const char *name;
+    enum rc (*parse)(struct wait *wait, const char *rest, struct err *err);
+} kinds[] = {
+    {"list", list_parse},     {"preset", preset_parse},           {"fixed", fixed_parse},
+    {"random", random_parse}, {"exponential", exponential_parse}, {"cron", cron_rule_parse},
+    {"at", at_parse},
+};
+
+enum rc wait_parse(struct wait *wait, const char *text, struct err *err)
+{
+    const char *rest = text;
+    struct word word;
+
+    memset(wait, 0, sizeof(*wait));
+    if (strlen(text) > WAIT_TEXT_BYTES_MAX)
+        return err_fail(err, RC_REJECT, 0, "a rule has %d characters at most", WAIT_TEXT_BYTES_MAX);
+    word_next(&rest, &word);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        enum rc rc;
+
+        if (!word_is(&word, kinds[i].name))
+            continue;
+        rc = kinds[i].parse(wait, rest, err);
+        if (rc != RC_OK)
+            err_wrap(err, "wait \"%s\"", kinds[i].name);
+        return rc;
+    }
+    return err_fail(err, RC_REJECT, 0,
+                    "\"%.*s\" is not a way to wait: list, preset, fixed, random, exponential, cron "
+                    "or at",
+                    word.len > 40 ? 40 : (int)word.len, word.at);
+}
+
+void wait_done(struct wait *wait)
+{
+    zone_close(wait->zone);
+    wait->zone = NULL;
+}
+
+static int64_t random_ms(const struct wait *wait, uint64_t dice)
+{
+    uint64_t width = (uint64_t)(wait->high_ms - wait->low_ms) + 1;
+
+    return wait->low_ms + (int64_t)(dice % width);
+}
+
+static int64_t exponential_ms(const struct wait *wait, unsigned failures, uint64_t dice)
+{
+    struct backoff backoff = {
+        .base_ms = wait->low_ms, .cap_ms = wait->high_ms, .tries = failures - 1};
+
+    return backoff_next_ms(&backoff, dice);
+}
+
+int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms, uint64_t dice)
+{
+    int64_t next_ms;
+
+    switch (wait->kind) {
+    case WAIT_LIST:
+        return now_ms + wait->list_ms[failures < wait->count ? failures - 1 : wait->count - 1];
+    case WAIT_FIXED:
+        return now_ms + wait->low_ms;
+    case WAIT_RANDOM:
+        return now_ms + random_ms(wait, dice);
+    case WAIT_EXPONENTIAL:
+        return now_ms + exponential_ms(wait, failures, dice);
+    case WAIT_CRON:
+        next_ms = cron_next_ms(&wait->cron, wait->zone, now_ms);
+        return next_ms < 0 ? WAIT_NEVER : next_ms;
+    case WAIT_AT:
+        return wait->at_ms > now_ms ? wait->at_ms : WAIT_NEVER;
+    }
+    return WAIT_NEVER;
+}

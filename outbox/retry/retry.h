@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* The public way to hand a task to the retry lane, inside the caller's own transaction: when it
+ * commits, the lane runs the task, now or at its time, and again by the rules of its scene; when it
+ * does not, there never was a task. Applications in other languages do one INSERT into retry_task.
+ *
+ * Tasks of one group and ordering key run one at a time and in the order of their ids. One task is
+ * active per group, scene and idempotency key. One thread at a time per db. */
+#ifndef OUTBOX_RETRY_RETRY_H
+#define OUTBOX_RETRY_RETRY_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RETRY_NAME_BYTES_MAX 64 /* group and scene: 1..64 of [A-Za-z0-9_.:-] */
+#define RETRY_HANDLER_BYTES_MAX 32
+#define RETRY_ORDERING_KEY_CHARS_MAX 512
+#define RETRY_IDEMPOTENCY_KEY_CHARS_MAX 255
+#define RETRY_BIZ_NO_CHARS_MAX 64
+#define RETRY_OPTIONS_BYTES_MAX 65535
+#define RETRY_PARAMS_BYTES_MAX ((size_t)16 << 20)
+#define RETRY_GROUP_STANDARD "default"
+
+/* Whose tasks a group holds, and who made a task (retry_task.origin). */
+enum retry_owner {
+    OWNER_CLIENT, /* an application, or a client of our API */
+    OWNER_RELAY,
+    OWNER_CONSUMER,
+    OWNER_UNKNOWN, /* another word in the table: nobody's */
+};
+
+#define RETRY_OWNERS 3
+const char *retry_owner_name(enum retry_owner owner); /* static: "client" */
+bool retry_owner_read(const char *name, size_t len, enum retry_owner *owner);
+
+struct db;
+
+struct retry_new_task {
+    const char *group; /* NULL: RETRY_GROUP_STANDARD */
+    const char *scene;
+    const char *handler;
+    const char *ordering_key;    /* NULL: no order */
+    const char *idempotency_key; /* NULL: the SHA-256 of what the task does */
+    const char *biz_no;          /* NULL: none */
+    const char *options;         /* a JSON object for the handler, or NULL */
+    const void *params;          /* NULL: none */
+    size_t params_len;
+    const char *params_type; /* NULL: application/json */
+    int64_t delay_ms;        /* not before so long from now; 0: at once */
+    int64_t parent_id;       /* 0: none */
+};
+
+/* Which task stands for it now. */
+struct retry_ticket {
+    int64_t id;
+    bool existed; /* one with this group, scene and idempotency key was active before */
+};
+
+/* Appends the tasks of an application in their order; tickets (count of them, or NULL) tell their ids. Borrows
+ * everything for the call. RC_REJECT: err names the task and its fault, such as a group that belongs to
+ * the relay or the consumer; nothing was written when the fault is in the tasks, a part may have been
+ * when the server refused one: roll back. RC_RETRY, RC_FATAL: as db_exec(); the transaction is over. */
+enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
+                     struct retry_ticket *tickets, struct err *err);
+
+/* The same for a role's own tasks, in groups of its own: its account may write retry_task.origin, which
+ * those of applications may not. */
+enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
+                         size_t count, struct retry_ticket *tickets, struct err *err);
+
+/* retry_task.state; what has ended has an outcome instead. */
+enum task_state {
+    TASK_WAITING, /* for next_at */
+    TASK_RUNNING, /* claimed: owner, epoch, lease_until */
+    TASK_QUEUED,  /* behind another one of its key, whose end wakes it */
+    TASK_BLOCKED, /* exhausted; it and its key wait for a person */
+    TASK_PARKED,  /* stands for an exhausted one in the history; its key waits for a person */
+};
+
+#define TASK_STATES 5
+const char *task_state_name(enum task_state state); /* static: "waiting" */
+
+/* Which tasks are meant; all conditions must hold. Borrowed; NULL and 0: any. */
+struct retry_filter {
+    const int64_t *ids;
+    size_t id_count;
+    const char *group;
+    const char *const *groups; /* one of these; group_count 0: any */
+    size_t group_count;
+    const char *scene;
+    const char *handler;
+    const char *ordering_key;
+    const char *biz_no;
+    const char *reason_class;
+    const char *origin;  /* retry_owner_name() */
+    unsigned states;     /* bits 1 << task_state */
+    const char *outcome; /* of the history */
+    int64_t since_ms;    /* made, or ended, at or behind it, since 1970 */
+    int64_t until_ms;    /* and before it; INT64_MAX: any */
+    int64_t after;       /* ids behind this one */
+    int64_t id_max;      /* and up to this one; 0: any */
+};
+
+/* A task as people and programs see it; texts belong to the db for the call. */
+struct retry_view {
+    int64_t id;
+    const char *group;
+    const char *scene;
+    const char *handler;
+    const char *ordering_key;    /* NULL: none, as the next ones */
+    const char *idempotency_key; /* NULL: by what the task does */
+    const char *biz_no;
+    const char *options; /* NULL also when not asked for, as params and step_result */
+    const void *params;
+    size_t params_len; /* as it is; has_params */
+    bool has_params;
+    const char *params_type;
+    const char *origin;
+    enum task_state state;
+    int64_t attempts;
+    int64_t next_ms; /* since 1970, as all times here */
+    const char *reason_class;
+    const char *reason;
+    const char *owner;
+    int64_t epoch;
+    int64_t lease_ms; /* 0: none */
+    int64_t parent_id;
+    int64_t step;
+    const void *step_result;
+    size_t step_result_len;
+    int64_t made_ms;
+    int64_t changed_ms;
+    const char *outcome; /* NULL: it is active */
+    int64_t ended_ms;
+    int64_t requeued_as; /* 0: it was not */
+};
+
+typedef enum rc (*retry_on_view)(void *ctx, const struct retry_view *view, struct err *err);
+
+/* Where a page ends: there may be more behind the id `after`, also when the page was empty. */
+struct retry_page {
+    bool more;
+    int64_t after;
+};
+
+#define RETRY_PAGE_ROWS_MAX 1000
+
+/* One page of the active tasks, or of those in the history, in the order of their ids; it looks at a
+ * bounded number of rows. whole: with options, params and step_result. rows_max: up to
+ * RETRY_PAGE_ROWS_MAX. RC_RETRY, RC_FATAL: as db_query(). */
+enum rc retry_find(struct db *db, bool ended, const struct retry_filter *filter, bool whole,
+                   size_t rows_max, retry_on_view on_view, void *ctx, struct retry_page *page,
+                   struct err *err);
+
+/* One attempt, by rows of retry_attempt. */
+struct retry_attempt_view {
+    int64_t at_ms;
+    int64_t took_ms;
+    const char *owner;
+    int64_t step;
+    const char *outcome;
+    const char *reason_class;
+    const char *reason;
+};
+
+#define RETRY_ATTEMPTS_MAX 1000 /* that are shown: the newest ones */
+
+/* The attempts at a task that are kept, oldest first. */
+enum rc retry_attempts(struct db *db, int64_t task_id,
+                       enum rc (*on_attempt)(void *ctx, const struct retry_attempt_view *attempt,
+                                             struct err *err),
+                       void *ctx, struct err *err);
+
+/* What a scene says to those who submit. */
+struct retry_room {
+    int64_t limit;   /* tasks that may wait, by its policy; 0: any number */
+    int64_t pending; /* tasks of it, counted no further than the limit, where there is one */
+};
+
+/* Counts the tasks of these handlers. options: the scene's are appended, when there are some. */
+enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
+                   size_t handler_count, struct retry_room *room, struct buf *options,
+                   struct err *err);
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/store/parts_mysql.h"
+
+#include "outbox/retry/order_row.h"
+#include "outbox/retry/store/ids_mysql.h"
+#include "outbox/retry/store/wake_mysql.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a claim hands over at once, unless one task alone is larger. */
+#define BYTES_MAX ((int64_t)32 << 20)
+/* Where many tasks of one key are due, all but the first are queued; so many more are looked at. */
+#define ROUNDS_MAX 10
+#define ROUND_ROWS_MIN 100
+/* Somebody else made another task of the same key run at the same moment. */
+#define TRIES_MAX 3
+
+/* A due task. */
+struct found {
+    int64_t id;
+    int64_t epoch;
+    int64_t bytes;
+    bool is_too_big;
+    struct order_key key; /* "": none */
+};
+
+/* A task ahead that is to be held; row is where its state is kept. */
+struct holding {
+    int64_t id;
+    struct order_row *row;
+};
+
+struct claim {
+    /* Of the round at hand; candidates[i] is found[i]. */
+    struct found found[RETRY_CLAIM_ROWS_MAX];
+    struct order_candidate candidates[RETRY_CLAIM_ROWS_MAX];
+    size_t count;
+    size_t by_key[RETRY_CLAIM_ROWS_MAX];
+    struct order_key keys[RETRY_CLAIM_ROWS_MAX];
+    struct order_ahead ahead[RETRY_CLAIM_ROWS_MAX];
+    size_t key_count;
+    struct holding holdings[3 * RETRY_CLAIM_ROWS_MAX];
+    size_t holding_count;
+    int64_t ids[RETRY_CLAIM_ROWS_MAX];
+    size_t queued, left;
+
+    /* Of the whole claim. */
+    int64_t taken_ids[RETRY_CLAIM_ROWS_MAX];
+    int64_t taken_epochs[RETRY_CLAIM_ROWS_MAX];
+    size_t taken;
+    int64_t taken_bytes;
+};
+
+enum rc claim_open(struct claim **claim, struct err *err)
+{
+    *claim = calloc(1, sizeof(**claim));
+    return *claim ? RC_OK : err_fail(err, RC_FATAL, 0, "no memory to claim tasks");
+}
+
+void claim_close(struct claim *claim)
+{
+    free(claim);
+}
+
+static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct claim *claim = ctx;
+    struct found *found = &claim->found[claim->count];
+
+    (void)err;
+    if (claim->count == RETRY_CLAIM_ROWS_MAX)
+        return RC_OK;
+    memset(found, 0, sizeof(*found));
+    found->id = db_column_i64(row, 0);
+    found->epoch = db_column_i64(row, 1);
+    if (row->columns[2] && row->lengths[2] < sizeof(found->key.hash))
+        memcpy(found->key.hash, row->columns[2], row->lengths[2]);
+    found->bytes = db_column_i64(row, 3) + db_column_i64(row, 4);
+    found->is_too_big = db_column_i64(row, 3) > (int64_t)RETRY_PARAMS_BYTES_MAX;
+    claim->count++;
+    return RC_OK;
+}
+
+/* What is claimed from: the due tasks of a class, or those of a scene that are too old. */
+struct claim_from {
+    const struct task_class *class;
+    const struct task_age *age;
+};
+
+static void put_due(struct retry_mysql *store, const struct task_class *class)
+{
+    store_put(store, "(ix_retry_task_due) WHERE state = 0 AND class = ");
+    store_put_class(store, class);
+    store_put(store, " AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id");
+}
+
+/* The whole index is named in ORDER BY, so that MySQL reads in its order. */
+static void put_expired(struct retry_mysql *store, const struct task_age *age)
+{
+    store_put(store, "(ix_retry_task_age) WHERE task_group = ");
+    store_put_text(store, age->group);
+    store_put(store, " AND scene = ");
+    store_put_text(store, age->scene);
+    buf_print(&store->sql,
+              " AND age_state = 1 AND age_from <= UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND "
+              "AND state = 0 ORDER BY task_group, scene, age_state, age_from, id",
+              (long long)age->age_ms * 1000);
+}
+
+/* Exactly in the order of the index. */
+static enum rc find(struct retry_mysql *store, const struct claim_from *from, size_t limit,
+                    struct err *err)
+{
+    store->claim->count = 0;
+    store_put(store, "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), "
+                     "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX ");
+    if (from->age)
+        put_expired(store, from->age);
+    else
+        put_due(store, from->class);
+    buf_print(&store->sql, " LIMIT %zu", limit);
+    if (!store->compare_and_set)
+        store_put(store, " FOR UPDATE SKIP LOCKED");
+    return store_query(store, due_on_row, store->claim, err);
+}
+
+static int compare_keys(const void *one, const void *other)
+{
+    const struct found *const *a = one;
+    const struct found *const *b = other;
+    int order = strcmp((*a)->key.hash, (*b)->key.hash);
+
+    if (order != 0)
+        return order;
+    return ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id);
+}
+
+/* Numbers the keys; by_key has the candidates by key and id. */
+static void number_keys(struct claim *claim)
+{
+    const struct found *sorted[RETRY_CLAIM_ROWS_MAX];
+
+    for (size_t i = 0; i < claim->count; i++)
+        sorted[i] = &claim->found[i];
+    qsort(sorted, claim->count, sizeof(const struct found *), compare_keys);
+    claim->key_count = 0;
+    for (size_t i = 0; i < claim->count; i++) {
+        size_t place = (size_t)(sorted[i] - claim->found);
+        struct order_candidate *candidate = &claim->candidates[place];
+
+        claim->by_key[i] = place;
+        candidate->id = sorted[i]->id;
+        candidate->key = ORDER_NO_KEY;
+        if (sorted[i]->key.hash[0] == '\0')
+            continue;
+        if (claim->key_count == 0 ||
+            strcmp(claim->keys[claim->key_count - 1].hash, sorted[i]->key.hash) != 0)
+            claim->keys[claim->key_count++] = sorted[i]->key;
+        candidate->key = claim->key_count - 1;
+    }
+}
+
+static void want_held(struct claim *claim, struct order_row *row, const struct found *first,
+                      const struct found *last, bool locked)
+{
+    if (row->id == 0)
+        return;
+    /* The candidates of a claim with SKIP LOCKED are locked already. */
+    if (row->id == first->id && locked) {
+        row->held = true;
+        return;
+    }
+    if ((row->state == TASK_WAITING || row->state == TASK_QUEUED) && row->id >= last->id)
+        return;
+    claim->holdings[claim->holding_count++] = (struct holding){row->id, row};
+}
+
+static int compare_holdings(const void *one, const void *other)
+{
+    const struct holding *a = one;
+    const struct holding *b = other;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Lists what is ahead of the candidates and not theirs. */
+static void list_holdings(struct claim *claim, bool locked)
+{
+    claim->holding_count = 0;
+    for (size_t from = 0, to; from < claim->count; from = to) {
+        const struct found *first = &claim->found[claim->by_key[from]];
+        size_t key = claim->candidates[claim->by_key[from]].key;
+        const struct found *last;
+
+        for (to = from + 1; to < claim->count && claim->candidates[claim->by_key[to]].key == key;
+             to++)
+            continue;
+        if (key == ORDER_NO_KEY)
+            continue;
+        last = &claim->found[claim->by_key[to - 1]];
+        want_held(claim, &claim->ahead[key].busy, first, last, locked);
+        want_held(claim, &claim->ahead[key].waiting, first, last, locked);
+        want_held(claim, &claim->ahead[key].queued, first, last, locked);
+    }
+    qsort(claim->holdings, claim->holding_count, sizeof(claim->holdings[0]), compare_holdings);
+}
+
+static bool stands_in_line(enum task_state state)
+{
+    return state == TASK_WAITING || state == TASK_QUEUED;
+}
+
+static enum rc held_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct claim *claim = ctx;
+    struct holding key = {.id = db_column_i64(row, 0)};
+    enum task_state state = (enum task_state)db_column_i64(row, 1);
+    struct holding *holding = bsearch(&key, claim->holdings, claim->holding_count,
+                                      sizeof(claim->holdings[0]), compare_holdings);
+
+    (void)err;
+    if (!holding || stands_in_line(holding->row->state) != stands_in_line(state))
+        return RC_OK;
+    holding->row->state = state;
+    holding->row->held = true;
+    return RC_OK;
+}
+
+static enum rc hold(struct retry_mysql *store, struct err *err)
+{
+    struct claim *claim = store->claim;
+    enum rc rc = RC_OK;
+
+    for (size_t done = 0; done < claim->holding_count && rc == RC_OK;) {
+        size_t count = 0;
+
+        while (count < IDS_AT_ONCE && done < claim->holding_count)
+            claim->ids[count++] = claim->holdings[done++].id;
+        store_put(store, "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
+        ids_put(&store->sql, claim->ids, count);
+        store_put(store, store->compare_and_set ? " FOR UPDATE" : " FOR UPDATE SKIP LOCKED");
+        rc = store_query(store, held_on_row, claim, err);
+    }
+    return rc;
+}
+
+static enum rc judge(struct retry_mysql *store, size_t run_max, struct err *err)
+{
+    struct claim *claim = store->claim;
+    enum rc rc;
+
+    number_keys(claim);
+    rc = wake_look(store->db, claim->keys, claim->key_count, claim->ahead, err);
+    if (rc != RC_OK)
+        return rc;
+    list_holdings(claim, !store->compare_and_set);
+    rc = hold(store, err);
+    if (rc == RC_OK)
+        order_judge(claim->candidates, claim->count, claim->ahead, run_max);
+    return rc;
+}
+
+/* What would not fit into memory waits for the next claim. */
+static void bound_bytes(struct claim *claim)
+{
+    int64_t bytes = claim->taken_bytes;
+    bool any = claim->taken > 0;
+
+    for (size_t i = 0; i < claim->count; i++) {
+        if (claim->candidates[i].verdict != ORDER_RUN || claim->found[i].is_too_big)
+            continue;
+        bytes += claim->found[i].bytes;
+        if (any && bytes > BYTES_MAX)
+            claim->candidates[i].verdict = ORDER_LEAVE;
+        any = true;
+    }
+}
+
+static void put_running(struct retry_mysql *store, int64_t lease_ms)
+{
+    store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 1, epoch = epoch + 1, "
+                     "updated_at = UTC_TIMESTAMP(3), lease_until = ");
+    store_put_later(store, lease_ms);
+    buf_print(&store->sql, ", lease_ms = %lld", (long long)lease_ms);
+    store_put(store, ", owner = ");
+    store_put_text(store, store->owner);
+}
+
+static void note_taken(struct claim *claim, const struct found *found)
+{
+    claim->taken_ids[claim->taken] = found->id;
+    claim->taken_epochs[claim->taken] = found->epoch + 1;
+    claim->taken++;
+    claim->taken_bytes += found->bytes;
+}
+
+/* One by one: each tells by itself whether it was still free. */
+static enum rc run_compared(struct retry_mysql *store, const struct found *found, int64_t lease_ms,
+                            struct err *err)
+{
+    uint64_t affected = 0;
+    enum rc rc;
+
+    put_running(store, lease_ms);
+    buf_print(&store->sql, " WHERE state = 0 AND id = %lld AND epoch = %lld", (long long)found->id,
+              (long long)found->epoch);
+    rc = store_exec(store, &affected, err);
+    if (rc == RC_REJECT && err->code == DB_DUPLICATE)
+        return RC_OK;
+    if (rc == RC_OK && affected == 1)
+        note_taken(store->claim, found);
+    return rc;
+}
+
+static enum rc run_locked(struct retry_mysql *store, const struct found *const *runs, size_t count,
+                          int64_t lease_ms, struct err *err)
+{
+    struct claim *claim = store->claim;
+    enum rc rc = RC_OK;
+
+    for (size_t done = 0; done < count && rc == RC_OK;) {
+        size_t some = 0;
+
+        while (some < IDS_AT_ONCE && done < count) {
+            claim->ids[some++] = runs[done]->id;
+            note_taken(claim, runs[done++]);
+        }
+        put_running(store, lease_ms);
+        store_put(store, " WHERE id ");
+        ids_put(&store->sql, claim->ids, some);
+        rc = store_exec(store, NULL, err);
+    }
+    return rc;
+}
+
+/* Only a plain INSERT makes such a task. It would come back for ever, so it waits for a person. */
+static enum rc block_too_big(struct retry_mysql *store, const struct found *found, struct err *err)
+{
+    store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 3, "
+                     "updated_at = UTC_TIMESTAMP(3), reason_class = 'refused', reason = ");
+    buf_print(&store->sql,
+              "'params have %lld bytes, at most %zu can be run' WHERE state = 0 AND id = %lld",
+              (long long)found->bytes, RETRY_PARAMS_BYTES_MAX, (long long)found->id);
+    return store_exec(store, NULL, err);
+}
+
+static enum rc run(struct retry_mysql *store, int64_t lease_ms, struct err *err)
+{
+    struct claim *claim = store->claim;
+    const struct found *runs[RETRY_CLAIM_ROWS_MAX];
+    size_t count = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < claim->count && rc == RC_OK; i++) {
+        if (claim->candidates[i].verdict != ORDER_RUN)
+            continue;
+        if (claim->found[i].is_too_big)
+            rc = block_too_big(store, &claim->found[i], err);
+        else if (store->compare_and_set)
+            rc = run_compared(store, &claim->found[i], lease_ms, err);
+        else
+            runs[count++] = &claim->found[i];
+    }
+    return rc == RC_OK ? run_locked(store, runs, count, lease_ms, err) : rc;
+}
+
+static enum rc queue(struct retry_mysql *store, struct err *err)
+{
+    struct claim *claim = store->claim;
+    size_t next = 0;
+    enum rc rc = RC_OK;
+
+    claim->queued = claim->left = 0;
+    while (rc == RC_OK && next < claim->count) {
+        size_t count = 0;
+
+        for (; next < claim->count && count < IDS_AT_ONCE; next++) {
+            claim->left += claim->candidates[next].verdict == ORDER_LEAVE;
+            if (claim->candidates[next].verdict == ORDER_QUEUE)
+                claim->ids[count++] = claim->candidates[next].id;
+        }
+        if (count == 0)
+            break;
+        claim->queued += count;
+        store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 2, "
+                         "updated_at = UTC_TIMESTAMP(3) WHERE state = 0 AND id ");
+        ids_put(&store->sql, claim->ids, count);
+        rc = store_exec(store, NULL, err);
+    }
+    return rc;
+}
+
+/* One transaction of it. */
+static enum rc take_rounds(struct retry_mysql *store, const struct claim_from *from,
+                           size_t rows_max, int64_t lease_ms, bool *full, struct err *err)
+{
+    struct claim *claim = store->claim;
+    enum rc rc = RC_OK;
+
+    claim->taken = 0;
+    claim->taken_bytes = 0;
+    for (int round = 0; round < ROUNDS_MAX && rc == RC_OK; round++) {
+        size_t wanted = rows_max - claim->taken;
+        size_t limit = round > 0 && wanted < ROUND_ROWS_MIN ? ROUND_ROWS_MIN : wanted;
+        bool is_last;
+
+        rc = find(store, from, limit, err);
+        if (rc == RC_OK)
+            rc = judge(store, wanted, err);
+        if (rc != RC_OK)
+            break;
+        bound_bytes(claim);
+        rc = run(store, lease_ms, err);
+        if (rc == RC_OK)
+            rc = queue(store, err);
+        is_last = claim->count < limit;
+        *full = !is_last && (claim->taken > 0 || claim->queued > 0);
+        if (is_last || claim->taken >= rows_max || claim->left > 0 || claim->queued == 0)
+            break;
+    }
+    return rc;
+}
+
+static enum rc take(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
+                    int64_t lease_ms, bool *full, struct err *err)
+{
+    enum rc rc = store_begin(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = take_rounds(store, from, rows_max, lease_ms, full, err);
+    return store_end(store, rc, err);
+}
+
+struct handing {
+    retry_on_task on_task;
+    void *ctx;
+};
+
+static int64_t ms_of(const struct db_row *row, size_t column)
+{
+    return db_column_i64(row, column) / 1000;
+}
+
+static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct handing *handing = ctx;
+    struct task_row task = {
+        .id = db_column_i64(row, 0),
+        .epoch = db_column_i64(row, 1),
+        .ordering_key = row->columns[2],
+        .idempotency_key = row->columns[3],
+        .task_hash = row->columns[4],
+        .biz_no = row->columns[5],
+        .options = row->columns[6],
+        .options_len = row->lengths[6],
+        .params = row->columns[7],
+        .params_len = row->lengths[7],
+        .params_type = row->columns[8],
+        .attempts = db_column_i64(row, 9),
+        .made_ms = ms_of(row, 10),
+        .now_ms = ms_of(row, 11),
+        .step = db_column_i64(row, 12),
+        .step_result = row->columns[13],
+        .step_result_len = row->lengths[13],
+        .due_ms = ms_of(row, 14),
+        .handler = row->columns[15],
+        .shard = (unsigned)db_column_i64(row, 16),
+    };
+
+    (void)err;
+    handing->on_task(handing->ctx, &task);
+    return RC_OK;
+}
+
+/* In the order in which they were taken: the join follows the list. */
+static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void *ctx,
+                         struct err *err)
+{
+    struct claim *claim = store->claim;
+    struct handing handing = {on_task, ctx};
+
+    if (claim->taken == 0)
+        return RC_OK;
+    store_put(store,
+              "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
+              "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, t.shard "
+              "FROM JSON_TABLE('[");
+    for (size_t i = 0; i < claim->taken; i++)
+        buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
+                  (long long)claim->taken_epochs[i]);
+    store_put(store, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', epoch BIGINT PATH '$[1]')) AS l "
+                     "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) "
+                     "ON t.id = l.id AND t.epoch = l.epoch AND t.state = 1");
+    return store_query(store, hand_on_row, &handing, err);
+}
+
+static enum rc claim_from(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
+                          int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                          struct err *err)
+{
+    enum rc rc = RC_REJECT;
+
+    assert(rows_max > 0 && rows_max <= RETRY_CLAIM_ROWS_MAX);
+    err_set(err, "nothing");
+    for (int tries = 0; tries < TRIES_MAX && rc == RC_REJECT; tries++) {
+        *full = false;
+        rc = take(store, from, rows_max, lease_ms, full, err);
+        if (rc == RC_REJECT && err->code != DB_DUPLICATE)
+            return rc;
+    }
+    if (rc == RC_REJECT)
+        return RC_RETRY;
+    return rc == RC_OK ? hand_over(store, on_task, on_task_ctx, err) : rc;
+}
+
+enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
+                    int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                    struct err *err)
+{
+    const struct claim_from from = {.class = class};
+
+    return claim_from(store, &from, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}
+
+static enum rc any_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *any = ctx;
+
+    (void)row;
+    (void)err;
+    *any = true;
+    return RC_OK;
+}
+
+/* Mostly there is none: no transaction is begun for that. */
+enum rc claim_expired_tasks(struct retry_mysql *store, const struct task_age *age, size_t rows_max,
+                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                            struct err *err)
+{
+    const struct claim_from from = {.age = age};
+    bool any = false;
+    enum rc rc = store_ready(store, err);
+
+    *full = false;
+    if (rc != RC_OK)
+        return rc;
+    store_put(store, "SELECT 1 FROM retry_task FORCE INDEX ");
+    put_expired(store, age);
+    store_put(store, " LIMIT 1");
+    rc = store_query(store, any_on_row, &any, err);
+    if (rc != RC_OK || !any)
+        return rc;
+    return claim_from(store, &from, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}

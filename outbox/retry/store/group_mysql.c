@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/group.h"
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "outbox/retry/new_task_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct reading {
+    retry_on_group on_group;
+    void *ctx;
+};
+
+/* A list that is longer than its column was made by nobody. */
+static void text_take(char *out, size_t size, const struct db_row *row, size_t column)
+{
+    snprintf(out, size, "%s", row->columns[column] ? row->columns[column] : "");
+}
+
+static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct reading *reading = ctx;
+    struct retry_group group = {.enabled = db_column_i64(row, 2) != 0};
+
+    text_take(group.name, sizeof(group.name), row, 0);
+    text_take(group.handlers, sizeof(group.handlers), row, 3);
+    text_take(group.scenes, sizeof(group.scenes), row, 4);
+    text_take(group.topics, sizeof(group.topics), row, 5);
+    /* An owner that is no word of ours is none of the clients'. */
+    if (!retry_owner_read(row->columns[1], row->lengths[1], &group.owner))
+        group.owner = OWNER_UNKNOWN;
+    return reading->on_group(reading->ctx, &group, err);
+}
+
+static void put_text(struct db *db, struct buf *sql, const char *words, const char *text)
+{
+    buf_text_put(sql, words);
+    db_put_text(db, sql, text, strlen(text));
+}
+
+static enum rc run(struct db *db, struct buf *sql, bool *changed, struct err *err)
+{
+    uint64_t affected = 0;
+    enum rc rc = db_exec_buf(db, sql, &affected, err);
+
+    *changed = affected > 0;
+    buf_reset(sql);
+    return rc;
+}
+
+enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
+                         struct err *err)
+{
+    struct reading reading = {on_group, ctx};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_text_put(&sql, "SELECT name, owner, enabled, handlers, scenes, topics FROM retry_group");
+    if (name)
+        put_text(db, &sql, " WHERE name = ", name);
+    buf_print(&sql, " ORDER BY name LIMIT %d", RETRY_GROUPS_MAX);
+    rc = db_query_buf(db, &sql, group_on_row, &reading, err);
+    buf_done(&sql);
+    return rc;
+}
+
+struct finding {
+    struct retry_group group;
+    bool found;
+};
+
+static enum rc find_on_group(void *ctx, const struct retry_group *group, struct err *err)
+{
+    struct finding *finding = ctx;
+
+    (void)err;
+    finding->group = *group;
+    finding->found = true;
+    return RC_OK;
+}
+
+static enum rc own_check(struct db *db, const char *name, struct finding *finding, struct err *err)
+{
+    enum rc rc;
+
+    finding->found = false;
+    rc = retry_group_each(db, name, find_on_group, finding, err);
+    if (rc == RC_OK && finding->found && finding->group.owner != OWNER_CLIENT)
+        rc = err_fail(err, RC_REJECT, 0, "group %.64s belongs to the %s", name,
+                      retry_owner_name(finding->group.owner));
+    return rc;
+}
+
+static void put_list(struct db *db, struct buf *sql, const char *column, const char *list)
+{
+    db_put_name(sql, column);
+    buf_text_put(sql, " = ");
+    if (list)
+        db_put_text(db, sql, list, strlen(list));
+    else if (strcmp(column, "scenes") == 0)
+        buf_text_put(sql, "IF(version = 0, '*', scenes)");
+    else
+        db_put_name(sql, column);
+    buf_text_put(sql, ", ");
+}
+
+static void put_difference(struct db *db, struct buf *sql, const char *column, const char *list)
+{
+    if (!list)
+        return;
+    buf_text_put(sql, " OR ");
+    db_put_name(sql, column);
+    buf_text_put(sql, " <> ");
+    db_put_text(db, sql, list, strlen(list));
+}
+
+enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
+                        const char *topics, bool *changed, struct err *err)
+{
+    const char *const columns[] = {"handlers", "scenes", "topics"};
+    const char *const lists[] = {handlers, scenes, topics};
+    struct finding finding;
+    struct buf sql = {0};
+    enum rc rc = own_check(db, name, &finding, err);
+
+    *changed = false;
+    if (rc != RC_OK)
+        return rc;
+    /* Version 0 allows nothing, should this be all that is done. */
+    put_text(db, &sql, "INSERT IGNORE INTO retry_group (name, version) VALUES (", name);
+    buf_text_put(&sql, ", 0)");
+    rc = run(db, &sql, changed, err);
+    if (rc == RC_OK) {
+        buf_text_put(&sql, "UPDATE retry_group SET ");
+        for (size_t i = 0; i < 3; i++)
+            put_list(db, &sql, columns[i], lists[i]);
+        /* Last: the server sees each column as it was changed before. */
+        buf_text_put(&sql, "updated_at = UTC_TIMESTAMP(3), version = version + 1");
+        put_text(db, &sql, " WHERE owner = 'client' AND name = ", name);
+        buf_text_put(&sql, " AND (version = 0");
+        for (size_t i = 0; i < 3; i++)
+            put_difference(db, &sql, columns[i], lists[i]);
+        buf_char(&sql, ')');
+        rc = run(db, &sql, changed, err);
+    }
+    buf_done(&sql);
+    return rc;
+}
+
+enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,
+                           struct err *err)
+{
+    struct finding finding = {.found = false};
+    struct buf sql = {0};
+    enum rc rc = retry_group_each(db, name, find_on_group, &finding, err);
+
+    *changed = false;
+    if (rc == RC_OK && !finding.found)
+        rc = err_fail(err, RC_REJECT, 0, "there is no group %.64s", name);
+    if (rc != RC_OK)
+        return rc;
+    buf_print(&sql,
+              "UPDATE retry_group SET enabled = %d, version = version + 1, updated_at = "
+              "UTC_TIMESTAMP(3)",
+              enabled);
+    put_text(db, &sql, " WHERE name = ", name);
+    buf_print(&sql, " AND enabled <> %d", enabled);
+    rc = run(db, &sql, changed, err);
+    buf_done(&sql);
+    return rc;
+}
+
+/* What a role's tasks use is said for people; the origin is what lets them run. */
+static const struct {
+    const char *handlers;
+    const char *scenes;
+    const char *topics;
+} own[RETRY_OWNERS] = {
+    [OWNER_CLIENT] = {"", "", ""},
+    [OWNER_RELAY] = {"kafka", "publish", "*"},
+    [OWNER_CONSUMER] = {"vote", "dead", ""},
+};
+
+enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted,
+                        enum retry_owner *owner, struct err *err)
+{
+    struct finding finding = {.found = false};
+    struct buf sql = {0};
+    bool made;
+    enum rc rc = retry_group_each(db, name, find_on_group, &finding, err);
+
+    *owner = finding.found ? finding.group.owner : wanted;
+    if (rc != RC_OK || finding.found)
+        return rc;
+    put_text(db, &sql,
+             "INSERT IGNORE INTO retry_group (name, owner, handlers, scenes, topics) VALUES (",
+             name);
+    put_text(db, &sql, ", ", retry_owner_name(wanted));
+    put_text(db, &sql, ", ", own[wanted].handlers);
+    put_text(db, &sql, ", ", own[wanted].scenes);
+    put_text(db, &sql, ", ", own[wanted].topics);
+    buf_char(&sql, ')');
+    rc = run(db, &sql, &made, err);
+    buf_done(&sql);
+    return rc;
+}
+
+struct refusing {
+    const struct retry_new_task *tasks;
+    size_t count;
+};
+
+static enum rc owned_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct refusing *refusing = ctx;
+    size_t number = 0;
+
+    while (number < refusing->count &&
+           strcmp(new_task_group(&refusing->tasks[number]), row->columns[0]) != 0)
+        number++;
+    return err_fail(err, RC_REJECT, 0,
+                    "task %zu: group %.64s belongs to the %.8s; applications have groups of their "
+                    "own",
+                    number, row->columns[0], row->columns[1]);
+}
+
+enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tasks, size_t count,
+                                 struct err *err)
+{
+    struct refusing refusing = {tasks, count};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_text_put(&sql, "SELECT name, owner FROM retry_group WHERE owner <> 'client' AND name IN (");
+    for (size_t i = 0; i < count; i++) {
+        const char *group = new_task_group(&tasks[i]);
+
+        if (i == 0 || strcmp(group, new_task_group(&tasks[i - 1])) != 0)
+            put_text(db, &sql, i > 0 ? "," : "", group);
+    }
+    buf_text_put(&sql, ") LIMIT 1");
+    rc = db_query_buf(db, &sql, owned_on_row, &refusing, err);
+    buf_done(&sql);
+    return rc;
+}

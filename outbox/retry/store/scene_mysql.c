@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/store/scene_mysql.h"
+
+#include "common/buf.h"
+
+#include <string.h>
+
+struct reading {
+    enum rc (*on_scene)(void *ctx, const struct scene_row *row, struct err *err);
+    void *ctx;
+};
+
+static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct reading *reading = ctx;
+    struct scene_row scene = {
+        .group = row->columns[0],
+        .scene = row->columns[1],
+        .policy = row->columns[2],
+        .options = row->columns[3],
+        .paused = db_column_i64(row, 4) != 0,
+        .version = db_column_i64(row, 5),
+    };
+
+    return reading->on_scene(reading->ctx, &scene, err);
+}
+
+static void text_put(struct db *db, struct buf *sql, const char *text)
+{
+    if (text && *text)
+        db_put_text(db, sql, text, strlen(text));
+    else
+        buf_text_put(sql, "NULL");
+}
+
+static void name_put(struct db *db, struct buf *sql, const char *words, const char *name)
+{
+    buf_text_put(sql, words);
+    db_put_text(db, sql, name, strlen(name));
+}
+
+enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
+                         enum rc (*on_scene)(void *ctx, const struct scene_row *row,
+                                             struct err *err),
+                         void *ctx, struct err *err)
+{
+    struct reading reading = {on_scene, ctx};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_text_put(&sql, "SELECT task_group, scene, policy, options, paused, version FROM "
+                       "retry_scene WHERE 1");
+    if (group)
+        name_put(db, &sql, " AND task_group = ", group);
+    if (scene)
+        name_put(db, &sql, " AND scene = ", scene);
+    buf_print(&sql, " ORDER BY task_group, scene LIMIT %d", RETRY_SCENES_MAX);
+    rc = db_query_buf(db, &sql, scene_on_row, &reading, err);
+    buf_done(&sql);
+    return rc;
+}
+
+static enum rc run(struct db *db, struct buf *sql, uint64_t *affected, struct err *err)
+{
+    enum rc rc = db_exec_buf(db, sql, affected, err);
+
+    buf_done(sql);
+    return rc;
+}
+
+/* The row of the number stays locked until the transaction ends: changes of all scenes commit in the
+ * order of their numbers, so that a process that sees one has seen those before it. */
+static enum rc count_change(struct db *db, struct err *err)
+{
+    enum rc rc = db_begin(db, err);
+
+    if (rc == RC_OK)
+        rc = db_run(db,
+                    "INSERT INTO retry_scene_change (name, number) VALUES ('retry_scene', 1) ON "
+                    "DUPLICATE KEY UPDATE number = number + 1",
+                    err);
+    return rc;
+}
+
+/* Gives a scene without a row one that can be changed. Refuses the row with which the table would
+ * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows does
+ * not change before COMMIT, because all commands lock the same row in count_change() first. */
+static enum rc row_make(struct db *db, const char *group, const char *scene, struct err *err)
+{
+    struct buf sql = {0};
+    uint64_t affected = 0;
+    int64_t rows = 0;
+    enum rc rc;
+
+    name_put(db, &sql, "INSERT IGNORE INTO retry_scene (task_group, scene, version) VALUES (",
+             group);
+    name_put(db, &sql, ", ", scene);
+    buf_text_put(&sql, ", 0)");
+    rc = run(db, &sql, &affected, err);
+    if (rc == RC_OK && affected > 0)
+        rc = db_number(db, "SELECT COUNT(*) FROM retry_scene", &rows, NULL, err);
+    if (rc != RC_OK || rows <= RETRY_SCENES_MAX)
+        return rc;
+    return err_fail(err, RC_FATAL, 0,
+                    "retry_scene has %lld rows, and retry processes begin no task with more than "
+                    "%d: nothing was changed; delete rows that are no longer needed first (DELETE "
+                    "FROM retry_scene WHERE task_group = GROUP AND scene = SCENE)",
+                    (long long)rows - 1, RETRY_SCENES_MAX);
+}
+
+/* A change that changes nothing does not count. */
+static enum rc end_change(struct db *db, enum rc rc, uint64_t affected, bool *changed,
+                          struct err *err)
+{
+    *changed = rc == RC_OK && affected > 0;
+    if (*changed)
+        return db_commit(db, err);
+    db_rollback(db);
+    return rc;
+}
+
+enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
+                          bool *changed, struct err *err)
+{
+    struct buf sql = {0};
+    uint64_t affected = 0;
+    enum rc rc = count_change(db, err);
+
+    if (rc == RC_OK && paused)
+        rc = row_make(db, group, scene, err);
+    if (rc != RC_OK)
+        return end_change(db, rc, 0, changed, err);
+    buf_print(&sql,
+              "UPDATE retry_scene SET paused = %d, version = version + 1, updated_at = "
+              "UTC_TIMESTAMP(3)",
+              paused);
+    name_put(db, &sql, " WHERE task_group = ", group);
+    name_put(db, &sql, " AND scene = ", scene);
+    buf_print(&sql, " AND paused <> %d", paused);
+    rc = run(db, &sql, &affected, err);
+    return end_change(db, rc, affected, changed, err);
+}
+
+static void set_put(struct db *db, struct buf *sql, const char *column, const char *text)
+{
+    buf_print(sql, ", %s = ", column);
+    if (text)
+        text_put(db, sql, text);
+    else
+        buf_text_put(sql, column);
+}
+
+static void differs_put(struct db *db, struct buf *sql, const char *column, const char *text)
+{
+    if (!text)
+        return;
+    buf_print(sql, " OR NOT %s <=> ", column);
+    text_put(db, sql, text);
+}
+
+enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
+                        const char *options, bool *changed, struct err *err)
+{
+    struct buf sql = {0};
+    uint64_t affected = 0;
+    enum rc rc = count_change(db, err);
+
+    if (rc == RC_OK)
+        rc = row_make(db, group, scene, err);
+    if (rc != RC_OK)
+        return end_change(db, rc, 0, changed, err);
+    buf_text_put(&sql, "UPDATE retry_scene SET version = version + 1, updated_at = "
+                       "UTC_TIMESTAMP(3)");
+    set_put(db, &sql, "policy", policy);
+    set_put(db, &sql, "options", options);
+    name_put(db, &sql, " WHERE task_group = ", group);
+    name_put(db, &sql, " AND scene = ", scene);
+    buf_text_put(&sql, " AND (version = 0");
+    differs_put(db, &sql, "policy", policy);
+    differs_put(db, &sql, "options", options);
+    buf_char(&sql, ')');
+    rc = run(db, &sql, &affected, err);
+    return end_change(db, rc, affected, changed, err);
+}
+
+enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err)
+{
+    *change = 0;
+    return db_number(db, "SELECT number FROM retry_scene_change WHERE name = 'retry_scene'", change,
+                     NULL, err);
+}
+
+struct asking {
+    scene_on_process on_process;
+    void *ctx;
+};
+
+static enum rc process_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct asking *asking = ctx;
+
+    (void)err;
+    asking->on_process(asking->ctx, row->columns[0], db_column_i64(row, 1) != 0);
+    return RC_OK;
+}
+
+/* A record beyond the number of now is from before the tables were set back; a heartbeat far in the
+ * future is from before the clock was, and counts as expired. */
+static enum rc each_process(void *ctx, int64_t change, scene_on_process on_process,
+                            void *on_process_ctx, struct err *err)
+{
+    const struct scene_processes_mysql *processes = ctx;
+    struct asking asking = {on_process, on_process_ctx};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_print(&sql,
+              "SELECT i.name, i.scene_change BETWEEN %lld AND c.number FROM instance i "
+              "LEFT JOIN retry_scene_change c ON c.name = 'retry_scene' WHERE i.role = '" RETRY_ROLE
+              "' AND i.seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND "
+              "AND i.seen_at < UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND "
+              "ORDER BY i.name LIMIT %d",
+              (long long)change, (long long)processes->lease_ms * 1000,
+              (long long)processes->lease_ms * 2000, SCENE_PROCESSES_MAX);
+    rc = db_query_buf(processes->db, &sql, process_on_row, &asking, err);
+    buf_done(&sql);
+    return rc;
+}
+
+struct scene_processes scene_mysql_processes(struct scene_processes_mysql *processes)
+{
+    return (struct scene_processes){.ctx = processes, .each = each_process};
+}

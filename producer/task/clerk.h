@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Takes in tasks for the retry lane and answers about them: a worker of the task queue. Decides which
+ * tasks are refused because their scene is full or their handler does not take them. Requests belong
+ * to any thread until they are queued. */
+#ifndef PRODUCER_TASK_CLERK_H
+#define PRODUCER_TASK_CLERK_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/stop.h"
+#include "producer/queue.h"
+#include "producer/task/task_item.h"
+#include "producer/task/task_seam.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct retry_handlers;
+
+#define CLERK_ROOM_MS 1000 /* so long a count of a scene's tasks is believed */
+
+enum clerk_kind { CLERK_SUBMIT, CLERK_LIST, CLERK_SHOW };
+
+/* entry.weight is how many tasks are submitted, or 1. After QUEUE_DONE either failed is set and
+ * fault says why nothing was done, or it is answered by items, or by body. */
+struct clerk_request {
+    struct queue_entry entry; /* first */
+    enum clerk_kind kind;
+    struct task_item *items; /* of CLERK_SUBMIT; the good ones get tickets, or become bad */
+    size_t count;
+    bool ended; /* of CLERK_LIST: in the history */
+    size_t rows_max;
+    struct retry_filter filter; /* of CLERK_SHOW: one id */
+    int64_t id;
+    struct buf body; /* what was found, as JSON */
+    bool failed;
+    struct fault fault;
+};
+
+struct clerk_config {
+    struct queue *queue;
+    size_t shard;
+    const struct task_store *store;
+    const struct retry_handlers *handlers; /* NULL: not known; borrowed */
+    int64_t (*clock_ms)(void);             /* os_now_ms() */
+    uint64_t (*dice)(void);                /* os_random_u64() */
+    struct stop *stop;                     /* of the process */
+};
+
+struct clerk;
+
+/* RC_FATAL: no memory. */
+enum rc clerk_open(struct clerk **clerk, const struct clerk_config *config, struct err *err);
+void clerk_close(struct clerk *clerk);
+
+/* A loop_step. */
+int64_t clerk_step(void *clerk, int64_t now_ms);
+
+#endif

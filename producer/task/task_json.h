@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Tasks as JSON, in and out. A body is one task or an array of 1..1000:
+ *
+ *     {"scene":"mail","handler":"http","params":{"to":"a@example.org"},"bizNo":"4711"}
+ *
+ * scene and handler must be there; group, orderingKey, idempotencyKey, bizNo, options (an object),
+ * params (any JSON value, kept as its text) or paramsBase64, paramsType and delayMs may be. The
+ * answer is {"id":17,"existed":false}, an array for an array, in the same order. In an array a bad
+ * item fails alone, and an error (producer/http/fault.h) stands in its place. Pure; any thread. */
+#ifndef PRODUCER_TASK_TASK_JSON_H
+#define PRODUCER_TASK_TASK_JSON_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "outbox/retry/retry.h"
+#include "producer/task/task_item.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct task_json {
+    bool array;
+    size_t count;
+    struct task_item *items;
+};
+
+/* Sets up `tasks`, which task_json_done() ends in every case. RC_REJECT: the whole body is refused
+ * for the reason in *fault. RC_FATAL: no memory. */
+enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len, struct fault *fault);
+void task_json_done(struct task_json *tasks);
+
+/* How many are good. */
+size_t task_json_good(const struct task_json *tasks);
+
+/* Appends the answer, once every good one has its ticket. The fault of a task that came alone is not
+ * written: false, and *fault says it. */
+bool task_json_answer(const struct task_json *tasks, struct buf *out, struct fault *fault);
+
+/* Appends a task that was found, without the '}' at its end; whole: with options and params, which
+ * is the JSON value if it is one, else paramsBase64. */
+void task_json_put(struct buf *out, const struct retry_view *view, bool whole);
+/* Appends one of its attempts. */
+void task_json_put_attempt(struct buf *out, const struct retry_attempt_view *attempt);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The seam for tasks on a MySQL or MariaDB connection. One thread at a time. */
+#ifndef PRODUCER_TASK_TASK_MYSQL_H
+#define PRODUCER_TASK_TASK_MYSQL_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "producer/task/task_seam.h"
+
+struct task_mysql;
+
+/* Connects at first use. settings are borrowed until the close. RC_FATAL: no memory. */
+enum rc task_mysql_open(struct task_mysql **store, const struct mysql_settings *settings,
+                        struct err *err);
+void task_mysql_close(struct task_mysql *store);
+
+/* The seam; valid until the close. */
+const struct task_store *task_mysql_seam(const struct task_mysql *store);
+
+/* Ends the statement that runs now, from another thread. */
+void task_mysql_interrupt(struct task_mysql *store);
+
+#endif

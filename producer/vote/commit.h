@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Group commit: votes that wait at the same time share one transaction, and nobody is answered
+ * before its COMMIT. A committer is one worker of the vote queue with a vote engine; several of
+ * them share the queue by shards. Requests belong to any thread until they are queued. */
+#ifndef PRODUCER_VOTE_COMMIT_H
+#define PRODUCER_VOTE_COMMIT_H
+
+#include "common/err.h"
+#include "common/stop.h"
+#include "producer/queue.h"
+#include "producer/vote/vote_row.h"
+#include "producer/vote/vote_seam.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Votes in one request. */
+#define COMMIT_REQUEST_VOTES_MAX 1000
+
+/* entry.weight is count. After QUEUE_DONE every item has its outcome. */
+struct commit_request {
+    struct queue_entry entry; /* first */
+    struct vote_item *items;
+    size_t count;
+};
+
+struct commit_config {
+    struct queue *queue;
+    size_t shard;
+    const struct vote_store *store;
+    size_t batch_votes_max;
+    size_t lane_count;
+    void (*dice)(void *bytes, size_t len); /* os_random() */
+    uint64_t (*dice_u64)(void);            /* os_random_u64() */
+    int64_t (*clock_us)(void);             /* os_now_us() */
+    struct stop *stop;                     /* of the process */
+};
+
+struct committer;
+
+/* RC_FATAL: no memory. */
+enum rc committer_open(struct committer **committer, const struct commit_config *config,
+                       struct err *err);
+void committer_close(struct committer *committer);
+
+/* A loop_step. */
+int64_t committer_step(void *committer, int64_t now_ms);
+
+/* Which of shard_count shards a request goes to. All votes for one content that come one by one
+ * meet in the same committer and share its transactions instead of waiting for each other's row
+ * lock; SIZE_MAX: many contents, wherever the least waits. */
+size_t commit_shard_of(const struct vote_item *items, size_t count, size_t shard_count);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/vote/vote.h"
+
+#include "common/buf.h"
+#include "common/id.h"
+#include "common/log.h"
+#include "schema/vote_event.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DICE_BYTES 10    /* of one event id */
+#define KEY_TEXT_SIZE 21 /* a BIGINT in decimal, and the end */
+
+struct vote_engine {
+    struct vote_engine_config config;
+    struct vote_count_row *counts; /* of the transaction, sorted by content_id */
+    size_t count_count;
+    struct vote_state_row *states; /* of the transaction, sorted by voter_id, content_id */
+    size_t state_count;
+    struct outbox_event *events; /* in the order of arrival */
+    struct outbox_event *lane_events;
+    size_t event_count;
+    char (*keys)[KEY_TEXT_SIZE]; /* aggregate ids of the events */
+    size_t *payload_ends;        /* of each event, in payloads */
+    struct buf payloads;
+    uint8_t *dice;
+    uint64_t tries; /* transactions begun, the number of the one under way */
+};
+
+enum rc vote_engine_open(struct vote_engine **out, const struct vote_engine_config *config,
+                         struct err *err)
+{
+    struct vote_engine *engine = calloc(1, sizeof(*engine));
+    size_t max = config->items_max;
+
+    assert(max > 0 && config->lane_count > 0);
+    *out = NULL;
+    if (!engine)
+        return err_fail(err, RC_FATAL, 0, "no memory for the vote engine");
+    engine->config = *config;
+    engine->counts = calloc(max, sizeof(*engine->counts));
+    engine->states = calloc(max, sizeof(*engine->states));
+    engine->events = calloc(max, sizeof(*engine->events));
+    engine->lane_events = calloc(max, sizeof(*engine->lane_events));
+    engine->keys = calloc(max, sizeof(*engine->keys));
+    engine->payload_ends = calloc(max, sizeof(*engine->payload_ends));
+    engine->dice = calloc(max, DICE_BYTES);
+    if (!engine->counts || !engine->states || !engine->events || !engine->lane_events ||
+        !engine->keys || !engine->payload_ends || !engine->dice) {
+        vote_engine_close(engine);
+        return err_fail(err, RC_FATAL, 0, "no memory for batches of %zu votes", max);
+    }
+    *out = engine;
+    return RC_OK;
+}
+
+void vote_engine_close(struct vote_engine *engine)
+{
+    if (!engine)
+        return;
+    buf_done(&engine->payloads);
+    free(engine->dice);
+    free(engine->payload_ends);
+    free(engine->keys);
+    free(engine->lane_events);
+    free(engine->events);
+    free(engine->states);
+    free(engine->counts);
+    free(engine);
+}
+
+static int number_order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int count_order(const void *a, const void *b)
+{
+    const struct vote_count_row *one = a;
+    const struct vote_count_row *two = b;
+
+    return number_order(one->content_id, two->content_id);
+}
+
+static int state_order(const void *a, const void *b)
+{
+    const struct vote_state_row *one = a;
+    const struct vote_state_row *two = b;
+    int order = number_order(one->voter_id, two->voter_id);
+
+    return order ? order : number_order(one->content_id, two->content_id);
+}
+
+/* Every content and every pair of the window once, in the order in which all writers lock them. */
+static void rows_collect(struct vote_engine *engine, struct vote_item **items, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        engine->counts[i] = (struct vote_count_row){.content_id = items[i]->content_id,
+                                                    .wanted = items[i]->voting == 1};
+        engine->states[i] = (struct vote_state_row){.voter_id = items[i]->voter_id,
+                                                    .content_id = items[i]->content_id};
+    }
+    qsort(engine->counts, count, sizeof(*engine->counts), count_order);
+    for (size_t i = 1; i < count; i++) {
+        if (count_order(&engine->counts[kept], &engine->counts[i]) == 0)
+            engine->counts[kept].wanted |= engine->counts[i].wanted;
+        else
+            engine->counts[++kept] = engine->counts[i];
+    }
+    engine->count_count = kept + 1;
+
+    kept = 0;
+    qsort(engine->states, count, sizeof(*engine->states), state_order);
+    for (size_t i = 1; i < count; i++) {
+        if (state_order(&engine->states[kept], &engine->states[i]) != 0)
+            engine->states[++kept] = engine->states[i];
+    }
+    engine->state_count = kept + 1;
+}
+
+static struct vote_count_row *count_of(struct vote_engine *engine, const struct vote_item *item)
+{
+    struct vote_count_row key = {.content_id = item->content_id};
+
+    return bsearch(&key, engine->counts, engine->count_count, sizeof(key), count_order);
+}
+
+static struct vote_state_row *state_of(struct vote_engine *engine, const struct vote_item *item)
+{
+    struct vote_state_row key = {.voter_id = item->voter_id, .content_id = item->content_id};
+
+    return bsearch(&key, engine->states, engine->state_count, sizeof(key), state_order);
+}
+
+static bool counts_complete(const struct vote_engine *engine)
+{
+    for (size_t i = 0; i < engine->count_count; i++) {
+        if (engine->counts[i].wanted && !engine->counts[i].found)
+            return false;
+    }
+    return true;
+}
+
+/* The rows of known contents cost one locking read. New ones are made in a fresh transaction that
+ * locks everything in key order from the start: made in this one, a low key would be locked after
+ * a high one, and two writers could wait for each other. */
+static enum rc counts_lock(struct vote_engine *engine, struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    enum rc rc = store->lock_counts(store->ctx, engine->counts, engine->count_count, err);
+
+    if (rc != RC_OK || counts_complete(engine))
+        return rc;
+    store->rollback(store->ctx);
+    rc = store->begin(store->ctx, err);
+    if (rc == RC_OK)
+        rc = store->make_counts(store->ctx, engine->counts, engine->count_count, err);
+    if (rc == RC_OK)
+        rc = store->lock_counts(store->ctx, engine->counts, engine->count_count, err);
+    if (rc == RC_OK && !counts_complete(engine))
+        rc = err_fail(err, RC_RETRY, 0, "a row of vote_count vanished right after it was made");
+    return rc;
+}
+
+/* Did an earlier transaction with a lost COMMIT happen after all? Its locks are gone, for we hold
+ * them, so it is over; if any of its event ids is there, all of it is. Its number, or 0. */
+static uint64_t unknown_found(struct vote_engine *engine, struct vote_item **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct vote_state_row *state;
+
+        if (items[i]->unknown == 0 || !items[i]->changed)
+            continue;
+        state = state_of(engine, items[i]);
+        if (state->found &&
+            memcmp(&state->event_id, &items[i]->event_id, sizeof(state->event_id)) == 0)
+            return items[i]->unknown;
+    }
+    return 0;
+}
+
+static void event_add(struct vote_engine *engine, const struct vote_item *item, int64_t now_ms)
+{
+    size_t n = engine->event_count++;
+    struct vote_event event = {
+        .event_id = item->event_id,
+        .voter_id = item->voter_id,
+        .content_id = item->content_id,
+        .voting = item->voting,
+        .votes = item->votes,
+        .occurred_ms = now_ms,
+    };
+
+    vote_event_encode(&event, &engine->payloads);
+    engine->payload_ends[n] = engine->payloads.len;
+    snprintf(engine->keys[n], KEY_TEXT_SIZE, "%" PRId64, item->content_id);
+    engine->events[n] = (struct outbox_event){
+        .id = item->event_id,
+        .aggregate_type = VOTE_AGGREGATE_TYPE,
+        .aggregate_id = engine->keys[n],
+        .type = VOTE_EVENT_TYPE,
+        .headers = item->headers,
+    };
+}
+
+static void item_apply(struct vote_engine *engine, struct vote_item *item, int64_t now_ms)
+{
+    struct vote_count_row *count = count_of(engine, item);
+    struct vote_state_row *state = state_of(engine, item);
+    bool was = state->found && state->voting == 1;
+
+    item->unknown = 0;
+    item->changed = was != (item->voting == 1);
+    if (item->changed) {
+        count->votes += item->voting == 1 ? 1 : -1;
+        count->changed = true;
+        id_make(&state->event_id, now_ms, engine->dice + engine->event_count * DICE_BYTES);
+        state->voting = item->voting;
+        state->version++;
+        state->found = true;
+        state->changed = true;
+    }
+    item->votes = count->votes;
+    item->has_event = state->found;
+    item->event_id = state->event_id;
+    if (item->changed)
+        event_add(engine, item, now_ms);
+}
+
+/* Ids are always new, also for a second try: had the first one been committed and had somebody
+ * changed every row of it since, an id used again would stand for two changes. */
+static enum rc items_apply(struct vote_engine *engine, struct vote_item **items, size_t count,
+                           int64_t now_ms, struct err *err)
+{
+    size_t begin = 0;
+
+    engine->event_count = 0;
+    buf_reset(&engine->payloads);
+    engine->config.dice(engine->dice, count * DICE_BYTES);
+    for (size_t i = 0; i < count; i++)
+        item_apply(engine, items[i], now_ms);
+    if (engine->payloads.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the events of %zu votes", count);
+    for (size_t n = 0; n < engine->event_count; n++) {
+        engine->events[n].payload = engine->payloads.data + begin;
+        engine->events[n].payload_len = engine->payload_ends[n] - begin;
+        begin = engine->payload_ends[n];
+    }
+    return RC_OK;
+}
+
+static enum rc lane_append(struct vote_engine *engine, size_t lane, struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    char name[OUTBOX_LANE_NAME_SIZE];
+    size_t count = 0;
+
+    for (size_t n = 0; n < engine->event_count; n++) {
+        if (outbox_lane_of(engine->keys[n], engine->config.lane_count) == lane)
+            engine->lane_events[count++] = engine->events[n];
+    }
+    if (count == 0)
+        return RC_OK;
+    outbox_lane_name(name, lane);
+    return store->append(store->ctx, name, engine->lane_events, count, err);
+}
+
+static enum rc rows_write(struct vote_engine *engine, struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    enum rc rc = store->write_states(store->ctx, engine->states, engine->state_count, err);
+
+    if (rc == RC_OK)
+        rc = store->write_counts(store->ctx, engine->counts, engine->count_count, err);
+    for (size_t lane = 0; rc == RC_OK && lane < engine->config.lane_count; lane++)
+        rc = lane_append(engine, lane, err);
+    return rc;
+}
+
+static void items_done(struct vote_item **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i]->outcome = VOTE_DONE;
+}
+
+/* What transaction `number` had computed stands. */
+static void unknown_done(struct vote_item **items, size_t count, uint64_t number)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (items[i]->unknown != number)
+            continue;
+        items[i]->outcome = VOTE_DONE;
+        items[i]->unknown = 0;
+    }
+}
+
+static enum rc items_commit(struct vote_engine *engine, struct vote_item **items, size_t count,
+                            struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    enum rc rc = store->commit(store->ctx, err);
+
+    for (size_t i = 0; rc == RC_RETRY && i < count; i++)
+        items[i]->unknown = engine->tries;
+    if (rc == RC_OK)
+        items_done(items, count);
+    return rc;
+}
+
+/* One transaction over the window. It is left open only when something in it failed. */
+static enum rc window_try(struct vote_engine *engine, const struct vote_batch *batch,
+                          struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    struct vote_item **items = batch->items + batch->done;
+    uint64_t number;
+    int64_t now_ms = 0;
+    enum rc rc = store->begin(store->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    engine->tries++;
+    rows_collect(engine, items, batch->window);
+    rc = counts_lock(engine, err);
+    if (rc == RC_OK)
+        rc = store->read_states(store->ctx, engine->states, engine->state_count, &now_ms, err);
+    if (rc != RC_OK)
+        return rc;
+    number = unknown_found(engine, items, batch->window);
+    if (number != 0) {
+        unknown_done(items, batch->count - batch->done, number);
+        store->rollback(store->ctx);
+        return RC_OK;
+    }
+    rc = items_apply(engine, items, batch->window, now_ms, err);
+    if (rc == RC_OK && engine->event_count == 0) {
+        items_done(items, batch->window);
+        store->rollback(store->ctx);
+        return RC_OK;
+    }
+    if (rc == RC_OK)
+        rc = rows_write(engine, err);
+    if (rc == RC_OK)
+        rc = items_commit(engine, items, batch->window, err);
+    return rc;
+}
+
+void vote_batch_start(struct vote_batch *batch, struct vote_item **items, size_t count)
+{
+    assert(count > 0);
+    *batch = (struct vote_batch){.items = items, .count = count, .window = count};
+}
+
+bool vote_batch_finished(const struct vote_batch *batch)
+{
+    return batch->done == batch->count;
+}
+
+/* Passes what has its outcome and opens the window as far as it may reach: not over an item that
+ * a transaction found again has already answered. */
+static void window_move(struct vote_batch *batch, size_t window_max)
+{
+    struct vote_item **items = batch->items;
+
+    while (batch->done < batch->count && items[batch->done]->outcome != VOTE_OPEN)
+        batch->done++;
+    batch->window = 0;
+    while (batch->window < window_max && batch->done + batch->window < batch->count &&
+           items[batch->done + batch->window]->outcome == VOTE_OPEN)
+        batch->window++;
+}
+
+/* Cuts the window until the refused vote stands alone in it, then goes on behind that one with
+ * windows that grow again: one bad vote costs a few transactions, not one for each of its
+ * neighbours. */
+static void window_refuse(struct vote_batch *batch, const struct err *err)
+{
+    struct vote_item *item = batch->items[batch->done];
+
+    if (batch->window > 1) {
+        batch->window /= 2;
+        return;
+    }
+    item->outcome = VOTE_REFUSED;
+    item->unknown = 0;
+    log_error(LOG_ERROR, "vote_refused", err, "voter=%" PRId64 " content=%" PRId64, item->voter_id,
+              item->content_id);
+    window_move(batch, 1);
+}
+
+enum rc vote_engine_step(struct vote_engine *engine, struct vote_batch *batch, struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    enum rc rc;
+
+    assert(batch->window > 0 && batch->window <= engine->config.items_max);
+    rc = window_try(engine, batch, err);
+    switch (rc) {
+    case RC_OK:
+        window_move(batch, batch->window * 2);
+        return RC_OK;
+    case RC_REJECT:
+        store->rollback(store->ctx);
+        window_refuse(batch, err);
+        return RC_OK;
+    case RC_RETRY:
+    case RC_FATAL:
+        store->rollback(store->ctx);
+        return rc;
+    }
+    return RC_FATAL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* The vote engine: takes a batch of votes through one transaction and gives each its exact answer,
+ * in the order of arrival. Decides what a vote changes, which event it makes, what a lost COMMIT
+ * means and how a batch is cut when the database refuses something in it. One engine belongs to
+ * one thread, with a store of its own. */
+#ifndef PRODUCER_VOTE_VOTE_H
+#define PRODUCER_VOTE_VOTE_H
+
+#include "common/err.h"
+#include "producer/vote/vote_row.h"
+#include "producer/vote/vote_seam.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define VOTE_AGGREGATE_TYPE "vote"
+#define VOTE_EVENT_TYPE "VoteChanged"
+
+struct vote_engine;
+
+struct vote_engine_config {
+    const struct vote_store *store;        /* borrowed until close */
+    size_t items_max;                      /* longest batch */
+    size_t lane_count;                     /* outbox tables to spread over, >= 1 */
+    void (*dice)(void *bytes, size_t len); /* random bits of event ids: os_random() */
+};
+
+/* All memory is taken here. RC_FATAL: there is not enough. */
+enum rc vote_engine_open(struct vote_engine **engine, const struct vote_engine_config *config,
+                         struct err *err);
+void vote_engine_close(struct vote_engine *engine);
+
+/* Votes that share transactions. Zeroed by nobody: vote_batch_start() sets it up. */
+struct vote_batch {
+    struct vote_item **items;
+    size_t count;
+    size_t done;   /* items before this one have their outcome */
+    size_t window; /* how many the next transaction takes; smaller after a refusal */
+};
+
+/* Borrows 1..items_max items whose outcome is VOTE_OPEN until the batch is finished or given up.
+ * Items of a batch that was given up may be started again, alone or with others. */
+void vote_batch_start(struct vote_batch *batch, struct vote_item **items, size_t count);
+bool vote_batch_finished(const struct vote_batch *batch);
+
+/* Tries one transaction. RC_OK: some items got their outcome; call again until finished.
+ * RC_RETRY: none did; call again with the same batch, after a while: an item whose COMMIT was lost
+ * (`unknown`) is found again and not counted twice. RC_FATAL: as RC_RETRY, and it will not help.
+ * Never RC_REJECT: a refused vote becomes VOTE_REFUSED and is named in the log. */
+enum rc vote_engine_step(struct vote_engine *engine, struct vote_batch *batch, struct err *err);
+
+#endif

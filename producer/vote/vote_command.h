@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* `tallybox vote`: votes without HTTP, through the same engine. */
+#ifndef PRODUCER_VOTE_VOTE_COMMAND_H
+#define PRODUCER_VOTE_VOTE_COMMAND_H
+
+int vote_command(int argc, char **argv);
+
+#endif

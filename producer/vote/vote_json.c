@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/vote/vote_json.h"
+
+#include "common/id.h"
+#include "producer/http/json_split.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARSE_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
+#define FIELDS 3
+#define FIELD_NAMES "voterId, contentId and voting"
+
+/* One item under inspection. */
+struct look {
+    const struct vote_json *votes;
+    size_t index;
+    struct fault *fault;
+};
+
+static void place_set(const struct look *look, const char *field)
+{
+    fault_place(look->fault, look->votes->array, look->index, field);
+}
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a text";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number with a fraction";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "something else";
+}
+
+static bool field_read(const struct look *look, const json_t *object, const char *name, int64_t low,
+                       int64_t high, int64_t *number)
+{
+    const json_t *value = json_object_get(object, name);
+
+    if (!value) {
+        fault_set(look->fault, FAULT_MISSING, "%s is missing", name);
+    } else if (!json_is_integer(value)) {
+        fault_set(look->fault, FAULT_WRONG_TYPE, "%s must be an integer, not %s", name,
+                  type_name(value));
+    } else if (json_integer_value(value) < low || json_integer_value(value) > high) {
+        if (high == 1)
+            fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must be 0 or 1", name);
+        else
+            fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must be 1 to 2^63-1", name);
+    } else {
+        *number = json_integer_value(value);
+        return true;
+    }
+    place_set(look, name);
+    return false;
+}
+
+static bool fields_known(const struct look *look, json_t *object)
+{
+    static const char *const names[FIELDS] = {"voterId", "contentId", "voting"};
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value) {
+        bool known = false;
+
+        for (size_t i = 0; i < FIELDS; i++)
+            known |= strcmp(name, names[i]) == 0;
+        if (known)
+            continue;
+        fault_set(look->fault, FAULT_UNKNOWN, "unknown field; a vote has " FIELD_NAMES);
+        place_set(look, name);
+        return false;
+    }
+    return true;
+}
+
+static bool item_read(const struct look *look, json_t *value, struct vote_item *item)
+{
+    int64_t voting = 0;
+
+    if (!json_is_object(value)) {
+        fault_set(look->fault, FAULT_WRONG_TYPE, "a vote must be an object, not %s",
+                  type_name(value));
+        place_set(look, NULL);
+        return false;
+    }
+    *item = (struct vote_item){0};
+    if (!fields_known(look, value) ||
+        !field_read(look, value, "voterId", 1, INT64_MAX, &item->voter_id) ||
+        !field_read(look, value, "contentId", 1, INT64_MAX, &item->content_id) ||
+        !field_read(look, value, "voting", 0, 1, &voting))
+        return false;
+    item->voting = (uint8_t)voting;
+    return true;
+}
+
+/* The parser holds no integer beyond 64 bits and says only that there is one. Read again as
+ * approximate numbers, the item's largest one is it. */
+static void overflow_place(const struct look *look, const char *text, size_t len)
+{
+    json_t *object = json_loadb(text, len, PARSE_FLAGS | JSON_DECODE_INT_AS_REAL, NULL);
+    const char *largest = NULL;
+    const char *name;
+    json_t *value;
+    double most = 0;
+
+    fault_set(look->fault, FAULT_OUT_OF_RANGE, "a number is too large; ids go from 1 to 2^63-1");
+    json_object_foreach(object, name, value) {
+        if (json_is_real(value) && fabs(json_real_value(value)) > most) {
+            most = fabs(json_real_value(value));
+            largest = name;
+        }
+    }
+    place_set(look, largest);
+    json_decref(object);
+}
+
+/* RC_OK: the item is good, RC_REJECT: *fault is its fault; *broken: not its alone, for the whole
+ * body is no JSON. */
+static enum rc element_parse(const struct look *look, const struct json_split *splitter,
+                             const struct json_piece *element, struct vote_item *item, bool *broken)
+{
+    const char *text = splitter->body + element->at;
+    json_error_t error;
+    json_t *value = json_loadb(text, element->len, PARSE_FLAGS, &error);
+    bool good;
+
+    if (value) {
+        good = item_read(look, value, item);
+        json_decref(value);
+        return good ? RC_OK : RC_REJECT;
+    }
+    switch ((int)json_error_code(&error)) {
+    case json_error_out_of_memory:
+        return RC_FATAL;
+    case json_error_numeric_overflow:
+        overflow_place(look, text, element->len);
+        return RC_REJECT;
+    default:
+        *broken = true;
+        fault_set(look->fault, FAULT_NOT_JSON, "not JSON at byte %zu: %s",
+                  element->at + (size_t)(error.position > 0 ? error.position : 0), error.text);
+        return RC_REJECT;
+    }
+}
+
+static void slot_fail(struct vote_json *votes, struct vote_json_slot *slot,
+                      const struct fault *fault)
+{
+    slot->bad = true;
+    slot->fault_at = votes->faults.len;
+    fault_put(&votes->faults, fault);
+    slot->fault_len = votes->faults.len - slot->fault_at;
+}
+
+static enum rc elements_parse(struct vote_json *votes, struct json_split *splitter,
+                              struct fault *fault)
+{
+    for (size_t i = 0; i < votes->count; i++) {
+        struct look look = {.votes = votes, .index = i, .fault = fault};
+        struct json_piece element = {0, splitter->len};
+        bool broken = false;
+        enum rc rc;
+
+        if (votes->array)
+            json_split_next(splitter, &element);
+        rc = element_parse(&look, splitter, &element, &votes->items[votes->item_count], &broken);
+        if (rc == RC_OK)
+            votes->item_count++;
+        else if (rc == RC_FATAL || broken || !votes->array)
+            return rc;
+        else
+            slot_fail(votes, &votes->slots[i], fault);
+    }
+    return votes->faults.failed ? RC_FATAL : RC_OK;
+}
+
+enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len, struct fault *fault)
+{
+    struct json_split splitter = {.body = body, .len = len};
+    enum rc rc = RC_OK;
+
+    *votes = (struct vote_json){.count = 1};
+    json_split_blanks(&splitter);
+    votes->array = splitter.at < len && body[splitter.at] == '[';
+    if (votes->array) {
+        splitter.at++;
+        rc = json_split_count(splitter, VOTE_JSON_ITEMS_MAX, "votes", &votes->count, fault);
+    }
+    if (rc != RC_OK)
+        return rc;
+    votes->slots = calloc(votes->count, sizeof(*votes->slots));
+    votes->items = calloc(votes->count, sizeof(*votes->items));
+    if (!votes->slots || !votes->items)
+        return RC_FATAL;
+    return elements_parse(votes, &splitter, fault);
+}
+
+void vote_json_done(struct vote_json *votes)
+{
+    buf_done(&votes->faults);
+    free(votes->items);
+    free(votes->slots);
+    votes->items = NULL;
+    votes->slots = NULL;
+}
+
+void vote_json_put(struct buf *out, const struct vote_item *item)
+{
+    char id[ID_TEXT_SIZE];
+
+    buf_text_put(out, "{\"voterId\":");
+    buf_i64(out, item->voter_id);
+    buf_text_put(out, ",\"contentId\":");
+    buf_i64(out, item->content_id);
+    buf_text_put(out, item->voting == 1 ? ",\"voting\":1" : ",\"voting\":0");
+    buf_text_put(out, item->changed ? ",\"changed\":true" : ",\"changed\":false");
+    buf_text_put(out, ",\"votes\":");
+    buf_i64(out, item->votes);
+    buf_text_put(out, ",\"eventId\":");
+    if (item->has_event) {
+        id_format(&item->event_id, id);
+        buf_char(out, '"');
+        buf_put(out, id, ID_TEXT_SIZE - 1);
+        buf_text_put(out, "\"}");
+    } else {
+        buf_text_put(out, "null}");
+    }
+}
+
+bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct fault *fault)
+{
+    const struct vote_item *item = votes->items;
+    struct look look = {.votes = votes, .fault = fault};
+
+    if (votes->array)
+        buf_char(out, '[');
+    for (; look.index < votes->count; look.index++) {
+        const struct vote_json_slot *slot = &votes->slots[look.index];
+
+        if (look.index > 0)
+            buf_char(out, ',');
+        if (slot->bad) {
+            buf_put(out, votes->faults.data + slot->fault_at, slot->fault_len);
+            continue;
+        }
+        if (item->outcome == VOTE_REFUSED) {
+            fault_set(fault, FAULT_REFUSED,
+                      "the database refuses this vote; the server's log says why");
+            place_set(&look, NULL);
+            if (!votes->array)
+                return false;
+            fault_put(out, fault);
+        } else {
+            vote_json_put(out, item);
+        }
+        item++;
+    }
+    if (votes->array)
+        buf_char(out, ']');
+    return true;
+}

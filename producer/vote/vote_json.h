@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Votes as JSON, in and out. A body is one vote or an array of 1..1000:
+ *
+ *     {"voterId":1,"contentId":2,"voting":1}
+ *
+ * with exactly these fields, integers all; the ids are 1..2^63-1, voting is 0 or 1. The answer has
+ * the same form: an object for an object, an array for an array, in the same order:
+ *
+ *     {"voterId":1,"contentId":2,"voting":1,"changed":true,"votes":3,"eventId":"0197..."}
+ *
+ * eventId is the event that made the vote what it is now, so a repeat names the one of the first
+ * time; null when there never was one. In an array a bad item fails alone, and an error
+ * (producer/http/fault.h) stands in its place. Pure; any thread. */
+#ifndef PRODUCER_VOTE_VOTE_JSON_H
+#define PRODUCER_VOTE_VOTE_JSON_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "producer/http/fault.h"
+#include "producer/vote/vote_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define VOTE_JSON_ITEMS_MAX 1000
+
+/* Where an item's answer comes from: its fault, ready as JSON, or the next of items. */
+struct vote_json_slot {
+    bool bad;
+    size_t fault_at;
+    size_t fault_len;
+};
+
+struct vote_json {
+    bool array;
+    size_t count; /* of slots */
+    struct vote_json_slot *slots;
+    size_t item_count;
+    struct vote_item *items; /* the good ones, in their order */
+    struct buf faults;
+};
+
+/* Sets up `votes`, which vote_json_done() ends in every case. RC_REJECT: the whole body is refused
+ * for the reason in *fault. RC_FATAL: no memory. What parsing takes is bounded by the longest
+ * single item, not by the whole body. */
+enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len, struct fault *fault);
+void vote_json_done(struct vote_json *votes);
+
+/* Appends the answer, once every item has its outcome. A refused vote that came alone is not
+ * written: false, and *fault says it. */
+bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct fault *fault);
+
+/* Appends one vote's answer. */
+void vote_json_put(struct buf *out, const struct vote_item *item);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/vote/vote_mysql.h"
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "outbox/lanes.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows in one statement. MariaDB turns an IN list of 1000 values into a join with a temporary
+ * table (in_predicate_conversion_threshold), which would lock in no order; and both servers plan
+ * long lists of pairs ever more slowly. */
+#define ROWS_MAX 500
+
+struct vote_mysql {
+    struct db *db;
+    struct buf sql; /* keeps its memory */
+    struct vote_store seam;
+    int64_t lane_count;
+    int64_t lock_wait_seconds;
+    uint64_t session; /* the one that knows lock_wait_seconds */
+};
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum rc sql_run(struct vote_mysql *store, struct err *err)
+{
+    return db_exec_buf(store->db, &store->sql, NULL, err);
+}
+
+static enum rc sql_query(struct vote_mysql *store, db_on_row on_row, void *ctx, struct err *err)
+{
+    return db_query_buf(store->db, &store->sql, on_row, ctx, err);
+}
+
+/* To the engine RC_REJECT would be the fault of one vote. */
+static enum rc number_check(const struct vote_mysql *store, const struct lanes *lanes,
+                            struct err *err)
+{
+    return lanes_check(lanes, store->lane_count, err) == RC_OK ? RC_OK : RC_RETRY;
+}
+
+/* A write that touches nothing: it also fails where votes could not be written. */
+static enum rc store_ping(void *ctx, struct err *err)
+{
+    struct vote_mysql *store = ctx;
+    struct lanes lanes;
+    enum rc rc = db_run(store->db, "UPDATE vote_count SET votes = votes WHERE content_id = 0", err);
+
+    if (rc == RC_OK)
+        rc = lanes_read(store->db, &lanes, err);
+    return rc == RC_OK ? number_check(store, &lanes, err) : rc;
+}
+
+static enum rc session_set_up(struct vote_mysql *store, struct err *err)
+{
+    enum rc rc = db_connect(store->db, err);
+
+    if (rc != RC_OK || store->session == db_session(store->db))
+        return rc;
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "SET SESSION innodb_lock_wait_timeout = ");
+    buf_i64(&store->sql, store->lock_wait_seconds);
+    rc = sql_run(store, err);
+    if (rc == RC_OK)
+        store->session = db_session(store->db);
+    return rc;
+}
+
+static enum rc store_begin(void *ctx, struct err *err)
+{
+    struct vote_mysql *store = ctx;
+    enum rc rc = session_set_up(store, err);
+
+    return rc == RC_OK ? db_begin(store->db, err) : rc;
+}
+
+struct count_reading {
+    struct vote_count_row *counts;
+    size_t count;
+    size_t at; /* rows come in the order of counts */
+};
+
+static enum rc count_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct count_reading *reading = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    while (reading->at < reading->count && reading->counts[reading->at].content_id < content_id)
+        reading->at++;
+    assert(reading->at < reading->count && reading->counts[reading->at].content_id == content_id);
+    reading->counts[reading->at].votes = db_column_i64(row, 1);
+    reading->counts[reading->at].found = true;
+    return RC_OK;
+}
+
+static enum rc counts_lock_some(struct vote_mysql *store, struct vote_count_row *counts,
+                                size_t count, struct err *err)
+{
+    struct count_reading reading = {.counts = counts, .count = count};
+
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "SELECT content_id, votes FROM vote_count FORCE INDEX (PRIMARY) "
+                              "WHERE content_id IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(&store->sql, ',');
+        buf_i64(&store->sql, counts[i].content_id);
+    }
+    buf_text_put(&store->sql, ") ORDER BY content_id FOR UPDATE");
+    return sql_query(store, count_on_row, &reading, err);
+}
+
+static enum rc store_lock_counts(void *ctx, struct vote_count_row *counts, size_t count,
+                                 struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t at = 0; rc == RC_OK && at < count; at += ROWS_MAX)
+        rc = counts_lock_some(ctx, counts + at, least(count - at, ROWS_MAX), err);
+    return rc;
+}
+
+enum count_choice { COUNTS_WANTED, COUNTS_CHANGED };
+
+/* One upsert per ROWS_MAX chosen rows. `update` is what happens to a row that exists. */
+static enum rc counts_upsert(struct vote_mysql *store, const struct vote_count_row *counts,
+                             size_t count, enum count_choice choice, const char *update,
+                             struct err *err)
+{
+    size_t at = 0;
+
+    while (at < count) {
+        size_t rows = 0;
+        enum rc rc;
+
+        buf_reset(&store->sql);
+        buf_text_put(&store->sql, "INSERT INTO vote_count (content_id, votes) VALUES ");
+        for (; at < count && rows < ROWS_MAX; at++) {
+            if (choice == COUNTS_CHANGED ? !counts[at].changed
+                                         : !counts[at].wanted && !counts[at].found)
+                continue;
+            buf_text_put(&store->sql, rows++ > 0 ? ",(" : "(");
+            buf_i64(&store->sql, counts[at].content_id);
+            buf_char(&store->sql, ',');
+            buf_i64(&store->sql, counts[at].votes);
+            buf_char(&store->sql, ')');
+        }
+        if (rows == 0)
+            break;
+        buf_text_put(&store->sql, update);
+        rc = sql_run(store, err);
+        if (rc != RC_OK)
+            return rc;
+    }
+    return RC_OK;
+}
+
+/* INSERT IGNORE would lock a row that exists in shared mode, and two writers that did so could
+ * never both go on to write it. This takes the lock to write from the start. */
+static enum rc store_make_counts(void *ctx, const struct vote_count_row *counts, size_t count,
+                                 struct err *err)
+{
+    return counts_upsert(ctx, counts, count, COUNTS_WANTED,
+                         " ON DUPLICATE KEY UPDATE votes = vote_count.votes", err);
+}
+
+static enum rc store_write_counts(void *ctx, const struct vote_count_row *counts, size_t count,
+                                  struct err *err)
+{
+    return counts_upsert(ctx, counts, count, COUNTS_CHANGED,
+                         " ON DUPLICATE KEY UPDATE votes = VALUES(votes)", err);
+}
+
+struct state_reading {
+    struct vote_state_row *states;
+    size_t count;
+    int64_t *now_ms;
+    struct lanes lanes;
+    bool has_lanes;
+};
+
+static int state_order(const void *a, const void *b)
+{
+    const struct vote_state_row *one = a;
+    const struct vote_state_row *two = b;
+
+    if (one->voter_id != two->voter_id)
+        return one->voter_id < two->voter_id ? -1 : 1;
+    return (one->content_id > two->content_id) - (one->content_id < two->content_id);
+}
+
+static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct state_reading *reading = ctx;
+    struct vote_state_row key = {.voter_id = db_column_i64(row, 1),
+                                 .content_id = db_column_i64(row, 2)};
+    struct vote_state_row *state;
+
+    *reading->now_ms = db_column_i64(row, 0);
+    if (!row->columns[1]) {
+        reading->lanes.count = db_column_i64(row, 3);
+        reading->lanes.next = db_column_i64(row, 4);
+        reading->has_lanes = true;
+        return RC_OK;
+    }
+    state = bsearch(&key, reading->states, reading->count, sizeof(key), state_order);
+    assert(state);
+    if (row->lengths[5] != ID_BYTES)
+        return err_fail(err, RC_REJECT, 0, "vote_state.event_id holds %zu bytes instead of %d",
+                        row->lengths[5], ID_BYTES);
+    state->voting = db_column_i64(row, 3) == 1;
+    state->version = db_column_i64(row, 4);
+    memcpy(state->event_id.bytes, row->columns[5], ID_BYTES);
+    state->found = true;
+    return RC_OK;
+}
+
+/* A plain read sees what is committed when it begins, and the locks on the totals keep it so. The
+ * clock comes along in a row of its own: read after the locks, it does not run backwards within a
+ * content.
+ *
+ * Invariant: that row is the one of outbox_lanes, locked until COMMIT: nobody changes the number of
+ * lanes between this look and the events that this transaction appends (outbox/lanes.h). */
+static enum rc states_read_some(struct vote_mysql *store, struct vote_state_row *states,
+                                size_t count, int64_t *now_ms, struct err *err)
+{
+    struct state_reading reading = {.states = states, .count = count, .now_ms = now_ms};
+    enum rc rc;
+
+    buf_reset(&store->sql);
+    buf_text_put(
+        &store->sql,
+        "(SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED) AS now_ms, "
+        "NULL AS voter_id, NULL AS content_id, lane_count AS voting, next_count AS version, "
+        "NULL AS event_id FROM outbox_lanes WHERE id = 1 LOCK IN SHARE MODE) "
+        "UNION ALL (SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED), "
+        "voter_id, content_id, voting, version, event_id "
+        "FROM vote_state FORCE INDEX (PRIMARY) WHERE ");
+    for (size_t i = 0; i < count; i++) {
+        buf_text_put(&store->sql, i > 0 ? " OR (voter_id=" : "(voter_id=");
+        buf_i64(&store->sql, states[i].voter_id);
+        buf_text_put(&store->sql, " AND content_id=");
+        buf_i64(&store->sql, states[i].content_id);
+        buf_char(&store->sql, ')');
+    }
+    buf_char(&store->sql, ')');
+    rc = sql_query(store, state_on_row, &reading, err);
+    if (rc == RC_OK && !reading.has_lanes)
+        rc = lanes_read(store->db, &reading.lanes, err);
+    return rc == RC_OK ? number_check(store, &reading.lanes, err) : rc;
+}
+
+static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_t count,
+                                 int64_t *now_ms, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t at = 0; rc == RC_OK && at < count; at += ROWS_MAX)
+        rc = states_read_some(ctx, states + at, least(count - at, ROWS_MAX), now_ms, err);
+    return rc;
+}
+
+static void state_put(struct vote_mysql *store, const struct vote_state_row *state)
+{
+    struct buf *sql = &store->sql;
+
+    buf_i64(sql, state->voter_id);
+    buf_char(sql, ',');
+    buf_i64(sql, state->content_id);
+    buf_char(sql, ',');
+    buf_i64(sql, state->voting);
+    buf_char(sql, ',');
+    buf_i64(sql, state->version);
+    buf_char(sql, ',');
+    db_put_bytes(store->db, sql, state->event_id.bytes, ID_BYTES);
+}
+
+static enum rc store_write_states(void *ctx, const struct vote_state_row *states, size_t count,
+                                  struct err *err)
+{
+    struct vote_mysql *store = ctx;
+    size_t at = 0;
+
+    while (at < count) {
+        size_t rows = 0;
+        enum rc rc;
+
+        buf_reset(&store->sql);
+        buf_text_put(&store->sql, "INSERT INTO vote_state "
+                                  "(voter_id, content_id, voting, version, event_id) VALUES ");
+        for (; at < count && rows < ROWS_MAX; at++) {
+            if (!states[at].changed)
+                continue;
+            buf_text_put(&store->sql, rows++ > 0 ? ",(" : "(");
+            state_put(store, &states[at]);
+            buf_char(&store->sql, ')');
+        }
+        if (rows == 0)
+            break;
+        buf_text_put(&store->sql, " ON DUPLICATE KEY UPDATE voting = VALUES(voting), "
+                                  "version = VALUES(version), event_id = VALUES(event_id)");
+        rc = sql_run(store, err);
+        if (rc != RC_OK)
+            return rc;
+    }
+    return RC_OK;
+}
+
+static enum rc store_append(void *ctx, const char *lane, const struct outbox_event *events,
+                            size_t count, struct err *err)
+{
+    struct vote_mysql *store = ctx;
+
+    return outbox_append(store->db, lane, events, count, err);
+}
+
+static enum rc store_commit(void *ctx, struct err *err)
+{
+    struct vote_mysql *store = ctx;
+
+    return db_commit(store->db, err);
+}
+
+static void store_rollback(void *ctx)
+{
+    struct vote_mysql *store = ctx;
+
+    db_rollback(store->db);
+}
+
+static bool store_collided(void *ctx, const struct err *err)
+{
+    (void)ctx;
+    return err->code == DB_DEADLOCK || err->code == DB_LOCK_TIMEOUT;
+}
+
+enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *settings,
+                        int64_t lock_wait_ms, int64_t lane_count, struct err *err)
+{
+    struct vote_mysql *store = calloc(1, sizeof(*store));
+    enum rc rc;
+
+    *out = NULL;
+    if (!store)
+        return err_fail(err, RC_FATAL, 0, "no memory for a database connection");
+    rc = db_open(&store->db, settings, err);
+    if (rc != RC_OK) {
+        free(store);
+        return rc;
+    }
+    store->lane_count = lane_count;
+    store->lock_wait_seconds = (lock_wait_ms + 999) / 1000;
+    store->seam = (struct vote_store){
+        .ctx = store,
+        .ping = store_ping,
+        .begin = store_begin,
+        .lock_counts = store_lock_counts,
+        .make_counts = store_make_counts,
+        .read_states = store_read_states,
+        .write_states = store_write_states,
+        .write_counts = store_write_counts,
+        .append = store_append,
+        .commit = store_commit,
+        .rollback = store_rollback,
+        .collided = store_collided,
+    };
+    *out = store;
+    return RC_OK;
+}
+
+void vote_mysql_close(struct vote_mysql *store)
+{
+    if (!store)
+        return;
+    db_close(store->db);
+    buf_done(&store->sql);
+    free(store);
+}
+
+const struct vote_store *vote_mysql_seam(const struct vote_mysql *store)
+{
+    return &store->seam;
+}
+
+void vote_mysql_interrupt(struct vote_mysql *store)
+{
+    db_interrupt(store->db);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/vote/vote_run_command.h"
+
+#include "common/backoff.h"
+#include "common/options.h"
+#include "common/os.h"
+#include "outbox/lanes.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AWAY_MS_MAX 30000
+#define SAY_MS 1000 /* shorter trouble is nobody's business */
+#define WAIT_BASE_MS 50
+#define WAIT_CAP_MS 2000
+
+enum rc vote_run_open(struct vote_run *run, const struct settings *settings, struct err *err)
+{
+    struct vote_engine_config config = {
+        .items_max = VOTE_RUN_ITEMS_MAX,
+        .lane_count = (size_t)settings->api.lane_count,
+        .dice = os_random,
+    };
+    enum rc rc;
+
+    memset(run, 0, sizeof(*run));
+    rc = stop_init(&run->stop, err);
+    if (rc == RC_OK)
+        rc = vote_mysql_open(&run->store, &settings->mysql, AWAY_MS_MAX, settings->api.lane_count,
+                             err);
+    if (rc != RC_OK)
+        return rc;
+    config.store = vote_mysql_seam(run->store);
+    return vote_engine_open(&run->engine, &config, err);
+}
+
+void vote_run_close(struct vote_run *run)
+{
+    vote_engine_close(run->engine);
+    vote_mysql_close(run->store);
+    stop_done(&run->stop);
+}
+
+enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t count, struct err *err)
+{
+    struct vote_item *pointers[VOTE_RUN_ITEMS_MAX];
+    struct backoff backoff = {.base_ms = WAIT_BASE_MS, .cap_ms = WAIT_CAP_MS};
+    int64_t worked_ms = os_now_ms();
+    struct vote_batch batch;
+    bool said = false;
+
+    assert(count <= VOTE_RUN_ITEMS_MAX);
+    for (size_t i = 0; i < count; i++)
+        pointers[i] = &items[i];
+    vote_batch_start(&batch, pointers, count);
+    while (!vote_batch_finished(&batch)) {
+        enum rc rc = vote_engine_step(run->engine, &batch, err);
+
+        if (rc == RC_OK) {
+            worked_ms = os_now_ms();
+            backoff_reset(&backoff);
+            continue;
+        }
+        if (rc == RC_RETRY && err->code == LANES_OTHER_COUNT)
+            return RC_REJECT;
+        if (rc != RC_RETRY || os_now_ms() - worked_ms > AWAY_MS_MAX)
+            return rc;
+        if (!said && os_now_ms() - worked_ms > SAY_MS) {
+            said = true;
+            fprintf(stderr, "tallybox: %s; trying again for up to %d s\n", err->text,
+                    AWAY_MS_MAX / 1000);
+        }
+        stop_wait(&run->stop, backoff_next_ms(&backoff, os_random_u64()));
+    }
+    return RC_OK;
+}
+
+int vote_run_fail(enum rc rc, const struct err *err)
+{
+    int code = options_fail(rc, err);
+
+    return rc == RC_REJECT ? EXIT_USAGE : code;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "schema/migrate/grants.h"
+
+#include "schema/migrate/migration.h"
+#include "schema/migrate/target.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What stands in the file where this installation's own names go. */
+#define OUTBOX_SIDE "outbox_side."
+#define SINK_SIDE "sink_side."
+#define API_LANE "api_lane"
+#define RELAY_LANE "relay_lane"
+
+#define LINE_SIZE 512
+#define LANE_SIZE 80
+
+/* One walk through the file for one database. */
+struct walk {
+    struct buf *out;
+    size_t from; /* where this database's part of out begins */
+    const struct settings *settings;
+    const struct migrate_target *target;
+    struct buf comment; /* said when the first statement under it is */
+    bool has_grants;    /* the paragraph, in the file */
+};
+
+/* Whether a statement stands in this part: it comes twice where both sides are one database. */
+static bool is_there(struct walk *walk, const char *statement)
+{
+    return strstr(buf_text(walk->out) + walk->from, statement) != NULL;
+}
+
+static void statement_put(struct walk *walk, struct buf *statement)
+{
+    if (statement->failed)
+        walk->out->failed = true;
+    else if (!is_there(walk, buf_text(statement))) {
+        buf_put(walk->out, walk->comment.data, walk->comment.len);
+        buf_reset(&walk->comment);
+        buf_put(walk->out, statement->data, statement->len);
+    }
+}
+
+/* In the grant of a whole database _ and % stand for any character unless a backslash is there. */
+static void put_database(struct buf *sql, const char *name, bool whole)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+    if (name[strspn(name, plain)] == '\0') {
+        buf_text_put(sql, name);
+        return;
+    }
+    buf_char(sql, '`');
+    for (; *name; name++) {
+        if (*name == '`' || (whole && (*name == '_' || *name == '%')))
+            buf_char(sql, *name == '`' ? '`' : '\\');
+        buf_char(sql, *name);
+    }
+    buf_char(sql, '`');
+}
+
+/* line: "GRANT ... ON <side>", then what follows the side, with lane in place of a lane's word. */
+static void line_put(struct walk *walk, const char *line, size_t head_len, const char *rest,
+                     const char *lane, size_t word_len)
+{
+    struct buf sql = {0};
+
+    buf_put(&sql, line, head_len);
+    put_database(&sql, walk->target->settings->database, *rest == '*');
+    buf_char(&sql, '.');
+    if (lane)
+        buf_text_put(&sql, lane);
+    buf_text_put(&sql, rest + (lane ? word_len : 0));
+    buf_char(&sql, '\n');
+    statement_put(walk, &sql);
+    buf_done(&sql);
+}
+
+/* As outbox_lane_name() names them. */
+static void api_lanes_put(struct walk *walk, const char *line, size_t head_len, const char *rest)
+{
+    for (int64_t i = 0; i < walk->settings->api.lane_count; i++) {
+        char lane[LANE_SIZE] = "outbox";
+
+        if (i > 0)
+            snprintf(lane, sizeof(lane), "outbox_%lld", (long long)i);
+        line_put(walk, line, head_len, rest, lane, strlen(API_LANE));
+    }
+}
+
+static void relay_lanes_put(struct walk *walk, const char *line, size_t head_len, const char *rest)
+{
+    const char *at = walk->settings->relay.lanes;
+
+    while (*at) {
+        size_t len = strcspn(at, ", \t");
+        char lane[LANE_SIZE];
+
+        snprintf(lane, sizeof(lane), "%.*s", (int)len, at);
+        if (len > 0)
+            line_put(walk, line, head_len, rest, lane, strlen(RELAY_LANE));
+        at += len + (at[len] != '\0');
+    }
+}
+
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+static void side_put(struct walk *walk, const char *line, const char *at, const char *side)
+{
+    const char *rest = at + strlen(side);
+    size_t head_len = (size_t)(at - line);
+
+    if (begins(rest, API_LANE " "))
+        api_lanes_put(walk, line, head_len, rest);
+    else if (begins(rest, RELAY_LANE " "))
+        relay_lanes_put(walk, line, head_len, rest);
+    else
+        line_put(walk, line, head_len, rest, NULL, 0);
+}
+
+/* A statement that names no side is for the server of the outbox. */
+static void grant_put(struct walk *walk, const char *line)
+{
+    const char *outbox = strstr(line, OUTBOX_SIDE);
+    const char *sink = strstr(line, SINK_SIDE);
+    struct buf sql = {0};
+
+    if (sink) {
+        if (walk->target->sides & MIGRATION_SINK)
+            side_put(walk, line, sink, SINK_SIDE);
+    } else if (walk->target->sides & MIGRATION_OUTBOX) {
+        if (outbox) {
+            side_put(walk, line, outbox, OUTBOX_SIDE);
+            return;
+        }
+        buf_print(&sql, "%s\n", line);
+        statement_put(walk, &sql);
+        buf_done(&sql);
+    }
+}
+
+/* An empty line ends a paragraph. One whose statements are all for the other side is left out with
+ * its comment. */
+static void walk_line(struct walk *walk, const char *line)
+{
+    if (begins(line, "GRANT ")) {
+        walk->has_grants = true;
+        grant_put(walk, line);
+        return;
+    }
+    if (line[0] == '\0') {
+        if (!walk->has_grants)
+            buf_put(walk->out, walk->comment.data, walk->comment.len);
+        buf_reset(&walk->comment);
+        walk->has_grants = false;
+    }
+    buf_print(&walk->comment, "%s\n", line);
+}
+
+static void walk_file(struct walk *walk)
+{
+    const char *at = (const char *)grants_sql;
+    const char *end = at + grants_sql_len;
+
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        char line[LINE_SIZE];
+
+        snprintf(line, sizeof(line), "%.*s", (int)(stop - at), at);
+        walk_line(walk, line);
+        at = stop + 1;
+    }
+}
+
+void grants_put(struct buf *out, const struct settings *settings)
+{
+    struct migrate_target targets[MIGRATE_TARGETS_MAX];
+    size_t count = migrate_targets(settings, targets);
+
+    for (size_t i = 0; i < count; i++) {
+        struct walk walk = {.out = out, .settings = settings, .target = &targets[i]};
+
+        if (count > 1)
+            buf_print(out, "%s-- On the %s.\n", i > 0 ? "\n" : "", targets[i].place);
+        walk.from = out->len;
+        walk_file(&walk);
+        buf_done(&walk.comment);
+    }
+}

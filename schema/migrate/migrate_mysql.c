@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "schema/migrate/migrate_mysql.h"
+
+#include "common/db/db.h"
+#include "schema/migrate/shape_mysql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A statement that waits for a table holds up everybody who comes after it, so it gives up soon.
+ * A runner whose machine vanished must not keep the lock for long; a living one is never idle. */
+#define TABLE_WAIT_S 30
+#define IDLE_S 60
+
+#define NO_SUCH_DATABASE 1049
+#define NO_RIGHT_TO_DATABASE 1044
+#define NO_PRIVILEGE 1227
+
+#define HISTORY_ROWS_MAX 10000
+
+struct migrate_mysql {
+    struct migrate_store store;
+    struct mysql_settings settings;
+    struct db *db;
+    uint64_t lock_session; /* db's session that holds the lock; 0: none does */
+    struct buf sql;
+};
+
+static const char *const state_names[] = {
+    [HISTORY_RUNNING] = "running",
+    [HISTORY_TRYING] = "trying",
+    [HISTORY_APPLIED] = "applied",
+};
+
+#define STATE_COUNT (sizeof(state_names) / sizeof(state_names[0]))
+
+/* The name of the lock: as short as servers want it, and the same however the database's name is
+ * written. */
+#define LOCK_NAME "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
+
+static enum rc run_sql(struct migrate_mysql *mysql, struct db *db, struct err *err)
+{
+    return db_exec_buf(db, &mysql->sql, NULL, err);
+}
+
+/* Names may hold anything here: it is the user's own. */
+static void put_database(struct buf *sql, const char *database)
+{
+    buf_char(sql, '`');
+    for (; *database; database++) {
+        if (*database == '`')
+            buf_char(sql, '`');
+        buf_char(sql, *database);
+    }
+    buf_char(sql, '`');
+}
+
+void migrate_mysql_put_create(struct buf *sql, const char *database)
+{
+    buf_text_put(sql, "CREATE DATABASE IF NOT EXISTS ");
+    put_database(sql, database);
+    buf_text_put(sql, " CHARACTER SET utf8mb4");
+}
+
+/* Some servers say only this to an account without rights, be the database there or not. */
+static enum rc explain_rights(const struct migrate_mysql *mysql, enum rc rc, struct err *err)
+{
+    const struct mysql_settings *settings = &mysql->settings;
+
+    if (!err || (err->code != NO_RIGHT_TO_DATABASE && err->code != NO_PRIVILEGE))
+        return rc;
+    return err_fail(err, RC_FATAL, err->code,
+                    "database %s at %s is missing, or account %s has no right to it: as an "
+                    "administrator run CREATE DATABASE `%s` CHARACTER SET utf8mb4, and GRANT the "
+                    "account its rights (%d)",
+                    settings->database, settings->socket[0] ? settings->socket : settings->host,
+                    settings->user, settings->database, err->code);
+}
+
+static enum rc find_database(void *ctx, bool *found, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    struct err mine = {0};
+    enum rc rc = db_connect(mysql->db, &mine);
+
+    *found = rc == RC_OK;
+    if (rc != RC_OK && mine.code == NO_SUCH_DATABASE)
+        return RC_OK;
+    rc = explain_rights(mysql, rc, &mine);
+    if (rc != RC_OK && err)
+        *err = mine;
+    return rc;
+}
+
+/* On a connection that has not chosen the database. */
+static enum rc create_database(void *ctx, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    struct mysql_settings settings = mysql->settings;
+    struct db *db = NULL;
+    enum rc rc;
+
+    settings.database[0] = '\0';
+    rc = db_open(&db, &settings, err);
+    if (rc == RC_OK) {
+        buf_reset(&mysql->sql);
+        migrate_mysql_put_create(&mysql->sql, mysql->settings.database);
+        rc = explain_rights(mysql, run_sql(mysql, db, err), err);
+    }
+    db_close(db);
+    return rc;
+}
+
+static enum rc lock_session_set_up(struct migrate_mysql *mysql, struct err *err)
+{
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SET SESSION wait_timeout = %d, lock_wait_timeout = "
+              "CAST(LEAST(@@lock_wait_timeout, %d) AS SIGNED)",
+              IDLE_S, TABLE_WAIT_S);
+    return run_sql(mysql, mysql->db, err);
+}
+
+static enum rc lock(void *ctx, int64_t wait_ms, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    int64_t got = -1;
+    uint64_t session;
+    char sql[128];
+    enum rc rc = db_connect(mysql->db, err);
+
+    if (rc == RC_OK)
+        rc = lock_session_set_up(mysql, err);
+    if (rc != RC_OK)
+        return rc;
+    session = db_session(mysql->db);
+    snprintf(sql, sizeof(sql), "SELECT GET_LOCK(" LOCK_NAME ", %lld)",
+             (long long)((wait_ms + 999) / 1000));
+    rc = db_number(mysql->db, sql, &got, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    if (got == 0)
+        return err_fail(err, RC_RETRY, 0,
+                        "somebody else has been migrating database %s for %lld s: wait until that "
+                        "is done and try again",
+                        mysql->settings.database, (long long)(wait_ms / 1000));
+    if (got != 1 || db_session(mysql->db) != session)
+        return err_fail(err, RC_RETRY, 0,
+                        "the server gave no lock for migrating database %s: try again",
+                        mysql->settings.database);
+    mysql->lock_session = session;
+    return RC_OK;
+}
+
+static void unlock(void *ctx)
+{
+    struct migrate_mysql *mysql = ctx;
+
+    if (mysql->lock_session == db_session(mysql->db))
+        db_run(mysql->db, "DO RELEASE_LOCK(" LOCK_NAME ")", NULL);
+    mysql->lock_session = 0;
+}
+
+/* Inside a transaction a db does not connect again, so what follows happens under the lock. A
+ * statement that commits by itself ends the transaction but not this promise. */
+static enum rc begin_locked(struct migrate_mysql *mysql, struct err *err)
+{
+    enum rc rc = db_begin(mysql->db, err);
+
+    if (rc != RC_OK || db_session(mysql->db) == mysql->lock_session)
+        return rc;
+    db_rollback(mysql->db);
+    return err_fail(err, RC_RETRY, 0,
+                    "the connection to database %s was lost, and the lock for migrating with it: "
+                    "run it again",
+                    mysql->settings.database);
+}
+
+static enum rc end_locked(struct migrate_mysql *mysql, enum rc rc, struct err *err)
+{
+    if (rc == RC_OK)
+        return db_commit(mysql->db, err);
+    db_rollback(mysql->db);
+    return rc;
+}
+
+static void put_state(struct migrate_mysql *mysql, const struct history_row *row)
+{
+    buf_print(&mysql->sql, "'%s', %d", state_names[row->state], row->statement);
+}
+
+static void put_times(struct migrate_mysql *mysql, const struct history_row *row)
+{
+    buf_text_put(&mysql->sql, row->state == HISTORY_APPLIED ? "UTC_TIMESTAMP(3)" : "NULL");
+}
+
+static enum rc save_in_transaction(struct migrate_mysql *mysql, const struct history_row *row,
+                                   struct err *err)
+{
+    struct buf *sql = &mysql->sql;
+
+    buf_reset(sql);
+    buf_print(sql,
+              "INSERT INTO schema_history (version, name, side, sha256, statements, baseline, "
+              "program, started_at, updated_at, state, statement, finished_at) VALUES (%d, ",
+              row->version);
+    db_put_text(mysql->db, sql, row->name, strlen(row->name));
+    buf_print(sql, ", '%s', '%s', %d, %d, '%s', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), ", row->side,
+              row->sha256, row->statements, row->baseline, TALLYBOX_VERSION);
+    put_state(mysql, row);
+    buf_text_put(sql, ", ");
+    put_times(mysql, row);
+    buf_print(sql,
+              ") ON DUPLICATE KEY UPDATE state = '%s', statement = %d, baseline = %d, "
+              "program = '%s', updated_at = UTC_TIMESTAMP(3), finished_at = ",
+              state_names[row->state], row->statement, row->baseline, TALLYBOX_VERSION);
+    put_times(mysql, row);
+    return run_sql(mysql, mysql->db, err);
+}
+
+static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    enum rc rc = begin_locked(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    return end_locked(mysql, db_exec(mysql->db, sql, len, NULL, err), err);
+}
+
+/* InnoDB has a table of its own for each partition, and MariaDB drops one by its name in the folder
+ * when the whole that it belongs to is not there. MySQL cleans up by itself. */
+static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    enum rc rc;
+
+    if (db_server_kind(mysql->db) != DB_MARIADB)
+        return RC_OK;
+    rc = begin_locked(mysql, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql, "DROP TABLE IF EXISTS `#mysql50#%s#P#%s`", table, partition);
+    return end_locked(mysql, run_sql(mysql, mysql->db, err), err);
+}
+
+static enum rc save(void *ctx, const struct history_row *row, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    enum rc rc = begin_locked(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    return end_locked(mysql, save_in_transaction(mysql, row, err), err);
+}
+
+static enum rc run_and_save(void *ctx, const char *sql, size_t len, const struct history_row *row,
+                            struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    enum rc rc = begin_locked(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = db_exec(mysql->db, sql, len, NULL, err);
+    if (rc == RC_OK)
+        rc = save_in_transaction(mysql, row, err);
+    return end_locked(mysql, rc, err);
+}
+
+struct history_reading {
+    history_on_row on_row;
+    void *ctx;
+};
+
+static void column_copy(char *out, size_t size, const struct db_row *row, size_t column)
+{
+    snprintf(out, size, "%s", row->columns[column] ? row->columns[column] : "");
+}
+
+static enum rc history_row_read(void *ctx, const struct db_row *columns, struct err *err)
+{
+    struct history_reading *reading = ctx;
+    struct history_row row = {0};
+    char word[16];
+    size_t state = 0;
+
+    row.version = (int)db_column_i64(columns, 0);
+    column_copy(row.name, sizeof(row.name), columns, 1);
+    column_copy(row.side, sizeof(row.side), columns, 2);
+    column_copy(row.sha256, sizeof(row.sha256), columns, 3);
+    column_copy(word, sizeof(word), columns, 4);
+    while (state < STATE_COUNT && strcmp(state_names[state], word) != 0)
+        state++;
+    if (state == STATE_COUNT)
+        return err_fail(err, RC_FATAL, 0,
+                        "schema_history holds the state '%s' for version %d, which this "
+                        "program does not know: use a newer tallybox",
+                        word, row.version);
+    row.state = (enum history_state)state;
+    row.statement = (int)db_column_i64(columns, 5);
+    row.statements = (int)db_column_i64(columns, 6);
+    row.baseline = db_column_i64(columns, 7) != 0;
+    column_copy(row.finished_at, sizeof(row.finished_at), columns, 8);
+    return reading->on_row(reading->ctx, &row, err);
+}
+
+static enum rc read_history(void *ctx, bool *found, history_on_row on_row, void *row_ctx,
+                            struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+    struct history_reading reading = {on_row, row_ctx};
+    struct err mine = {0};
+    enum rc rc;
+
+    buf_reset(&mysql->sql);
+    buf_print(&mysql->sql,
+              "SELECT version, name, side, sha256, state, statement, statements, baseline, "
+              "DATE_FORMAT(finished_at, '%%Y-%%m-%%d %%H:%%i:%%s') FROM schema_history "
+              "ORDER BY version LIMIT %d",
+              HISTORY_ROWS_MAX);
+    rc = db_query_buf(mysql->db, &mysql->sql, history_row_read, &reading, &mine);
+    *found = rc == RC_OK;
+    if (rc != RC_OK && mine.code == DB_NO_SUCH_TABLE)
+        return RC_OK;
+    if (rc != RC_OK && err)
+        *err = mine;
+    return rc;
+}
+
+static enum rc exists(void *ctx, enum shape_kind kind, const char *table, const char *name,
+                      bool *there, struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+
+    return shape_mysql_exists(mysql->db, kind, table, name, there, err);
+}
+
+static enum rc read_shape(void *ctx, const struct shape *expected, struct shape *actual,
+                          struct err *err)
+{
+    struct migrate_mysql *mysql = ctx;
+
+    return shape_mysql_read(mysql->db, expected, actual, err);
+}
+
+enum rc migrate_mysql_open(struct migrate_mysql **out, const struct mysql_settings *settings,
+                           int64_t statement_wait_ms, struct err *err)
+{
+    struct migrate_mysql *mysql = calloc(1, sizeof(*mysql));
+    enum rc rc;
+
+    *out = NULL;
+    if (!mysql)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    mysql->settings = *settings;
+    mysql->settings.query_timeout_ms = statement_wait_ms;
+    mysql->store = (struct migrate_store){
+        .ctx = mysql,
+        .find_database = find_database,
+        .create_database = create_database,
+        .lock = lock,
+        .unlock = unlock,
+        .read_history = read_history,
+        .exists = exists,
+        .run = run,
+        .sweep = sweep,
+        .save = save,
+        .run_and_save = run_and_save,
+        .read_shape = read_shape,
+    };
+    rc = db_open(&mysql->db, &mysql->settings, err);
+    if (rc != RC_OK) {
+        migrate_mysql_close(mysql);
+        return rc;
+    }
+    *out = mysql;
+    return RC_OK;
+}
+
+void migrate_mysql_close(struct migrate_mysql *mysql)
+{
+    if (!mysql)
+        return;
+    db_close(mysql->db);
+    buf_done(&mysql->sql);
+    free(mysql);
+}
+
+const struct migrate_store *migrate_mysql_store(const struct migrate_mysql *mysql)
+{
+    return &mysql->store;
+}

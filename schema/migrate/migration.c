@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "schema/migrate/migration.h"
+
+#include "schema/migrate/shape.h"
+
+#include <stdint.h>
+
+const char *migration_side_name(enum migration_side side)
+{
+    return side == MIGRATION_OUTBOX ? "outbox" : "sink";
+}
+
+enum rc migration_statement(const struct migration *migration, size_t number,
+                            struct statement *statement, struct err *err)
+{
+    const char *at = (const char *)migration->sql;
+    const char *end = at + migration->len;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < number; i++) {
+        rc = statement_next(&at, end, statement, err);
+        if (rc == RC_OK && statement->len == 0)
+            break;
+    }
+    if (rc != RC_OK)
+        err_wrap(err, "migration %s", migration->name);
+    return rc;
+}
+
+enum rc migration_count(const struct migration *migration, size_t *count, struct err *err)
+{
+    const char *at = (const char *)migration->sql;
+    const char *end = at + migration->len;
+
+    for (*count = 0;; (*count)++) {
+        struct statement statement;
+        enum rc rc = statement_next(&at, end, &statement, err);
+
+        if (rc != RC_OK) {
+            err_wrap(err, "migration %s", migration->name);
+            return rc;
+        }
+        if (statement.len == 0)
+            return RC_OK;
+    }
+}
+
+enum rc migration_history(const struct migration_set *set, struct statement *statement,
+                          struct err *err)
+{
+    const char *at = (const char *)set->history;
+
+    return statement_next(&at, at + set->history_len, statement, err);
+}
+
+enum rc migration_apply(const struct migration *migration, size_t count, struct shape *shape,
+                        struct err *err)
+{
+    for (size_t number = 1; number <= count; number++) {
+        struct statement statement;
+        enum rc rc = migration_statement(migration, number, &statement, err);
+
+        if (rc != RC_OK || statement.len == 0)
+            return rc;
+        rc = shape_apply(shape, &statement, err);
+        if (rc != RC_OK) {
+            err_wrap(err, "migration %s, statement %zu", migration->name, number);
+            return rc;
+        }
+    }
+    return RC_OK;
+}
+
+/* A statement that drops a thing and makes it anew leaves no trace to look for. */
+static enum rc check_effect(const struct shape *shape, const struct statement *statement,
+                            struct err *err)
+{
+    struct effect effect;
+    enum rc rc = shape_effect(statement, &effect, err);
+    bool there;
+
+    if (rc != RC_OK || effect.kind == EFFECT_REPEATABLE || effect.kind == EFFECT_DATA)
+        return rc;
+    there = shape_find(shape, effect.what, effect.table, effect.name) != NULL;
+    if (there == (effect.kind == EFFECT_APPEARS))
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "nobody could see whether it was done, because %s%s%s is dropped and made in "
+                    "one statement: make it two",
+                    effect.table, effect.name[0] ? "." : "", effect.name);
+}
+
+static enum rc check_one(const struct migration *migration, struct shape *shape, struct err *err)
+{
+    size_t count = 0;
+    enum rc rc = migration_count(migration, &count, err);
+
+    if (rc == RC_OK && count == 0)
+        return err_fail(err, RC_FATAL, 0, "migration %s has no statement", migration->name);
+    for (size_t number = 1; rc == RC_OK && number <= count; number++) {
+        struct statement statement;
+
+        rc = migration_statement(migration, number, &statement, err);
+        if (rc != RC_OK)
+            return rc;
+        rc = shape_apply(shape, &statement, err);
+        if (rc == RC_OK)
+            rc = check_effect(shape, &statement, err);
+        if (rc != RC_OK)
+            err_wrap(err, "migration %s, statement %zu", migration->name, number);
+    }
+    return rc;
+}
+
+enum rc migration_check(const struct migration_set *set, struct err *err)
+{
+    struct shape shapes[2] = {{0}, {0}};
+    int last = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < set->count; i++) {
+        const struct migration *migration = &set->list[i];
+
+        if (migration->version <= last)
+            rc = err_fail(err, RC_FATAL, 0, "migration %s stands behind version %d",
+                          migration->name, last);
+        last = migration->version;
+        /* Each side by itself: the two may be on different servers. */
+        if (rc == RC_OK)
+            rc = check_one(migration, &shapes[migration->side == MIGRATION_SINK], err);
+    }
+    shape_done(&shapes[0]);
+    shape_done(&shapes[1]);
+    return rc;
+}

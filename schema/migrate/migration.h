@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* The migrations that are compiled in, from schema/migrate/NNNN_name.sql, and what they add up to. Forward
+ * only: a file that was released is never edited again. Pure; any thread. */
+#ifndef SCHEMA_MIGRATE_MIGRATION_H
+#define SCHEMA_MIGRATE_MIGRATION_H
+
+#include "common/err.h"
+#include "schema/migrate/shape_row.h"
+#include "schema/migrate/statement.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+/* Which database a migration is for; a database may be both. */
+enum migration_side { MIGRATION_OUTBOX = 1, MIGRATION_SINK = 2 };
+
+struct migration {
+    int version;      /* 1, 2, 3 ... */
+    const char *name; /* "0001_outbox" */
+    enum migration_side side;
+    const char *sha256; /* of the file, in lower-case hex */
+    const unsigned char *sql;
+    size_t len;
+};
+
+struct migration_set {
+    const struct migration *list; /* in the order of their versions */
+    size_t count;
+    const unsigned char *history; /* the statement that makes schema_history */
+    size_t history_len;
+};
+
+#define MIGRATION_NEWEST INT_MAX
+
+/* What this program needs. */
+extern const struct migration_set migration_set_ours;
+
+/* "outbox" or "sink"; static. */
+const char *migration_side_name(enum migration_side side);
+
+/* Statement number 1, 2, 3 ...; len is 0 behind the last. RC_FATAL: the file cannot be split. */
+enum rc migration_statement(const struct migration *migration, size_t number,
+                            struct statement *statement, struct err *err);
+
+enum rc migration_count(const struct migration *migration, size_t *count, struct err *err);
+
+/* The statement that makes schema_history. */
+enum rc migration_history(const struct migration_set *set, struct statement *statement,
+                          struct err *err);
+
+/* Adds the first count statements (SIZE_MAX: all) of a migration to the shape. */
+enum rc migration_apply(const struct migration *migration, size_t count, struct shape *shape,
+                        struct err *err);
+
+/* Are versions in order, can every statement be followed, and can everyone see afterwards whether
+ * it was done? RC_FATAL: err names the migration and the statement. */
+enum rc migration_check(const struct migration_set *set, struct err *err);
+
+#endif

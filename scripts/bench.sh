@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# ./dev bench: how fast each role is, against a ceiling measured in the same run.
+
+# shellcheck source=scripts/test.sh
+. "$ROOT/scripts/test.sh"
+# shellcheck source=scripts/part_debezium.sh
+. "$ROOT/scripts/part_debezium.sh"
+
+bench_help() {
+    cat <<'END'
+./dev bench [--db mariadb|mysql] [--runs N] [--scale PERCENT] [--json FILE] [CASE...]
+./dev bench --table FILE...
+
+Starts real servers and measures each case several times, in turns with a ceiling: a small program
+of ours that does only the work that cannot be avoided (tests/bench). Medians are printed, and how
+long each case took. Without a CASE, these:
+
+  relay           drains 1 M rows into 8 partitions, with 1, 2 and 4 lanes, and without CloudEvents
+                  headers; ceiling: librdkafka alone
+  relay_scale     backlogs of 10 k, 1 M and 5 M rows
+  relay_writers   a backlog drains while 8 connections write, and what that costs them
+  consume         1 M votes into vote_document: uniform, by Zipf's law, with duplicates; ceilings: the
+                  same transactions, and the bulk insert alone
+  pipeline        from HTTP to vote_document, all roles in one process
+  latency         from COMMIT until seen in Kafka and in vote_document, at 100, 1 k and 10 k rows/s
+  idle            CPU and memory of each role while nothing happens
+  serve           votes over HTTP: 1 to 256 connections, single and in arrays of 100, one hot content;
+                  ceilings: one connection that commits one vote, or 100, at a time
+  rollup          1 M remarks of which 1, 10 and 100 % changed
+
+Measured only when they are named:
+
+  retry           tasks of the retry lane that do nothing: 1, 2 and 4 processes, 10 k and 2 M waiting
+  peers           Debezium's outbox router and JDBC sink (fetched first) beside our relay and
+                  consumer: cold and warm, with their defaults and tuned
+
+  --db D          mariadb (default) or mysql
+  --runs N        measurements of each case (default 3)
+  --scale P       of the usual number of rows and seconds, in percent (default 100)
+  --json FILE     one JSON line per case, after one about the machine
+  --table FILE... prints what such files say as the README's tables
+
+The machine should do nothing else meanwhile. Exit code 1 when a case could not be measured.
+END
+}
+
+bench_prepare() {
+    build_prepare dev
+    packages_need e2e bench mariadb kafka
+    build_preset dev
+    cmake --build build/dev --target bench >&2 || fail "the bench does not build (see above)"
+    kafka_home >/dev/null || fail "Kafka cannot be fetched (see above)"
+    BENCH_PROGRAM=$ROOT/build/dev/tallybox
+    [[ $BENCH_DB == mysql ]] || return 0
+    packages_need fetch
+    e2e_build_mysql "$(mysql_root)"
+    BENCH_PROGRAM=$ROOT/build/mysql/tallybox-run
+}
+
+bench_main() {
+    local -a words=()
+    local debezium='' work code=0
+    if [[ ${1:-} == --table ]]; then
+        packages_need test
+        /usr/bin/python3 -B tests/bench/table.py "${@:2}"
+        return
+    fi
+    BENCH_DB=mariadb
+    while (($#)); do
+        if [[ $1 == --db ]]; then
+            BENCH_DB=${2:-}
+            [[ $BENCH_DB =~ ^(mariadb|mysql)$ ]] || usage_error "--db takes mariadb or mysql"
+            shift
+        else
+            words+=("$1")
+        fi
+        shift
+    done
+    bench_prepare
+    if [[ " ${words[*]} " == *" peers "* ]]; then
+        debezium=$(debezium_home) || fail "no Debezium: see above"
+    fi
+    mkdir -p build/bench
+    work=$(mktemp -d "$ROOT/build/bench/run.XXXXXX")
+    TALLYBOX_DEBEZIUM=$debezium TALLYBOX_DB=$BENCH_DB TALLYBOX_BIN=$BENCH_PROGRAM TALLYBOX_WORK=$work \
+        TALLYBOX_BENCH=$ROOT/build/dev/tests TALLYBOX_SERVER=$ROOT/scripts/server \
+        /usr/bin/python3 tests/bench/bench.py "${words[@]}" || code=$?
+    scripts/server sweep "$work"
+    # Gigabytes of data tell nothing afterwards; logs do.
+    find "$work" -depth \( -name data -o -name tmp \) -type d -exec rm -rf {} +
+    if ((code == 0)); then rm -rf "$work"; else say "logs: $work"; fi
+    return "$code"
+}
