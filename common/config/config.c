@@ -1,17 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/config.h"
 
-#include "common/config/parts.h"
+#include "common/config/ini_file.h"
 #include "common/config/setting.h"
 #include "common/nearest.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ENVIRONMENT_PREFIX "TALLYBOX_"
 #define FOREIGN_DISTANCE 3 /* so many letters apart, a variable is somebody else's */
+#define MASK "***"
+#define PLACE_COLUMN 43
+#define PLACE_SIZE 192
+#define FILE_STANDARD "tallybox.ini"
+
+_Static_assert(INI_LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
+
+enum config_from {
+    FROM_DEFAULT,
+    FROM_FILE,
+    FROM_ENVIRONMENT,
+    FROM_SET,
+    FROM_PASSWORD_FILE, /* a password, read from its password_file */
+    FROM_MYSQL,         /* a setting of [sink] left to [mysql] */
+};
+
+struct config_source {
+    enum config_from from;
+    int line; /* of the file, from 1 */
+};
+
+struct config {
+    struct settings settings;
+    char *path;                    /* of the file that was read, or NULL */
+    struct config_source *sources; /* one per entry of settings_table */
+    struct config_source kafka_sources[KAFKA_PROPERTIES_MAX];
+};
 
 /* "relay", "lease_ms" -> "RELAY_LEASE_MS"; Kafka's dots become underscores too. */
 static void environment_name(const char *section, const char *key, char *name, size_t size)
@@ -22,40 +54,42 @@ static void environment_name(const char *section, const char *key, char *name, s
         name[i] = name[i] == '.' ? '_' : (char)toupper((unsigned char)name[i]);
 }
 
-void config_place(const struct config *config, struct config_source source, const char *section,
-                  const char *key, char place[CONFIG_PLACE_SIZE])
+/* Where a value came from, for people: "tallybox.ini:12", "environment TALLYBOX_RELAY_LEASE_MS". */
+static void put_place(const struct config *config, struct config_source source, const char *section,
+                      const char *key, char place[PLACE_SIZE])
 {
-    char name[CONFIG_PLACE_SIZE - 32];
+    char name[PLACE_SIZE - 32];
 
     switch (source.from) {
     case FROM_DEFAULT:
-        snprintf(place, CONFIG_PLACE_SIZE, "default");
+        snprintf(place, PLACE_SIZE, "default");
         return;
     case FROM_FILE:
-        snprintf(place, CONFIG_PLACE_SIZE, "%.160s:%d", config->path, source.line);
+        snprintf(place, PLACE_SIZE, "%.160s:%d", config->path, source.line);
         return;
     case FROM_ENVIRONMENT:
         environment_name(section, key, name, sizeof(name));
-        snprintf(place, CONFIG_PLACE_SIZE, "environment " ENVIRONMENT_PREFIX "%s", name);
+        snprintf(place, PLACE_SIZE, "environment " ENVIRONMENT_PREFIX "%s", name);
         return;
     case FROM_SET:
-        snprintf(place, CONFIG_PLACE_SIZE, "--set %s.%.128s", section, key);
+        snprintf(place, PLACE_SIZE, "--set %s.%.128s", section, key);
         return;
     case FROM_PASSWORD_FILE:
-        snprintf(place, CONFIG_PLACE_SIZE, "the file in %s.password_file", section);
+        snprintf(place, PLACE_SIZE, "the file in %s.password_file", section);
         return;
     case FROM_MYSQL:
-        snprintf(place, CONFIG_PLACE_SIZE, "as mysql.%.128s", key);
+        snprintf(place, PLACE_SIZE, "as mysql.%.128s", key);
         return;
     }
 }
 
-void config_blame(const struct config *config, struct config_source source, const char *section,
-                  const char *key, struct err *err)
+/* Puts the place and the setting in front of what err says. */
+static void blame_setting(const struct config *config, struct config_source source,
+                          const char *section, const char *key, struct err *err)
 {
-    char place[CONFIG_PLACE_SIZE];
+    char place[PLACE_SIZE];
 
-    config_place(config, source, section, key, place);
+    put_place(config, source, section, key, place);
     /* Places on the command line and in the environment name their setting, others do not. */
     if (source.from == FROM_SET || source.from == FROM_ENVIRONMENT)
         err_wrap(err, "%s", place);
@@ -63,7 +97,8 @@ void config_blame(const struct config *config, struct config_source source, cons
         err_wrap(err, "%s: %s.%.60s", place, section, key);
 }
 
-enum rc config_check_section(const char *section, struct err *err)
+/* RC_FATAL: err names the section and the nearest known one, but no place. */
+static enum rc check_section(const char *section, struct err *err)
 {
     struct nearest nearest = {.typed = section};
 
@@ -154,17 +189,18 @@ static enum rc assign_setting(struct config *config, const struct setting *setti
     return rc;
 }
 
-enum rc config_assign(struct config *config, const char *section, const char *key,
-                      const char *value, struct config_source source, struct err *err)
+/* Checks and stores one value. RC_FATAL: err names the place. */
+static enum rc assign_value(struct config *config, const char *section, const char *key,
+                            const char *value, struct config_source source, struct err *err)
 {
     const struct setting *setting = setting_find(section, key);
-    char place[CONFIG_PLACE_SIZE];
-    enum rc rc = config_check_section(section, err);
+    char place[PLACE_SIZE];
+    enum rc rc = check_section(section, err);
 
     if (rc == RC_OK && !setting && strcmp(section, SETTINGS_KAFKA) != 0)
         rc = unknown_key(section, key, err);
     if (rc != RC_OK) {
-        config_place(config, source, section, key, place);
+        put_place(config, source, section, key, place);
         err_wrap(err, "%s", place);
         return rc;
     }
@@ -173,7 +209,7 @@ enum rc config_assign(struct config *config, const char *section, const char *ke
     else
         rc = assign_property(config, key, value, source, err);
     if (rc != RC_OK)
-        config_blame(config, source, section, key, err);
+        blame_setting(config, source, section, key, err);
     return rc;
 }
 
@@ -183,27 +219,41 @@ static enum rc load_defaults(struct config *config, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < settings_table_count; i++)
-        rc = config_assign(config, settings_table[i].section, settings_table[i].key,
-                           settings_table[i].standard, source, err);
+        rc = assign_value(config, settings_table[i].section, settings_table[i].key,
+                          settings_table[i].standard, source, err);
     if (rc == RC_OK)
-        rc = config_assign(config, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS,
-                           SETTINGS_KAFKA_SERVERS_STANDARD, source, err);
+        rc = assign_value(config, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS,
+                          SETTINGS_KAFKA_SERVERS_STANDARD, source, err);
     return rc;
+}
+
+static enum rc on_section(void *ctx, const char *section, struct err *err)
+{
+    (void)ctx;
+    return check_section(section, err);
+}
+
+static enum rc on_value(void *ctx, const char *section, const char *key, const char *value,
+                        int line, struct err *err)
+{
+    return assign_value(ctx, section, key, value, (struct config_source){FROM_FILE, line}, err);
 }
 
 static enum rc load_file(struct config *config, const char *path, struct err *err)
 {
-    FILE *file = fopen(path ? path : CONFIG_FILE_STANDARD, "r");
+    const struct ini_handler handler = {
+        .on_section = on_section, .on_value = on_value, .ctx = config};
+    FILE *file = fopen(path ? path : FILE_STANDARD, "r");
     enum rc rc;
 
     if (!file && !path && errno == ENOENT)
         return RC_OK;
     if (!file)
-        return err_fail(err, RC_FATAL, errno, "cannot open %.200s: %s",
-                        path ? path : CONFIG_FILE_STANDARD, strerror(errno));
-    config->path = strdup(path ? path : CONFIG_FILE_STANDARD);
+        return err_fail(err, RC_FATAL, errno, "cannot open %.200s: %s", path ? path : FILE_STANDARD,
+                        strerror(errno));
+    config->path = strdup(path ? path : FILE_STANDARD);
     if (config->path)
-        rc = config_read_file(config, file, err);
+        rc = ini_file_read(file, config->path, &handler, err);
     else
         rc = err_fail(err, RC_FATAL, 0, "out of memory");
     fclose(file);
@@ -280,7 +330,7 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     for (char *c = key; strcmp(section, SETTINGS_KAFKA) == 0 && *c; c++)
         if (*c == '_')
             *c = '.';
-    return config_assign(config, section, key, equals + 1, source, err);
+    return assign_value(config, section, key, equals + 1, source, err);
 }
 
 /* A command line is shown to every account of the machine. */
@@ -316,8 +366,366 @@ static enum rc load_set(struct config *config, const char *text, struct err *err
     rc = check_shown(section, key, err);
     if (rc != RC_OK)
         return rc;
-    return config_assign(config, section, key, equals + 1, (struct config_source){FROM_SET, 0},
-                         err);
+    return assign_value(config, section, key, equals + 1, (struct config_source){FROM_SET, 0}, err);
+}
+
+static const struct setting *find_setting(const char *section, const char *key)
+{
+    const struct setting *setting = setting_find(section, key);
+
+    assert(setting);
+    return setting;
+}
+
+static struct config_source *source_of(struct config *config, const struct setting *setting)
+{
+    return &config->sources[setting - settings_table];
+}
+
+static enum rc fail_at_setting(struct config *config, const struct setting *setting,
+                               struct err *err)
+{
+    blame_setting(config, *source_of(config, setting), setting->section, setting->key, err);
+    return RC_FATAL;
+}
+
+/* One line, without its end. */
+static enum rc read_password(const char *path, char password[SETTING_TEXT_SIZE], struct err *err)
+{
+    char text[SETTING_TEXT_SIZE + 2]; /* a line end, and one byte that shows it is too long */
+    FILE *file = fopen(path, "r");
+    size_t len;
+    bool unread;
+
+    if (!file)
+        return err_fail(err, RC_FATAL, errno, "cannot open %.160s: %s", path, strerror(errno));
+    len = fread(text, 1, sizeof(text), file);
+    unread = ferror(file) != 0;
+    fclose(file);
+    if (unread)
+        return err_fail(err, RC_FATAL, 0, "cannot read %.160s; is it a file?", path);
+    if (len > 0 && len < sizeof(text) && text[len - 1] == '\n')
+        len--;
+    if (len > 0 && text[len - 1] == '\r')
+        len--;
+    if (len == 0)
+        return err_fail(err, RC_FATAL, 0, "%.160s is empty", path);
+    if (memchr(text, '\n', len) || memchr(text, '\0', len))
+        return err_fail(err, RC_FATAL, 0, "%.160s holds more than one line of text", path);
+    if (len >= SETTING_TEXT_SIZE)
+        return err_fail(err, RC_FATAL, 0,
+                        "%.160s is too long; expected a password of %d bytes "
+                        "at most",
+                        path, SETTING_TEXT_SIZE - 1);
+    memcpy(password, text, len);
+    password[len] = '\0';
+    return RC_OK;
+}
+
+/* Invariant: behind this, password holds what to log in with, wherever it came from. */
+static enum rc complete_password(struct config *config, struct mysql_settings *mysql,
+                                 const char *section, struct err *err)
+{
+    const struct setting *password = find_setting(section, "password");
+    const struct setting *file = find_setting(section, "password_file");
+    char place[PLACE_SIZE];
+    enum rc rc;
+
+    if (!*mysql->password_file)
+        return RC_OK;
+    if (*mysql->password) {
+        put_place(config, *source_of(config, password), section, "password", place);
+        err_set(err, "and %s.password (%s) are both set; expected one of them", section, place);
+        return fail_at_setting(config, file, err);
+    }
+    rc = read_password(mysql->password_file, mysql->password, err);
+    if (rc != RC_OK)
+        return fail_at_setting(config, file, err);
+    source_of(config, password)->from = FROM_PASSWORD_FILE;
+    return RC_OK;
+}
+
+static void copy_from_mysql(struct config *config, const struct setting *sink)
+{
+    const struct setting *mysql = find_setting("mysql", sink->key);
+    char *base = (char *)&config->settings;
+
+    memcpy(base + sink->offset, base + mysql->offset, sink->size);
+    source_of(config, sink)->from = FROM_MYSQL;
+}
+
+/* Two settings of [sink] are pairs with others: a socket of [mysql] would hide another host or
+ * port, and a password of [mysql] a password file. */
+static bool sink_inherits(const struct mysql_settings *sink, const char *key)
+{
+    if (strcmp(key, "socket") == 0)
+        return !*sink->host && sink->port == -1;
+    if (strcmp(key, "password") == 0)
+        return !*sink->password_file;
+    if (strcmp(key, "password_file") == 0)
+        return !*sink->password;
+    return true;
+}
+
+static enum rc complete_sink(struct config *config, struct err *err)
+{
+    const struct mysql_settings given = config->settings.sink;
+
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *sink = &settings_table[i];
+        struct setting strict;
+
+        if (strcmp(sink->section, "sink") != 0)
+            continue;
+        if (setting_is_unset(sink, &config->settings)) {
+            if (sink_inherits(&given, sink->key))
+                copy_from_mysql(config, sink);
+            continue;
+        }
+        /* -1 is in the range of [sink] only to be left out. */
+        strict = *find_setting("mysql", sink->key);
+        if (sink->kind == SETTING_NUMBER && setting_number(sink, &config->settings) < strict.low) {
+            err_set(err,
+                    "%" PRId64 " is out of range; expected %" PRId64 "..%" PRId64
+                    ", or -1 for as in [mysql]",
+                    setting_number(sink, &config->settings), strict.low, strict.high);
+            return fail_at_setting(config, sink, err);
+        }
+    }
+    return RC_OK;
+}
+
+/* What one number says about another of the same section. */
+static const struct {
+    const char *section;
+    const char *less;
+    const char *more;
+    int64_t apart; /* 1: less < more; 0: less <= more */
+    const char *why;
+} orders[] = {
+    {"relay", "send_timeout_ms", "lease_ms", 1,
+     "nothing may be sent after the lane went to another relay"},
+    {"relay", "row_bytes_max", "read_bytes_max", 0, "the largest row must fit into one read"},
+    {"relay", "read_rows_max", "window_rows_max", 0, "one read must fit into the window"},
+    {"relay", "poll_ms", "poll_idle_ms", 0,
+     "an idle outbox is not read more often than a busy one"},
+    {"api", "batch_votes_max", "queue_votes_max", 0, "one batch must fit into the queue"},
+};
+
+static enum rc check_orders(struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        const struct setting *less = find_setting(orders[i].section, orders[i].less);
+        const struct setting *more = find_setting(orders[i].section, orders[i].more);
+        int64_t low = setting_number(less, &config->settings);
+        int64_t high = setting_number(more, &config->settings);
+        bool first = source_of(config, less)->from != FROM_DEFAULT;
+        char place[PLACE_SIZE];
+
+        if (low + orders[i].apart <= high)
+            continue;
+        /* The one that somebody set is the one to name first. */
+        if (!first) {
+            err_set(err, "%" PRId64 " must be %s %s.%s (%" PRId64 ", default): %s", high,
+                    orders[i].apart ? "more than" : "at least", less->section, less->key, low,
+                    orders[i].why);
+            return fail_at_setting(config, more, err);
+        }
+        put_place(config, *source_of(config, more), more->section, more->key, place);
+        err_set(err, "%" PRId64 " must be %s %s.%s (%" PRId64 ", %s): %s", low,
+                orders[i].apart ? "less than" : "at most", more->section, more->key, high, place,
+                orders[i].why);
+        return fail_at_setting(config, less, err);
+    }
+    return RC_OK;
+}
+
+/* After all sources: reads the password files, fills in [sink], checks what one setting says about
+ * another. */
+static enum rc complete_settings(struct config *config, struct err *err)
+{
+    struct settings *settings = &config->settings;
+    enum rc rc = complete_password(config, &settings->mysql, "mysql", err);
+
+    if (rc == RC_OK)
+        rc = complete_password(config, &settings->sink, "sink", err);
+    if (rc == RC_OK)
+        rc = complete_sink(config, err);
+    if (rc == RC_OK)
+        rc = check_orders(config, err);
+    return rc;
+}
+
+static void put_value(const struct setting *setting, const struct settings *settings,
+                      struct buf *out)
+{
+    if (setting->kind == SETTING_SECRET && !setting_is_unset(setting, settings))
+        buf_text_put(out, MASK);
+    else
+        setting_put(setting, settings, out);
+}
+
+static const char *property_shown(const struct kafka_property *property)
+{
+    return setting_is_secret_property(property->name) && *property->value ? MASK : property->value;
+}
+
+/* Called for every setting and property, section by section. */
+typedef void (*config_on_value)(void *ctx, const char *section, const char *key, const char *value,
+                                const char *place, bool is_number);
+
+static void each_property(const struct config *config, config_on_value on_each, void *ctx)
+{
+    char place[PLACE_SIZE];
+
+    for (size_t i = 0; i < config->settings.kafka.count; i++) {
+        const struct kafka_property *property = &config->settings.kafka.properties[i];
+
+        put_place(config, config->kafka_sources[i], SETTINGS_KAFKA, property->name, place);
+        on_each(ctx, SETTINGS_KAFKA, property->name, property_shown(property), place, false);
+    }
+}
+
+static void each_value(const struct config *config, config_on_value on_each, void *ctx)
+{
+    char place[PLACE_SIZE];
+    struct buf value = {0};
+
+    for (size_t s = 0; s < settings_sections_count; s++) {
+        const char *section = settings_sections[s].name;
+
+        if (strcmp(section, SETTINGS_KAFKA) == 0)
+            each_property(config, on_each, ctx);
+        for (size_t i = 0; i < settings_table_count; i++) {
+            const struct setting *setting = &settings_table[i];
+
+            if (strcmp(setting->section, section) != 0)
+                continue;
+            buf_reset(&value);
+            put_value(setting, &config->settings, &value);
+            put_place(config, config->sources[i], section, setting->key, place);
+            on_each(ctx, section, setting->key, buf_text(&value), place,
+                    setting->kind == SETTING_NUMBER);
+        }
+    }
+    buf_done(&value);
+}
+
+struct ini_print {
+    struct buf *out;
+    const char *section;
+};
+
+/* Certificates in the environment have line ends; what is printed keeps to its line. */
+static void put_flat(struct buf *out, const char *text)
+{
+    for (; *text; text++)
+        buf_char(out, (unsigned char)*text < 0x20 ? ' ' : *text);
+}
+
+static void print_ini(void *ctx, const char *section, const char *key, const char *value,
+                      const char *place, bool is_number)
+{
+    struct ini_print *print = ctx;
+    size_t from;
+
+    (void)is_number;
+    if (!print->section || strcmp(print->section, section) != 0)
+        buf_print(print->out, "%s[%s]\n", print->section ? "\n" : "", section);
+    print->section = section;
+    from = print->out->len;
+    /* A ; behind a blank begins a comment. */
+    buf_print(print->out, "%s =%s", key, *value == ';' ? "" : " ");
+    put_flat(print->out, value);
+    while (print->out->len < from + PLACE_COLUMN && !print->out->failed)
+        buf_char(print->out, ' ');
+    buf_print(print->out, " ; %s\n", place);
+}
+
+static void print_json(void *ctx, const char *section, const char *key, const char *value,
+                       const char *place, bool is_number)
+{
+    char name[KAFKA_NAME_SIZE + 32];
+    json_t *shown = is_number ? json_integer(strtoll(value, NULL, 10)) : json_string(value);
+
+    /* A value that is not UTF-8 has no JSON. */
+    if (!shown)
+        shown = json_null();
+    snprintf(name, sizeof(name), "%s.%s", section, key);
+    json_object_set_new(ctx, name, json_pack("{s:o, s:s}", "value", shown, "source", place));
+}
+
+/* Text of any length as comment lines of 100 columns at most. */
+static void put_comment(struct buf *out, const char *text)
+{
+    size_t column = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, " ");
+
+        if (column > 0 && column + 1 + len > 98) {
+            buf_char(out, '\n');
+            column = 0;
+        }
+        buf_text_put(out, column == 0 ? "# " : " ");
+        buf_put(out, text, len);
+        column += 1 + len;
+        text += len + strspn(text + len, " ");
+    }
+    buf_char(out, '\n');
+}
+
+static void print_default(const struct setting *setting, struct buf *out)
+{
+    struct buf comment = {0};
+
+    buf_text_put(&comment, setting->help);
+    if (setting->kind != SETTING_TEXT && setting->kind != SETTING_SECRET) {
+        buf_text_put(&comment, " (");
+        setting_put_range(setting, &comment);
+        buf_char(&comment, ')');
+    }
+    if (setting->live)
+        buf_text_put(&comment, " Live: SIGHUP changes it.");
+    put_comment(out, buf_text(&comment));
+    buf_done(&comment);
+    buf_print(out, "%s =%s%s\n\n", setting->key, *setting->standard ? " " : "", setting->standard);
+}
+
+static void print_row(struct buf *out, const char *section, const char *key, const char *standard,
+                      const char *range, bool live, const char *help)
+{
+    buf_print(out, "| `%s.%s` | ", section, key);
+    if (*standard)
+        buf_print(out, "`%s`", standard);
+    buf_print(out, " | %s | %s | %s |\n", range, live ? "yes" : "", help);
+}
+
+static bool setting_is_same(const struct setting *setting, const struct config *a,
+                            const struct config *b)
+{
+    if (setting->kind == SETTING_NUMBER)
+        return setting_number(setting, &a->settings) == setting_number(setting, &b->settings);
+    return strcmp(setting_text(setting, &a->settings), setting_text(setting, &b->settings)) == 0;
+}
+
+/* Only the number is read by others meanwhile. */
+static void take_setting(const struct setting *setting, struct config *config,
+                         const struct config *fresh)
+{
+    char *to = (char *)&config->settings + setting->offset;
+
+    if (setting->kind == SETTING_NUMBER)
+        atomic_store((_Atomic int64_t *)to, setting_number(setting, &fresh->settings));
+    else
+        memcpy(to, setting_text(setting, &fresh->settings), setting->size);
+}
+
+static bool kafka_is_same(const struct settings *a, const struct settings *b)
+{
+    return a->kafka.count == b->kafka.count &&
+           memcmp(a->kafka.properties, b->kafka.properties,
+                  a->kafka.count * sizeof(a->kafka.properties[0])) == 0;
 }
 
 enum rc config_load(struct config **out, const char *path, const char *const *sets, size_t count,
@@ -341,7 +749,7 @@ enum rc config_load(struct config **out, const char *path, const char *const *se
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         rc = load_set(config, sets[i], err);
     if (rc == RC_OK)
-        rc = config_complete(config, err);
+        rc = complete_settings(config, err);
     if (rc == RC_OK)
         *out = config;
     else
@@ -361,4 +769,102 @@ void config_free(struct config *config)
 const struct settings *config_settings(const struct config *config)
 {
     return &config->settings;
+}
+
+void config_print(const struct config *config, struct buf *out)
+{
+    struct ini_print print = {out, NULL};
+
+    each_value(config, print_ini, &print);
+}
+
+void config_print_json(const struct config *config, struct buf *out)
+{
+    json_t *all = json_object();
+    char *text;
+
+    each_value(config, print_json, all);
+    text = json_dumps(all, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    if (text)
+        buf_print(out, "%s\n", text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(all);
+}
+
+void config_print_defaults(struct buf *out)
+{
+    put_comment(out, "tallybox: every setting with its default.");
+    put_comment(
+        out, "What is set in this file gives way to the environment (TALLYBOX_RELAY_LEASE_MS) and "
+             "that to the command line (--set relay.lease_ms=...).");
+    put_comment(out, "A ; or # at the start of a line, or a ; behind a blank, begins a comment.");
+    for (size_t s = 0; s < settings_sections_count; s++) {
+        const char *section = settings_sections[s].name;
+
+        if (s == 0)
+            buf_char(out, '\n');
+        put_comment(out, settings_sections[s].about);
+        buf_print(out, "[%s]\n\n", section);
+        if (strcmp(section, SETTINGS_KAFKA) == 0)
+            buf_print(out, "%s = %s\n\n", SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD);
+        for (size_t i = 0; i < settings_table_count; i++)
+            if (strcmp(settings_table[i].section, section) == 0)
+                print_default(&settings_table[i], out);
+    }
+    /* The last blank line is one too many. */
+    buf_cut(out, out->len > 0 ? out->len - 1 : 0);
+}
+
+void config_print_table(struct buf *out)
+{
+    buf_text_put(out,
+                 "| setting | default | range | live | what |\n| --- | --- | --- | --- | --- |\n");
+    for (size_t s = 0; s < settings_sections_count; s++) {
+        const struct settings_section *section = &settings_sections[s];
+
+        if (strcmp(section->name, SETTINGS_KAFKA) == 0) {
+            print_row(out, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD,
+                      "host:port,...", false, "Brokers to start from.");
+            print_row(out, SETTINGS_KAFKA, "*", "", "text", false, section->about);
+        }
+        for (size_t i = 0; i < settings_table_count; i++) {
+            const struct setting *setting = &settings_table[i];
+            struct buf range = {0};
+
+            if (strcmp(setting->section, section->name) != 0)
+                continue;
+            setting_put_range(setting, &range);
+            print_row(out, setting->section, setting->key, setting->standard, buf_text(&range),
+                      setting->live, setting->help);
+            buf_done(&range);
+        }
+    }
+}
+
+void config_take_live(struct config *config, const struct config *fresh, config_on_change on_change,
+                      void *ctx)
+{
+    struct config_change change = {.key = "*", .section = SETTINGS_KAFKA};
+
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+        struct buf was = {0};
+        struct buf now = {0};
+
+        if (setting_is_same(setting, config, fresh))
+            continue;
+        if (setting->live) {
+            setting_put(setting, &config->settings, &was);
+            setting_put(setting, &fresh->settings, &now);
+            take_setting(setting, config, fresh);
+        }
+        on_change(ctx, &(struct config_change){setting->section, setting->key, setting->live,
+                                               buf_text(&was), buf_text(&now)});
+        buf_done(&was);
+        buf_done(&now);
+    }
+    if (!kafka_is_same(&config->settings, &fresh->settings))
+        on_change(ctx, &change);
 }

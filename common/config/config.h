@@ -8,6 +8,9 @@
 #include "common/buf.h"
 #include "common/config/settings.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* Where a value came from, per entry of settings_table and per [kafka] property. */
 struct config;
 
@@ -29,5 +32,21 @@ void config_print_json(const struct config *config, struct buf *out);
 /* A complete commented file with the defaults; and the same table as README Markdown. */
 void config_print_defaults(struct buf *out);
 void config_print_table(struct buf *out);
+
+/* A setting that has another value in a config that was read later. */
+struct config_change {
+    const char *section;
+    const char *key; /* "*" for all of [kafka] */
+    bool live;       /* it was taken over */
+    const char *was; /* of a live one; "" otherwise, which may be secret */
+    const char *now;
+};
+
+typedef void (*config_on_change)(void *ctx, const struct config_change *change);
+
+/* Takes over the live settings of fresh while other threads run; the other settings stay. Calls
+ * on_change for each setting that differs. One thread at a time. */
+void config_take_live(struct config *config, const struct config *fresh, config_on_change on_change,
+                      void *ctx);
 
 #endif

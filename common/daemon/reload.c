@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/daemon/reload.h"
 
-#include "common/config/live.h"
+#include "common/config/config.h"
 #include "common/http/guard.h"
 #include "common/kafka/kafka.h"
 #include "common/log.h"

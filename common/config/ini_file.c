@@ -1,36 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/config/parts.h"
-#include "common/config/setting.h"
+#include "common/config/ini_file.h"
 
 #include <ini.h>
 
+#include <stdbool.h>
 #include <string.h>
-
-#define LINE_BYTES 1500 /* with blanks and comment */
-_Static_assert(LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
 
 /* libinih splits sections, keys and values; how long its lines may be (mostly 197 bytes), whether
  * it knows comments behind values and what it takes for a continued line was decided when it was
  * packaged. So it gets every line cleaned, and a long one in pieces: it hands a piece that starts
  * with a blank on as more of the value before. */
 struct ini {
-    struct config *config;
+    const struct ini_handler *handler;
+    const char *name; /* of the file */
     FILE *file;
     struct err *err;
     enum rc rc;
     int line;
-    char text[LINE_BYTES];  /* the line under way, without blanks around it and comment */
-    size_t at;              /* how much of it was handed out */
-    bool is_value;          /* it must bring a key and a value */
-    bool found;             /* it did */
-    char section[64];       /* of the last key; libinih cuts it at 49 bytes */
-    char key[LINE_BYTES];   /* whose value is complete when the next line is asked for */
-    char value[LINE_BYTES]; /* never longer than its line */
+    char text[INI_LINE_BYTES];  /* the line under way, without blanks around it and comment */
+    size_t at;                  /* how much of it was handed out */
+    bool is_value;              /* it must bring a key and a value */
+    bool found;                 /* it did */
+    char section[64];           /* of the last key; libinih cuts it at 49 bytes */
+    char key[INI_LINE_BYTES];   /* whose value is complete when the next line is asked for */
+    char value[INI_LINE_BYTES]; /* never longer than its line */
 };
 
 static enum rc ini_fail(struct ini *ini, const char *what)
 {
-    return err_fail(ini->err, RC_FATAL, 0, "%.160s:%d: %s", ini->config->path, ini->line, what);
+    return err_fail(ini->err, RC_FATAL, 0, "%.160s:%d: %s", ini->name, ini->line, what);
 }
 
 /* Blanks at the start must go: indented keys are common, and not continued values. */
@@ -83,7 +81,7 @@ static enum rc check_heading(struct ini *ini)
         return ini_fail(ini, "the section's name is too long");
     memcpy(section, ini->text + 1, (size_t)(end - ini->text) - 1);
     section[end - ini->text - 1] = '\0';
-    if (config_check_section(section, &err) != RC_OK)
+    if (ini->handler->on_section(ini->handler->ctx, section, &err) != RC_OK)
         return ini_fail(ini, err.text);
     return RC_OK;
 }
@@ -91,8 +89,6 @@ static enum rc check_heading(struct ini *ini)
 /* Stores the value of the line before, which is known to be complete now. */
 static enum rc value_finish(struct ini *ini)
 {
-    struct config_source source = {FROM_FILE, ini->line};
-
     if (!ini->is_value)
         return RC_OK;
     ini->is_value = false;
@@ -100,7 +96,8 @@ static enum rc value_finish(struct ini *ini)
         return ini_fail(ini, "expected key = value, or [section]");
     if (!*ini->section)
         return ini_fail(ini, "expected a [section] before the first key");
-    return config_assign(ini->config, ini->section, ini->key, ini->value, source, ini->err);
+    return ini->handler->on_value(ini->handler->ctx, ini->section, ini->key, ini->value, ini->line,
+                                  ini->err);
 }
 
 /* Goes on to the next line that says something. False at the end and after a mistake. */
@@ -175,9 +172,10 @@ static int ini_take(void *user, const char *section, const char *key, const char
     return 1;
 }
 
-enum rc config_read_file(struct config *config, FILE *file, struct err *err)
+enum rc ini_file_read(FILE *file, const char *name, const struct ini_handler *handler,
+                      struct err *err)
 {
-    struct ini ini = {.config = config, .file = file, .err = err};
+    struct ini ini = {.handler = handler, .name = name, .file = file, .err = err};
     int code = ini_parse_stream(ini_read, &ini, ini_take, &ini);
 
     /* What libinih did not understand brought no value, and the reader has named its line. */
