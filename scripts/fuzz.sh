@@ -5,22 +5,25 @@
 fuzz_help() {
     cat <<'END'
 ./dev fuzz [TARGET] [--seconds N] [--replay]
+./dev fuzz TARGET --add FILE
 
 Feeds the parsers of outside bytes with bytes that libFuzzer makes up, under the address and
-undefined behaviour sanitizers. A target is a file tests/fuzz/TARGET.c; what it starts from is in
-tests/fuzz/corpus/TARGET, its words in tests/fuzz/TARGET.dict. Without a TARGET all of them share
-the seconds.
+undefined behaviour sanitizers. A target is a file tests/fuzz/TARGET.c. It starts from the files in
+tests/fuzz/corpus/TARGET.tar.gz, which the build unpacks; its words are in tests/fuzz/TARGET.dict.
+Without a TARGET all of them share the seconds.
 
 --seconds N   so long in all (default: 60)
 --replay      only what is in the corpora, each file once
+--add FILE    puts FILE into the target's archive, under its name without the folder. A file whose
+              name begins with found_ is replayed whole, any other one cut off at every byte, too.
 
 What is found lands in build/fuzz/found: TARGET.crash-... ends the target, and belongs into the
-corpus once its fault is mended; inputs that reached new code are kept in build/fuzz/grown/TARGET,
+corpus (--add) once its fault is fixed; inputs that reached new code are kept in build/fuzz/grown/TARGET,
 and the next run starts from them, too. The last line counts the targets: "N passed, N failed".
 END
 }
 
-FUZZ_TARGET='' FUZZ_SECONDS=60 FUZZ_REPLAY=false
+FUZZ_TARGET='' FUZZ_SECONDS=60 FUZZ_REPLAY=false FUZZ_ADD=''
 FUZZ_INPUT_BYTES_MAX=8192
 
 fuzz_parse() {
@@ -33,6 +36,11 @@ fuzz_parse() {
             shift
             ;;
         --replay) FUZZ_REPLAY=true ;;
+        --add)
+            FUZZ_ADD=${2:-}
+            [[ -f $FUZZ_ADD ]] || usage_error "--add takes a file, not '$FUZZ_ADD'"
+            shift
+            ;;
         -*) usage_error "fuzz does not know '$1'; see ./dev fuzz --help" ;;
         *)
             [[ -z $FUZZ_TARGET ]] || usage_error "one TARGET only; see ./dev fuzz --help"
@@ -41,13 +49,29 @@ fuzz_parse() {
         esac
         shift
     done
+    [[ -z $FUZZ_ADD || -n $FUZZ_TARGET ]] || usage_error "--add needs a TARGET; see ./dev fuzz --help"
 }
 
 fuzz_targets() {
     local file
-    for file in tests/fuzz/corpus/*/; do
-        basename "$file"
+    for file in tests/fuzz/corpus/*.tar.gz; do
+        basename "$file" .tar.gz
     done
+}
+
+# The same files make the same archive, byte by byte, whoever packs them.
+fuzz_add() {
+    local archive=tests/fuzz/corpus/$FUZZ_TARGET.tar.gz folder
+    local -a names
+    folder=$(mktemp -d)
+    tar -C "$folder" -xzf "$archive"
+    cp "$FUZZ_ADD" "$folder/"
+    mapfile -t names < <(cd "$folder" && find . -type f -printf '%P\n' | LC_ALL=C sort)
+    tar -C "$folder" --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=a=r,u+w -cf - "${names[@]}" |
+        gzip -n -9 >"$archive.new"
+    mv "$archive.new" "$archive"
+    rm -rf "$folder"
+    say "$archive has ${#names[@]} files"
 }
 
 # fuzz_one TARGET SECONDS
@@ -64,7 +88,7 @@ fuzz_one() {
     else
         words+=("-max_total_time=$seconds" "$grown")
     fi
-    words+=("tests/fuzz/corpus/$target")
+    words+=("build/fuzz/tests/corpus/$target")
     if ! "${words[@]}" >"$log" 2>&1 </dev/null; then
         cat "$log" >&2
         say "FAILED: fuzz $target"
@@ -91,6 +115,10 @@ fuzz_main() {
         [[ " ${targets[*]} " == *" $FUZZ_TARGET "* ]] ||
             usage_error "there is no target '$FUZZ_TARGET'; there are ${targets[*]}"
         targets=("$FUZZ_TARGET")
+    fi
+    if [[ -n $FUZZ_ADD ]]; then
+        fuzz_add
+        return
     fi
     seconds=$(((FUZZ_SECONDS + ${#targets[@]} - 1) / ${#targets[@]}))
     build_prepare fuzz

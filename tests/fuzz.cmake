@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Fuzz targets. Everywhere they are tests that replay tests/fuzz/corpus/NAME; with TALLYBOX_FUZZ
+# Fuzz targets. Everywhere they are tests that replay the files of tests/fuzz/corpus/NAME.tar.gz,
+# which the build unpacks into its own folder corpus/NAME; with TALLYBOX_FUZZ
 # (preset fuzz, Clang) they are fuzzers: ./dev fuzz.
 option(TALLYBOX_FUZZ "Link the fuzz targets with libFuzzer" OFF)
 add_custom_target(fuzz)
@@ -10,7 +11,17 @@ function(tallybox_fuzz name label)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 2 FUZZ "" "" "LINKS")
-  add_executable(fuzz_${name} fuzz/${name}.c fuzz/fuzz.c ${FUZZ_UNPARSED_ARGUMENTS})
+  set(corpus ${CMAKE_CURRENT_BINARY_DIR}/corpus)
+  set(archive ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${name}.tar.gz)
+  add_custom_command(
+    OUTPUT ${corpus}/${name}.unpacked
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${corpus}/${name}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${corpus}/${name}
+    COMMAND ${CMAKE_COMMAND} -E chdir ${corpus}/${name} ${CMAKE_COMMAND} -E tar xzf ${archive}
+    COMMAND ${CMAKE_COMMAND} -E touch ${corpus}/${name}.unpacked
+    DEPENDS ${archive}
+    VERBATIM)
+  add_executable(fuzz_${name} ${corpus}/${name}.unpacked fuzz/${name}.c fuzz/fuzz.c ${FUZZ_UNPARSED_ARGUMENTS})
   target_link_libraries(fuzz_${name} PRIVATE house ${FUZZ_LINKS})
   add_dependencies(fuzz fuzz_${name})
   if(TALLYBOX_FUZZ)
@@ -18,7 +29,7 @@ function(tallybox_fuzz name label)
     return()
   endif()
   target_sources(fuzz_${name} PRIVATE fuzz/replay.c)
-  add_test(NAME fuzz_${name} COMMAND fuzz_${name} tests/fuzz/corpus/${name}
+  add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${corpus}/${name}
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS ${label} TIMEOUT 120)
 endfunction()
