@@ -39,7 +39,7 @@ Measured only when they are named:
   --runs N        measurements of each case (default 3)
   --scale P       of the usual number of rows and seconds, in percent (default 100)
   --json FILE     one JSON line per case, after one about the machine
-  --table FILE... prints what such files say as the README's tables
+  --table FILE... prints what such files say as the tables of docs/performance.md
 
 The machine should do nothing else meanwhile. Exit code 1 when a case could not be measured.
 END

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox config`: the effective settings, the defaults, the README's table. */
+/* `tallybox config`: the effective settings, the defaults, the table of docs/settings.md. */
 #ifndef COMMON_CONFIG_CONFIG_COMMAND_H
 #define COMMON_CONFIG_CONFIG_COMMAND_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every setting of the program, as one struct, and the one table that feeds the parser, `tallybox
- * config`, --help and the README. Any thread may read. It is frozen before threads start, but for
+ * config`, --help and docs/settings.md. Any thread may read. It is frozen before threads start, but for
  * what is _Atomic: those settings are live, a SIGHUP may change each between two looks at it. */
 #ifndef COMMON_CONFIG_SETTINGS_H
 #define COMMON_CONFIG_SETTINGS_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The README's tables of what the bench measured: table.py FILE..., files of ./dev bench --json. Of a
+"""The tables of docs/performance.md, of what the bench measured: table.py FILE..., files of ./dev bench --json. Of a
 case that is in several of them, with one database, the last counts."""
 
 import json

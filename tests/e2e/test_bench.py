@@ -134,7 +134,7 @@ PEER = {"case": "peers_relay", "db": "mariadb", "peer": "debezium", "mode": "tun
 
 
 class Table(unittest.TestCase):
-    """What the README's tables are made with."""
+    """What the tables of docs/performance.md are made with."""
 
     any_database = True
     seconds = 1
@@ -174,8 +174,8 @@ class Table(unittest.TestCase):
             with self.assertRaises(ValueError):
                 self.of(*lines)
 
-    def test_the_readme_has_its_place(self):
-        text = (house.ROOT / "README.md").read_text(encoding="utf-8")
+    def test_the_page_has_its_place(self):
+        text = (house.ROOT / "docs/performance.md").read_text(encoding="utf-8")
         self.assertEqual(text.count("<!-- bench:"), 1)
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 

@@ -375,7 +375,7 @@ class Killed(SchemaCase):
 
 
 class Rights(SchemaCase):
-    """With as few rights as the README names, and with fewer."""
+    """With as few rights as docs/grants.md names, and with fewer."""
 
     def account(self, *rights):
         user = f"{self.name}_account"

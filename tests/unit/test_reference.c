@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The generated tables of README.md and RETRY.md stay equal to what the program says of itself.
- * `./dev format` writes them anew. */
+/* The generated tables of docs/ and RETRY.md stay equal to what the program says of itself.
+ * scripts/reference writes them again. */
 #include "common/buf.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"
@@ -54,18 +54,13 @@ static void assert_block_of(const char *path, const char *begin, const char *end
     buf_done(table);
 }
 
-static void assert_block_is(const char *begin, const char *end, struct buf *table)
-{
-    assert_block_of("README.md", begin, end, table);
-}
-
 static void settings_table_is_the_one_of_the_program(void **state)
 {
     struct buf table = {0};
 
     (void)state;
     config_print_table(&table);
-    assert_block_is("<!-- settings:", "<!-- /settings", &table);
+    assert_block_of("docs/settings.md", "<!-- settings:", "<!-- /settings", &table);
 }
 
 static void metrics_table_is_the_one_of_the_program(void **state)
@@ -82,7 +77,7 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     housekeep_metrics_register();
     admin_metrics_register();
     metrics_render_table(&table);
-    assert_block_is("<!-- metrics:", "<!-- /metrics", &table);
+    assert_block_of("docs/metrics.md", "<!-- metrics:", "<!-- /metrics", &table);
 }
 
 static void grants_are_those_the_program_prints(void **state)
@@ -99,7 +94,7 @@ static void grants_are_those_the_program_prints(void **state)
     buf_text_put(&block, "```sql\n");
     grants_put(&block, &settings);
     buf_text_put(&block, "```\n");
-    assert_block_is("<!-- grants:", "<!-- /grants", &block);
+    assert_block_of("docs/grants.md", "<!-- grants:", "<!-- /grants", &block);
 }
 
 static void tables_of_the_retry_lane_are_those_of_the_program(void **state)
