@@ -143,17 +143,21 @@ static void rows_are_acknowledged_when_they_are_in_the_log(void **state)
 }
 
 /* KAFKA-15591: a partition that has just got its leader may refuse the first request of a producer
- * and take the second one. librdkafka then counts the first as delivered along with the second. */
+ * and take the second one. librdkafka then counts the first as delivered along with the second. Both
+ * requests have to be on their way before the first answer: the rows wait for the broker together,
+ * however long this thread takes to send them. */
 static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void **state)
 {
     struct fixture *fixture = *state;
     int64_t acknowledged = 0;
 
+    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
     rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 300);
     rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1,
                                       RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
     for (int64_t seq = 0; seq < ROWS; seq++)
         send_row(fixture, seq);
+    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
     await_reports(fixture);
     rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 0);
     for (int i = 0; i < ROWS; i++)
