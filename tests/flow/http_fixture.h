@@ -44,7 +44,7 @@ void fixture_close(struct fixture *fixture);
 int http_fixture_setup(void **state);
 int http_fixture_teardown(void **state);
 
-/* A client's end of one connection. Nothing waits longer than ten seconds. */
+/* A client's end of one connection. Nothing waits longer than a minute. */
 struct client {
     int fd;
     struct buf in;
