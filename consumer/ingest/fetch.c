@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/ingest/fetch_inside.h"
+#include "consumer/consume_metrics.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,45 +17,36 @@
 #define SEEK_RETRY_MS 50
 #define SEEK_SAY_MS 10000 /* a seek that takes longer is trouble */
 #define TICK_MS 1000
+#define FENCED_WAIT_MS 1000
+#define RECOVERED_MS 5000 /* running for so long, a partition is well again */
+#define PROBE_MS 2000
+#define QUIET_MS 5000 /* a broker that was not heard of for so long is asked */
 
-enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
+/* The step cannot go on: it ends after this call. */
+static void fail_step(struct fetch *fetch, const struct err *err)
 {
-    memset(fetch, 0, sizeof(*fetch));
-    fetch->config = *config;
-    trouble_init(&fetch->broker, "no broker has answered yet");
-    trouble_init(&fetch->partitions, NULL);
-    trouble_init(&fetch->access, NULL);
-    trouble_init(&fetch->topics, NULL);
-    fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
-    fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
-    fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
-    if (fetch->records && fetch->jobs && fetch->reconnects)
-        return RC_OK;
-    fetch_done(fetch);
-    return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
+    fetch->failed = true;
+    fetch->err = *err;
 }
 
-void fetch_done(struct fetch *fetch)
+static void mark_broker_good(struct fetch *fetch, int64_t now_ms)
 {
-    for (size_t i = 0; fetch->jobs && i < fetch->job_count; i++) {
-        batch_done(&fetch->jobs[i]->batch);
-        free(fetch->jobs[i]);
-    }
-    for (size_t i = 0; i < fetch->part_count; i++)
-        part_free(fetch->parts[i]);
-    free(fetch->jobs);
-    free(fetch->parts);
-    free(fetch->records);
-    free(fetch->reconnects);
-    trouble_done(&fetch->broker);
-    trouble_done(&fetch->partitions);
-    trouble_done(&fetch->access);
-    trouble_done(&fetch->topics);
-    memset(fetch, 0, sizeof(*fetch));
+    int64_t after_ms;
+
+    fetch->heard_ms = now_ms;
+    fetch->unanswered = 0;
+    if (trouble_clear(&fetch->broker, now_ms, &after_ms))
+        log_event(LOG_INFO, "consumer_broker_back", "role=consume after_ms=%" PRId64, after_ms);
+}
+
+static void mark_broker_bad(struct fetch *fetch, int64_t now_ms, const struct err *err)
+{
+    if (trouble_set(&fetch->broker, now_ms, err))
+        log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
 }
 
 /* An empty job; NULL when all are in use (their return rings our bell), or memory is out. */
-static struct job *job_take(struct fetch *fetch)
+static struct job *take_job(struct fetch *fetch)
 {
     struct job *job = fetch->pool;
 
@@ -72,6 +63,144 @@ static struct job *job_take(struct fetch *fetch)
     batch_init(&job->batch, fetch->config.batch_rows_max, fetch->config.batch_bytes_max);
     fetch->jobs[fetch->job_count++] = job;
     return job;
+}
+
+static void release_job(struct fetch *fetch, struct job *job)
+{
+    job->next = fetch->pool;
+    fetch->pool = job;
+}
+
+static void drop_filling(struct fetch *fetch, struct part *part)
+{
+    if (part->filling)
+        release_job(fetch, part->filling);
+    part->filling = NULL;
+}
+
+static void stop_part(struct fetch *fetch, struct part *part, const struct err *err, int64_t now_ms)
+{
+    drop_filling(fetch, part);
+    if (part_stop(part, err, now_ms))
+        log_error(LOG_ERROR, "partition_stopped", err, "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+}
+
+static void log_recovered(struct part *part)
+{
+    if (part_recovered(part))
+        log_event(LOG_INFO, "partition_recovered", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+}
+
+/* A claim that finds less applied than we know of. */
+static void log_went_back(const struct part *part, const struct progress_row *found)
+{
+    if (part->row.epoch == 0 || found->next_offset >= part->row.next_offset)
+        return;
+    metric_add(&consume_went_back, 1);
+    log_event(LOG_WARN, "progress_went_back",
+              "topic=%s partition=%" PRId32 " was=%" PRId64 " is=%" PRId64
+              " text=\"the database has lost what was applied, or somebody set the partition back; "
+              "it is applied again from there\"",
+              part->topic, part->holding.place.partition, part->row.next_offset,
+              found->next_offset);
+}
+
+static void take_back_claim(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
+{
+    struct err err = {0};
+
+    part->claim_out = false;
+    if (job->generation != atomic_load(&part->holding.generation))
+        return;
+    if (job->end == JOB_DONE)
+        log_went_back(part, &job->progress);
+    if (job->end == JOB_STOPPED)
+        stop_part(fetch, part, &job->err, now_ms);
+    else if (part_claimed(part, &job->progress, now_ms, &err) != RC_OK)
+        stop_part(fetch, part, &err, now_ms);
+}
+
+static void take_back_batch(struct fetch *fetch, struct part *part, struct job *job, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    part_returned(part);
+    if (job->generation != atomic_load(&part->holding.generation))
+        return;
+    switch (job->end) {
+    case JOB_DONE:
+        part->row.next_offset = job->batch.next_offset;
+        part->well_ms = now_ms;
+        stream->store_offset(stream->ctx, part->handle, part->row.next_offset);
+        log_recovered(part);
+        if (job->clear && part_is_past(part)) {
+            drop_filling(fetch, part);
+            part_restart(part, now_ms, 0);
+        }
+        break;
+    case JOB_AGAIN:
+        log_event(LOG_WARN, "votes_refused", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+        drop_filling(fetch, part);
+        part_read_whole(part, job->batch.next_offset, now_ms);
+        break;
+    case JOB_FENCED:
+        /* If another process really has it, the group will tell us meanwhile. */
+        log_event(LOG_WARN, "partition_fenced", "topic=%s partition=%" PRId32, part->topic,
+                  part->holding.place.partition);
+        drop_filling(fetch, part);
+        part_restart(part, now_ms,
+                     FENCED_WAIT_MS + (int64_t)(fetch->config.dice() % FENCED_WAIT_MS));
+        break;
+    case JOB_STOPPED:
+        stop_part(fetch, part, &job->err, now_ms);
+        break;
+    case JOB_DROPPED:
+        break;
+    }
+}
+
+/* Takes in all that the appliers have done. */
+static void take_back_jobs(struct fetch *fetch, int64_t now_ms)
+{
+    for (size_t i = 0; i < fetch->config.link_count; i++) {
+        struct job *job = ring_take(fetch->config.links[i].done);
+
+        for (; job; job = ring_take(fetch->config.links[i].done)) {
+            struct part *part = part_of(job->holding);
+
+            if (job->kind == JOB_CLAIM) {
+                take_back_claim(fetch, part, job, now_ms);
+            } else {
+                take_back_batch(fetch, part, job, now_ms);
+                release_job(fetch, job);
+            }
+        }
+    }
+}
+
+/* What was claimed through a connection that is gone is claimed again: records that the database
+ * does not know any more are found even when no new ones come. */
+static void watch_links(struct fetch *fetch, int64_t now_ms)
+{
+    for (size_t i = 0; i < fetch->config.link_count; i++) {
+        const atomic_uint *reconnects = fetch->config.links[i].reconnects;
+        unsigned now = reconnects ? atomic_load(reconnects) : 0;
+
+        if (now == fetch->reconnects[i])
+            continue;
+        fetch->reconnects[i] = now;
+        for (size_t k = 0; k < fetch->part_count; k++) {
+            struct part *part = fetch->parts[k];
+
+            if (part->link != i || (part->state != PART_RUNNING && part->state != PART_CLAIMED))
+                continue;
+            drop_filling(fetch, part);
+            part_restart(part, now_ms, 0);
+        }
+    }
 }
 
 static struct part *find_part(struct fetch *fetch, const struct place *place)
@@ -110,7 +239,7 @@ static void access_good(struct fetch *fetch, int64_t now_ms)
 static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
-    fetch_broker_good(fetch, now_ms);
+    mark_broker_good(fetch, now_ms);
     if (event->count > 0)
         access_good(fetch, now_ms);
     for (size_t i = 0; i < event->count; i++) {
@@ -121,10 +250,10 @@ static void places_assigned(struct fetch *fetch, const struct stream_event *even
             part = add_part(fetch, &event->places[i].place);
         if (!part) {
             err_set(&err, "no memory for one more partition");
-            fetch_fail(fetch, &err);
+            fail_step(fetch, &err);
             return;
         }
-        fetch_drop_filling(fetch, part);
+        drop_filling(fetch, part);
         part_assign(part, event->places[i].handle, now_ms);
     }
 }
@@ -139,7 +268,7 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
 
         if (!part)
             continue;
-        fetch_drop_filling(fetch, part);
+        drop_filling(fetch, part);
         part_revoke(part, now_ms);
     }
 }
@@ -155,7 +284,7 @@ static void stream_trouble(struct fetch *fetch, const struct stream_event *event
     case RC_OK:
         break;
     case RC_RETRY:
-        fetch_broker_bad(fetch, now_ms, &event->err);
+        mark_broker_bad(fetch, now_ms, &event->err);
         break;
     case RC_REJECT:
         /* The relay makes topics: before its first event there is nothing to read, and that is not
@@ -163,7 +292,7 @@ static void stream_trouble(struct fetch *fetch, const struct stream_event *event
         log_error(LOG_WARN, "consumer_topic_trouble", &event->err, "rc=retry");
         break;
     case RC_FATAL:
-        fetch_fail(fetch, &event->err);
+        fail_step(fetch, &event->err);
         break;
     }
 }
@@ -189,6 +318,23 @@ static void follow_group(struct fetch *fetch, int64_t now_ms)
             break;
         }
     }
+}
+
+/* Nobody tells when a broker is back: it must be asked. Nor is it always told that it went: one that
+ * is believed well is missed when two questions in a row get no answer. */
+static void watch_broker(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    bool is_away = trouble_read(&fetch->broker, NULL);
+    struct err err = {0};
+
+    if (now_ms < fetch->probe_ms || (!is_away && now_ms - fetch->heard_ms < QUIET_MS))
+        return;
+    if (stream->probe(stream->ctx, &err) == RC_OK)
+        mark_broker_good(fetch, now_ms);
+    else if (is_away || ++fetch->unanswered > 1)
+        mark_broker_bad(fetch, now_ms, &err);
+    fetch->probe_ms = now_ms + PROBE_MS;
 }
 
 static int64_t step_claim(struct fetch *fetch, struct part *part, int64_t now_ms)
@@ -227,15 +373,15 @@ static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_RETRY:
         part->retry_ms = now_ms + SEEK_RETRY_MS;
         if (now_ms - part->since_ms > SEEK_SAY_MS)
-            fetch_broker_bad(fetch, now_ms, &err);
+            mark_broker_bad(fetch, now_ms, &err);
         return SEEK_RETRY_MS;
     case RC_REJECT:
-        fetch_stop_part(fetch, part, &err, now_ms);
+        stop_part(fetch, part, &err, now_ms);
         return IDLE_WAIT_MS;
     case RC_FATAL:
         break;
     }
-    fetch_fail(fetch, &err);
+    fail_step(fetch, &err);
     return 0;
 }
 
@@ -266,7 +412,7 @@ static bool filling_begin(struct fetch *fetch, struct part *part)
 {
     if (part->filling)
         return true;
-    part->filling = job_take(fetch);
+    part->filling = take_job(fetch);
     if (!part->filling)
         return false;
     batch_reset(&part->filling->batch, part->position, part->last_epoch);
@@ -305,7 +451,7 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     *more = count == wanted;
     part_hear(part, count > 0, now_ms);
     if (count > 0)
-        fetch_broker_good(fetch, now_ms);
+        mark_broker_good(fetch, now_ms);
     if (taken == RC_OK && rc == RC_OK)
         pass_to_end(fetch, part);
     if (empty && batch_moves(&part->filling->batch))
@@ -321,7 +467,7 @@ static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms
     bool full;
 
     if (!batch_moves(&job->batch)) {
-        fetch_drop_filling(fetch, part);
+        drop_filling(fetch, part);
         return IDLE_WAIT_MS;
     }
     full = batch_room(&job->batch) == 0;
@@ -354,13 +500,13 @@ static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
     case RC_OK:
         break;
     case RC_RETRY:
-        fetch_broker_bad(fetch, now_ms, &err);
+        mark_broker_bad(fetch, now_ms, &err);
         break;
     case RC_REJECT:
-        fetch_stop_part(fetch, part, &err, now_ms);
+        stop_part(fetch, part, &err, now_ms);
         return IDLE_WAIT_MS;
     case RC_FATAL:
-        fetch_fail(fetch, &err);
+        fail_step(fetch, &err);
         return 0;
     }
     wait_ms = send_batch(fetch, part, now_ms);
@@ -409,20 +555,155 @@ static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
     return wait_ms;
 }
 
+/* The broker has more and hands nothing out. Before a transaction that is not ended that is so, and
+ * before the marks of others, but a fetcher that hangs looks the same: seek, now and then. */
+static void seek_quiet(struct fetch *fetch, struct part *part, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    int64_t position = part->position > 0 ? part->position : 0;
+
+    if (!part_is_quiet(part, now_ms) ||
+        stream->high_watermark(stream->ctx, part->handle) <= position)
+        return;
+    log_event(LOG_DEBUG, "partition_quiet", "topic=%s partition=%" PRId32 " offset=%" PRId64,
+              part->topic, part->holding.place.partition, part->position);
+    part_seek_quiet(part, now_ms);
+}
+
+/* Stops the partitions of topics that were made again; finds those that recovered or went quiet. */
+static void watch_parts(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        struct part *part = fetch->parts[i];
+        char topic_id[TOPIC_ID_SIZE] = "";
+        struct err err = {0};
+
+        if (part->state != PART_RUNNING)
+            continue;
+        if (stream->topic_id(stream->ctx, part->topic, topic_id) == RC_OK &&
+            part_check_topic(part, topic_id, &err) != RC_OK)
+            stop_part(fetch, part, &err, now_ms);
+        else if (part->stopped && now_ms - part->since_ms >= RECOVERED_MS)
+            log_recovered(part);
+        else
+            seek_quiet(fetch, part, now_ms);
+    }
+}
+
+/* Warns while a topic's configuration lets Kafka remove records that were not read. */
+static void watch_topics(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+    int64_t after_ms;
+
+    if (stream->check_topics(stream->ctx, &err) == RC_REJECT) {
+        if (trouble_set(&fetch->topics, now_ms, &err))
+            log_error(LOG_WARN, "topic_config_unsafe", &err, "role=consume");
+    } else if (trouble_clear(&fetch->topics, now_ms, &after_ms)) {
+        log_event(LOG_INFO, "topic_config_safe", "role=consume after_ms=%" PRId64, after_ms);
+    }
+}
+
+static int64_t part_lag(const struct fetch *fetch, const struct part *part)
+{
+    const struct stream *stream = fetch->config.stream;
+    int64_t next = part->row.next_offset > 0 ? part->row.next_offset : 0;
+    int64_t high = part->handle ? stream->high_watermark(stream->ctx, part->handle) : -1;
+
+    return high > next ? high - next : 0;
+}
+
+/* Sets the gauges, and fetch->partitions. */
+static void count_parts(struct fetch *fetch, int64_t now_ms)
+{
+    int64_t wall_ms = fetch->config.wall_ms();
+    int64_t oldest_ms = 0;
+    int64_t after_ms;
+    int64_t lag = 0;
+    int64_t held = 0;
+    int64_t stopped = 0;
+    struct err err = {0};
+
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        struct part *part = fetch->parts[i];
+        int64_t behind;
+        int64_t age_ms;
+
+        if (part->state == PART_IDLE)
+            continue;
+        held++;
+        behind = part_lag(fetch, part);
+        lag += behind;
+        age_ms = part_age_ms(part, behind, wall_ms, now_ms);
+        if (age_ms > oldest_ms)
+            oldest_ms = age_ms;
+        if (part->stopped && stopped++ == 0)
+            err_set(&err, "%s/%" PRId32 ": %s", part->topic, part->holding.place.partition,
+                    part->reason.text);
+    }
+    metric_set(&consume_partitions, held);
+    metric_set(&consume_stopped, stopped);
+    metric_set(&consume_lag, lag);
+    metric_set(&consume_oldest_age, oldest_ms);
+    if (stopped > 0)
+        trouble_set(&fetch->partitions, now_ms, &err);
+    else
+        trouble_clear(&fetch->partitions, now_ms, &after_ms);
+}
+
+enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
+{
+    memset(fetch, 0, sizeof(*fetch));
+    fetch->config = *config;
+    trouble_init(&fetch->broker, "no broker has answered yet");
+    trouble_init(&fetch->partitions, NULL);
+    trouble_init(&fetch->access, NULL);
+    trouble_init(&fetch->topics, NULL);
+    fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
+    fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
+    fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
+    if (fetch->records && fetch->jobs && fetch->reconnects)
+        return RC_OK;
+    fetch_done(fetch);
+    return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
+}
+
+void fetch_done(struct fetch *fetch)
+{
+    for (size_t i = 0; fetch->jobs && i < fetch->job_count; i++) {
+        batch_done(&fetch->jobs[i]->batch);
+        free(fetch->jobs[i]);
+    }
+    for (size_t i = 0; i < fetch->part_count; i++)
+        part_free(fetch->parts[i]);
+    free(fetch->jobs);
+    free(fetch->parts);
+    free(fetch->records);
+    free(fetch->reconnects);
+    trouble_done(&fetch->broker);
+    trouble_done(&fetch->partitions);
+    trouble_done(&fetch->access);
+    trouble_done(&fetch->topics);
+    memset(fetch, 0, sizeof(*fetch));
+}
+
 int64_t fetch_step(void *ctx, int64_t now_ms)
 {
     struct fetch *fetch = ctx;
     int64_t wait_ms;
 
-    fetch_take_back(fetch, now_ms);
-    fetch_watch_links(fetch, now_ms);
+    take_back_jobs(fetch, now_ms);
+    watch_links(fetch, now_ms);
     follow_group(fetch, now_ms);
-    fetch_watch_broker(fetch, now_ms);
+    watch_broker(fetch, now_ms);
     wait_ms = step_parts(fetch, now_ms);
     if (now_ms >= fetch->tick_ms) {
-        fetch_watch_parts(fetch, now_ms);
-        fetch_watch_topics(fetch, now_ms);
-        fetch_count_up(fetch, now_ms);
+        watch_parts(fetch, now_ms);
+        watch_topics(fetch, now_ms);
+        count_parts(fetch, now_ms);
         fetch->tick_ms = now_ms + TICK_MS;
     }
     if (!fetch->failed)
@@ -433,5 +714,5 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
 
 void fetch_finish(struct fetch *fetch, int64_t now_ms)
 {
-    fetch_take_back(fetch, now_ms);
+    take_back_jobs(fetch, now_ms);
 }
