@@ -8,49 +8,6 @@
 
 #define ANOTHER_WRITER "another writer logs events of this batch just now"
 
-enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
-                   size_t batch_rows_max, struct err *err)
-{
-    enum rc rc;
-
-    memset(apply, 0, sizeof(*apply));
-    apply->sink = sink;
-    apply->owner = owner;
-    apply->rows_max = batch_rows_max;
-    apply->rows = calloc(batch_rows_max, sizeof(*apply->rows));
-    if (!apply->rows)
-        return err_fail(err, RC_FATAL, 0, "no memory for %zu votes", batch_rows_max);
-    rc = tally_init(&apply->tally, batch_rows_max, err);
-    if (rc == RC_OK)
-        rc = event_set_init(&apply->events, batch_rows_max, err);
-    if (rc != RC_OK)
-        apply_done(apply);
-    return rc;
-}
-
-void apply_done(struct apply *apply)
-{
-    free(apply->rows);
-    apply->rows = NULL;
-    tally_done(&apply->tally);
-    event_set_done(&apply->events);
-    lasts_done(&apply->lasts);
-    held_done(&apply->held);
-}
-
-enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err)
-{
-    enum rc rc = lasts_init(&apply->lasts, batch_rows_max, err);
-
-    apply->keeps_lasts = rc == RC_OK;
-    return rc;
-}
-
-void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max)
-{
-    apply->dead_max = dead_max;
-}
-
 static enum rc claim_write(struct apply *apply, const struct place *place,
                            struct progress_row *progress, struct err *err)
 {
@@ -72,20 +29,6 @@ static enum rc claim_write(struct apply *apply, const struct place *place,
         rc = sink->commit(sink->ctx, err);
     if (rc == RC_OK)
         *progress = row;
-    return rc;
-}
-
-enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
-                    struct err *err)
-{
-    const struct sink *sink = apply->sink;
-    enum rc rc = sink->begin(sink->ctx, err);
-
-    if (rc != RC_OK)
-        return rc;
-    rc = claim_write(apply, place, progress, err);
-    if (rc != RC_OK)
-        sink->rollback(sink->ctx);
     return rc;
 }
 
@@ -296,6 +239,34 @@ static enum rc votes_hold(struct apply *apply, const struct place *place, struct
     return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, kept, err) : rc;
 }
 
+static void skip_before(struct batch *batch, int64_t next_offset)
+{
+    for (size_t i = 0; i < batch->row_count; i++)
+        batch->rows[i].skip = batch->rows[i].offset < next_offset;
+}
+
+/* The votes of all batches from where the partitions' progress ends, those of one partition in
+ * their order. A group of one gives its own rows, and the others are `skip` in it; else they are
+ * copied into rows, which has room for all. */
+static struct vote_row *collect_rows(struct apply_group *group, struct vote_row *rows,
+                                     size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct batch *batch = group->batches[i];
+
+        skip_before(group->batches[i], group->progress[i].next_offset);
+        if (group->count == 1) {
+            *count = batch->row_count;
+            return batch->rows;
+        }
+        for (size_t k = 0; k < batch->row_count; k++)
+            if (!batch->rows[k].skip)
+                rows[(*count)++] = batch->rows[k];
+    }
+    return rows;
+}
+
 static enum rc group_move(struct apply *apply, struct apply_group *group, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -322,7 +293,7 @@ static enum rc group_write(struct apply *apply, struct apply_group *group, bool 
 
     if (rc != RC_OK || !group_begins(apply, group, result))
         return rc;
-    rows = apply_group_rows(group, apply->rows, &count);
+    rows = collect_rows(group, apply->rows, &count);
     rc = first->whole ? votes_hold(apply, &group->places[0], first, &kept, err) : RC_OK;
     reckon.clear = first->whole && apply->held.count == 0;
     if (rc != RC_OK)
@@ -411,6 +382,101 @@ static enum rc batch_hold(struct apply *apply, struct apply_group *group, bool *
         return rc;
     }
     return found > 0 ? group_try_twice(apply, group, duplicate, result, err) : RC_REJECT;
+}
+
+static bool has_place(const struct apply_group *group, const struct place *place)
+{
+    for (size_t i = 0; i < group->count; i++)
+        if (group->places[i].partition == place->partition &&
+            strcmp(group->places[i].topic, place->topic) == 0)
+            return true;
+    return false;
+}
+
+static bool is_plain(const struct batch *batch)
+{
+    return !batch->whole && batch->dead_count == 0;
+}
+
+static bool may_share(const struct apply_group *group, size_t rows_max, const struct place *place,
+                      const struct batch *batch)
+{
+    size_t rows = batch->row_count;
+
+    if (group->count == APPLY_GROUP_MAX || !is_plain(batch) || !is_plain(group->batches[0]))
+        return false;
+    for (size_t i = 0; i < group->count; i++)
+        rows += group->batches[i]->row_count;
+    return rows <= rows_max && !has_place(group, place);
+}
+
+enum rc apply_init(struct apply *apply, const struct sink *sink, const char *owner,
+                   size_t batch_rows_max, struct err *err)
+{
+    enum rc rc;
+
+    memset(apply, 0, sizeof(*apply));
+    apply->sink = sink;
+    apply->owner = owner;
+    apply->rows_max = batch_rows_max;
+    apply->rows = calloc(batch_rows_max, sizeof(*apply->rows));
+    if (!apply->rows)
+        return err_fail(err, RC_FATAL, 0, "no memory for %zu votes", batch_rows_max);
+    rc = tally_init(&apply->tally, batch_rows_max, err);
+    if (rc == RC_OK)
+        rc = event_set_init(&apply->events, batch_rows_max, err);
+    if (rc != RC_OK)
+        apply_done(apply);
+    return rc;
+}
+
+void apply_done(struct apply *apply)
+{
+    free(apply->rows);
+    apply->rows = NULL;
+    tally_done(&apply->tally);
+    event_set_done(&apply->events);
+    lasts_done(&apply->lasts);
+    held_done(&apply->held);
+}
+
+enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err)
+{
+    enum rc rc = lasts_init(&apply->lasts, batch_rows_max, err);
+
+    apply->keeps_lasts = rc == RC_OK;
+    return rc;
+}
+
+void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max)
+{
+    apply->dead_max = dead_max;
+}
+
+enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
+                    struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    enum rc rc = sink->begin(sink->ctx, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = claim_write(apply, place, progress, err);
+    if (rc != RC_OK)
+        sink->rollback(sink->ctx);
+    return rc;
+}
+
+bool apply_group_add(struct apply_group *group, size_t rows_max, const struct place *place,
+                     int64_t epoch, struct batch *batch)
+{
+    if (group->count > 0 && !may_share(group, rows_max, place, batch))
+        return false;
+    group->batches[group->count] = batch;
+    group->places[group->count] = *place;
+    group->epochs[group->count] = epoch;
+    group->count++;
+    return true;
 }
 
 enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply_result *result,

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* One batch, or a group of them, one transaction: fence, skip what is applied, count, write, move
- * on. Decides what a duplicate is, what a batch changes, and what of it is kept for a cause that may
- * pass (held.h). What a COMMIT is waited for costs as much for one batch as for several, so small
- * batches of other partitions come along; but each is fenced for itself, and a group is applied as
- * a whole or not at all.
+ * on. Decides what a duplicate is, what a batch changes, what of it is kept for a cause that may
+ * pass (held.h), and which batches may share a transaction. What a COMMIT is waited for costs as
+ * much for one batch as for several, so small batches of other partitions come along; but each is
+ * fenced for itself, and a group is applied as a whole or not at all.
  *
  * Invariant: what is held is read and written by whoever has the partition's row of
  * consumer_progress locked, and every batch is whole while something is: the votes of a content
  * are in the log, or behind its first one that is held, in the order of their offsets.
  *
- * It may be ended between any two calls of the sink, and
- * done again: nothing is applied twice. One thread at a time. */
+ * It may be ended between any two calls of the sink, and done again: nothing is applied twice. One
+ * thread at a time. */
 #ifndef CONSUMER_APPLY_APPLY_H
 #define CONSUMER_APPLY_APPLY_H
 
 #include "common/err.h"
-#include "consumer/apply/apply_group.h"
+#include "consumer/apply/apply_row.h"
 #include "consumer/apply/event_set.h"
 #include "consumer/apply/lasts.h"
 #include "consumer/apply/sink_seam.h"
@@ -27,6 +27,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define APPLY_GROUP_MAX 16
+
+/* Batches of several partitions on their way into one transaction. */
+struct apply_group {
+    size_t count;
+    struct batch *batches[APPLY_GROUP_MAX];
+    struct place places[APPLY_GROUP_MAX];
+    int64_t epochs[APPLY_GROUP_MAX];               /* with which they are claimed */
+    struct progress_row progress[APPLY_GROUP_MAX]; /* as the last try has found it */
+};
 
 enum apply_end {
     APPLY_DONE,
@@ -86,6 +97,12 @@ enum rc apply_claim(struct apply *apply, const struct place *place, struct progr
  * After all but RC_OK result is left alone. */
 enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
                     struct batch *batch, struct apply_result *result, struct err *err);
+
+/* Takes the batch in; an empty group takes any. False: it cannot share this group's transaction, or
+ * there would be more than rows_max votes. Each batch of a group is of another partition, and none
+ * is whole or has dead records, which are looked at partition by partition. */
+bool apply_group_add(struct apply_group *group, size_t rows_max, const struct place *place,
+                     int64_t epoch, struct batch *batch);
 
 /* The same for all batches of a group; result is of all of them together. RC_RETRY: nothing, all,
  * or nobody knows; call again with the same group, or apply each alone. Whoever is fenced, or
