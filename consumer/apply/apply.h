@@ -16,8 +16,6 @@
 
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
-#include "consumer/apply/event_set.h"
-#include "consumer/apply/lasts.h"
 #include "consumer/apply/sink_seam.h"
 #include "consumer/apply/tally.h"
 #include "consumer/held/held.h"

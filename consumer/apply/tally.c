@@ -5,6 +5,83 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The slot of content_id, or the free one where it belongs. */
+static uint32_t *find_content_slot(struct tally *tally, int64_t content_id)
+{
+    uint64_t hash = (uint64_t)content_id * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & tally->mask;
+
+    while (tally->slots[at] != 0 && tally->rows[tally->slots[at] - 1].content_id != content_id)
+        at = (at + 1) & tally->mask;
+    return &tally->slots[at];
+}
+
+static void clear_slots(struct tally *tally)
+{
+    memset(tally->slots, 0, (tally->mask + 1) * sizeof(*tally->slots));
+}
+
+static int compare_tallies(const void *left, const void *right)
+{
+    const struct tally_row *a = left;
+    const struct tally_row *b = right;
+
+    return (a->content_id > b->content_id) - (a->content_id < b->content_id);
+}
+
+/* Both halves count: in one kind of UUID the first bytes are a clock, in another they are dice. */
+static size_t hash_event(const struct id *event_id)
+{
+    uint64_t halves[2];
+    uint64_t hash;
+
+    memcpy(halves, event_id->bytes, sizeof(halves));
+    hash = (halves[0] ^ (halves[1] << 31 | halves[1] >> 33)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 32);
+}
+
+static uint32_t *find_event_slot(struct event_set *set, const struct id *event_id)
+{
+    size_t at = hash_event(event_id) & set->mask;
+
+    while (set->slots[at] != 0 && memcmp(set->votes[set->slots[at] - 1].event.event_id.bytes,
+                                         event_id->bytes, ID_BYTES) != 0)
+        at = (at + 1) & set->mask;
+    return &set->slots[at];
+}
+
+static int compare_lasts(const void *left, const void *right)
+{
+    const struct last_row *a = left;
+    const struct last_row *b = right;
+
+    if (a->content_id != b->content_id)
+        return a->content_id < b->content_id ? -1 : 1;
+    return (a->voter_id > b->voter_id) - (a->voter_id < b->voter_id);
+}
+
+static struct last_row last_row_of(const struct vote_event *event)
+{
+    return (struct last_row){.content_id = event->content_id, .voter_id = event->voter_id};
+}
+
+/* Whether the vote changes its voter's last one, which it becomes unless it is older. A repeat is
+ * the last vote too, and so is one taken back that was not given, or not yet: what is older and
+ * comes later must not pass for news. */
+static bool change_last(struct last_row *last, const struct vote_event *event)
+{
+    bool change = event->voting != (last->found ? last->voting : 0);
+
+    if (last->found && event->occurred_ms < last->occurred_ms)
+        return false;
+    if (change || !last->found || event->occurred_ms > last->occurred_ms)
+        last->changed = true;
+    last->found = true;
+    last->voting = event->voting;
+    last->occurred_ms = event->occurred_ms;
+    return change;
+}
+
 enum rc tally_init(struct tally *tally, size_t votes_max, struct err *err)
 {
     size_t slots = 16;
@@ -29,50 +106,26 @@ void tally_done(struct tally *tally)
     memset(tally, 0, sizeof(*tally));
 }
 
-/* The slot of content_id, or the free one where it belongs. */
-static uint32_t *slot_find(struct tally *tally, int64_t content_id)
-{
-    uint64_t hash = (uint64_t)content_id * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 32) & tally->mask;
-
-    while (tally->slots[at] != 0 && tally->rows[tally->slots[at] - 1].content_id != content_id)
-        at = (at + 1) & tally->mask;
-    return &tally->slots[at];
-}
-
-static void slots_clear(struct tally *tally)
-{
-    memset(tally->slots, 0, (tally->mask + 1) * sizeof(*tally->slots));
-}
-
-static int rows_compare(const void *left, const void *right)
-{
-    const struct tally_row *a = left;
-    const struct tally_row *b = right;
-
-    return (a->content_id > b->content_id) - (a->content_id < b->content_id);
-}
-
 void tally_collect(struct tally *tally, const struct vote_row *votes, size_t count)
 {
-    slots_clear(tally);
+    clear_slots(tally);
     tally->count = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t *slot;
 
         if (votes[i].skip)
             continue;
-        slot = slot_find(tally, votes[i].event.content_id);
+        slot = find_content_slot(tally, votes[i].event.content_id);
         if (*slot != 0)
             continue;
         assert(tally->count < tally->rows_max);
         tally->rows[tally->count++] = (struct tally_row){.content_id = votes[i].event.content_id};
         *slot = (uint32_t)tally->count;
     }
-    qsort(tally->rows, tally->count, sizeof(*tally->rows), rows_compare);
-    slots_clear(tally);
+    qsort(tally->rows, tally->count, sizeof(*tally->rows), compare_tallies);
+    clear_slots(tally);
     for (size_t i = 0; i < tally->count; i++)
-        *slot_find(tally, tally->rows[i].content_id) = (uint32_t)(i + 1);
+        *find_content_slot(tally, tally->rows[i].content_id) = (uint32_t)(i + 1);
 }
 
 void tally_count(struct tally *tally, struct vote_row *votes, size_t count)
@@ -83,7 +136,7 @@ void tally_count(struct tally *tally, struct vote_row *votes, size_t count)
 
         if (votes[i].skip)
             continue;
-        index = *slot_find(tally, votes[i].event.content_id);
+        index = *find_content_slot(tally, votes[i].event.content_id);
         assert(index != 0);
         row = &tally->rows[index - 1];
         row->votes += votes[i].event.voting ? 1 : -1;
@@ -92,4 +145,113 @@ void tally_count(struct tally *tally, struct vote_row *votes, size_t count)
         votes[i].votes = row->votes;
         votes[i].content_seq = row->seq;
     }
+}
+
+enum rc event_set_init(struct event_set *set, size_t votes_max, struct err *err)
+{
+    size_t slots = 16;
+
+    while (slots < votes_max * 2)
+        slots *= 2;
+    memset(set, 0, sizeof(*set));
+    set->mask = slots - 1;
+    set->slots = calloc(slots, sizeof(*set->slots));
+    if (!set->slots)
+        return err_fail(err, RC_FATAL, 0, "no memory for the events of %zu votes", votes_max);
+    return RC_OK;
+}
+
+void event_set_done(struct event_set *set)
+{
+    free(set->slots);
+    memset(set, 0, sizeof(*set));
+}
+
+size_t event_set_collect(struct event_set *set, struct vote_row *votes, size_t count)
+{
+    size_t skipped = 0;
+
+    memset(set->slots, 0, (set->mask + 1) * sizeof(*set->slots));
+    set->votes = votes;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t *slot;
+
+        if (votes[i].skip)
+            continue;
+        slot = find_event_slot(set, &votes[i].event.event_id);
+        if (*slot == 0) {
+            *slot = (uint32_t)(i + 1);
+            continue;
+        }
+        votes[i].skip = true;
+        skipped++;
+    }
+    return skipped;
+}
+
+size_t event_set_skip(struct event_set *set, const struct id *event_id)
+{
+    uint32_t index = *find_event_slot(set, event_id);
+
+    if (index == 0 || set->votes[index - 1].skip)
+        return 0;
+    set->votes[index - 1].skip = true;
+    return 1;
+}
+
+enum rc lasts_init(struct lasts *lasts, size_t votes_max, struct err *err)
+{
+    memset(lasts, 0, sizeof(*lasts));
+    lasts->rows = calloc(votes_max, sizeof(*lasts->rows));
+    if (!lasts->rows)
+        return err_fail(err, RC_FATAL, 0, "no memory for the voters of %zu votes", votes_max);
+    lasts->rows_max = votes_max;
+    return RC_OK;
+}
+
+void lasts_done(struct lasts *lasts)
+{
+    free(lasts->rows);
+    memset(lasts, 0, sizeof(*lasts));
+}
+
+void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t count)
+{
+    size_t kept = 0;
+
+    lasts->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (votes[i].skip)
+            continue;
+        assert(lasts->count < lasts->rows_max);
+        lasts->rows[lasts->count++] = last_row_of(&votes[i].event);
+    }
+    qsort(lasts->rows, lasts->count, sizeof(*lasts->rows), compare_lasts);
+    for (size_t i = 0; i < lasts->count; i++) {
+        if (kept > 0 && compare_lasts(&lasts->rows[kept - 1], &lasts->rows[i]) == 0)
+            continue;
+        lasts->rows[kept++] = lasts->rows[i];
+    }
+    lasts->count = kept;
+}
+
+size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
+{
+    size_t aside = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct last_row key = last_row_of(&votes[i].event);
+        struct last_row *last;
+
+        if (votes[i].skip)
+            continue;
+        last = bsearch(&key, lasts->rows, lasts->count, sizeof(key), compare_lasts);
+        assert(last);
+        if (change_last(last, &votes[i].event))
+            continue;
+        votes[i].skip = true;
+        votes[i].aside = true;
+        aside++;
+    }
+    return aside;
 }
