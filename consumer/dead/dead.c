@@ -1,39 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead/dead.h"
 
+#include "consumer/apply/apply.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum rc dead_init(struct dead *dead, const struct dead_config *config, struct err *err)
-{
-    enum rc rc;
+#define SLOTS_FIRST 64 /* of dead_keys */
 
-    memset(dead, 0, sizeof(*dead));
-    dead->config = *config;
-    dead->entries = calloc(DEAD_PAGE_ROWS, sizeof(*dead->entries));
-    dead->votes = calloc(DEAD_PAGE_ROWS, sizeof(*dead->votes));
-    dead->ids = calloc(DEAD_PAGE_ROWS, sizeof(*dead->ids));
-    if (dead->entries && dead->votes && dead->ids)
-        rc = apply_init(&dead->apply, config->sink, "", DEAD_PAGE_ROWS, err);
-    else
-        rc = err_fail(err, RC_FATAL, 0, "no memory for a page of dead records");
-    if (rc == RC_OK && config->keep_lasts)
-        rc = apply_keep_lasts(&dead->apply, DEAD_PAGE_ROWS, err);
-    if (rc != RC_OK)
-        dead_done(dead);
-    return rc;
+/* FNV-1a. */
+static uint64_t hash_add(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
-void dead_done(struct dead *dead)
+static struct dead_wait *find_slot(const struct dead_keys *keys, uint64_t key)
 {
-    apply_done(&dead->apply);
-    dead_keys_done(&dead->keys);
-    free(dead->entries);
-    free(dead->votes);
-    free(dead->ids);
-    buf_done(&dead->bytes);
-    memset(dead, 0, sizeof(*dead));
+    size_t at = (size_t)(key ^ key >> 32) & (keys->size - 1);
+
+    while (keys->slots[at].key != 0 && keys->slots[at].key != key)
+        at = (at + 1) & (keys->size - 1);
+    return &keys->slots[at];
+}
+
+static enum rc grow_keys(struct dead_keys *keys, struct err *err)
+{
+    struct dead_keys grown = {.size = keys->size > 0 ? keys->size * 2 : SLOTS_FIRST,
+                              .count = keys->count};
+
+    grown.slots = calloc(grown.size, sizeof(*grown.slots));
+    if (!grown.slots)
+        return err_fail(err, RC_FATAL, 0, "no memory for the keys of %zu dead records",
+                        keys->count);
+    for (size_t i = 0; i < keys->size; i++)
+        if (keys->slots[i].key != 0)
+            *find_slot(&grown, keys->slots[i].key) = keys->slots[i];
+    free(keys->slots);
+    *keys = grown;
+    return RC_OK;
 }
 
 /* Does it hold back the later ones of its key? A replay of what is held passes what it finds can
@@ -253,7 +262,7 @@ static enum rc votes_apply(struct dead *dead, struct err *err)
 
     if (dead->vote_count == 0)
         return RC_OK;
-    rc = apply_votes(&dead->apply, dead->votes, dead->vote_count, &result, err);
+    rc = apply_votes(dead->apply, dead->votes, dead->vote_count, &result, err);
     for (size_t i = 0; rc == RC_OK && i < dead->entry_count; i++) {
         struct dead_entry *entry = &dead->entries[i];
         const struct vote_row *vote = &dead->votes[entry->vote];
@@ -358,6 +367,79 @@ static enum rc refused(struct dead *dead, struct err *err)
             dead->refused_id = dead->entries[i].result.id;
     dead->refused = *err;
     return RC_OK;
+}
+
+void dead_keys_done(struct dead_keys *keys)
+{
+    free(keys->slots);
+    memset(keys, 0, sizeof(*keys));
+}
+
+uint64_t dead_key_of(const struct dead_item *item)
+{
+    size_t len = item->key_len < DEAD_KEY_BYTES_MAX ? item->key_len : DEAD_KEY_BYTES_MAX;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    if (!item->key)
+        return 0;
+    hash = hash_add(hash, item->topic, strlen(item->topic) + 1);
+    hash = hash_add(hash, &item->partition, sizeof(item->partition));
+    hash = hash_add(hash, item->key, len);
+    return hash != 0 ? hash : 1;
+}
+
+int64_t dead_keys_find(const struct dead_keys *keys, uint64_t key)
+{
+    return keys->size > 0 && key != 0 ? find_slot(keys, key)->id : 0;
+}
+
+enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct err *err)
+{
+    struct dead_wait *slot;
+    enum rc rc = keys->count * 2 >= keys->size ? grow_keys(keys, err) : RC_OK;
+
+    if (rc != RC_OK || key == 0)
+        return rc;
+    slot = find_slot(keys, key);
+    if (slot->key != 0)
+        return RC_OK;
+    *slot = (struct dead_wait){key, id};
+    keys->count++;
+    return RC_OK;
+}
+
+enum rc dead_init(struct dead *dead, const struct dead_config *config, struct err *err)
+{
+    enum rc rc;
+
+    memset(dead, 0, sizeof(*dead));
+    dead->config = *config;
+    dead->entries = calloc(DEAD_PAGE_ROWS, sizeof(*dead->entries));
+    dead->votes = calloc(DEAD_PAGE_ROWS, sizeof(*dead->votes));
+    dead->ids = calloc(DEAD_PAGE_ROWS, sizeof(*dead->ids));
+    dead->apply = calloc(1, sizeof(*dead->apply));
+    if (dead->entries && dead->votes && dead->ids && dead->apply)
+        rc = apply_init(dead->apply, config->sink, "", DEAD_PAGE_ROWS, err);
+    else
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a page of dead records");
+    if (rc == RC_OK && config->keep_lasts)
+        rc = apply_keep_lasts(dead->apply, DEAD_PAGE_ROWS, err);
+    if (rc != RC_OK)
+        dead_done(dead);
+    return rc;
+}
+
+void dead_done(struct dead *dead)
+{
+    if (dead->apply)
+        apply_done(dead->apply);
+    free(dead->apply);
+    dead_keys_done(&dead->keys);
+    free(dead->entries);
+    free(dead->votes);
+    free(dead->ids);
+    buf_done(&dead->bytes);
+    memset(dead, 0, sizeof(*dead));
 }
 
 enum rc dead_step(struct dead *dead, bool *more, struct err *err)

@@ -26,16 +26,141 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "consumer/apply/apply.h"
 #include "consumer/apply/sink_seam.h"
-#include "consumer/dead/dead_keys.h"
-#include "consumer/dead/dead_row.h"
-#include "consumer/dead/dead_seam.h"
 #include "consumer/ingest/judge.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct apply;
+
+#define DEAD_PAGE_ROWS 250
+#define DEAD_PAGE_BYTES ((size_t)16 << 20)
+
+/* Of a key or a payload in a page only so much is read: what is longer is no vote. */
+#define DEAD_KEY_BYTES_MAX 1024
+
+#define DEAD_NUMBER_ANY (-1)
+
+/* Which records are meant; all conditions must hold. The pointers are borrowed. */
+struct dead_filter {
+    const int64_t *ids;
+    size_t id_count;          /* 0: any */
+    const char *topic;        /* NULL: any, as with the other texts */
+    int64_t partition;        /* or DEAD_NUMBER_ANY, as with the times */
+    const char *reason_class; /* "decode" */
+    const char *key;
+    bool held;        /* only those whose cause may pass (held.h) */
+    int64_t since_ms; /* they died at or behind it, ms since 1970 */
+    int64_t until_ms; /* and before it */
+    int64_t id_max;   /* 0: any; those that die later do not belong to it */
+};
+
+/* A place in the order of topic, partition and offset; topic "" is before all. */
+struct dead_cursor {
+    char topic[250];
+    int32_t partition;
+    int64_t offset;
+};
+
+/* A record of a page, as replay and drop need it; pointers belong to the store for the call. */
+struct dead_item {
+    int64_t id;
+    const char *topic;
+    int32_t partition;
+    int64_t offset;
+    bool selected;     /* by the filter; the others are there for their keys */
+    const void *key;   /* NULL: none; DEAD_KEY_BYTES_MAX bytes at most */
+    size_t key_len;    /* as it is */
+    const void *value; /* NULL: none, or not selected; VOTE_EVENT_BYTES_MAX bytes at most */
+    size_t value_len;  /* as it is */
+    const char *reason_class;
+    const char *reason;
+};
+
+/* How a record left dead_record. */
+enum dead_decision { DEAD_APPLIED, DEAD_DUPLICATE, DEAD_ASIDE, DEAD_DROPPED };
+
+/* A record as list and show print it; pointers belong to the store for the call. */
+struct dead_view {
+    int64_t id;
+    const char *topic;
+    int32_t partition;
+    int64_t offset;
+    const void *key; /* NULL: none */
+    size_t key_len;
+    const void *value; /* NULL: none, or not asked for */
+    size_t value_len;  /* as it is; meaningless when has_value is not set */
+    bool has_value;
+    const char *headers; /* JSON: [[name, base64 or null], ...]; NULL: not asked for */
+    int64_t time_ms;     /* of the record; DEAD_NUMBER_ANY: none */
+    const char *reason_class;
+    const char *reason;
+    int64_t died_ms;
+    const char *decision; /* NULL: it is dead */
+    int64_t decided_ms;
+    const char *decided_by;
+    const void *applied_value; /* mended bytes that were applied instead; NULL: none */
+    size_t applied_len;
+};
+
+/* What the engine needs of a database beside a sink (sink_seam.h). Where a call belongs to a
+ * transaction it is the sink's, and RC_RETRY and RC_FATAL end it. */
+struct dead_store {
+    void *ctx;
+
+    /* Locks the next records behind `after`, in the order of topic, partition and offset, at most
+     * rows_max, and calls on_item for each. Those that the filter does not select are among them
+     * when `others` is set, at least where they stand before a selected one with their key. In a
+     * transaction. */
+    enum rc (*lock_page)(void *ctx, const struct dead_filter *filter,
+                         const struct dead_cursor *after, size_t rows_max, bool others,
+                         enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
+                                            struct err *err),
+                         void *item_ctx, struct err *err);
+
+    /* Writes why a record is dead now. In a transaction. */
+    enum rc (*write_reason)(void *ctx, int64_t id, const char *reason_class, const char *reason,
+                            size_t reason_len, struct err *err);
+
+    /* Moves the records into dead_history. value, if not NULL, is what was applied instead of the
+     * payload. In a transaction. */
+    enum rc (*decide)(void *ctx, const int64_t *ids, size_t count, enum dead_decision decision,
+                      const void *value, size_t value_len, struct err *err);
+
+    /* How many of the ids are dead. Outside of a transaction. */
+    enum rc (*count_ids)(void *ctx, const int64_t *ids, size_t count, size_t *left,
+                         struct err *err);
+};
+
+/* The keys that must wait in a replay because a record of theirs stays dead. A key is known by 64
+ * bits of it: two that meet there wait for each other, which costs a second replay and breaks
+ * nothing. */
+struct dead_keys {
+    struct dead_wait *slots; /* open addressing */
+    size_t size;             /* a power of two, or 0 */
+    size_t count;
+};
+
+/* A key, and the first record that stays in front of its others. */
+struct dead_wait {
+    uint64_t key; /* 0: a free slot */
+    int64_t id;
+};
+
+/* A zeroed dead_keys is empty. */
+void dead_keys_done(struct dead_keys *keys);
+
+/* The 64 bits of an item's key, which belong to its topic and partition; 0: it has no key, and thus
+ * no order. */
+uint64_t dead_key_of(const struct dead_item *item);
+
+/* The record that the key waits for, or 0. */
+int64_t dead_keys_find(const struct dead_keys *keys, uint64_t key);
+
+/* Notes the key; of several records the first counts. RC_FATAL: no memory. */
+enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct err *err);
 
 enum dead_outcome {
     DEAD_IS_APPLIED,
@@ -86,7 +211,7 @@ struct dead_entry {
 
 struct dead {
     struct dead_config config;
-    struct apply apply;
+    struct apply *apply;
     struct dead_keys keys; /* that wait, of the pages before */
     struct dead_cursor cursor;
     struct dead_entry *entries; /* DEAD_PAGE_ROWS of them, as the others */

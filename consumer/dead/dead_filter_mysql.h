@@ -5,7 +5,7 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "consumer/dead/dead_row.h"
+#include "consumer/dead/dead.h"
 
 #include <stdint.h>
 

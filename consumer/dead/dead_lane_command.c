@@ -2,7 +2,7 @@
 #include "consumer/dead/dead_lane_command.h"
 
 #include "common/options.h"
-#include "consumer/dead/dead_keys.h"
+#include "consumer/dead/dead.h"
 #include "consumer/held/held_mysql.h"
 #include "consumer/held/held_task.h"
 

@@ -6,8 +6,7 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "consumer/apply/sink_seam.h"
-#include "consumer/dead/dead_row.h"
-#include "consumer/dead/dead_seam.h"
+#include "consumer/dead/dead.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #define CONSUMER_DEAD_DEAD_REQUEST_H
 
 #include "common/err.h"
-#include "consumer/dead/dead_row.h"
+#include "consumer/dead/dead.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #define CONSUMER_DEAD_DEAD_TEXT_H
 
 #include "common/buf.h"
-#include "consumer/dead/dead_row.h"
+#include "consumer/dead/dead.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,7 +11,7 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "consumer/dead/dead_keys.h"
+#include "consumer/dead/dead.h"
 #include "consumer/held/held_seam.h"
 #include "consumer/held/held_task.h"
 #include "consumer/ingest/trouble.h"

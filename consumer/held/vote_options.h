@@ -8,7 +8,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "consumer/dead/dead_row.h"
+#include "consumer/dead/dead.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "consumer/apply/apply.h"
 #include "consumer/apply/sink_seam.h"
-#include "consumer/dead/dead_seam.h"
+#include "consumer/dead/dead.h"
 #include "consumer/held/vote_options.h"
 #include "outbox/retry/handler.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_FLOW_DEAD_MODEL_H
 #define TESTS_FLOW_DEAD_MODEL_H
 
-#include "consumer/dead/dead_seam.h"
+#include "consumer/dead/dead.h"
 #include "tests/flow/consume_sink.h"
 
 struct dead_model {

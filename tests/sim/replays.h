@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_REPLAYS_H
 #define TESTS_SIM_REPLAYS_H
 
-#include "consumer/dead/dead_seam.h"
+#include "consumer/dead/dead.h"
 #include "consumer/held/held_seam.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/sink.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead/dead_keys.h"
+#include "consumer/dead/dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
