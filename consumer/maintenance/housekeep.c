@@ -390,6 +390,182 @@ static int64_t step_outcome(struct housekeep *housekeep, int64_t now_ms, int64_t
     return LOOP_END;
 }
 
+struct dry {
+    const struct housekeep_store *store;
+    const struct housekeep_rules *rules;
+    housekeep_on_would on_would;
+    void *ctx;
+    struct housekeep_state state;
+    struct housekeep_part *parts;
+    size_t count;
+};
+
+static enum rc report_part(struct dry *dry, enum housekeep_deed deed,
+                           const struct housekeep_part *part, const struct housekeep_part *counted,
+                           struct err *err)
+{
+    struct housekeep_would would = {.deed = deed, .name = part->name, .limit_day = part->limit_day};
+    enum rc rc = RC_OK;
+
+    if (counted)
+        rc = dry->store->count_rows(dry->store->ctx, counted, HOUSEKEEP_DRY_ROWS_MAX, &would.rows,
+                                    err);
+    if (rc == RC_OK)
+        dry->on_would(dry->ctx, &would);
+    return rc;
+}
+
+/* The parts grow at the place of the one without a limit, which is put back behind them. */
+static enum rc report_makes(struct dry *dry, struct err *err)
+{
+    int64_t ahead_day = housekeep_ahead_day(dry->state.now_ms / DATE_MS, dry->rules->months_ahead);
+    struct housekeep_part *last = dry->count > 0 ? &dry->parts[dry->count - 1] : NULL;
+    struct housekeep_part open;
+    size_t limited = dry->count;
+    enum rc rc = RC_OK;
+
+    assert(dry->parts);
+    if (last && last->limit_day == HOUSEKEEP_NO_LIMIT) {
+        open = *last;
+        last = &open;
+        limited--;
+    } else {
+        last = NULL;
+    }
+    while (rc == RC_OK && limited < HOUSEKEEP_PARTS_MAX) {
+        struct housekeep_next next = housekeep_next_make(dry->parts, limited, ahead_day);
+
+        if (next.act != HOUSEKEEP_MAKE)
+            break;
+        rc = report_part(dry, HOUSEKEEP_WOULD_MAKE, &next.part, last, err);
+        dry->parts[limited++] = next.part;
+    }
+    if (last && limited < HOUSEKEEP_PARTS_MAX)
+        dry->parts[limited++] = open;
+    dry->count = limited;
+    return rc;
+}
+
+static enum rc report_drops(struct dry *dry, struct err *err)
+{
+    const struct housekeep_state *state = &dry->state;
+    int64_t keep_day =
+        housekeep_keep_day(state->now_ms / DATE_MS, state->newest_day, dry->rules->keep_months);
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < dry->count; i++) {
+        struct housekeep_next next =
+            housekeep_next_drop(dry->parts + i, dry->count - i, state->begin_day, keep_day);
+
+        if (next.act == HOUSEKEEP_NOTHING)
+            break;
+        rc = report_part(dry, HOUSEKEEP_WOULD_DROP, &next.part, &next.part, err);
+    }
+    return rc;
+}
+
+static enum rc report_deletes(struct dry *dry, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < HOUSEKEEP_KINDS; i++) {
+        enum housekeep_kind kind = (enum housekeep_kind)i;
+        struct housekeep_would would = {
+            .deed = HOUSEKEEP_WOULD_DELETE,
+            .name = housekeep_kind_name(kind),
+            .keep_days = dry->rules->keep_days[i],
+        };
+
+        if (would.keep_days == 0)
+            continue;
+        rc = dry->store->count_old(dry->store->ctx, kind, would.keep_days, HOUSEKEEP_DRY_ROWS_MAX,
+                                   &would.rows, err);
+        if (rc == RC_OK && would.rows > 0)
+            dry->on_would(dry->ctx, &would);
+    }
+    return rc;
+}
+
+const char *housekeep_kind_name(enum housekeep_kind kind)
+{
+    static const char *const names[] = {
+        [HOUSEKEEP_INSTANCES] = "instance",       [HOUSEKEEP_PROGRESS] = "consumer_progress",
+        [HOUSEKEEP_DEAD] = "dead_record",         [HOUSEKEEP_HISTORY] = "dead_history",
+        [HOUSEKEEP_TASKS] = "retry_task_history", [HOUSEKEEP_ATTEMPTS] = "retry_attempt",
+    };
+
+    return names[kind];
+}
+
+int64_t housekeep_ahead_day(int64_t now_day, int64_t months_ahead)
+{
+    return date_month(now_day, months_ahead + 1);
+}
+
+int64_t housekeep_keep_day(int64_t now_day, int64_t newest_day, int64_t keep_months)
+{
+    if (keep_months == 0 || newest_day == INT64_MIN)
+        return HOUSEKEEP_KEEP_ALL;
+    return date_month(newest_day < now_day ? newest_day : now_day, -keep_months);
+}
+
+struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, size_t count,
+                                          int64_t ahead_day)
+{
+    struct housekeep_next next = {.act = HOUSEKEEP_NOTHING};
+    struct date date;
+
+    if (count > 0 && parts[count - 1].limit_day == HOUSEKEEP_NO_LIMIT)
+        count--;
+    if (count == 0 || parts[count - 1].limit_day >= ahead_day)
+        return next;
+    date = date_of(parts[count - 1].limit_day);
+    next.act = HOUSEKEEP_MAKE;
+    next.part.limit_day = date_month(parts[count - 1].limit_day, 1);
+    snprintf(next.part.name, sizeof(next.part.name), "p%04d%02d", date.year, date.month);
+    return next;
+}
+
+/* A table keeps one partition that ends at a day, whatever its age: it tells where the next one
+ * begins, also when none can be made just now. */
+struct housekeep_next housekeep_next_drop(const struct housekeep_part *parts, size_t count,
+                                          int64_t begin_day, int64_t keep_day)
+{
+    struct housekeep_next next = {.act = HOUSEKEEP_NOTHING};
+
+    if (count < 2 || parts[0].limit_day == HOUSEKEEP_NO_LIMIT ||
+        parts[1].limit_day == HOUSEKEEP_NO_LIMIT)
+        return next;
+    next.part = parts[0];
+    if (parts[0].limit_day <= begin_day)
+        next.act = HOUSEKEEP_DROP;
+    else if (parts[0].limit_day <= keep_day)
+        next.act = HOUSEKEEP_BEGIN;
+    return next;
+}
+
+enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_config *config,
+                       struct err *err)
+{
+    assert(config->interval_ms > 0 && config->lease_ms > 0 && config->rules.batch_rows_max > 0);
+    *housekeep = (struct housekeep){
+        .config = *config,
+        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
+        .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
+        .late_since_ms = HOUSEKEEP_ON_TIME,
+    };
+    housekeep->parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*housekeep->parts));
+    if (!housekeep->parts)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    return RC_OK;
+}
+
+void housekeep_done(struct housekeep *housekeep)
+{
+    free(housekeep->parts);
+    housekeep->parts = NULL;
+}
+
 int64_t housekeep_step(void *arg, int64_t now_ms)
 {
     struct housekeep *housekeep = arg;
@@ -436,24 +612,24 @@ void housekeep_leave(struct housekeep *housekeep)
     housekeep->phase = HOUSEKEEP_ENDED;
 }
 
-enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_config *config,
-                       struct err *err)
+enum rc housekeep_dry(const struct housekeep_store *store, const struct housekeep_rules *rules,
+                      housekeep_on_would on_would, void *ctx, struct err *err)
 {
-    assert(config->interval_ms > 0 && config->lease_ms > 0 && config->rules.batch_rows_max > 0);
-    *housekeep = (struct housekeep){
-        .config = *config,
-        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
-        .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
-        .late_since_ms = HOUSEKEEP_ON_TIME,
-    };
-    housekeep->parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*housekeep->parts));
-    if (!housekeep->parts)
-        return err_fail(err, RC_FATAL, 0, "out of memory");
-    return RC_OK;
-}
+    struct dry dry = {.store = store, .rules = rules, .on_would = on_would, .ctx = ctx};
+    enum rc rc;
 
-void housekeep_done(struct housekeep *housekeep)
-{
-    free(housekeep->parts);
-    housekeep->parts = NULL;
+    dry.parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*dry.parts));
+    if (!dry.parts)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    rc = store->look(store->ctx, &dry.state, err);
+    if (rc == RC_OK)
+        rc = store->read_parts(store->ctx, dry.parts, HOUSEKEEP_PARTS_MAX, &dry.count, err);
+    if (rc == RC_OK)
+        rc = report_makes(&dry, err);
+    if (rc == RC_OK)
+        rc = report_drops(&dry, err);
+    if (rc == RC_OK)
+        rc = report_deletes(&dry, err);
+    free(dry.parts);
+    return rc;
 }

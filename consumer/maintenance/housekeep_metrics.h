@@ -4,7 +4,7 @@
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_METRICS_H
 
 #include "common/metrics.h"
-#include "consumer/maintenance/housekeep_seam.h"
+#include "consumer/maintenance/housekeep.h"
 
 extern struct metric housekeep_made;
 extern struct metric housekeep_dropped;

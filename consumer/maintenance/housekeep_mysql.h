@@ -6,7 +6,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "consumer/maintenance/housekeep_seam.h"
+#include "consumer/maintenance/housekeep.h"
 
 struct housekeep_mysql;
 

@@ -6,7 +6,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "consumer/apply/date_row.h"
-#include "consumer/maintenance/housekeep_dry.h"
+#include "consumer/maintenance/housekeep.h"
 #include "consumer/maintenance/housekeep_mysql.h"
 
 #include <inttypes.h>

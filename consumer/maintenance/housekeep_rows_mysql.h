@@ -7,7 +7,7 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "common/err.h"
-#include "consumer/maintenance/housekeep_seam.h"
+#include "consumer/maintenance/housekeep.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct housekeep_rows {
     const char *topics;
 };
 
-/* See housekeep_seam.h. */
+/* See housekeep.h. */
 enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_kind kind,
                               int64_t days, size_t rows_max, uint64_t *count, struct err *err);
 enum rc housekeep_rows_count(const struct housekeep_rows *rows, enum housekeep_kind kind,

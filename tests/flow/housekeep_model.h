@@ -5,7 +5,7 @@
 #ifndef TESTS_FLOW_HOUSEKEEP_MODEL_H
 #define TESTS_FLOW_HOUSEKEEP_MODEL_H
 
-#include "consumer/maintenance/housekeep_seam.h"
+#include "consumer/maintenance/housekeep.h"
 
 #include <stdbool.h>
 #include <stddef.h>

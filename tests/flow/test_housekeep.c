@@ -4,7 +4,6 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/apply/date_row.h"
-#include "consumer/maintenance/housekeep_dry.h"
 #include "tests/flow/housekeep_model.h"
 
 /* cmocka wants these three before it. */

@@ -2,7 +2,7 @@
 #include "tests/sim/months.h"
 
 #include "consumer/apply/date_row.h"
-#include "consumer/maintenance/housekeep_plan.h"
+#include "consumer/maintenance/housekeep.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/maintenance/housekeep_plan.h"
+#include "consumer/maintenance/housekeep.h"
 
 #include "consumer/apply/date_row.h"
 
