@@ -8,7 +8,6 @@
 #include "common/when.h"
 #include "consumer/dead/dead.h"
 #include "consumer/dead/dead_lane_command.h"
-#include "consumer/status/status.h"
 
 #include <inttypes.h>
 #include <jansson.h>

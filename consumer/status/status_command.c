@@ -6,9 +6,9 @@
 #include "common/os.h"
 #include "consumer/maintenance/housekeep.h"
 #include "consumer/rollup/rollup.h"
-#include "consumer/status/status.h"
 #include "consumer/status/status_kafka.h"
 #include "consumer/status/status_mysql.h"
+#include "consumer/status/status_print.h"
 #include "consumer/turn_row.h"
 
 #include <stdlib.h>
@@ -50,9 +50,9 @@ static int show(const struct settings *settings, struct status *status, bool jso
     status->housekeep.due_ms =
         turn_due_ms(status->housekeep.finished_ms, status->now_ms, settings->housekeep.interval_ms);
     if (json)
-        status_json(status, &out);
+        status_print_json(status, &out);
     else
-        status_text(status, &out);
+        status_print_text(status, &out);
     code = options_print(&out);
     return code == EXIT_DONE ? exit_code_of(status_outcome(status)) : code;
 }

@@ -4,7 +4,7 @@
 #define CONSUMER_STATUS_STATUS_KAFKA_H
 
 #include "common/config/settings.h"
-#include "consumer/status/status_row.h"
+#include "consumer/status/status.h"
 
 /* Adds the partitions of consumer.topics and fills the watermarks, within a few seconds; what could
  * not be had is in status->kafka_fault. Makes no topic. */

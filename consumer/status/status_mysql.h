@@ -4,7 +4,7 @@
 #define CONSUMER_STATUS_STATUS_MYSQL_H
 
 #include "common/config/settings.h"
-#include "consumer/status/status_row.h"
+#include "consumer/status/status.h"
 
 /* Fills schemas, lanes, instances, progress, dead records and roll-up, each with its fault. Waits
  * no longer than a few seconds for a server. RC_FATAL: no memory. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/status/status.h"
+#include "consumer/status/status_print.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void assert_says(const struct status *status, const char *words)
 {
     struct buf out = {0};
 
-    status_text(status, &out);
+    status_print_text(status, &out);
     if (!strstr(buf_text(&out), words))
         fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
     buf_done(&out);
@@ -91,7 +91,7 @@ static json_t *json_of(const struct status *status)
     struct buf out = {0};
     json_t *root;
 
-    status_json(status, &out);
+    status_print_json(status, &out);
     assert_false(out.failed);
     root = json_loads(buf_text(&out), 0, NULL);
     assert_non_null(root);
@@ -115,7 +115,7 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
                                    .paused_count = 1,
                                    .paused = {"default/mail"}};
     buf_reset(&out);
-    status_text(status, &out);
+    status_print_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "100000+ waiting, 3 running, 2 queued, 1 blocked"));
     assert_non_null(strstr(buf_text(&out), "the oldest is due for 1 min"));
     assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
@@ -126,7 +126,7 @@ static void the_retry_lane_says_what_waits_for_a_person(void **state)
     assert_null(strstr(buf_text(&out), "isolation"));
     *retry = (struct status_retry){.tasks = {1}, .due_ms = -5000, .threads = 1};
     buf_reset(&out);
-    status_text(status, &out);
+    status_print_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "the next is due in 5.0 s"));
     assert_non_null(strstr(buf_text(&out), "no process runs it"));
     assert_non_null(strstr(buf_text(&out), "isolation of scenes is off"));
@@ -359,7 +359,7 @@ static void a_lease_from_before_the_clock_was_set_back_is_named(void **state)
     (void)state;
     status->lanes[0].lease_ms = 15000;
     status->lanes[0].lease_left_ms = 30000;
-    status_text(status, &out);
+    status_print_text(status, &out);
     assert_null(strstr(buf_text(&out), "set back"));
     buf_done(&out);
     status->lanes[0].lease_left_ms = 30001;
@@ -387,7 +387,7 @@ static void lines_stay_within_100_columns(void **state)
     memset(status->lanes[0].name, 'x', 64);
     memset(status->lanes[0].owner, 'y', 128);
     memset(status->instances[0].name, 'z', 128);
-    status_text(status, &out);
+    status_print_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "either"));
     for (char *line = strtok_r((char *)out.data, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest))
