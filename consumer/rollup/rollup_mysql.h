@@ -4,7 +4,7 @@
 #define CONSUMER_ROLLUP_ROLLUP_MYSQL_H
 
 #include "common/config/settings.h"
-#include "consumer/rollup/rollup_seam.h"
+#include "consumer/rollup/rollup.h"
 
 struct rollup_mysql;
 

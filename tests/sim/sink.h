@@ -4,7 +4,7 @@
 #define TESTS_SIM_SINK_H
 
 #include "consumer/apply/sink_seam.h"
-#include "consumer/rollup/rollup_seam.h"
+#include "consumer/rollup/rollup.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
 
