@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/verify/verify.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* One side of the merge: a page of contents and how far it is read. */
@@ -206,6 +208,18 @@ static enum rc check_at(const struct verify_source *source, size_t *local, size_
     result->name = across[index].name;
     result->holds = across[index].holds;
     return across[index].run(source, result, err);
+}
+
+void verify_found(struct verify_result *result, const char *format, ...)
+{
+    va_list args;
+
+    result->violations++;
+    if (result->offender_count == VERIFY_OFFENDERS_MAX)
+        return;
+    va_start(args, format);
+    vsnprintf(result->offenders[result->offender_count++], VERIFY_PLACE_SIZE, format, args);
+    va_end(args);
 }
 
 enum rc verify_run(const struct verify_source *source, verify_on_result on_result, void *ctx,

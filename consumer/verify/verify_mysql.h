@@ -5,7 +5,7 @@
 #define CONSUMER_VERIFY_VERIFY_MYSQL_H
 
 #include "common/config/settings.h"
-#include "consumer/verify/verify_seam.h"
+#include "consumer/verify/verify.h"
 
 struct verify_mysql;
 
