@@ -4,7 +4,6 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "consumer/apply/sink_mysql.h"
-#include "consumer/dead/dead_filter_mysql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,12 +42,83 @@ static void group_put(struct dead_mysql *dead, const char *alias)
     db_put_text(dead->db, &dead->sql, dead->group, strlen(dead->group));
 }
 
-static void filter_put(struct dead_mysql *dead, const struct dead_filter *filter,
-                       const char *id_column)
+/* Appends "alias.id_column IN (...)". */
+static void put_ids(struct buf *sql, const char *alias, const char *id_column, const int64_t *ids,
+                    size_t count)
+{
+    buf_print(sql, "%s.%s IN (", alias, id_column);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, ids[i]);
+    }
+    buf_char(sql, ')');
+}
+
+/* Appends a time in ms since 1970 as a DATETIME(3). */
+static void put_time(struct buf *sql, int64_t ms)
+{
+    buf_print(sql,
+              "TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
+              ", '1970-01-01'))",
+              ms % 1000 * 1000, ms / 1000);
+}
+
+/* Appends " AND ...": its cause may pass. */
+static void put_held(struct buf *sql, const char *alias)
+{
+    buf_print(sql, " AND %s.reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND "')", alias);
+}
+
+static void put_text_equal(struct db *db, struct buf *sql, const char *alias, const char *column,
+                           const char *text)
+{
+    if (!text)
+        return;
+    buf_print(sql, " AND %s.%s = ", alias, column);
+    db_put_text(db, sql, text, strlen(text));
+}
+
+static void put_time_limit(struct buf *sql, const char *alias, const char *comparison, int64_t ms)
+{
+    if (ms == DEAD_NUMBER_ANY)
+        return;
+    buf_print(sql, " AND %s.created_at %s ", alias, comparison);
+    put_time(sql, ms);
+}
+
+/* Appends the conditions of the filter on the table's alias, joined by AND; 1 when it has none.
+ * id_column is where the id of dead_record stands. */
+static void put_filter(struct db *db, struct buf *sql, const struct dead_filter *filter,
+                       const char *alias, const char *id_column)
+{
+    buf_text_put(sql, "1");
+    if (filter->id_count > 0) {
+        buf_text_put(sql, " AND ");
+        put_ids(sql, alias, id_column, filter->ids, filter->id_count);
+    }
+    if (filter->id_max > 0)
+        buf_print(sql, " AND %s.%s <= %" PRId64, alias, id_column, filter->id_max);
+    put_text_equal(db, sql, alias, "topic", filter->topic);
+    if (filter->partition != DEAD_NUMBER_ANY)
+        buf_print(sql, " AND %s.partition_id = %" PRId64, alias, filter->partition);
+    put_text_equal(db, sql, alias, "reason_class", filter->reason_class);
+    if (filter->key) {
+        buf_print(sql, " AND %s.record_key <=> ", alias);
+        db_put_bytes(db, sql, filter->key, strlen(filter->key));
+    }
+    if (filter->held)
+        put_held(sql, alias);
+    put_time_limit(sql, alias, ">=", filter->since_ms);
+    put_time_limit(sql, alias, "<", filter->until_ms);
+}
+
+static void put_where(struct dead_mysql *dead, const struct dead_filter *filter,
+                      const char *id_column)
 {
     group_put(dead, "d");
     buf_text_put(&dead->sql, " AND ");
-    dead_filter_put(dead->db, &dead->sql, filter, "d", id_column);
+    put_filter(dead->db, &dead->sql, filter, "d", id_column);
 }
 
 /* Behind the cursor in the order of uk_dead_record_place, said so that it is a range of it. */
@@ -86,11 +156,11 @@ static void others_put(struct dead_mysql *dead, const struct dead_filter *filter
     }
     /* What can never be applied is passed by what is held, as the consumer passes it. */
     if (filter->held)
-        dead_held_put(sql, "d");
+        put_held(sql, "d");
     if (filter->id_count == 0)
         return;
     buf_text_put(sql, " AND EXISTS (SELECT 1 FROM dead_record s WHERE ");
-    dead_ids_put(sql, "s", "id", filter->ids, filter->id_count);
+    put_ids(sql, "s", "id", filter->ids, filter->id_count);
     buf_text_put(sql, " AND s.consumer_group = d.consumer_group AND s.topic = d.topic AND "
                       "s.partition_id = d.partition_id AND s.record_offset >= d.record_offset AND "
                       "s.record_key <=> d.record_key)");
@@ -132,7 +202,7 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
     struct buf *sql = &dead->sql;
 
     sql_set(dead, "SELECT d.id, d.topic, d.partition_id, d.record_offset, (");
-    dead_filter_put(dead->db, sql, filter, "d", "id");
+    put_filter(dead->db, sql, filter, "d", "id");
     buf_print(sql,
               ") AS selected, LEFT(d.record_key, %d), LENGTH(d.record_key), "
               "LEFT(d.payload, %d), LENGTH(d.payload), d.reason_class, d.reason "
@@ -144,7 +214,7 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
         if (filter->id_max > 0)
             buf_print(sql, " AND d.id <= %" PRId64, filter->id_max);
     } else {
-        filter_put(dead, filter, "id");
+        put_where(dead, filter, "id");
     }
     cursor_put(dead, after);
     buf_print(sql, " ORDER BY d.topic, d.partition_id, d.record_offset LIMIT %zu FOR UPDATE",
@@ -183,12 +253,12 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
     buf_text_put(&dead->sql, ", ");
     db_put_text(dead->db, &dead->sql, dead->by, strlen(dead->by));
     buf_text_put(&dead->sql, ", UTC_TIMESTAMP(3) FROM dead_record d WHERE ");
-    dead_ids_put(&dead->sql, "d", "id", ids, count);
+    put_ids(&dead->sql, "d", "id", ids, count);
     rc = sql_run(dead, err);
     if (rc != RC_OK)
         return rc;
     sql_set(dead, "DELETE FROM dead_record WHERE ");
-    dead_ids_put(&dead->sql, "dead_record", "id", ids, count);
+    put_ids(&dead->sql, "dead_record", "id", ids, count);
     return sql_run(dead, err);
 }
 
@@ -200,7 +270,7 @@ static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size
     enum rc rc;
 
     sql_set(dead, "SELECT COUNT(*) FROM dead_record d WHERE ");
-    dead_ids_put(&dead->sql, "d", "id", ids, count);
+    put_ids(&dead->sql, "d", "id", ids, count);
     rc = db_number(dead->db, buf_text(&dead->sql), &number, NULL, err);
     *left = (size_t)number;
     return rc;
@@ -279,7 +349,7 @@ enum rc dead_mysql_count(struct dead_mysql *dead, const struct dead_filter *filt
     struct counting counting = {count, id_max};
 
     sql_set(dead, "SELECT COUNT(*), COALESCE(MAX(d.id), 0) FROM dead_record d");
-    filter_put(dead, filter, "id");
+    put_where(dead, filter, "id");
     return db_query_buf(dead->db, &dead->sql, count_row, &counting, err);
 }
 
@@ -349,7 +419,7 @@ enum rc dead_mysql_list(struct dead_mysql *dead, const struct dead_filter *filte
     const char *id_column = decided ? "dead_id" : "id";
 
     columns_put(dead, decided, false);
-    filter_put(dead, filter, id_column);
+    put_where(dead, filter, id_column);
     buf_print(&dead->sql, " AND d.%s > %" PRId64 " ORDER BY d.%s LIMIT %zu", id_column, after,
               id_column, rows_max);
     return views_read(dead, on_view, ctx, err);
@@ -382,12 +452,12 @@ enum rc dead_mysql_show(struct dead_mysql *dead, int64_t id, dead_on_view on_vie
     enum rc rc;
 
     columns_put(dead, false, true);
-    filter_put(dead, &filter, "id");
+    put_where(dead, &filter, "id");
     rc = views_read(dead, found_view, &finding, err);
     if (rc != RC_OK || finding.found)
         return rc;
     columns_put(dead, true, true);
-    filter_put(dead, &filter, "dead_id");
+    put_where(dead, &filter, "dead_id");
     buf_text_put(&dead->sql, " ORDER BY d.id DESC LIMIT 1");
     return views_read(dead, on_view, ctx, err);
 }
