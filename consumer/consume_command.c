@@ -9,6 +9,7 @@
 #include "consumer/held/held_mysql.h"
 #include "consumer/held/submitter.h"
 #include "consumer/ingest/fetch.h"
+#include "consumer/ingest/part.h"
 #include "consumer/ingest/stream_kafka.h"
 #include "consumer/restart_command.h"
 

@@ -4,6 +4,8 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/consume_metrics.h"
+#include "consumer/ingest/job.h"
+#include "consumer/ingest/part.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

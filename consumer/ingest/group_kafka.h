@@ -6,7 +6,7 @@
 
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
-#include "consumer/ingest/stream_seam.h"
+#include "consumer/ingest/fetch.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +15,14 @@
 struct rd_kafka_s;
 struct rd_kafka_queue_s;
 
-/* A partition of ours, between its assignment and its revocation: the handle of stream_seam.h. */
+/* A partition of ours, between its assignment and its revocation: the handle of struct stream. */
 struct group_partition {
     struct rd_kafka_queue_s *queue;
     bool answered; /* the broker has told something of it since it was assigned or sought */
     bool ended;    /* nothing is fetched any more: see group_renew() */
     char name[TOPIC_SIZE];
     int32_t number;
-    int64_t end; /* see stream_seam.h */
+    int64_t end; /* see struct stream */
 };
 
 struct group {

@@ -6,7 +6,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "consumer/ingest/stream_seam.h"
+#include "consumer/ingest/fetch.h"
 
 struct stream_kafka;
 

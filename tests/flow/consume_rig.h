@@ -6,6 +6,7 @@
 
 #include "consumer/apply/applier.h"
 #include "consumer/ingest/fetch.h"
+#include "consumer/ingest/part.h"
 #include "tests/flow/consume_sink.h"
 #include "tests/flow/consume_stream.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_FLOW_CONSUME_STREAM_H
 #define TESTS_FLOW_CONSUME_STREAM_H
 
-#include "consumer/ingest/stream_seam.h"
+#include "consumer/ingest/fetch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_GROUP_H
 #define TESTS_SIM_GROUP_H
 
-#include "consumer/ingest/stream_seam.h"
+#include "consumer/ingest/fetch.h"
 #include "tests/sim/broker.h"
 
 #define GROUP_NOBODY (-1)
