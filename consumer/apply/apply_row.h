@@ -12,6 +12,7 @@
 #define TOPIC_SIZE 250 /* Kafka's longest name and the end */
 #define TOPIC_ID_SIZE 37
 #define OWNER_SIZE 129
+#define VOTE_KEY_SIZE 25 /* the longest key of a vote and the end */
 
 /* Where nothing has been applied yet: start at the beginning. */
 #define OFFSET_BEGINNING (-1)

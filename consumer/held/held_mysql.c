@@ -51,7 +51,7 @@ static enum rc store_read_keys(void *ctx, int64_t after, size_t rows_max,
     buf_print(&held->sql,
               "SELECT id, topic, partition_id, LEFT(record_key, %d) FROM dead_record "
               "FORCE INDEX (PRIMARY) WHERE id > %" PRId64 " AND consumer_group = ",
-              HELD_KEY_SIZE - 1, after);
+              VOTE_KEY_SIZE - 1, after);
     db_put_text(held->sink, &held->sql, group, strlen(group));
     buf_print(&held->sql,
               " AND reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND

@@ -5,7 +5,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "consumer/held/held_seam.h"
+#include "consumer/held/submitter.h"
 
 struct held_mysql;
 

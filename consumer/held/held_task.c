@@ -47,7 +47,7 @@ static bool is_number(const char *key, size_t len)
     for (size_t i = 0; i < len; i++)
         if (key[i] < '0' || key[i] > '9')
             return false;
-    return len > 0 && len < HELD_KEY_SIZE;
+    return len > 0 && len < VOTE_KEY_SIZE;
 }
 
 enum rc held_task_make(struct held_task *task, const struct vote_options *options,

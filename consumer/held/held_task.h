@@ -6,7 +6,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "consumer/held/held_seam.h"
+#include "consumer/apply/apply_row.h"
 #include "consumer/held/vote_options.h"
 #include "outbox/retry/retry.h"
 
@@ -27,7 +27,7 @@ struct held_place {
 struct held_task {
     char group[RETRY_NAME_BYTES_MAX + 1];
     char ordering_key[HELD_TASK_ORDER_SIZE]; /* "": none */
-    char biz_no[HELD_KEY_SIZE];              /* a vote's contentId; "": the key is none */
+    char biz_no[VOTE_KEY_SIZE];              /* a vote's contentId; "": the key is none */
     struct buf options;
 };
 

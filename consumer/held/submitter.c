@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "consumer/consume_metrics.h"
+#include "consumer/held/held_task.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,15 +11,44 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "consumer/apply/apply_row.h"
 #include "consumer/dead/dead.h"
-#include "consumer/held/held_seam.h"
-#include "consumer/held/held_task.h"
 #include "consumer/ingest/trouble.h"
+#include "outbox/retry/retry.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct held_task;
+
+#define HELD_SUBMIT_MAX 100
+
+/* A key that is held, by one of its dead records. */
+struct held_key {
+    int64_t id; /* of the record */
+    char topic[TOPIC_SIZE];
+    int32_t partition;
+    char key[VOTE_KEY_SIZE];
+};
+
+/* What is needed of the sink, where held keys are read, and of the writers' side, where tasks are.
+ * No transaction spans both, and none stays open between calls. */
+struct held_store {
+    void *ctx;
+
+    /* Calls on_key for records of the group that are held, with higher ids than after, in the order
+     * of their ids, rows_max at most. */
+    enum rc (*read_keys)(void *ctx, int64_t after, size_t rows_max,
+                         void (*on_key)(void *key_ctx, const struct held_key *key), void *key_ctx,
+                         struct err *err);
+
+    /* Submits the tasks, HELD_SUBMIT_MAX at most, all or none. *made: how many of them were not
+     * there already. Done twice is as good as once. */
+    enum rc (*submit)(void *ctx, const struct retry_new_task *tasks, size_t count, size_t *made,
+                      struct err *err);
+};
 
 /* More rows than keys: what waits behind a key has rows, and no task, of its own. */
 #define SUBMITTER_PAGE_ROWS 500

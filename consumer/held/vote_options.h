@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "consumer/apply/apply_row.h"
 #include "consumer/dead/dead.h"
 
 #include <stdbool.h>
@@ -17,7 +18,6 @@
 #define VOTE_OPTIONS_IDS_MAX 500
 #define VOTE_OPTIONS_GROUP_SIZE 129
 #define VOTE_OPTIONS_TOPIC_SIZE 250
-#define VOTE_OPTIONS_KEY_SIZE 25
 
 struct vote_options {
     bool has_dead;
@@ -25,7 +25,7 @@ struct vote_options {
     /* Either these three: what is held of a key (held.h) ... */
     char topic[VOTE_OPTIONS_TOPIC_SIZE];
     int32_t partition;
-    char key[VOTE_OPTIONS_KEY_SIZE];
+    char key[VOTE_KEY_SIZE];
     /* ... or these: single dead records of any class. */
     int64_t ids[VOTE_OPTIONS_IDS_MAX];
     size_t id_count;

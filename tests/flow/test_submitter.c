@@ -2,6 +2,7 @@
 #include "consumer/held/submitter.h"
 
 #include "common/log.h"
+#include "consumer/held/held_task.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #define TESTS_SIM_REPLAYS_H
 
 #include "consumer/dead/dead.h"
-#include "consumer/held/held_seam.h"
+#include "consumer/held/submitter.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/sink.h"
 
