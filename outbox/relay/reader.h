@@ -14,7 +14,7 @@
  * TRUNCATE and a lowered AUTO_INCREMENT give seqs out again, below the cursor. When the table's next
  * value is not above the highest seq seen, the whole lane begins anew (lane_origin_lost), because a
  * row under way must not be taken for another one with its seq. A row below every one that is known
- * of starts a pass at once. */
+ * of starts a pass at once. The reader's thread. */
 #ifndef OUTBOX_RELAY_READER_H
 #define OUTBOX_RELAY_READER_H
 
@@ -76,10 +76,5 @@ void reader_done(struct reader *reader);
 
 /* A loop_step. */
 int64_t reader_step(void *reader, int64_t now_ms);
-
-/* One poll: reads into batch and updates cursor, gaps and window when all of it worked; the batch
- * then holds what has to be sent, maybe nothing. *more: there is more to read at once. */
-enum rc reader_poll(struct reader *reader, struct relay_batch *batch, int64_t now_ms, bool *more,
-                    struct err *err);
 
 #endif
