@@ -26,39 +26,130 @@
 #define BREAKER_CAP_MS 10000
 #define IDLE_MS 50
 
-static size_t flight_rows(const struct settings *settings)
-{
-    size_t rows_max = (size_t)settings->relay.window_rows_max;
-    size_t rows = FLIGHT_ROWS_MAX / list_count(settings->relay.lanes);
+/* How long purged rows may take to be reported before the producer is thrown away with them. */
+#define PURGE_WAIT_MS 2000
+#define DRAIN_POLL_MS 10
 
-    if (rows < FLIGHT_ROWS_MIN)
-        rows = FLIGHT_ROWS_MIN;
-    return rows < rows_max ? rows : rows_max;
+static void flush_acks(struct sender *sender)
+{
+    struct lane *lane = sender->lane;
+
+    if (!sender->acks || sender->acks->count == 0)
+        return;
+    ring_give(&lane->acked, sender->acks);
+    sender->acks = NULL;
+    lane_wake(lane, LANE_RETIRER);
 }
 
-enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
-                    uint64_t dice, struct err *err)
+/* Hands on blocks that are not empty. */
+static void flush_blocks(struct sender *sender)
 {
-    const struct settings *settings = lane->settings;
-    enum rc rc;
+    struct lane *lane = sender->lane;
 
-    memset(sender, 0, sizeof(*sender));
-    sender->lane = lane;
-    sender->broker = *broker;
-    sender->dice = dice;
-    sender->breaker.backoff =
-        (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
-    topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
-    rc = flight_init(&sender->flight, flight_rows(settings), err);
-    if (rc != RC_OK)
-        sender_done(sender);
-    return rc;
+    /* While the retirer is busy with a deletion a block is filled: many with few rows each would
+     * leave none to write to. */
+    if (ring_count(&lane->acked) == 0)
+        flush_acks(sender);
+    if (!sender->drops || sender->drops->count == 0)
+        return;
+    ring_give(&lane->dropped, sender->drops);
+    sender->drops = NULL;
+    lane_wake(lane, LANE_READER);
 }
 
-void sender_done(struct sender *sender)
+/* Is there room to drop a row? */
+static bool make_drop_room(struct sender *sender)
 {
-    topics_done(&sender->topics);
-    flight_done(&sender->flight);
+    if (sender->drops && sender->drops->count == SEQS_MAX)
+        flush_blocks(sender);
+    if (!sender->drops)
+        sender->drops = ring_take(&sender->lane->blank);
+    return sender->drops != NULL;
+}
+
+/* Room was asked for. A drain drops rows to be read again, everything else rows that stay; the two
+ * never share a block, because a drain begins and ends with a flush. */
+static void drop_row(struct sender *sender, int64_t seq, bool again)
+{
+    sender->drops->again = again;
+    sender->drops->list[sender->drops->count++] = seq;
+}
+
+static bool make_acks_room(struct sender *sender)
+{
+    if (sender->acks && sender->acks->count == SEQS_MAX)
+        flush_acks(sender);
+    if (!sender->acks)
+        sender->acks = ring_take(&sender->lane->blank);
+    return sender->acks != NULL;
+}
+
+static void accept_row(struct sender *sender, const struct flight_row *row, int64_t now_ms)
+{
+    sender->acks->list[sender->acks->count++] = row->seq;
+    metric_add(&sender->lane->metrics->published, 1);
+    if (sender->alone)
+        suspects_remove(&sender->suspects, row->seq);
+    if (breaker_worked(&sender->breaker))
+        note_clear(&sender->lane->sending, now_ms);
+}
+
+/* Acknowledged rows at the front go to the retirer. */
+static void collect_acks(struct sender *sender, int64_t now_ms)
+{
+    const struct flight_row *row = flight_first(&sender->flight);
+
+    if (row && row->state == FLIGHT_ACKED)
+        metric_observe_us(&sender->lane->metrics->send_seconds, (now_ms - row->sent_ms) * 1000);
+    while (row && row->state == FLIGHT_ACKED && make_acks_room(sender)) {
+        sender->hint.text[0] = '\0';
+        accept_row(sender, row, now_ms);
+        flight_pop(&sender->flight);
+        row = flight_first(&sender->flight);
+    }
+    if (!row)
+        sender->alone = false;
+    metric_set(&sender->lane->metrics->in_flight, (int64_t)flight_count(&sender->flight));
+}
+
+/* Stops sending. purge: do not wait for what is under way. */
+static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t now_ms)
+{
+    const struct settings *settings = sender->lane->settings;
+
+    flush_blocks(sender);
+    sender->draining = true;
+    sender->purged = purge;
+    sender->penalty = penalty;
+    sender->drain_until_ms = now_ms + (purge ? PURGE_WAIT_MS : settings->relay.send_timeout_ms);
+    lane_hold(sender->lane);
+    if (!purge)
+        return;
+    metric_add(&sender->lane->metrics->resets, 1);
+    sender->broker.purge(sender->broker.ctx);
+}
+
+/* Gives rows back to the reader that are in the retry lane, or did not get there. False: there is
+ * no room for more. */
+static bool return_moved_rows(struct sender *sender, bool again)
+{
+    int64_t seq;
+
+    for (;;) {
+        if (!make_drop_room(sender))
+            return false;
+        if (!stopped_home(&sender->lane->stopped, &seq))
+            return true;
+        drop_row(sender, seq, again);
+    }
+}
+
+/* A new producer is unknown to the partitions, and one that is just getting another leader might
+ * take its second request and refuse the first: topic_open() waits until the leaders answer. */
+static void reset_producer(struct sender *sender)
+{
+    sender->broker.reset(sender->broker.ctx);
+    topics_forget_all(&sender->topics);
 }
 
 static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *err)
@@ -168,7 +259,7 @@ static bool oldest_is_late(struct sender *sender, int64_t now_ms)
 static void trouble(struct sender *sender, const struct err *err, int64_t now_ms)
 {
     sender->report = *err;
-    sender_drain_start(sender, true, true, now_ms);
+    start_drain(sender, true, true, now_ms);
 }
 
 static void say_full(struct sender *sender, const char *why, int64_t now_ms)
@@ -194,7 +285,7 @@ static enum stopped_given give(struct sender *sender, const struct relay_move *m
     if (given == STOPPED_FULL) {
         say_full(sender, move->reason, now_ms);
         sender->keys_full = true;
-        sender_drain_start(sender, true, false, now_ms);
+        start_drain(sender, true, false, now_ms);
     }
     if (given != STOPPED_MOVES && given != STOPPED_LEFT)
         return given;
@@ -213,8 +304,8 @@ static enum stopped_given give(struct sender *sender, const struct relay_move *m
  * that it begins, so here the row goes home first. */
 static void leave_alone(struct sender *sender, const struct flight_row *row)
 {
-    sender_drop(sender, row->seq, false);
-    sender_flush(sender);
+    drop_row(sender, row->seq, false);
+    flush_blocks(sender);
     begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
     stopped_leave(&sender->lane->stopped, row->key);
 }
@@ -226,7 +317,7 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
     const struct flight_row *row = flight_first(&sender->flight);
     struct relay_move *move = &sender->alone_move;
 
-    if (!sender_room(sender))
+    if (!make_drop_room(sender))
         return;
     snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
     switch (give(sender, move, sender->alone_name, now_ms)) {
@@ -243,7 +334,7 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
     flight_pop(&sender->flight);
     sender->refused = 0;
     sender->alone = sender->finished = false;
-    sender_reset(sender);
+    reset_producer(sender);
     if (breaker_worked(&sender->breaker))
         note_clear(&sender->lane->sending, now_ms);
 }
@@ -268,22 +359,22 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
 
     if (lost || atomic_load(&sender->lane->lease.leaving)) {
         if (has_work(sender))
-            sender_drain_start(sender, lost, false, now_ms);
+            start_drain(sender, lost, false, now_ms);
         return;
     }
     if (sender->generation != 0 && epoch == sender->epoch &&
         stopped_adopt(&sender->lane->stopped, epoch) != sender->generation) {
         sender->anew = true;
-        sender_drain_start(sender, true, false, now_ms);
+        start_drain(sender, true, false, now_ms);
         return;
     }
     /* A refusal also fells what was sent after it: it is the cause then. */
     if (sender->refused > 0 && sender->alone)
         refused_alone(sender, now_ms);
     else if (sender->refused > 0)
-        sender_drain_start(sender, true, false, now_ms);
+        start_drain(sender, true, false, now_ms);
     else if (sender->failed > 0)
-        sender_drain_start(sender, true, true, now_ms);
+        start_drain(sender, true, true, now_ms);
     else if (sender->finished)
         trouble(sender, err, now_ms);
     else if (oldest_is_late(sender, now_ms))
@@ -328,7 +419,7 @@ static enum fate hand_over(struct sender *sender, const struct relay_row *row,
     move_make(&sender->move, row, topic, key, why);
     switch (give(sender, &sender->move, name, now_ms)) {
     case STOPPED_LEFT:
-        sender_drop(sender, row->seq, false);
+        drop_row(sender, row->seq, false);
         return FATE_DONE;
     case STOPPED_MOVES:
         return FATE_DONE;
@@ -465,7 +556,7 @@ static void take_batch(struct sender *sender, int64_t now_ms)
 /* Rows of the batch that stay in the table go home before it does: see the reader's take_back(). */
 static void give_batch(struct sender *sender)
 {
-    sender_flush(sender);
+    flush_blocks(sender);
     ring_give(&sender->lane->empty, sender->batch);
     sender->batch = NULL;
     lane_wake(sender->lane, LANE_READER);
@@ -478,7 +569,7 @@ static bool may_send(struct sender *sender, int64_t now_ms)
         return false;
     if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
-    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && sender_room(sender);
+    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && make_drop_room(sender);
 }
 
 /* Returns when it wants to go on. */
@@ -502,6 +593,97 @@ static int64_t send_rows(struct sender *sender, int64_t now_ms)
     return 0;
 }
 
+/* False when there is no block to write to: it goes on at the next step. */
+static bool settle_flight(struct sender *sender, int64_t now_ms)
+{
+    struct flight_row *row;
+
+    while ((row = flight_first(&sender->flight))) {
+        if (row->state == FLIGHT_ACKED) {
+            if (!make_acks_room(sender))
+                return false;
+            accept_row(sender, row, now_ms);
+        } else {
+            if (!make_drop_room(sender))
+                return false;
+            /* Which of them is bad is not known: each will be sent alone. */
+            if (row->state == FLIGHT_REFUSED)
+                suspects_add(&sender->suspects, row->seq);
+            drop_row(sender, row->seq, true);
+        }
+        flight_pop(&sender->flight);
+    }
+    return true;
+}
+
+static bool settle_batches(struct sender *sender)
+{
+    struct lane *lane = sender->lane;
+
+    for (;;) {
+        struct relay_batch *batch = sender->batch;
+
+        if (!batch)
+            batch = sender->batch = ring_take(&lane->filled);
+        if (!batch)
+            return true;
+        for (; batch->next < batch->count; batch->next++) {
+            if (!make_drop_room(sender))
+                return false;
+            drop_row(sender, batch->rows[batch->next].seq, true);
+        }
+        flush_blocks(sender);
+        sender->batch = NULL;
+        ring_give(&lane->empty, batch);
+    }
+}
+
+static void end_drain(struct sender *sender, int64_t now_ms)
+{
+    bool from_start = sender->keys_full || sender->anew;
+
+    if (sender->purged)
+        reset_producer(sender);
+    if (sender->penalty && sender->refused == 0) {
+        breaker_failed(&sender->breaker, now_ms, dice_next(&sender->dice));
+        note_set(&sender->lane->sending, now_ms, &sender->report);
+    }
+    if (sender->keys_full)
+        sender->pause_until_ms = now_ms + sender->lane->settings->relay.sweep_ms;
+    if (sender->anew)
+        sender->generation = 0;
+    sender->open = sender->failed = sender->refused = 0;
+    sender->alone = sender->finished = sender->draining = false;
+    sender->keys_full = sender->anew = false;
+    metric_set(&sender->lane->metrics->in_flight, 0);
+    lane_free(sender->lane, from_start);
+}
+
+static int64_t step_drain(struct sender *sender, int64_t now_ms)
+{
+    if (!sender->purged && (sender->finished || sender->failed > 0 || sender->refused > 0 ||
+                            lane_epoch(sender->lane, now_ms) == 0)) {
+        sender->purged = true;
+        sender->drain_until_ms = now_ms + PURGE_WAIT_MS;
+        sender->broker.purge(sender->broker.ctx);
+    }
+    if (sender->open > 0 && now_ms < sender->drain_until_ms)
+        return DRAIN_POLL_MS;
+    if (!lane_holds(sender->lane))
+        return LANE_WAIT_MS;
+    /* What is still open after an unpurged wait must not be reported later. */
+    if (sender->open > 0)
+        sender->purged = true;
+    if (!settle_flight(sender, now_ms) || !return_moved_rows(sender, true) ||
+        !settle_batches(sender)) {
+        flush_blocks(sender);
+        return DRAIN_POLL_MS;
+    }
+    flush_blocks(sender);
+    end_drain(sender, now_ms);
+    return 0;
+}
+
 /* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that is
  * back before the reader has missed it goes on where it was: what is known is forgotten only when the
  * reader rests, too, and will begin with the first row. */
@@ -510,7 +692,7 @@ static int64_t rest(struct sender *sender, int64_t now_ms)
     if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
         sender->epoch = 0;
         forget_all(sender, now_ms);
-        sender_reset(sender);
+        reset_producer(sender);
     }
     return LANE_WAIT_MS;
 }
@@ -518,7 +700,7 @@ static int64_t rest(struct sender *sender, int64_t now_ms)
 static int64_t decide(struct sender *sender, int64_t now_ms)
 {
     if (sender->draining)
-        return sender_drain_step(sender, now_ms);
+        return step_drain(sender, now_ms);
     if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
         return rest(sender, now_ms);
     if (sender->epoch != 0)
@@ -528,6 +710,91 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
         note_clear(&sender->lane->full, now_ms);
     }
     return send_rows(sender, now_ms);
+}
+
+/* The place of seq, or where it would go. */
+static size_t find_suspect(const struct suspects *suspects, int64_t seq)
+{
+    size_t low = 0;
+    size_t high = suspects->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (suspects->seqs[middle] < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool suspects_has(const struct suspects *suspects, int64_t seq)
+{
+    size_t at = find_suspect(suspects, seq);
+
+    return at < suspects->count && suspects->seqs[at] == seq;
+}
+
+/* When it is full the highest goes: the lower ones come first when rows are read again. */
+void suspects_add(struct suspects *suspects, int64_t seq)
+{
+    size_t at = find_suspect(suspects, seq);
+
+    if (at == SUSPECTS_MAX || (at < suspects->count && suspects->seqs[at] == seq))
+        return;
+    if (suspects->count == SUSPECTS_MAX)
+        suspects->count--;
+    memmove(&suspects->seqs[at + 1], &suspects->seqs[at],
+            (suspects->count - at) * sizeof(suspects->seqs[0]));
+    suspects->seqs[at] = seq;
+    suspects->count++;
+}
+
+void suspects_remove(struct suspects *suspects, int64_t seq)
+{
+    size_t at = find_suspect(suspects, seq);
+
+    if (at == suspects->count || suspects->seqs[at] != seq)
+        return;
+    suspects->count--;
+    memmove(&suspects->seqs[at], &suspects->seqs[at + 1],
+            (suspects->count - at) * sizeof(suspects->seqs[0]));
+}
+
+static size_t flight_rows(const struct settings *settings)
+{
+    size_t rows_max = (size_t)settings->relay.window_rows_max;
+    size_t rows = FLIGHT_ROWS_MAX / list_count(settings->relay.lanes);
+
+    if (rows < FLIGHT_ROWS_MIN)
+        rows = FLIGHT_ROWS_MIN;
+    return rows < rows_max ? rows : rows_max;
+}
+
+enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
+                    uint64_t dice, struct err *err)
+{
+    const struct settings *settings = lane->settings;
+    enum rc rc;
+
+    memset(sender, 0, sizeof(*sender));
+    sender->lane = lane;
+    sender->broker = *broker;
+    sender->dice = dice;
+    sender->breaker.backoff =
+        (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
+    topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
+    rc = flight_init(&sender->flight, flight_rows(settings), err);
+    if (rc != RC_OK)
+        sender_done(sender);
+    return rc;
+}
+
+void sender_done(struct sender *sender)
+{
+    topics_done(&sender->topics);
+    flight_done(&sender->flight);
 }
 
 int64_t sender_step(void *arg, int64_t now_ms)
@@ -541,13 +808,13 @@ int64_t sender_step(void *arg, int64_t now_ms)
         sender->finished = true;
     else if (rc != RC_OK)
         sender->hint = err;
-    sender_collect(sender, now_ms);
+    collect_acks(sender, now_ms);
     if (!sender->draining)
-        sender_bring_home(sender, false);
+        return_moved_rows(sender, false);
     if (!sender->draining)
         judge(sender, &err, now_ms);
     wait_ms = decide(sender, now_ms);
-    sender_flush(sender);
+    flush_blocks(sender);
     show_keys(sender, now_ms);
     if (sender->handed)
         lane_wake(sender->lane, LANE_RETIRER);

@@ -27,7 +27,7 @@
  *
  * That is why nothing may make a hole: no record has a time-out of its own, and after a failure the
  * producer is thrown away with all that it holds; and when rows on their way into the retry lane are
- * given up, everything is given up and read again from the first row on. */
+ * given up, everything is given up and read again from the first row on. The sender's thread. */
 #ifndef OUTBOX_RELAY_SENDER_H
 #define OUTBOX_RELAY_SENDER_H
 
@@ -36,7 +36,6 @@
 #include "outbox/relay/flight.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_seam.h"
-#include "outbox/relay/suspects.h"
 #include "outbox/relay/topics.h"
 
 #include <stdbool.h>
@@ -44,6 +43,12 @@
 #include <stdint.h>
 
 #define SENDER_NAME_SIZE 65
+#define SUSPECTS_MAX 1024
+
+struct suspects {
+    int64_t seqs[SUSPECTS_MAX]; /* ascending */
+    size_t count;
+};
 
 struct sender {
     struct lane *lane;
@@ -90,23 +95,11 @@ void sender_done(struct sender *sender);
 /* A loop_step. */
 int64_t sender_step(void *sender, int64_t now_ms);
 
-/* Of sender_drain.c, for sender.c.
- *
- * sender_collect(): acknowledged rows at the front go to the retirer.
- * sender_drop(): the row goes back to the reader; there must be room.
- * sender_room(): is there room to drop a row?
- * sender_flush(): hands on blocks that are not empty.
- * sender_bring_home(): gives rows back to the reader that were handed over and are done with; false:
- * there is no room for more.
- * sender_reset(): throws the producer away.
- * sender_drain_start(): stops sending; purge: do not wait for what is under way. */
-void sender_collect(struct sender *sender, int64_t now_ms);
-bool sender_room(struct sender *sender);
-void sender_drop(struct sender *sender, int64_t seq, bool again);
-bool sender_bring_home(struct sender *sender, bool again);
-void sender_flush(struct sender *sender);
-void sender_reset(struct sender *sender);
-void sender_drain_start(struct sender *sender, bool purge, bool penalty, int64_t now_ms);
-int64_t sender_drain_step(struct sender *sender, int64_t now_ms);
+/* Rows of a batch that the broker refused: one of them is bad, the others may be good. Each is sent
+ * alone once. Bounded: what finds no room is sent as before and, if it is refused again, suspected
+ * then. Pure; for sender.c and its tests. */
+void suspects_add(struct suspects *suspects, int64_t seq);
+bool suspects_has(const struct suspects *suspects, int64_t seq);
+void suspects_remove(struct suspects *suspects, int64_t seq);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/suspects.h"
+#include "outbox/relay/sender.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
