@@ -20,7 +20,6 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "outbox/relay/gap_closer.h"
 #include "outbox/relay/gaps.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_seam.h"

@@ -133,6 +133,72 @@ static void ranges_come_from_the_top_down_and_end_at_the_limit(void **state)
     assert_int_equal(from, 0);
 }
 
+/* The gap closer, with an answer that another lane asked for. */
+
+static struct source_writers told;
+
+static enum rc tell(void *ctx, struct source_writers *answer, struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    *answer = told;
+    return RC_OK;
+}
+
+static enum rc probe_nothing(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
+                             bool *found, struct err *err)
+{
+    (void)ctx;
+    (void)ranges;
+    (void)count;
+    (void)err;
+    *busy = *found = false;
+    return RC_OK;
+}
+
+static size_t closed_until(struct gap_closer *closer, int64_t from_ms, int64_t to_ms)
+{
+    const struct source source = {.writers = tell, .probe = probe_nothing};
+    size_t sum = 0;
+
+    for (int64_t now_ms = from_ms; now_ms < to_ms; now_ms += 50) {
+        size_t closed = 0;
+
+        assert_int_equal(gap_closer_step(closer, &gaps, &source, now_ms, &closed, NULL), RC_OK);
+        sum += closed;
+    }
+    return sum;
+}
+
+static void an_answer_from_before_a_gap_was_seen_closes_nothing(void **state)
+{
+    struct gap_closer closer;
+
+    (void)state;
+    gap_closer_init(&closer, 60000, 600000);
+    gaps_add(&gaps, 5, 5, 10000);
+    /* Nothing was open when it was asked, long before and just after the gap was first seen. */
+    told = (struct source_writers){.known = true, .asked_ms = 9000};
+    assert_int_equal(closed_until(&closer, 10000, 15000), 0);
+    told.asked_ms = 10500;
+    assert_int_equal(closed_until(&closer, 15000, 20000), 0);
+    told.asked_ms = 20000;
+    assert_int_equal(closed_until(&closer, 20000, 22000), 1);
+}
+
+static void an_answer_that_grows_old_is_no_knowledge_in_the_end(void **state)
+{
+    struct gap_closer closer;
+
+    (void)state;
+    gap_closer_init(&closer, 5000, 600000);
+    gaps_add(&gaps, 5, 5, 10000);
+    /* One transaction was open, and nobody can be asked any more. */
+    told = (struct source_writers){.known = true, .asked_ms = 12000, .oldest = 3, .newest = 3};
+    assert_int_equal(closed_until(&closer, 12000, 16950), 0);
+    assert_int_equal(closed_until(&closer, 16950, 19000), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +216,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_split_in_a_full_list_keeps_the_seq_in_its_gap, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(ranges_come_from_the_top_down_and_end_at_the_limit, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_from_before_a_gap_was_seen_closes_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_that_grows_old_is_no_knowledge_in_the_end, set_up,
                                         tear_down),
     };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/writers_mysql.h"
 
-#include "outbox/relay/gap_closer.h"
-
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,79 +171,6 @@ static void threads_never_ask_at_the_same_time(void **state)
     assert_true(atomic_load(&clock_ms) >= (int64_t)(QUESTIONS - 1) * WRITERS_EVERY_MS);
 }
 
-/* The gap closer, with an answer that another lane asked for. */
-
-static struct source_writers told;
-
-static enum rc tell(void *ctx, struct source_writers *answer, struct err *err)
-{
-    (void)ctx;
-    (void)err;
-    *answer = told;
-    return RC_OK;
-}
-
-static enum rc probe_nothing(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
-                             bool *found, struct err *err)
-{
-    (void)ctx;
-    (void)ranges;
-    (void)count;
-    (void)err;
-    *busy = *found = false;
-    return RC_OK;
-}
-
-static size_t closed_until(struct gap_closer *closer, struct gaps *gaps, int64_t from_ms,
-                           int64_t to_ms)
-{
-    const struct source source = {.writers = tell, .probe = probe_nothing};
-    size_t sum = 0;
-
-    for (int64_t now_ms = from_ms; now_ms < to_ms; now_ms += 50) {
-        size_t closed = 0;
-
-        assert_int_equal(gap_closer_step(closer, gaps, &source, now_ms, &closed, NULL), RC_OK);
-        sum += closed;
-    }
-    return sum;
-}
-
-static void an_answer_from_before_a_gap_was_seen_closes_nothing(void **state)
-{
-    struct gap_closer closer;
-    struct gaps gaps;
-
-    (void)state;
-    assert_int_equal(gaps_init(&gaps, 4, NULL), RC_OK);
-    gap_closer_init(&closer, 60000, 600000);
-    gaps_add(&gaps, 5, 5, 10000);
-    /* Nothing was open when it was asked, long before and just after the gap was first seen. */
-    told = (struct source_writers){.known = true, .asked_ms = 9000};
-    assert_int_equal(closed_until(&closer, &gaps, 10000, 15000), 0);
-    told.asked_ms = 10500;
-    assert_int_equal(closed_until(&closer, &gaps, 15000, 20000), 0);
-    told.asked_ms = 20000;
-    assert_int_equal(closed_until(&closer, &gaps, 20000, 22000), 1);
-    gaps_done(&gaps);
-}
-
-static void an_answer_that_grows_old_is_no_knowledge_in_the_end(void **state)
-{
-    struct gap_closer closer;
-    struct gaps gaps;
-
-    (void)state;
-    assert_int_equal(gaps_init(&gaps, 4, NULL), RC_OK);
-    gap_closer_init(&closer, 5000, 600000);
-    gaps_add(&gaps, 5, 5, 10000);
-    /* One transaction was open, and nobody can be asked any more. */
-    told = (struct source_writers){.known = true, .asked_ms = 12000, .oldest = 3, .newest = 3};
-    assert_int_equal(closed_until(&closer, &gaps, 12000, 16950), 0);
-    assert_int_equal(closed_until(&closer, &gaps, 16950, 19000), 1);
-    gaps_done(&gaps);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,8 +183,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_answer_of_another_server_is_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_question_has_a_number_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(threads_never_ask_at_the_same_time, set_up, tear_down),
-        cmocka_unit_test(an_answer_from_before_a_gap_was_seen_closes_nothing),
-        cmocka_unit_test(an_answer_that_grows_old_is_no_knowledge_in_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
