@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks beside the full ones that the window can fill: the retirer fills up what it gets half
+/* Blocks beside the full ones that the window can fill: the deleter fills up what it gets half
  * empty, so these few travel with less. */
 #define BLOCKS_EXTRA 64
 
@@ -91,7 +91,7 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
     lane->metrics = metrics;
     note_init(&lane->reading, "lane_cannot_read", name);
     note_init(&lane->sending, "lane_cannot_send", name);
-    note_init(&lane->retiring, "lane_cannot_delete", name);
+    note_init(&lane->deleting, "lane_cannot_delete", name);
     note_init(&lane->moving, "lane_cannot_move", name);
     note_init(&lane->stopping, "keys_stopped", name);
     note_init(&lane->full, "stopped_keys_full", name);
@@ -123,7 +123,7 @@ void lane_done(struct lane *lane)
     ring_done(&lane->blank);
     note_done(&lane->reading);
     note_done(&lane->sending);
-    note_done(&lane->retiring);
+    note_done(&lane->deleting);
     note_done(&lane->moving);
     note_done(&lane->stopping);
     note_done(&lane->full);

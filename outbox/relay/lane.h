@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the three steps of one lane share. Rows travel in a circle and every one comes back:
  *
- *     reader --batches--> sender --acknowledged--> retirer --deleted--> reader
+ *     reader --batches--> sender --acknowledged--> deleter --deleted--> reader
  *                           |------- left in the table (dropped) -------^
- *                           `- refused --> retry lane, by the retirer --^
+ *                           `- refused --> retry lane, by the deleter --^
  *
  * and empty batches and blocks go the other way. Each ring has one giver and one taker; the rest is
  * atomic. Whoever finds trouble in sending asks the reader to hold (lane_hold): once it holds, the
@@ -33,7 +33,7 @@
 /* How long a step that waits for another one sleeps when nobody wakes it. */
 #define LANE_WAIT_MS 100
 
-enum lane_step { LANE_READER, LANE_SENDER, LANE_RETIRER, LANE_STEPS };
+enum lane_step { LANE_READER, LANE_SENDER, LANE_DELETER, LANE_STEPS };
 
 struct lane {
     const char *name;
@@ -46,9 +46,9 @@ struct lane {
 
     struct ring filled;  /* batches: reader to sender */
     struct ring empty;   /* batches: sender to reader */
-    struct ring acked;   /* blocks: sender to retirer */
+    struct ring acked;   /* blocks: sender to deleter */
     struct ring dropped; /* blocks: sender to reader */
-    struct ring gone;    /* blocks: retirer to reader */
+    struct ring gone;    /* blocks: deleter to reader */
     struct ring blank;   /* blocks: reader to sender */
     struct relay_batch batches[LANE_BATCHES];
     struct seqs *blocks;
@@ -67,8 +67,8 @@ struct lane {
 
     struct note reading;  /* the reader's trouble */
     struct note sending;  /* the sender's */
-    struct note retiring; /* the retirer's */
-    struct note moving;   /* the mover's, which is the retirer's thread */
+    struct note deleting; /* the deleter's */
+    struct note moving;   /* the mover's, which is the deleter's thread */
     struct note stopping; /* the newest stopped key, while there is one; the sender's */
     struct note full;     /* too many stopped keys; the sender's */
 };

@@ -17,7 +17,7 @@
 /* Too many keys to know them all: looked at again after this. */
 #define TOO_MANY_MS 1000
 
-void mover_init(struct mover *mover, struct lane *lane, const struct retirer_seam *seam,
+void mover_init(struct mover *mover, struct lane *lane, const struct deleter_seam *seam,
                 uint64_t dice)
 {
     memset(mover, 0, sizeof(*mover));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Takes the rows of stopped keys into the retry lane, in order, and asks which keys have come to
- * their end there (stopped.h). A part of the retirer's step, in its thread, with waits of its own:
+ * their end there (stopped.h). A part of the deleter's step, in its thread, with waits of its own:
  * a retry lane that takes nothing keeps no published row from being deleted. */
 #ifndef OUTBOX_RELAY_MOVER_H
 #define OUTBOX_RELAY_MOVER_H
@@ -18,7 +18,7 @@
 
 struct mover {
     struct lane *lane;
-    struct retirer_seam seam;
+    struct deleter_seam seam;
     struct backoff backoff;
     uint64_t dice;
     int64_t wait_until_ms; /* after a failure */
@@ -29,7 +29,7 @@ struct mover {
 };
 
 /* lane and seam are borrowed. dice: 64 random bits. */
-void mover_init(struct mover *mover, struct lane *lane, const struct retirer_seam *seam,
+void mover_init(struct mover *mover, struct lane *lane, const struct deleter_seam *seam,
                 uint64_t dice);
 
 /* epoch: of the lease that is held now; 0: none. Returns when it wants to go on. */

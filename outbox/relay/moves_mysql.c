@@ -31,86 +31,86 @@ enum column {
     COLUMN_NOW,
 };
 
-static void put(struct retirer_mysql *retirer, const char *sql)
+static void put(struct deleter_mysql *deleter, const char *sql)
 {
-    buf_text_put(&retirer->sql, sql);
+    buf_text_put(&deleter->sql, sql);
 }
 
-static void put_text(struct retirer_mysql *retirer, const char *text)
+static void put_text(struct deleter_mysql *deleter, const char *text)
 {
-    db_put_text(retirer->db, &retirer->sql, text, strlen(text));
+    db_put_text(deleter->db, &deleter->sql, text, strlen(text));
 }
 
-static enum rc run(struct retirer_mysql *retirer, struct err *err)
+static enum rc run(struct deleter_mysql *deleter, struct err *err)
 {
-    return db_exec_buf(retirer->db, &retirer->sql, NULL, err);
+    return db_exec_buf(deleter->db, &deleter->sql, NULL, err);
 }
 
 static enum rc on_column(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct retirer_mysql *retirer = ctx;
+    struct deleter_mysql *deleter = ctx;
     const char *set = row->columns[1];
 
     (void)err;
     if (strcmp(row->columns[0], "headers") == 0)
-        retirer->has_headers = true;
+        deleter->has_headers = true;
     else if (strcmp(row->columns[0], "created_at") == 0)
-        retirer->has_created_at = true;
+        deleter->has_created_at = true;
     else
-        retirer->payload_converted = set && strncmp(set, "utf8", 4) != 0 &&
+        deleter->payload_converted = set && strncmp(set, "utf8", 4) != 0 &&
                                      strcmp(set, "ascii") != 0 && strcmp(set, "binary") != 0;
     return RC_OK;
 }
 
 /* The two columns that Debezium's table need not have, and what the payload's text is in. */
-static enum rc look_at_columns(struct retirer_mysql *retirer, struct err *err)
+static enum rc look_at_columns(struct deleter_mysql *deleter, struct err *err)
 {
-    retirer->has_headers = retirer->has_created_at = retirer->payload_converted = false;
-    buf_reset(&retirer->sql);
-    put(retirer, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
+    deleter->has_headers = deleter->has_created_at = deleter->payload_converted = false;
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
                  "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
-    put_text(retirer, retirer->lane);
-    put(retirer, " AND column_name IN ('payload', 'headers', 'created_at')");
-    return db_query_buf(retirer->db, &retirer->sql, on_column, retirer, err);
+    put_text(deleter, deleter->lane);
+    put(deleter, " AND column_name IN ('payload', 'headers', 'created_at')");
+    return db_query_buf(deleter->db, &deleter->sql, on_column, deleter, err);
 }
 
 /* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so
  * a group of another owner with this name keeps no row from being moved. */
-static enum rc own_group(struct retirer_mysql *retirer, struct err *err)
+static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
 {
     enum retry_owner owner;
-    enum rc rc = retry_group_own(retirer->db, retirer->lane, OWNER_RELAY, &owner, err);
+    enum rc rc = retry_group_own(deleter->db, deleter->lane, OWNER_RELAY, &owner, err);
 
     if (rc == RC_OK && owner != OWNER_RELAY)
         log_event(LOG_WARN, "group_name_taken",
                   "lane=%s owner=%s text=\"the retry group with this lane's name is not the "
                   "relay's: give the application's group another name\"",
-                  retirer->lane, retry_owner_name(owner));
+                  deleter->lane, retry_owner_name(owner));
     return rc;
 }
 
-static enum rc set_up(struct retirer_mysql *retirer, struct err *err)
+static enum rc set_up(struct deleter_mysql *deleter, struct err *err)
 {
-    int64_t silent_ms = retirer->lease_ms / 3;
+    int64_t silent_ms = deleter->lease_ms / 3;
     enum rc rc;
 
-    if (retirer->moves_session == db_session(retirer->db))
+    if (deleter->moves_session == db_session(deleter->db))
         return RC_OK;
     if (silent_ms > SILENT_MS_MAX)
         silent_ms = SILENT_MS_MAX;
-    buf_reset(&retirer->sql);
-    buf_print(&retirer->sql, "SET SESSION wait_timeout = %" PRId64,
+    buf_reset(&deleter->sql);
+    buf_print(&deleter->sql, "SET SESSION wait_timeout = %" PRId64,
               silent_ms >= 1000 ? silent_ms / 1000 : 1);
-    rc = run(retirer, err);
+    rc = run(deleter, err);
     if (rc == RC_OK)
-        rc = look_at_columns(retirer, err);
+        rc = look_at_columns(deleter, err);
     if (rc == RC_OK)
-        retirer->moves_session = db_session(retirer->db);
+        deleter->moves_session = db_session(deleter->db);
     return rc;
 }
 
 struct reading {
-    struct retirer_mysql *retirer;
+    struct deleter_mysql *deleter;
     const struct relay_move *moves;
     size_t count;
 };
@@ -135,49 +135,49 @@ static bool is_key(struct bytes id)
 }
 
 /* again: a task with this event id, which should be the row's alone, is active. */
-static void put_idempotency_key(struct retirer_mysql *retirer, int64_t seq, struct bytes id,
+static void put_idempotency_key(struct deleter_mysql *deleter, int64_t seq, struct bytes id,
                                 bool again)
 {
     if (!again && is_key(id)) {
-        db_put_text(retirer->db, &retirer->sql, id.data, id.len);
+        db_put_text(deleter->db, &deleter->sql, id.data, id.len);
         return;
     }
-    put(retirer, "CONCAT(");
-    put_text(retirer, retirer->lane);
-    buf_print(&retirer->sql, ", '/%" PRId64, seq);
-    put(retirer, again ? "/', UUID())" : "')");
+    put(deleter, "CONCAT(");
+    put_text(deleter, deleter->lane);
+    buf_print(&deleter->sql, ", '/%" PRId64, seq);
+    put(deleter, again ? "/', UUID())" : "')");
 }
 
-static enum rc insert(struct retirer_mysql *retirer, const struct relay_move *move, struct bytes id,
+static enum rc insert(struct deleter_mysql *deleter, const struct relay_move *move, struct bytes id,
                       struct bytes options, bool again, struct err *err)
 {
     char reason[MOVE_REASON_SIZE];
 
     snprintf(reason, sizeof(reason), "%s", move->reason);
     utf8_clean(reason);
-    buf_reset(&retirer->sql);
-    put(retirer, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
+    buf_reset(&deleter->sql);
+    put(deleter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
                  "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
-    put_text(retirer, retirer->lane);
-    put(retirer, ", '" SCENE "', '" HANDLER "', ");
-    put_text(retirer, move->ordering_key);
-    put(retirer, ", ");
-    put_idempotency_key(retirer, move->seq, id, again);
-    put(retirer, ", ");
-    db_put_text(retirer->db, &retirer->sql, options.data, options.len);
-    put(retirer, retirer->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
-    put(retirer, "'" ORIGIN "', ");
-    put(retirer, reason[0] ? "'refused', " : "'', ");
-    put_text(retirer, reason);
-    put(retirer, " FROM ");
-    db_put_name(&retirer->sql, retirer->lane);
-    buf_print(&retirer->sql, " WHERE seq = %" PRId64, move->seq);
-    return run(retirer, err);
+    put_text(deleter, deleter->lane);
+    put(deleter, ", '" SCENE "', '" HANDLER "', ");
+    put_text(deleter, move->ordering_key);
+    put(deleter, ", ");
+    put_idempotency_key(deleter, move->seq, id, again);
+    put(deleter, ", ");
+    db_put_text(deleter->db, &deleter->sql, options.data, options.len);
+    put(deleter, deleter->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
+    put(deleter, "'" ORIGIN "', ");
+    put(deleter, reason[0] ? "'refused', " : "'', ");
+    put_text(deleter, reason);
+    put(deleter, " FROM ");
+    db_put_name(&deleter->sql, deleter->lane);
+    buf_print(&deleter->sql, " WHERE seq = %" PRId64, move->seq);
+    return run(deleter, err);
 }
 
 static enum rc move_row(const struct reading *reading, const struct db_row *row, struct err *err)
 {
-    struct retirer_mysql *retirer = reading->retirer;
+    struct deleter_mysql *deleter = reading->deleter;
     const struct relay_move *move = move_of(reading, db_column_i64(row, COLUMN_SEQ));
     const struct relay_row known = {
         .seq = db_column_i64(row, COLUMN_SEQ),
@@ -195,17 +195,17 @@ static enum rc move_row(const struct reading *reading, const struct db_row *row,
 
     if (!move)
         return RC_OK;
-    buf_reset(&retirer->options);
-    rc = move_row_put_options(&retirer->options, &known, move->topic, retirer->lane,
-                              retirer->source, err);
-    if (rc == RC_OK && retirer->options.failed)
+    buf_reset(&deleter->options);
+    rc = move_row_put_options(&deleter->options, &known, move->topic, deleter->lane,
+                              deleter->source, err);
+    if (rc == RC_OK && deleter->options.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
     if (rc != RC_OK)
         return rc;
-    options = (struct bytes){retirer->options.data, retirer->options.len};
-    rc = insert(retirer, move, known.id, options, false, &own);
+    options = (struct bytes){deleter->options.data, deleter->options.len};
+    rc = insert(deleter, move, known.id, options, false, &own);
     if (rc == RC_REJECT && own.code == DB_DUPLICATE)
-        return insert(retirer, move, known.id, options, true, err);
+        return insert(deleter, move, known.id, options, true, err);
     if (rc != RC_OK && err)
         *err = own;
     return rc;
@@ -217,81 +217,81 @@ static enum rc on_row(void *ctx, const struct db_row *row, struct err *err)
     return move_row(ctx, row, err);
 }
 
-static void put_rows(struct retirer_mysql *retirer, const struct relay_move *moves, size_t count)
+static void put_rows(struct deleter_mysql *deleter, const struct relay_move *moves, size_t count)
 {
     struct seq_range rows[MOVES_ROWS_MAX];
 
     for (size_t i = 0; i < count; i++)
         rows[i] = (struct seq_range){moves[i].seq, moves[i].seq};
-    seq_put_join(&retirer->sql, retirer->lane, rows, count);
+    seq_put_join(&deleter->sql, deleter->lane, rows, count);
 }
 
-static enum rc move_rows(struct retirer_mysql *retirer, const struct relay_move *moves,
+static enum rc move_rows(struct deleter_mysql *deleter, const struct relay_move *moves,
                          size_t count, struct err *err)
 {
-    struct reading reading = {.retirer = retirer, .moves = moves, .count = count};
+    struct reading reading = {.deleter = deleter, .moves = moves, .count = count};
     enum rc rc;
 
-    buf_reset(&retirer->sql);
-    put(retirer, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
-    put(retirer, retirer->has_headers ? "o.headers, " : "NULL, ");
-    put(retirer, retirer->has_created_at ? "o.created_at, " : "NULL, ");
-    put(retirer, "UTC_TIMESTAMP(3) FROM ");
-    put_rows(retirer, moves, count);
-    put(retirer, " ORDER BY o.seq");
-    put(retirer, db_server_kind(retirer->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
-    rc = db_query_buf(retirer->db, &retirer->sql, on_row, &reading, err);
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
+    put(deleter, deleter->has_headers ? "o.headers, " : "NULL, ");
+    put(deleter, deleter->has_created_at ? "o.created_at, " : "NULL, ");
+    put(deleter, "UTC_TIMESTAMP(3) FROM ");
+    put_rows(deleter, moves, count);
+    put(deleter, " ORDER BY o.seq");
+    put(deleter, db_server_kind(deleter->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
+    rc = db_query_buf(deleter->db, &deleter->sql, on_row, &reading, err);
     if (rc != RC_OK)
         return rc;
-    buf_reset(&retirer->sql);
-    put(retirer, "DELETE o FROM ");
-    put_rows(retirer, moves, count);
-    return run(retirer, err);
+    buf_reset(&deleter->sql);
+    put(deleter, "DELETE o FROM ");
+    put_rows(deleter, moves, count);
+    return run(deleter, err);
 }
 
 /* Locked until the COMMIT, so that nobody takes the lane in between; and asked last, so that the
  * lease can be kept meanwhile. */
-static enum rc hold_lease(struct retirer_mysql *retirer, int64_t epoch, bool *fenced,
+static enum rc hold_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
                           struct err *err)
 {
     int64_t now = 0;
     bool found = false;
     enum rc rc;
 
-    buf_reset(&retirer->sql);
-    put(retirer, "SELECT epoch FROM relay_lease WHERE lane = ");
-    put_text(retirer, retirer->lane);
-    put(retirer, " AND owner = ");
-    put_text(retirer, retirer->owner);
-    put(retirer, " FOR UPDATE");
-    rc = db_number(retirer->db, buf_text(&retirer->sql), &now, &found, err);
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT epoch FROM relay_lease WHERE lane = ");
+    put_text(deleter, deleter->lane);
+    put(deleter, " AND owner = ");
+    put_text(deleter, deleter->owner);
+    put(deleter, " FOR UPDATE");
+    rc = db_number(deleter->db, buf_text(&deleter->sql), &now, &found, err);
     *fenced = rc == RC_OK && (!found || now != epoch);
     return rc;
 }
 
-enum rc moves_make_tasks(struct retirer_mysql *retirer, const struct relay_move *moves,
+enum rc moves_make_tasks(struct deleter_mysql *deleter, const struct relay_move *moves,
                          size_t count, int64_t epoch, bool *fenced, struct err *err)
 {
-    enum rc rc = set_up(retirer, err);
+    enum rc rc = set_up(deleter, err);
 
     *fenced = false;
     if (count > MOVES_ROWS_MAX)
         return err_fail(err, RC_FATAL, 0, "%d rows at most", MOVES_ROWS_MAX);
     if (rc == RC_OK)
-        rc = db_begin(retirer->db, err);
+        rc = db_begin(deleter->db, err);
     if (rc != RC_OK)
         return rc;
-    rc = move_rows(retirer, moves, count, err);
+    rc = move_rows(deleter, moves, count, err);
     if (rc == RC_OK)
-        rc = hold_lease(retirer, epoch, fenced, err);
+        rc = hold_lease(deleter, epoch, fenced, err);
     if (rc == RC_OK && !*fenced)
-        return db_commit(retirer->db, err);
-    db_rollback(retirer->db);
+        return db_commit(deleter->db, err);
+    db_rollback(deleter->db);
     return rc;
 }
 
 struct keys {
-    retirer_on_key on_key;
+    deleter_on_key on_key;
     void *ctx;
 };
 
@@ -304,34 +304,34 @@ static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
 
 /* By the class, which is how the tasks of a lane are found without reading those of others, such as
  * those that a client made in its group. */
-enum rc moves_load_keys(struct retirer_mysql *retirer, size_t keys_max, retirer_on_key on_key,
+enum rc moves_load_keys(struct deleter_mysql *deleter, size_t keys_max, deleter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
     struct keys keys = {on_key, on_key_ctx};
     struct buf class = {0};
-    enum rc rc = own_group(retirer, err);
+    enum rc rc = own_group(deleter, err);
 
     if (rc != RC_OK)
         return rc;
     buf_put(&class, HANDLER, sizeof(HANDLER));
-    buf_text_put(&class, retirer->lane);
+    buf_text_put(&class, deleter->lane);
     buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
-    buf_reset(&retirer->sql);
+    buf_reset(&deleter->sql);
     for (int state = 0; state <= 4; state++) {
-        put(retirer, state > 0 ? " UNION " : "");
-        buf_print(&retirer->sql,
+        put(deleter, state > 0 ? " UNION " : "");
+        buf_print(&deleter->sql,
                   "SELECT ordering_key FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE "
                   "state = %d AND class >= CONCAT(",
                   state);
-        db_put_bytes(retirer->db, &retirer->sql, class.data, class.len);
-        put(retirer, ", 0x00) AND class < CONCAT(");
-        db_put_bytes(retirer->db, &retirer->sql, class.data, class.len);
-        put(retirer, ", 0x01)");
+        db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
+        put(deleter, ", 0x00) AND class < CONCAT(");
+        db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
+        put(deleter, ", 0x01)");
     }
-    buf_print(&retirer->sql, " LIMIT %zu", keys_max);
-    retirer->sql.failed |= class.failed;
+    buf_print(&deleter->sql, " LIMIT %zu", keys_max);
+    deleter->sql.failed |= class.failed;
     buf_done(&class);
-    return db_query_buf(retirer->db, &retirer->sql, on_key_row, &keys, err);
+    return db_query_buf(deleter->db, &deleter->sql, on_key_row, &keys, err);
 }
 
 static enum rc on_left(void *ctx, const struct db_row *row, struct err *err)
@@ -344,21 +344,21 @@ static enum rc on_left(void *ctx, const struct db_row *row, struct err *err)
 }
 
 /* One dive into the index of order for each. */
-enum rc moves_keys_left(struct retirer_mysql *retirer, struct lane_key *keys, size_t count,
+enum rc moves_keys_left(struct deleter_mysql *deleter, struct lane_key *keys, size_t count,
                         struct err *err)
 {
-    buf_reset(&retirer->sql);
+    buf_reset(&deleter->sql);
     for (size_t i = 0; i < count; i++) {
         keys[i].left = false;
-        put(retirer, i > 0 ? " UNION ALL " : "");
-        buf_print(&retirer->sql,
+        put(deleter, i > 0 ? " UNION ALL " : "");
+        buf_print(&deleter->sql,
                   "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
                   "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
                   i);
-        put_text(retirer, retirer->lane);
-        put(retirer, ", 0x00, ");
-        put_text(retirer, keys[i].ordering_key);
-        put(retirer, "), 256)) LIMIT 1)");
+        put_text(deleter, deleter->lane);
+        put(deleter, ", 0x00, ");
+        put_text(deleter, keys[i].ordering_key);
+        put(deleter, "), 256)) LIMIT 1)");
     }
-    return db_query_buf(retirer->db, &retirer->sql, on_left, keys, err);
+    return db_query_buf(deleter->db, &deleter->sql, on_left, keys, err);
 }

@@ -256,7 +256,7 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     reader->epoch = 0;
     if (reader->window.count > 0 || reader->spare_count < LANE_BATCHES) {
         lane_wake(lane, LANE_SENDER);
-        lane_wake(lane, LANE_RETIRER);
+        lane_wake(lane, LANE_DELETER);
         return LANE_WAIT_MS;
     }
     if (epoch == 0) {

@@ -8,11 +8,11 @@
 #include "outbox/lease/lease_mysql.h"
 #include "outbox/lease/leases.h"
 #include "outbox/relay/broker_kafka.h"
+#include "outbox/relay/deleter.h"
+#include "outbox/relay/deleter_mysql.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/reader.h"
-#include "outbox/relay/retirer.h"
-#include "outbox/relay/retirer_mysql.h"
 #include "outbox/relay/sender.h"
 #include "outbox/relay/source_mysql.h"
 
@@ -33,10 +33,10 @@ struct strand {
     struct lane lane;
     struct reader reader;
     struct sender sender;
-    struct retirer retirer;
+    struct deleter deleter;
     struct origin_mysql origin;
     struct source_mysql source;
-    struct retirer_mysql deletes;
+    struct deleter_mysql deletes;
     struct broker_kafka broker;
     struct loop loops[LANE_STEPS];
 };
@@ -82,7 +82,7 @@ static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *
     if (rc == RC_OK)
         rc = loop_init(&loops[LANE_SENDER], "relay-send", sender_step, &strand->sender, stop, err);
     if (rc == RC_OK)
-        rc = loop_init(&loops[LANE_RETIRER], "relay-delete", retirer_step, &strand->retirer, stop,
+        rc = loop_init(&loops[LANE_DELETER], "relay-delete", deleter_step, &strand->deleter, stop,
                        err);
     return rc;
 }
@@ -94,7 +94,7 @@ static enum rc edges_open(struct strand *strand, struct relay *relay, struct err
                                    env->settings, err);
 
     if (rc == RC_OK)
-        rc = retirer_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
+        rc = deleter_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
                                 env->settings, err);
     broker_kafka_open(&strand->broker, strand->name, env->settings,
                       strand->loops[LANE_SENDER].bell.fd);
@@ -104,14 +104,14 @@ static enum rc edges_open(struct strand *strand, struct relay *relay, struct err
 static enum rc engines_init(struct strand *strand, struct err *err)
 {
     const struct source source = source_mysql_seam(&strand->source);
-    const struct retirer_seam deletes = retirer_mysql_seam(&strand->deletes);
+    const struct deleter_seam deletes = deleter_mysql_seam(&strand->deletes);
     const struct broker broker = broker_kafka_seam(&strand->broker);
     enum rc rc = reader_init(&strand->reader, &strand->lane, &source, os_random_u64(), err);
 
     if (rc == RC_OK)
         rc = sender_init(&strand->sender, &strand->lane, &broker, os_random_u64(), err);
     if (rc == RC_OK)
-        rc = retirer_init(&strand->retirer, &strand->lane, &deletes, os_random_u64(), err);
+        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, os_random_u64(), err);
     return rc;
 }
 
@@ -120,10 +120,10 @@ static void strand_close(struct strand *strand)
     if (!strand)
         return;
     broker_kafka_close(&strand->broker);
-    retirer_mysql_close(&strand->deletes);
+    deleter_mysql_close(&strand->deletes);
     source_mysql_close(&strand->source);
     origin_mysql_done(&strand->origin);
-    retirer_done(&strand->retirer);
+    deleter_done(&strand->deleter);
     sender_done(&strand->sender);
     reader_done(&strand->reader);
     for (size_t i = 0; i < LANE_STEPS; i++)
@@ -302,7 +302,7 @@ static void lane_health(const struct relay *relay, struct strand *strand, struct
 
     note_health(health, lane->name, "reading", &lane->reading);
     note_health(health, lane->name, "sending", &lane->sending);
-    note_health(health, lane->name, "deleting", &lane->retiring);
+    note_health(health, lane->name, "deleting", &lane->deleting);
     note_health(health, lane->name, "moving", &lane->moving);
     note_health(health, lane->name, "stopped keys", &lane->full);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
@@ -343,7 +343,7 @@ static void finish(struct relay *relay)
             struct strand *strand = relay->strands[i];
 
             sender_step(&strand->sender, now_ms);
-            retirer_step(&strand->retirer, now_ms);
+            deleter_step(&strand->deleter, now_ms);
             reader_step(&strand->reader, now_ms);
         }
         stop_wait(&pause, STOP_PAUSE_MS);

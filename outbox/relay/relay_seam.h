@@ -80,7 +80,7 @@ struct source {
 };
 
 /* Ranges deleted with one call. */
-#define RETIRER_RANGES_MAX 512
+#define DELETER_RANGES_MAX 512
 
 #define ORDERING_KEY_SIZE 513
 #define MOVE_REASON_SIZE 256
@@ -102,9 +102,9 @@ struct lane_key {
 };
 
 /* Anything but RC_OK ends the call and is what it returns. */
-typedef enum rc (*retirer_on_key)(void *ctx, const char *ordering_key, struct err *err);
+typedef enum rc (*deleter_on_key)(void *ctx, const char *ordering_key, struct err *err);
 
-struct retirer_seam {
+struct deleter_seam {
     void *ctx;
     /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
      * he does not. Doing it twice is harmless. */
@@ -116,7 +116,7 @@ struct retirer_seam {
     enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err);
     /* Every key that has tasks of this lane there, each once, keys_max at most. */
-    enum rc (*load_keys)(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+    enum rc (*load_keys)(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                          struct err *err);
     /* Which of these keys still have tasks there, whatever their state. */
     enum rc (*keys_left)(void *ctx, struct lane_key *keys, size_t count, struct err *err);

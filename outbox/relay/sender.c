@@ -38,7 +38,7 @@ static void flush_acks(struct sender *sender)
         return;
     ring_give(&lane->acked, sender->acks);
     sender->acks = NULL;
-    lane_wake(lane, LANE_RETIRER);
+    lane_wake(lane, LANE_DELETER);
 }
 
 /* Hands on blocks that are not empty. */
@@ -46,7 +46,7 @@ static void flush_blocks(struct sender *sender)
 {
     struct lane *lane = sender->lane;
 
-    /* While the retirer is busy with a deletion a block is filled: many with few rows each would
+    /* While the deleter is busy with a deletion a block is filled: many with few rows each would
      * leave none to write to. */
     if (ring_count(&lane->acked) == 0)
         flush_acks(sender);
@@ -94,7 +94,7 @@ static void accept_row(struct sender *sender, const struct flight_row *row, int6
         note_clear(&sender->lane->sending, now_ms);
 }
 
-/* Acknowledged rows at the front go to the retirer. */
+/* Acknowledged rows at the front go to the deleter. */
 static void collect_acks(struct sender *sender, int64_t now_ms)
 {
     const struct flight_row *row = flight_first(&sender->flight);
@@ -817,7 +817,7 @@ int64_t sender_step(void *arg, int64_t now_ms)
     flush_blocks(sender);
     show_keys(sender, now_ms);
     if (sender->handed)
-        lane_wake(sender->lane, LANE_RETIRER);
+        lane_wake(sender->lane, LANE_DELETER);
     sender->handed = false;
     return wait_ms;
 }

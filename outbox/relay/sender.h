@@ -2,7 +2,7 @@
 /* The second step of a lane: sends rows in order, many at a time, and sorts out what becomes of
  * them.
  *
- * Acknowledged: to the retirer. Trouble with the broker: nothing more is sent, everything under way
+ * Acknowledged: to the deleter. Trouble with the broker: nothing more is sent, everything under way
  * is given up and read again in order, after a wait that grows. Refused: when several rows were
  * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
  * by one; a row refused alone stops its key: it and the key's later rows are handed over to go

@@ -16,7 +16,7 @@ static void engines_start(struct rig *rig)
 {
     const struct source source = world_source(&rig->world);
     const struct broker broker = world_broker(&rig->world);
-    const struct retirer_seam retirer = world_retirer(&rig->world);
+    const struct deleter_seam deleter = world_deleter(&rig->world);
     enum rc rc =
         lane_init(&rig->lane, "outbox", &rig->settings, relay_metrics_of(0, "outbox"), NULL);
 
@@ -26,11 +26,11 @@ static void engines_start(struct rig *rig)
         rc = sender_init(&rig->sender, &rig->lane, &broker, world_below(&rig->world, 1000), NULL);
     if (rc == RC_OK)
         rc =
-            retirer_init(&rig->retirer, &rig->lane, &retirer, world_below(&rig->world, 1000), NULL);
+            deleter_init(&rig->deleter, &rig->lane, &deleter, world_below(&rig->world, 1000), NULL);
     assert(rc == RC_OK);
     rig->reader.ranges_max = 3;
-    rig->retirer.ranges_max = 2;
-    rig->retirer.mover.rows_max = 3;
+    rig->deleter.ranges_max = 2;
+    rig->deleter.mover.rows_max = 3;
     rig->lane.stopped.moves_max = 8;
     rig->lane.stopped.key_rows_max = 12;
     rig->lane.wake = wake;
@@ -40,7 +40,7 @@ static void engines_start(struct rig *rig)
 
 static void engines_end(struct rig *rig)
 {
-    retirer_done(&rig->retirer);
+    deleter_done(&rig->deleter);
     sender_done(&rig->sender);
     reader_done(&rig->reader);
     lane_done(&rig->lane);
@@ -105,7 +105,7 @@ static void step(struct rig *rig, enum lane_step which)
     } steps[LANE_STEPS] = {
         [LANE_READER] = {reader_step, offsetof(struct rig, reader)},
         [LANE_SENDER] = {sender_step, offsetof(struct rig, sender)},
-        [LANE_RETIRER] = {retirer_step, offsetof(struct rig, retirer)},
+        [LANE_DELETER] = {deleter_step, offsetof(struct rig, deleter)},
     };
     struct world *world = &rig->world;
     int64_t wait_ms;

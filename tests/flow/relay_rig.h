@@ -5,9 +5,9 @@
 #define TESTS_FLOW_RELAY_RIG_H
 
 #include "common/config/settings.h"
+#include "outbox/relay/deleter.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/reader.h"
-#include "outbox/relay/retirer.h"
 #include "outbox/relay/sender.h"
 #include "tests/flow/relay_world.h"
 
@@ -20,7 +20,7 @@ struct rig {
     struct lane lane;
     struct reader reader;
     struct sender sender;
-    struct retirer retirer;
+    struct deleter deleter;
     int64_t due_ms[LANE_STEPS];
     size_t late_steps; /* this many calls may be put off by a busy machine, in thousandths */
 };

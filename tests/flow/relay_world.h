@@ -137,7 +137,7 @@ void world_kill(struct world *world);
 
 struct source world_source(struct world *world);
 struct broker world_broker(struct world *world);
-struct retirer_seam world_retirer(struct world *world);
+struct deleter_seam world_deleter(struct world *world);
 
 /* Rows that are committed and not deleted. */
 size_t world_left(const struct world *world);
@@ -163,7 +163,7 @@ void world_append_record(struct world *world, int64_t seq);
 void world_task_step(struct world *world);
 enum rc world_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                         bool *fenced, struct err *err);
-enum rc world_load_keys(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+enum rc world_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                         struct err *err);
 enum rc world_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err);
 

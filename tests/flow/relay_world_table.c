@@ -208,9 +208,9 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     return failed ? rc : RC_OK;
 }
 
-struct retirer_seam world_retirer(struct world *world)
+struct deleter_seam world_deleter(struct world *world)
 {
-    return (struct retirer_seam){.ctx = world,
+    return (struct deleter_seam){.ctx = world,
                                  .delete_ranges = delete_ranges,
                                  .move_rows = world_move_rows,
                                  .load_keys = world_load_keys,

@@ -81,7 +81,7 @@ static void key_text(int key, char text[32])
     snprintf(text, 32, "outbox.step/key-%d", key);
 }
 
-enum rc world_load_keys(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+enum rc world_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                         struct err *err)
 {
     struct world *world = ctx;

@@ -241,7 +241,7 @@ static void a_gap_in_the_lease_that_only_the_mover_sees_begins_anew(void **state
     rig_run(&rig, 200);
     assert_true(rig.lane.moving.on);
     atomic_store(&rig.lane.lease.valid_until_ms, 0);
-    retirer_step(&rig.retirer, rig.world.now_ms);
+    deleter_step(&rig.deleter, rig.world.now_ms);
     atomic_store(&rig.lane.lease.valid_until_ms, INT64_MAX);
     rig.world.faults.move = 0;
     world_append(&rig.world, 4);

@@ -367,19 +367,19 @@ static void one_look_that_cannot_see_the_writers_forgets_none(void **state)
 
 static void trouble_with_deleting_ends_with_the_lease(void **state)
 {
-    char text[sizeof(rig.lane.retiring.text)];
+    char text[sizeof(rig.lane.deleting.text)];
 
     (void)state;
     append_some(100);
-    while (rig.retirer.rows == 0)
+    while (rig.deleter.rows == 0)
         rig_run(&rig, 1);
     rig.world.faults.database = 1000;
     rig_run(&rig, 500);
-    assert_true(note_read(&rig.lane.retiring, text, sizeof(text)));
+    assert_true(note_read(&rig.lane.deleting, text, sizeof(text)));
     rig_lose_lease(&rig);
     rig_run(&rig, 500);
     rig.world.faults.database = 0;
-    assert_false(note_read(&rig.lane.retiring, text, sizeof(text)));
+    assert_false(note_read(&rig.lane.deleting, text, sizeof(text)));
 }
 
 static void more_gaps_than_the_list_holds_lose_nothing(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
 #include "outbox/lease/leases.h"
+#include "outbox/relay/deleter.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/reader.h"
-#include "outbox/relay/retirer.h"
 #include "outbox/relay/sender.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/roles.h"
@@ -23,7 +23,7 @@ struct strand {
     struct lane lane;
     struct reader reader;
     struct sender sender;
-    struct retirer retirer;
+    struct deleter deleter;
     struct lane_origin origin;
     struct lane_edge read_edge;
     struct lane_edge delete_edge;
@@ -87,12 +87,12 @@ static void sender_thread(void *arg)
     strand->busy[LANE_SENDER] = false;
 }
 
-static void retirer_thread(void *arg)
+static void deleter_thread(void *arg)
 {
     struct strand *strand = arg;
 
-    loop(strand->relay->proc, retirer_step, &strand->retirer);
-    strand->busy[LANE_RETIRER] = false;
+    loop(strand->relay->proc, deleter_step, &strand->deleter);
+    strand->busy[LANE_DELETER] = false;
 }
 
 static void keeper_thread(void *arg)
@@ -127,7 +127,7 @@ static void finish(struct relay_process *relay)
             struct strand *strand = &relay->strands[i];
 
             sender_step(&strand->sender, now_ms);
-            retirer_step(&strand->retirer, now_ms);
+            deleter_step(&strand->deleter, now_ms);
             reader_step(&strand->reader, now_ms);
         }
         sched_pause(&world->sched, 2);
@@ -167,7 +167,7 @@ static void strand_start(struct relay_process *relay, size_t number)
     struct world *world = relay->proc->world;
     const char *name = world->tables->lanes[number].name;
     struct source source;
-    struct retirer_seam deletes;
+    struct deleter_seam deletes;
     struct broker broker;
     enum rc rc;
 
@@ -183,7 +183,7 @@ static void strand_start(struct relay_process *relay, size_t number)
     producer_init(&strand->producer, relay->proc, number);
     strand->producer.epoch = &strand->sender.epoch;
     source = tables_source(&strand->read_edge);
-    deletes = tables_retirer(&strand->delete_edge);
+    deletes = tables_deleter(&strand->delete_edge);
     broker = producer_seam(&strand->producer);
     rc = lane_init(&strand->lane, name, &world->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, name), NULL);
@@ -196,19 +196,19 @@ static void strand_start(struct relay_process *relay, size_t number)
     if (rc == RC_OK)
         rc = sender_init(&strand->sender, &strand->lane, &broker, world_dice(), NULL);
     if (rc == RC_OK)
-        rc = retirer_init(&strand->retirer, &strand->lane, &deletes, world_dice(), NULL);
+        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, world_dice(), NULL);
     assert(rc == RC_OK);
     /* Small, so that long lists are met. */
     strand->reader.ranges_max = 3;
-    strand->retirer.ranges_max = 2;
-    strand->retirer.mover.rows_max = 3;
+    strand->deleter.ranges_max = 2;
+    strand->deleter.mover.rows_max = 3;
     strand->lane.stopped.moves_max = 6;
     strand->lane.stopped.key_rows_max = 10;
     for (size_t step = 0; step < LANE_STEPS; step++)
         strand->busy[step] = true;
     strand->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, strand);
     strand->threads[LANE_SENDER] = proc_thread(relay->proc, sender_thread, strand);
-    strand->threads[LANE_RETIRER] = proc_thread(relay->proc, retirer_thread, strand);
+    strand->threads[LANE_DELETER] = proc_thread(relay->proc, deleter_thread, strand);
     strand->producer.sender = strand->threads[LANE_SENDER];
     strand->producer.network = proc_thread(relay->proc, producer_main, &strand->producer);
 }
@@ -245,7 +245,7 @@ static void end(struct proc *proc)
         producer_gone(&strand->producer);
         link_close(&strand->read_edge.link);
         link_close(&strand->delete_edge.link);
-        retirer_done(&strand->retirer);
+        deleter_done(&strand->deleter);
         sender_done(&strand->sender);
         reader_done(&strand->reader);
         lane_done(&strand->lane);

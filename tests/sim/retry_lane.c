@@ -76,7 +76,7 @@ bool retry_has_key(const struct world *world, size_t lane, const char *ordering_
     return false;
 }
 
-enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, retirer_on_key on_key,
+enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
     const struct retry_tables *retry = edge->link.db->world->retry;

@@ -457,7 +457,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     return rc;
 }
 
-static enum rc load_keys(void *ctx, size_t keys_max, retirer_on_key on_key, void *on_key_ctx,
+static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                          struct err *err)
 {
     struct lane_edge *edge = ctx;
@@ -476,9 +476,9 @@ static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct 
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-struct retirer_seam tables_retirer(struct lane_edge *edge)
+struct deleter_seam tables_deleter(struct lane_edge *edge)
 {
-    return (struct retirer_seam){
+    return (struct deleter_seam){
         .ctx = edge,
         .delete_ranges = delete_ranges,
         .move_rows = move_rows,

@@ -103,7 +103,7 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
 
 struct source tables_source(struct lane_edge *edge);
-struct retirer_seam tables_retirer(struct lane_edge *edge);
+struct deleter_seam tables_deleter(struct lane_edge *edge);
 struct lease_store tables_leases(struct lease_edge *edge);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Deletes from the outbox table of one lane, and moves rows of it into retry_task, through a
  * connection of its own. Needs SELECT and DELETE on the table, SELECT and INSERT on retry_task. The
- * retirer's thread. */
-#ifndef OUTBOX_RELAY_RETIRER_MYSQL_H
-#define OUTBOX_RELAY_RETIRER_MYSQL_H
+ * deleter's thread. */
+#ifndef OUTBOX_RELAY_DELETER_MYSQL_H
+#define OUTBOX_RELAY_DELETER_MYSQL_H
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
@@ -16,7 +16,7 @@
 /* Rows of one call. */
 #define MOVES_ROWS_MAX 100
 
-struct retirer_mysql {
+struct deleter_mysql {
     struct db *db;
     struct origin_mysql *origin;
     uint64_t turn; /* of the origin */
@@ -34,11 +34,11 @@ struct retirer_mysql {
 };
 
 /* Borrows lane, owner, origin and settings. RC_FATAL: no memory. */
-enum rc retirer_mysql_open(struct retirer_mysql *retirer, const char *lane, const char *owner,
+enum rc deleter_mysql_open(struct deleter_mysql *deleter, const char *lane, const char *owner,
                            struct origin_mysql *origin, const struct settings *settings,
                            struct err *err);
-void retirer_mysql_close(struct retirer_mysql *retirer);
+void deleter_mysql_close(struct deleter_mysql *deleter);
 
-struct retirer_seam retirer_mysql_seam(struct retirer_mysql *retirer);
+struct deleter_seam deleter_mysql_seam(struct deleter_mysql *deleter);
 
 #endif

@@ -2,8 +2,8 @@
 /* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
  * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
  * refused rows into the retry lane (mover.h). */
-#ifndef OUTBOX_RELAY_RETIRER_H
-#define OUTBOX_RELAY_RETIRER_H
+#ifndef OUTBOX_RELAY_DELETER_H
+#define OUTBOX_RELAY_DELETER_H
 
 #include "common/backoff.h"
 #include "common/err.h"
@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct retirer {
+struct deleter {
     struct lane *lane;
-    struct retirer_seam seam;
+    struct deleter_seam seam;
     struct seqs **held; /* blocks whose rows are not deleted yet, all but the last full */
     size_t held_count;
     size_t held_max;
@@ -28,18 +28,18 @@ struct retirer {
     size_t work_done;
     size_t work_blocks;
     int64_t wait_until_ms; /* after a failure */
-    size_t ranges_max;     /* RETIRER_RANGES_MAX, or fewer in tests */
+    size_t ranges_max;     /* DELETER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
     uint64_t dice;
     struct mover mover;
 };
 
 /* RC_FATAL: no memory. lane and seam are borrowed. dice: 64 random bits. */
-enum rc retirer_init(struct retirer *retirer, struct lane *lane, const struct retirer_seam *seam,
+enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
                      uint64_t dice, struct err *err);
-void retirer_done(struct retirer *retirer);
+void deleter_done(struct deleter *deleter);
 
 /* A loop_step: one deletion and one call of the mover's at most. */
-int64_t retirer_step(void *retirer, int64_t now_ms);
+int64_t deleter_step(void *deleter, int64_t now_ms);
 
 #endif

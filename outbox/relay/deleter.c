@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/deleter.h"
+
+#include "common/hash.h"
+#include "common/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACKOFF_BASE_MS 100
+#define BACKOFF_CAP_MS 5000
+
+enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
+                     uint64_t dice, struct err *err)
+{
+    memset(deleter, 0, sizeof(*deleter));
+    deleter->lane = lane;
+    deleter->seam = *seam;
+    deleter->dice = dice;
+    deleter->ranges_max = DELETER_RANGES_MAX;
+    deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    mover_init(&deleter->mover, lane, seam, ~dice);
+    deleter->held_max = lane->block_count;
+    deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
+    /* Whole blocks are deleted: the last one may go past the wanted number. */
+    deleter->work_max = (size_t)lane->settings->relay.delete_rows_max + SEQS_MAX;
+    deleter->work = calloc(deleter->work_max, sizeof(*deleter->work));
+    if (deleter->held && deleter->work)
+        return RC_OK;
+    deleter_done(deleter);
+    return err_fail(err, RC_FATAL, 0, "out of memory for %zu rows to delete", deleter->work_max);
+}
+
+void deleter_done(struct deleter *deleter)
+{
+    free(deleter->held);
+    free(deleter->work);
+    deleter->held = NULL;
+    deleter->work = NULL;
+}
+
+/* Fills the last block up, so that few blocks hold many rows, whatever they came in. The rows of a
+ * delete under way stay where they are. */
+static void merge(struct deleter *deleter, struct seqs *block)
+{
+    struct seqs *last;
+    size_t count;
+
+    if (deleter->held_count == deleter->work_blocks)
+        return;
+    last = deleter->held[deleter->held_count - 1];
+    count = SEQS_MAX - last->count;
+    if (count > block->count)
+        count = block->count;
+    memcpy(&last->list[last->count], &block->list[block->count - count],
+           count * sizeof(block->list[0]));
+    last->count += count;
+    block->count -= count;
+}
+
+static void take(struct deleter *deleter, int64_t now_ms)
+{
+    struct lane *lane = deleter->lane;
+    struct seqs *block;
+
+    while ((block = ring_take(&lane->acked))) {
+        if (deleter->rows == 0)
+            deleter->since_ms = now_ms;
+        deleter->rows += block->count;
+        merge(deleter, block);
+        if (block->count > 0)
+            deleter->held[deleter->held_count++] = block;
+        else
+            ring_give(&lane->gone, block);
+    }
+}
+
+/* The first blocks go to the reader. */
+static void give(struct deleter *deleter, size_t blocks)
+{
+    struct lane *lane = deleter->lane;
+
+    for (size_t i = 0; i < blocks; i++) {
+        deleter->rows -= deleter->held[i]->count;
+        ring_give(&lane->gone, deleter->held[i]);
+    }
+    deleter->held_count -= blocks;
+    memmove(deleter->held, deleter->held + blocks, deleter->held_count * sizeof(struct seqs *));
+    deleter->work_count = deleter->work_done = deleter->work_blocks = 0;
+    lane_wake(lane, LANE_READER);
+}
+
+static bool is_due(const struct deleter *deleter, int64_t now_ms)
+{
+    const struct settings *settings = deleter->lane->settings;
+
+    /* The reader must not stand still because so few rows fit into its window. */
+    return deleter->rows >= (size_t)settings->relay.delete_rows_max ||
+           2 * deleter->rows >= (size_t)settings->relay.window_rows_max ||
+           now_ms - deleter->since_ms >= settings->relay.delete_wait_ms ||
+           atomic_load(&deleter->lane->lease.leaving);
+}
+
+static void choose(struct deleter *deleter)
+{
+    size_t rows_max = (size_t)deleter->lane->settings->relay.delete_rows_max;
+    size_t count = 0;
+    size_t blocks = 0;
+
+    while (blocks < deleter->held_count && count < rows_max) {
+        const struct seqs *block = deleter->held[blocks++];
+
+        memcpy(&deleter->work[count], block->list, block->count * sizeof(block->list[0]));
+        count += block->count;
+    }
+    deleter->work_count = seqs_sort(deleter->work, count);
+    deleter->work_done = 0;
+    deleter->work_blocks = blocks;
+}
+
+static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err *err)
+{
+    int64_t wait_ms = backoff_next_ms(&deleter->backoff, dice_next(&deleter->dice));
+
+    note_set(&deleter->lane->deleting, now_ms, err);
+    deleter->wait_until_ms = now_ms + wait_ms;
+    return wait_ms;
+}
+
+/* Without the lease: whoever has it now reads these rows again, and publishes them again. */
+static int64_t give_up(struct deleter *deleter, int64_t now_ms, const char *why)
+{
+    if (deleter->rows > 0)
+        log_event(LOG_WARN, "deletes_given_up", "lane=%s rows=%zu reason=%s", deleter->lane->name,
+                  deleter->rows, why);
+    give(deleter, deleter->held_count);
+    /* What went wrong with them is not ours any more. */
+    note_clear(&deleter->lane->deleting, now_ms);
+    backoff_reset(&deleter->backoff);
+    deleter->wait_until_ms = 0;
+    return 0;
+}
+
+static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_ms)
+{
+    struct seq_range ranges[DELETER_RANGES_MAX];
+    struct lane *lane = deleter->lane;
+    struct err err = {0};
+    bool fenced = false;
+    size_t used;
+    size_t count =
+        seqs_runs(deleter->work + deleter->work_done, deleter->work_count - deleter->work_done,
+                  ranges, deleter->ranges_max, &used);
+    enum rc rc =
+        deleter->seam.delete_ranges(deleter->seam.ctx, ranges, count, epoch, &fenced, &err);
+
+    if (rc != RC_OK)
+        return failed(deleter, now_ms, &err);
+    if (fenced)
+        return give_up(deleter, now_ms, "fenced");
+    note_clear(&lane->deleting, now_ms);
+    backoff_reset(&deleter->backoff);
+    metric_add(&lane->metrics->deleted, (int64_t)used);
+    deleter->work_done += used;
+    if (deleter->work_done < deleter->work_count)
+        return 0;
+    give(deleter, deleter->work_blocks);
+    deleter->since_ms = now_ms;
+    return 0;
+}
+
+static int64_t delete_step(struct deleter *deleter, int64_t epoch, int64_t now_ms)
+{
+    take(deleter, now_ms);
+    if (deleter->rows == 0)
+        return LANE_WAIT_MS;
+    if (epoch == 0)
+        return give_up(deleter, now_ms, "lease_lost");
+    if (now_ms < deleter->wait_until_ms)
+        return deleter->wait_until_ms - now_ms;
+    if (deleter->work_count == 0) {
+        if (!is_due(deleter, now_ms))
+            return deleter->since_ms + deleter->lane->settings->relay.delete_wait_ms - now_ms;
+        choose(deleter);
+    }
+    return delete_some(deleter, epoch, now_ms);
+}
+
+int64_t deleter_step(void *arg, int64_t now_ms)
+{
+    struct deleter *deleter = arg;
+    int64_t delete_ms = delete_step(deleter, lane_epoch(deleter->lane, now_ms), now_ms);
+    int64_t move_ms = mover_step(&deleter->mover, lane_epoch_now(deleter->lane, now_ms), now_ms);
+
+    return delete_ms < move_ms ? delete_ms : move_ms;
+}
