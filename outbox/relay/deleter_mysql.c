@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/deleter_mysql.h"
 
-#include "outbox/relay/moves_mysql.h"
+#include "common/log.h"
+#include "common/utf8.h"
+#include "outbox/relay/move_row.h"
 #include "outbox/relay/seq_mysql.h"
+#include "outbox/relay/time_row.h"
+#include "outbox/retry/group.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* From this length on a run is deleted as a range, which is two to three times as fast. */
@@ -12,7 +18,44 @@
 /* Somebody who locks a published row must not hold up all others for the server's 50 s. */
 #define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
 
-static enum rc set_up(struct deleter_mysql *deleter, struct err *err)
+/* Rows of one call. */
+#define MOVES_ROWS_MAX 100
+
+#define SCENE "publish"
+#define HANDLER "kafka"
+#define ORIGIN "relay"
+#define ID_BYTES_MAX 255 /* of an event id as idempotency key */
+
+/* A holder that freezes between two statements lets go of the lease's row, so that another relay can
+ * take the lane. */
+#define SILENT_MS_MAX 15000
+
+enum column {
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_AGGREGATE_ID,
+    COLUMN_TYPE,
+    COLUMN_HEADERS,
+    COLUMN_CREATED_AT,
+    COLUMN_NOW,
+};
+
+static void put(struct deleter_mysql *deleter, const char *sql)
+{
+    buf_text_put(&deleter->sql, sql);
+}
+
+static void put_text(struct deleter_mysql *deleter, const char *text)
+{
+    db_put_text(deleter->db, &deleter->sql, text, strlen(text));
+}
+
+static enum rc run_sql(struct deleter_mysql *deleter, struct err *err)
+{
+    return db_exec_buf(deleter->db, &deleter->sql, NULL, err);
+}
+
+static enum rc set_up_session(struct deleter_mysql *deleter, struct err *err)
 {
     enum rc rc;
 
@@ -48,13 +91,6 @@ static enum rc look_at_lease(struct deleter_mysql *deleter, int64_t epoch, bool 
     return rc;
 }
 
-static enum rc run(struct deleter_mysql *deleter, struct err *err)
-{
-    if (deleter->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for the statement");
-    return db_exec(deleter->db, deleter->sql.data, deleter->sql.len, NULL, err);
-}
-
 static bool is_long(const struct seq_range *range)
 {
     return range->to - range->from + 1 >= RUN_MIN;
@@ -82,7 +118,7 @@ static enum rc delete_runs(struct deleter_mysql *deleter, const struct seq_range
         buf_i64(sql, ranges[i].from);
         buf_text_put(sql, " AND seq < ");
         buf_i64(sql, ranges[i].to);
-        rc = run(deleter, err);
+        rc = run_sql(deleter, err);
     }
     return rc;
 }
@@ -101,14 +137,14 @@ static enum rc delete_single(struct deleter_mysql *deleter, const struct seq_ran
     buf_reset(&deleter->sql);
     buf_text_put(&deleter->sql, "DELETE o FROM ");
     seq_put_join(&deleter->sql, deleter->lane, single, count);
-    return run(deleter, err);
+    return run_sql(deleter, err);
 }
 
-static enum rc deleter_delete(void *ctx, const struct seq_range *ranges, size_t count,
-                              int64_t epoch, bool *fenced, struct err *err)
+static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
+                             bool *fenced, struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
-    enum rc rc = set_up(deleter, err);
+    enum rc rc = set_up_session(deleter, err);
 
     *fenced = false;
     if (rc == RC_OK)
@@ -122,40 +158,353 @@ static enum rc deleter_delete(void *ctx, const struct seq_range *ranges, size_t 
     return rc;
 }
 
-static enum rc deleter_move(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
-                            bool *fenced, struct err *err)
+static enum rc on_column(void *ctx, const struct db_row *row, struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
-    enum rc rc = set_up(deleter, err);
+    const char *set = row->columns[1];
+
+    (void)err;
+    if (strcmp(row->columns[0], "headers") == 0)
+        deleter->has_headers = true;
+    else if (strcmp(row->columns[0], "created_at") == 0)
+        deleter->has_created_at = true;
+    else
+        deleter->payload_converted = set && strncmp(set, "utf8", 4) != 0 &&
+                                     strcmp(set, "ascii") != 0 && strcmp(set, "binary") != 0;
+    return RC_OK;
+}
+
+/* The two columns that Debezium's table need not have, and what the payload's text is in. */
+static enum rc look_at_columns(struct deleter_mysql *deleter, struct err *err)
+{
+    deleter->has_headers = deleter->has_created_at = deleter->payload_converted = false;
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
+                 "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
+    put_text(deleter, deleter->lane);
+    put(deleter, " AND column_name IN ('payload', 'headers', 'created_at')");
+    return db_query_buf(deleter->db, &deleter->sql, on_column, deleter, err);
+}
+
+static enum rc set_up_moves(struct deleter_mysql *deleter, struct err *err)
+{
+    int64_t silent_ms = deleter->lease_ms / 3;
+    enum rc rc;
+
+    if (deleter->moves_session == db_session(deleter->db))
+        return RC_OK;
+    if (silent_ms > SILENT_MS_MAX)
+        silent_ms = SILENT_MS_MAX;
+    buf_reset(&deleter->sql);
+    buf_print(&deleter->sql, "SET SESSION wait_timeout = %" PRId64,
+              silent_ms >= 1000 ? silent_ms / 1000 : 1);
+    rc = run_sql(deleter, err);
+    if (rc == RC_OK)
+        rc = look_at_columns(deleter, err);
+    if (rc == RC_OK)
+        deleter->moves_session = db_session(deleter->db);
+    return rc;
+}
+
+struct reading {
+    struct deleter_mysql *deleter;
+    const struct relay_move *moves;
+    size_t count;
+};
+
+static struct bytes bytes_of(const struct db_row *row, enum column column)
+{
+    return (struct bytes){row->columns[column], row->columns[column] ? row->lengths[column] : 0};
+}
+
+static const struct relay_move *move_of(const struct reading *reading, int64_t seq)
+{
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->moves[i].seq == seq)
+            return &reading->moves[i];
+    return NULL;
+}
+
+static bool is_key(struct bytes id)
+{
+    return id.len > 0 && id.len <= ID_BYTES_MAX && utf8_fits(id.data, id.len) &&
+           !memchr(id.data, '\0', id.len);
+}
+
+/* again: a task with this event id, which should be the row's alone, is active. */
+static void put_idempotency_key(struct deleter_mysql *deleter, int64_t seq, struct bytes id,
+                                bool again)
+{
+    if (!again && is_key(id)) {
+        db_put_text(deleter->db, &deleter->sql, id.data, id.len);
+        return;
+    }
+    put(deleter, "CONCAT(");
+    put_text(deleter, deleter->lane);
+    buf_print(&deleter->sql, ", '/%" PRId64, seq);
+    put(deleter, again ? "/', UUID())" : "')");
+}
+
+static enum rc insert_task(struct deleter_mysql *deleter, const struct relay_move *move,
+                           struct bytes id, struct bytes options, bool again, struct err *err)
+{
+    char reason[MOVE_REASON_SIZE];
+
+    snprintf(reason, sizeof(reason), "%s", move->reason);
+    utf8_clean(reason);
+    buf_reset(&deleter->sql);
+    put(deleter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
+                 "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
+    put_text(deleter, deleter->lane);
+    put(deleter, ", '" SCENE "', '" HANDLER "', ");
+    put_text(deleter, move->ordering_key);
+    put(deleter, ", ");
+    put_idempotency_key(deleter, move->seq, id, again);
+    put(deleter, ", ");
+    db_put_text(deleter->db, &deleter->sql, options.data, options.len);
+    put(deleter, deleter->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
+    put(deleter, "'" ORIGIN "', ");
+    put(deleter, reason[0] ? "'refused', " : "'', ");
+    put_text(deleter, reason);
+    put(deleter, " FROM ");
+    db_put_name(&deleter->sql, deleter->lane);
+    buf_print(&deleter->sql, " WHERE seq = %" PRId64, move->seq);
+    return run_sql(deleter, err);
+}
+
+/* Rows come in the order of seq, which is that of the moves of each key. */
+static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct reading *reading = ctx;
+    struct deleter_mysql *deleter = reading->deleter;
+    const struct relay_move *move = move_of(reading, db_column_i64(row, COLUMN_SEQ));
+    const struct relay_row known = {
+        .seq = db_column_i64(row, COLUMN_SEQ),
+        .created_ms =
+            utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]),
+        .read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]),
+        .id = bytes_of(row, COLUMN_ID),
+        .aggregate_id = bytes_of(row, COLUMN_AGGREGATE_ID),
+        .type = bytes_of(row, COLUMN_TYPE),
+        .headers = bytes_of(row, COLUMN_HEADERS),
+    };
+    struct err own = {0};
+    struct bytes options;
+    enum rc rc;
+
+    if (!move)
+        return RC_OK;
+    buf_reset(&deleter->options);
+    rc = move_row_put_options(&deleter->options, &known, move->topic, deleter->lane,
+                              deleter->source, err);
+    if (rc == RC_OK && deleter->options.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
+    if (rc != RC_OK)
+        return rc;
+    options = (struct bytes){deleter->options.data, deleter->options.len};
+    rc = insert_task(deleter, move, known.id, options, false, &own);
+    if (rc == RC_REJECT && own.code == DB_DUPLICATE)
+        return insert_task(deleter, move, known.id, options, true, err);
+    if (rc != RC_OK && err)
+        *err = own;
+    return rc;
+}
+
+static void put_rows(struct deleter_mysql *deleter, const struct relay_move *moves, size_t count)
+{
+    struct seq_range rows[MOVES_ROWS_MAX];
+
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (struct seq_range){moves[i].seq, moves[i].seq};
+    seq_put_join(&deleter->sql, deleter->lane, rows, count);
+}
+
+static enum rc move_rows(struct deleter_mysql *deleter, const struct relay_move *moves,
+                         size_t count, struct err *err)
+{
+    struct reading reading = {.deleter = deleter, .moves = moves, .count = count};
+    enum rc rc;
+
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
+    put(deleter, deleter->has_headers ? "o.headers, " : "NULL, ");
+    put(deleter, deleter->has_created_at ? "o.created_at, " : "NULL, ");
+    put(deleter, "UTC_TIMESTAMP(3) FROM ");
+    put_rows(deleter, moves, count);
+    put(deleter, " ORDER BY o.seq");
+    put(deleter, db_server_kind(deleter->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
+    rc = db_query_buf(deleter->db, &deleter->sql, move_row, &reading, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&deleter->sql);
+    put(deleter, "DELETE o FROM ");
+    put_rows(deleter, moves, count);
+    return run_sql(deleter, err);
+}
+
+/* Locked until the COMMIT, so that nobody takes the lane in between; and asked last, so that the
+ * lease can be kept meanwhile. */
+static enum rc hold_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
+                          struct err *err)
+{
+    int64_t now = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(&deleter->sql);
+    put(deleter, "SELECT epoch FROM relay_lease WHERE lane = ");
+    put_text(deleter, deleter->lane);
+    put(deleter, " AND owner = ");
+    put_text(deleter, deleter->owner);
+    put(deleter, " FOR UPDATE");
+    rc = db_number(deleter->db, buf_text(&deleter->sql), &now, &found, err);
+    *fenced = rc == RC_OK && (!found || now != epoch);
+    return rc;
+}
+
+static enum rc make_tasks(struct deleter_mysql *deleter, const struct relay_move *moves,
+                          size_t count, int64_t epoch, bool *fenced, struct err *err)
+{
+    enum rc rc = set_up_moves(deleter, err);
+
+    *fenced = false;
+    if (count > MOVES_ROWS_MAX)
+        return err_fail(err, RC_FATAL, 0, "%d rows at most", MOVES_ROWS_MAX);
+    if (rc == RC_OK)
+        rc = db_begin(deleter->db, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = move_rows(deleter, moves, count, err);
+    if (rc == RC_OK)
+        rc = hold_lease(deleter, epoch, fenced, err);
+    if (rc == RC_OK && !*fenced)
+        return db_commit(deleter->db, err);
+    db_rollback(deleter->db);
+    return rc;
+}
+
+static enum rc move_into_retry(void *ctx, const struct relay_move *moves, size_t count,
+                               int64_t epoch, bool *fenced, struct err *err)
+{
+    struct deleter_mysql *deleter = ctx;
+    enum rc rc = set_up_session(deleter, err);
 
     *fenced = false;
     if (rc == RC_OK)
-        rc = moves_make_tasks(deleter, moves, count, epoch, fenced, err);
+        rc = make_tasks(deleter, moves, count, epoch, fenced, err);
     if (rc != RC_OK)
         err_wrap(err, "moving rows of %s into the retry lane", deleter->lane);
     return rc;
 }
 
-static enum rc deleter_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key,
-                                 void *on_key_ctx, struct err *err)
+/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so
+ * a group of another owner with this name keeps no row from being moved. */
+static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
+{
+    enum retry_owner owner;
+    enum rc rc = retry_group_own(deleter->db, deleter->lane, OWNER_RELAY, &owner, err);
+
+    if (rc == RC_OK && owner != OWNER_RELAY)
+        log_event(LOG_WARN, "group_name_taken",
+                  "lane=%s owner=%s text=\"the retry group with this lane's name is not the "
+                  "relay's: give the application's group another name\"",
+                  deleter->lane, retry_owner_name(owner));
+    return rc;
+}
+
+struct keys {
+    deleter_on_key on_key;
+    void *ctx;
+};
+
+static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct keys *keys = ctx;
+
+    return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
+}
+
+/* By the class, which is how the tasks of a lane are found without reading those of others, such as
+ * those that a client made in its group. */
+static enum rc select_keys(struct deleter_mysql *deleter, size_t keys_max, deleter_on_key on_key,
+                           void *on_key_ctx, struct err *err)
+{
+    struct keys keys = {on_key, on_key_ctx};
+    struct buf class = {0};
+    enum rc rc = own_group(deleter, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_put(&class, HANDLER, sizeof(HANDLER));
+    buf_text_put(&class, deleter->lane);
+    buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
+    buf_reset(&deleter->sql);
+    for (int state = 0; state <= 4; state++) {
+        put(deleter, state > 0 ? " UNION " : "");
+        buf_print(&deleter->sql,
+                  "SELECT ordering_key FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE "
+                  "state = %d AND class >= CONCAT(",
+                  state);
+        db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
+        put(deleter, ", 0x00) AND class < CONCAT(");
+        db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
+        put(deleter, ", 0x01)");
+    }
+    buf_print(&deleter->sql, " LIMIT %zu", keys_max);
+    deleter->sql.failed |= class.failed;
+    buf_done(&class);
+    return db_query_buf(deleter->db, &deleter->sql, on_key_row, &keys, err);
+}
+
+static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
+                         struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
-    enum rc rc = set_up(deleter, err);
+    enum rc rc = set_up_session(deleter, err);
 
     if (rc == RC_OK)
-        rc = moves_load_keys(deleter, keys_max, on_key, on_key_ctx, err);
+        rc = select_keys(deleter, keys_max, on_key, on_key_ctx, err);
     if (rc != RC_OK)
         err_wrap(err, "asking which keys of %s are in the retry lane", deleter->lane);
     return rc;
 }
 
-static enum rc deleter_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+static enum rc on_key_left(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct lane_key *keys = ctx;
+
+    (void)err;
+    keys[db_column_u64(row, 0)].left = true;
+    return RC_OK;
+}
+
+/* One dive into the index of order for each. */
+static enum rc select_keys_left(struct deleter_mysql *deleter, struct lane_key *keys, size_t count,
+                                struct err *err)
+{
+    buf_reset(&deleter->sql);
+    for (size_t i = 0; i < count; i++) {
+        keys[i].left = false;
+        put(deleter, i > 0 ? " UNION ALL " : "");
+        buf_print(&deleter->sql,
+                  "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
+                  "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
+                  i);
+        put_text(deleter, deleter->lane);
+        put(deleter, ", 0x00, ");
+        put_text(deleter, keys[i].ordering_key);
+        put(deleter, "), 256)) LIMIT 1)");
+    }
+    return db_query_buf(deleter->db, &deleter->sql, on_key_left, keys, err);
+}
+
+static enum rc ask_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
-    enum rc rc = set_up(deleter, err);
+    enum rc rc = set_up_session(deleter, err);
 
     if (rc == RC_OK)
-        rc = moves_keys_left(deleter, keys, count, err);
+        rc = select_keys_left(deleter, keys, count, err);
     if (rc != RC_OK)
         err_wrap(err, "asking which keys of %s are in the retry lane", deleter->lane);
     return rc;
@@ -191,9 +540,9 @@ struct deleter_seam deleter_mysql_seam(struct deleter_mysql *deleter)
 {
     return (struct deleter_seam){
         .ctx = deleter,
-        .delete_ranges = deleter_delete,
-        .move_rows = deleter_move,
-        .load_keys = deleter_load_keys,
-        .keys_left = deleter_keys_left,
+        .delete_ranges = delete_ranges,
+        .move_rows = move_into_retry,
+        .load_keys = load_keys,
+        .keys_left = ask_keys_left,
     };
 }

@@ -13,9 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows of one call. */
-#define MOVES_ROWS_MAX 100
-
 struct deleter_mysql {
     struct db *db;
     struct origin_mysql *origin;
