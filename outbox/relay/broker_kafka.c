@@ -4,7 +4,6 @@
 #include "common/kafka/kafka.h"
 #include "common/log.h"
 #include "common/os.h"
-#include "outbox/relay/headers_kafka.h"
 #include "outbox/relay/producer_kafka.h"
 #include "outbox/relay/record_row.h"
 
@@ -24,6 +23,8 @@
 #define CONFIG_EVERY_MS 300000
 
 #define BATCH_SIZE "batch.size"
+
+#define HEADERS_EXPECTED 12
 
 /* Numbers that depend on settings, as texts. */
 struct limits {
@@ -105,16 +106,6 @@ static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, s
                   broker->lane, text);
     broker->batch_bytes_said = limit;
     return RC_OK;
-}
-
-enum rc broker_kafka_check(const struct settings *settings, struct err *err)
-{
-    rd_kafka_conf_t *conf = NULL;
-    enum rc rc = conf_make(&conf, settings, err);
-
-    if (rc == RC_OK)
-        rd_kafka_conf_destroy(conf);
-    return rc;
 }
 
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
@@ -306,6 +297,14 @@ static void configs_refresh(struct broker_kafka *broker, int64_t now_ms)
                      CONFIG_WAIT_MS, &err);
 }
 
+static void add_header(void *ctx, const char *name, struct bytes value)
+{
+    rd_kafka_headers_t *headers = ctx;
+
+    /* Fails only for want of memory, which librdkafka ends the process for by itself. */
+    rd_kafka_header_add(headers, name, -1, value.data, (ssize_t)value.len);
+}
+
 static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
                             struct err *err)
 {
@@ -333,8 +332,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
         !primed_may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
         return RC_RETRY;
     if (rc == RC_OK)
-        rc = headers_make(&headers, row, timestamp_ms, broker->lane, broker->settings->relay.source,
-                          err);
+        rc = broker_kafka_make_headers(&headers, row, timestamp_ms, broker->lane,
+                                       broker->settings->relay.source, err);
     if (rc != RC_OK)
         return rc;
     const struct producer_record record = {
@@ -386,6 +385,30 @@ static void broker_purge(void *ctx)
     if (broker->kafka)
         rd_kafka_purge(broker->kafka, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
                                           RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+enum rc broker_kafka_check(const struct settings *settings, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc = conf_make(&conf, settings, err);
+
+    if (rc == RC_OK)
+        rd_kafka_conf_destroy(conf);
+    return rc;
+}
+
+enum rc broker_kafka_make_headers(rd_kafka_headers_t **out, const struct relay_row *row,
+                                  int64_t timestamp_ms, const char *lane, const char *source,
+                                  struct err *err)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(HEADERS_EXPECTED);
+    enum rc rc = record_headers(row, timestamp_ms, lane, source, add_header, headers, err);
+
+    if (rc == RC_OK)
+        *out = headers;
+    else
+        rd_kafka_headers_destroy(headers);
+    return rc;
 }
 
 void broker_kafka_open(struct broker_kafka *broker, const char *lane,

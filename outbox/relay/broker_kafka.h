@@ -12,6 +12,7 @@
 
 struct rd_kafka_s;
 struct rd_kafka_topic_s;
+struct rd_kafka_headers_s;
 struct rd_kafka_queue_s;
 
 struct broker_kafka {
@@ -42,6 +43,13 @@ enum rc broker_kafka_check(const struct settings *settings, struct err *err);
 void broker_kafka_open(struct broker_kafka *broker, const char *lane,
                        const struct settings *settings, int wake_fd);
 void broker_kafka_close(struct broker_kafka *broker);
+
+/* The headers of row's record (record_row.h), as the producer sends them; for tests. *out is the
+ * caller's. RC_REJECT: the headers column is not a JSON object of texts, or names a header that is
+ * the relay's own. Any thread. */
+enum rc broker_kafka_make_headers(struct rd_kafka_headers_s **out, const struct relay_row *row,
+                                  int64_t timestamp_ms, const char *lane, const char *source,
+                                  struct err *err);
 
 struct broker broker_kafka_seam(struct broker_kafka *broker);
 

@@ -7,7 +7,7 @@
 #include "common/config/setting.h"
 #include "common/db/db.h"
 #include "outbox/outbox.h"
-#include "outbox/relay/headers_kafka.h"
+#include "outbox/relay/broker_kafka.h"
 #include "outbox/relay/time_row.h"
 #include "outbox/relay/topics.h"
 #include "tests/fuzz/fuzz.h"
@@ -148,7 +148,7 @@ static enum rc relay_reads(struct bytes column, const char *source)
     };
     rd_kafka_headers_t *headers = NULL;
     struct err err = {0};
-    enum rc rc = headers_make(&headers, &row, 1, "outbox", source, &err);
+    enum rc rc = broker_kafka_make_headers(&headers, &row, 1, "outbox", source, &err);
 
     fuzz_must(rc == RC_OK || rc == RC_REJECT, "headers are taken or refused");
     if (rc == RC_OK) {
