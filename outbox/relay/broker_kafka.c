@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include "common/os.h"
 #include "outbox/relay/producer_kafka.h"
-#include "outbox/relay/record_row.h"
+#include "outbox/relay/record.h"
 
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>

@@ -44,7 +44,7 @@ void broker_kafka_open(struct broker_kafka *broker, const char *lane,
                        const struct settings *settings, int wake_fd);
 void broker_kafka_close(struct broker_kafka *broker);
 
-/* The headers of row's record (record_row.h), as the producer sends them; for tests. *out is the
+/* The headers of row's record (record.h), as the producer sends them; for tests. *out is the
  * caller's. RC_REJECT: the headers column is not a JSON object of texts, or names a header that is
  * the relay's own. Any thread. */
 enum rc broker_kafka_make_headers(struct rd_kafka_headers_s **out, const struct relay_row *row,

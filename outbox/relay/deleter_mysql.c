@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/utf8.h"
-#include "outbox/relay/move_row.h"
+#include "outbox/relay/record.h"
 #include "outbox/relay/seq_mysql.h"
 #include "outbox/relay/time_row.h"
 #include "outbox/retry/group.h"
@@ -295,8 +295,8 @@ static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
     if (!move)
         return RC_OK;
     buf_reset(&deleter->options);
-    rc = move_row_put_options(&deleter->options, &known, move->topic, deleter->lane,
-                              deleter->source, err);
+    rc = record_put_options(&deleter->options, &known, move->topic, deleter->lane, deleter->source,
+                            err);
     if (rc == RC_OK && deleter->options.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
     if (rc != RC_OK)

@@ -6,7 +6,7 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/relay/producer_kafka.h"
-#include "outbox/relay/record_row.h"
+#include "outbox/relay/record.h"
 #include "outbox/relay/time_row.h"
 #include "outbox/relay/topic_row.h"
 #include "outbox/retry/handler.h"
