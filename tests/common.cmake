@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS backoff base64 buf err host id list log loop metrics nearest ring said stop utf8
-        when)
+foreach(name IN ITEMS backoff base64 buf err host id list log loop metrics nearest ring said stop utc
+        utf8 when)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS common_core)
 endforeach()
 foreach(name IN ITEMS config options)

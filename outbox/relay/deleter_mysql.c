@@ -2,10 +2,10 @@
 #include "outbox/relay/deleter_mysql.h"
 
 #include "common/log.h"
+#include "common/utc.h"
 #include "common/utf8.h"
 #include "outbox/relay/record.h"
 #include "outbox/relay/seq_mysql.h"
-#include "outbox/relay/time_row.h"
 #include "outbox/retry/group.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/record.h"
 
+#include "common/utc.h"
 #include "common/utf8.h"
 #include "outbox/header_row.h"
-#include "outbox/relay/time_row.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #include "outbox/relay/source_mysql.h"
 
 #include "common/db/cluster.h"
+#include "common/utc.h"
 #include "outbox/relay/seq_mysql.h"
-#include "outbox/relay/time_row.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
  *     relay.topics \n type \n created_at \n headers */
 #include "common/config/setting.h"
 #include "common/db/db.h"
+#include "common/utc.h"
 #include "outbox/outbox.h"
 #include "outbox/relay/broker_kafka.h"
-#include "outbox/relay/time_row.h"
 #include "outbox/relay/topics.h"
 #include "tests/fuzz/fuzz.h"
 

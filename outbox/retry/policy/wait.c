@@ -2,7 +2,7 @@
 #include "outbox/retry/policy/wait.h"
 
 #include "common/backoff.h"
-#include "outbox/relay/time_row.h"
+#include "common/utc.h"
 #include "outbox/retry/policy/span.h"
 
 #include <stdbool.h>

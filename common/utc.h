@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The time of a row: what the database shows and what a record carries; all UTC. Pure. */
-#ifndef OUTBOX_RELAY_TIME_ROW_H
-#define OUTBOX_RELAY_TIME_ROW_H
+/* Times in UTC as the databases write them (2026-03-04 05:06:07) and as a record carries them (RFC
+ * 3339). Pure; any thread. */
+#ifndef COMMON_UTC_H
+#define COMMON_UTC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/time_row.h"
+#include "common/utc.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
