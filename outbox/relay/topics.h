@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Which topic an aggregate type goes to, and what is known of each topic. Bounded. Pure; one thread
- * at a time. */
+/* Which topic an aggregate type goes to, what is known of each topic, and which texts Kafka takes
+ * as a topic's name. Bounded. Pure; one thread at a time for each struct topics. */
 #ifndef OUTBOX_RELAY_TOPICS_H
 #define OUTBOX_RELAY_TOPICS_H
 
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
 #include "outbox/relay/relay_seam.h"
-#include "outbox/relay/topic_row.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define TOPIC_NAME_SIZE 250 /* Kafka's limit is 249 */
 
 enum topic_state {
     TOPIC_UNKNOWN, /* has to be opened first */
@@ -48,5 +50,8 @@ enum rc topics_find(struct topics *topics, struct bytes type, struct topic **top
 /* Topics that are refused become unknown again; or all of them. */
 void topics_forget_refused(struct topics *topics);
 void topics_forget_all(struct topics *topics);
+
+/* Does Kafka take this text as the name of a topic? Any thread. */
+bool topic_name_is(const char *name);
 
 #endif

@@ -2,7 +2,7 @@
 /* What tasks of the retry lane tell their handlers to do; anybody who may insert one writes it.
  *
  *     k, h, e or s for the handler | the options */
-#include "outbox/relay/topic_row.h"
+#include "outbox/relay/topics.h"
 #include "outbox/retry/handlers/exec_options.h"
 #include "outbox/retry/handlers/http_options.h"
 #include "outbox/retry/handlers/kafka_options.h"

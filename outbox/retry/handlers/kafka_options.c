@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/handlers/kafka_options.h"
 
-#include "outbox/relay/topic_row.h"
+#include "outbox/relay/topics.h"
 #include "outbox/retry/handlers/task_options.h"
 
 #include <jansson.h>

@@ -8,7 +8,7 @@
 #include "common/utc.h"
 #include "outbox/relay/producer_kafka.h"
 #include "outbox/relay/record.h"
-#include "outbox/relay/topic_row.h"
+#include "outbox/relay/topics.h"
 #include "outbox/retry/handler.h"
 #include "outbox/retry/retry.h"
 
