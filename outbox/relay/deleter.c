@@ -11,35 +11,6 @@
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
-enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
-                     uint64_t dice, struct err *err)
-{
-    memset(deleter, 0, sizeof(*deleter));
-    deleter->lane = lane;
-    deleter->seam = *seam;
-    deleter->dice = dice;
-    deleter->ranges_max = DELETER_RANGES_MAX;
-    deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    mover_init(&deleter->mover, lane, seam, ~dice);
-    deleter->held_max = lane->block_count;
-    deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
-    /* Whole blocks are deleted: the last one may go past the wanted number. */
-    deleter->work_max = (size_t)lane->settings->relay.delete_rows_max + SEQS_MAX;
-    deleter->work = calloc(deleter->work_max, sizeof(*deleter->work));
-    if (deleter->held && deleter->work)
-        return RC_OK;
-    deleter_done(deleter);
-    return err_fail(err, RC_FATAL, 0, "out of memory for %zu rows to delete", deleter->work_max);
-}
-
-void deleter_done(struct deleter *deleter)
-{
-    free(deleter->held);
-    free(deleter->work);
-    deleter->held = NULL;
-    deleter->work = NULL;
-}
-
 /* Fills the last block up, so that few blocks hold many rows, whatever they came in. The rows of a
  * delete under way stay where they are. */
 static void merge(struct deleter *deleter, struct seqs *block)
@@ -114,7 +85,7 @@ static void choose(struct deleter *deleter)
         memcpy(&deleter->work[count], block->list, block->count * sizeof(block->list[0]));
         count += block->count;
     }
-    deleter->work_count = seqs_sort(deleter->work, count);
+    deleter->work_count = deleter_sort_seqs(deleter->work, count);
     deleter->work_done = 0;
     deleter->work_blocks = blocks;
 }
@@ -149,9 +120,9 @@ static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_m
     struct err err = {0};
     bool fenced = false;
     size_t used;
-    size_t count =
-        seqs_runs(deleter->work + deleter->work_done, deleter->work_count - deleter->work_done,
-                  ranges, deleter->ranges_max, &used);
+    size_t count = deleter_make_ranges(deleter->work + deleter->work_done,
+                                       deleter->work_count - deleter->work_done, ranges,
+                                       deleter->ranges_max, &used);
     enum rc rc =
         deleter->seam.delete_ranges(deleter->seam.ctx, ranges, count, epoch, &fenced, &err);
 
@@ -185,6 +156,79 @@ static int64_t delete_step(struct deleter *deleter, int64_t epoch, int64_t now_m
         choose(deleter);
     }
     return delete_some(deleter, epoch, now_ms);
+}
+
+static int compare_seqs(const void *a, const void *b)
+{
+    const int64_t *left = a;
+    const int64_t *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+size_t deleter_sort_seqs(int64_t *list, size_t count)
+{
+    size_t kept = 0;
+    bool sorted = true;
+
+    for (size_t i = 1; i < count && sorted; i++)
+        sorted = list[i - 1] < list[i];
+    if (sorted)
+        return count;
+    qsort(list, count, sizeof(*list), compare_seqs);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || list[kept - 1] != list[i])
+            list[kept++] = list[i];
+    }
+    return kept;
+}
+
+size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *ranges,
+                           size_t ranges_max, size_t *used)
+{
+    size_t runs = 0;
+    size_t i = 0;
+
+    for (; i < count; i++) {
+        if (runs > 0 && ranges[runs - 1].to + 1 == list[i]) {
+            ranges[runs - 1].to = list[i];
+            continue;
+        }
+        if (runs == ranges_max)
+            break;
+        ranges[runs++] = (struct seq_range){list[i], list[i]};
+    }
+    *used = i;
+    return runs;
+}
+
+enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
+                     uint64_t dice, struct err *err)
+{
+    memset(deleter, 0, sizeof(*deleter));
+    deleter->lane = lane;
+    deleter->seam = *seam;
+    deleter->dice = dice;
+    deleter->ranges_max = DELETER_RANGES_MAX;
+    deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+    mover_init(&deleter->mover, lane, seam, ~dice);
+    deleter->held_max = lane->block_count;
+    deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
+    /* Whole blocks are deleted: the last one may go past the wanted number. */
+    deleter->work_max = (size_t)lane->settings->relay.delete_rows_max + SEQS_MAX;
+    deleter->work = calloc(deleter->work_max, sizeof(*deleter->work));
+    if (deleter->held && deleter->work)
+        return RC_OK;
+    deleter_done(deleter);
+    return err_fail(err, RC_FATAL, 0, "out of memory for %zu rows to delete", deleter->work_max);
+}
+
+void deleter_done(struct deleter *deleter)
+{
+    free(deleter->held);
+    free(deleter->work);
+    deleter->held = NULL;
+    deleter->work = NULL;
 }
 
 int64_t deleter_step(void *arg, int64_t now_ms)

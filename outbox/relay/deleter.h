@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
  * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
- * refused rows into the retry lane (mover.h). */
+ * refused rows into the retry lane (mover.h). The deleter's thread. */
 #ifndef OUTBOX_RELAY_DELETER_H
 #define OUTBOX_RELAY_DELETER_H
 
@@ -41,5 +41,15 @@ void deleter_done(struct deleter *deleter);
 
 /* A loop_step: one deletion and one call of the mover's at most. */
 int64_t deleter_step(void *deleter, int64_t now_ms);
+
+/* For deleter.c and its tests.
+ *
+ * deleter_sort_seqs(): sorts list and drops repeats; returns how many are left.
+ * deleter_make_ranges(): makes ranges of consecutive seqs out of a sorted list, ranges_max at most,
+ * and sets *used to the number of seqs they cover. Returns how many ranges. A range never spans a
+ * seq that is not in the list: a row may still commit there. */
+size_t deleter_sort_seqs(int64_t *list, size_t count);
+size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *ranges,
+                           size_t ranges_max, size_t *used);
 
 #endif

@@ -19,7 +19,6 @@
 #include "outbox/relay/note.h"
 #include "outbox/relay/relay_metrics.h"
 #include "outbox/relay/relay_row.h"
-#include "outbox/relay/seqs.h"
 #include "outbox/relay/stopped.h"
 
 #include <stdatomic.h>
@@ -32,6 +31,15 @@
 
 /* How long a step that waits for another one sleeps when nobody wakes it. */
 #define LANE_WAIT_MS 100
+
+#define SEQS_MAX 1024
+
+/* A block of seqs that travels from step to step. */
+struct seqs {
+    size_t count;
+    bool again; /* these rows have to be read again now; else they are gone or wait for a sweep */
+    int64_t list[SEQS_MAX];
+};
 
 enum lane_step { LANE_READER, LANE_SENDER, LANE_DELETER, LANE_STEPS };
 
