@@ -5,7 +5,7 @@
 #include "common/utc.h"
 #include "common/utf8.h"
 #include "outbox/relay/record.h"
-#include "outbox/relay/seq_mysql.h"
+#include "outbox/relay/source_mysql.h"
 #include "outbox/retry/group.h"
 
 #include <inttypes.h>
@@ -136,7 +136,7 @@ static enum rc delete_single(struct deleter_mysql *deleter, const struct seq_ran
     }
     buf_reset(&deleter->sql);
     buf_text_put(&deleter->sql, "DELETE o FROM ");
-    seq_put_join(&deleter->sql, deleter->lane, single, count);
+    source_mysql_put_join(&deleter->sql, deleter->lane, single, count);
     return run_sql(deleter, err);
 }
 
@@ -316,7 +316,7 @@ static void put_rows(struct deleter_mysql *deleter, const struct relay_move *mov
 
     for (size_t i = 0; i < count; i++)
         rows[i] = (struct seq_range){moves[i].seq, moves[i].seq};
-    seq_put_join(&deleter->sql, deleter->lane, rows, count);
+    source_mysql_put_join(&deleter->sql, deleter->lane, rows, count);
 }
 
 static enum rc move_rows(struct deleter_mysql *deleter, const struct relay_move *moves,

@@ -3,7 +3,6 @@
 
 #include "common/db/cluster.h"
 #include "common/utc.h"
-#include "outbox/relay/seq_mysql.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -236,7 +235,7 @@ static void put_probe(struct source_mysql *source, const struct seq_range *range
     buf_reset(sql);
     if (seqs_in(ranges, count) <= PROBE_SEQS_MAX) {
         buf_text_put(sql, "SELECT o.seq FROM ");
-        seq_put_join(sql, source->lane, ranges, count);
+        source_mysql_put_join(sql, source->lane, ranges, count);
         buf_text_put(sql, db_server_kind(source->db) == DB_MYSQL ? " LIMIT 1 FOR UPDATE OF o NOWAIT"
                                                                  : " LIMIT 1 FOR UPDATE NOWAIT");
         return;
@@ -388,6 +387,25 @@ static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *e
 
     snprintf(nodes->what, sizeof(nodes->what), "%s", rc == RC_OK ? db_cluster_text(&cluster) : "");
     return rc;
+}
+
+void source_mysql_put_join(struct buf *sql, const char *lane, const struct seq_range *ranges,
+                           size_t count)
+{
+    bool any = false;
+
+    buf_text_put(sql, "JSON_TABLE('[");
+    for (size_t i = 0; i < count; i++) {
+        for (int64_t seq = ranges[i].from; seq <= ranges[i].to; seq++) {
+            if (any)
+                buf_char(sql, ',');
+            buf_i64(sql, seq);
+            any = true;
+        }
+    }
+    buf_text_put(sql, "]', '$[*]' COLUMNS (seq BIGINT PATH '$')) AS listed STRAIGHT_JOIN ");
+    db_put_name(sql, lane);
+    buf_text_put(sql, " AS o FORCE INDEX (PRIMARY) ON o.seq = listed.seq");
 }
 
 enum rc source_mysql_open(struct source_mysql *source, const char *lane,

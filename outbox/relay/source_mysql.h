@@ -11,6 +11,7 @@
 #include "outbox/relay/writers_mysql.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct source_mysql {
@@ -34,5 +35,13 @@ enum rc source_mysql_open(struct source_mysql *source, const char *lane,
 void source_mysql_close(struct source_mysql *source);
 
 struct source source_mysql_seam(struct source_mysql *source);
+
+/* For adapters that look up rows of an outbox table one by one: appends what stands between FROM
+ * and the end of the join; the table is called o in it. A list of values in WHERE may be found by
+ * reading the whole table when that is small, and a statement that locks then waits for rows it
+ * does not want. A join from a list looks up each by its key and touches nothing else, on both
+ * servers. Any thread. */
+void source_mysql_put_join(struct buf *sql, const char *lane, const struct seq_range *ranges,
+                           size_t count);
 
 #endif
