@@ -26,6 +26,32 @@
 
 #define HEADERS_EXPECTED 12
 
+/* What a partition knows of the producer. */
+enum { PRIMED_NEW, PRIMED_FIRST, PRIMED_KNOWN };
+
+/* Its handle carries it as the topic's opaque. */
+struct primed_topic {
+    rd_kafka_topic_t *handle;
+    struct primed_topic *next;
+    int32_t (*partitioner)(const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *);
+    int32_t count;
+    int32_t known;   /* of count */
+    uint8_t *states; /* of each partition */
+};
+
+/* Those of librdkafka that put a key where it always is. */
+static const struct {
+    const char *name;
+    int32_t (*partitioner)(const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *);
+} partitioners[] = {
+    {"murmur2_random", rd_kafka_msg_partitioner_murmur2_random},
+    {"murmur2", rd_kafka_msg_partitioner_murmur2},
+    {"consistent_random", rd_kafka_msg_partitioner_consistent_random},
+    {"consistent", rd_kafka_msg_partitioner_consistent},
+    {"fnv1a_random", rd_kafka_msg_partitioner_fnv1a_random},
+    {"fnv1a", rd_kafka_msg_partitioner_fnv1a},
+};
+
 /* Numbers that depend on settings, as texts. */
 struct limits {
     char message_bytes[24];
@@ -44,9 +70,9 @@ static void limits_make(struct limits *limits, const struct settings *settings)
 
 /* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
  * what keeps a key's later rows from passing a refused one, where the partition knows the producer
- * (primed_kafka.h); the sender resets the producer then. It
- * does not cover time-outs: librdkafka drops the late record and sends the younger ones. So there
- * are none, and the sender gives up all together.
+ * (struct primed); the sender resets the producer then. It does not cover time-outs: librdkafka
+ * drops the late record and sends the younger ones. So there are none, and the sender gives up all
+ * together.
  *
  * No linger: what the reader brings in one look is queued faster than one request is made, and more
  * gathers while requests are under way. */
@@ -108,6 +134,137 @@ static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, s
     return RC_OK;
 }
 
+static void find_partitioner(struct primed_topic *topic, const rd_kafka_topic_conf_t *conf)
+{
+    char name[64] = "";
+    size_t size = sizeof(name);
+
+    if (rd_kafka_topic_conf_get(conf, "partitioner", name, &size) != RD_KAFKA_CONF_OK)
+        return;
+    for (size_t i = 0; i < sizeof(partitioners) / sizeof(partitioners[0]); i++)
+        if (strcmp(name, partitioners[i].name) == 0)
+            topic->partitioner = partitioners[i].partitioner;
+}
+
+static struct primed_topic *find_primed_topic(const struct primed *primed, const char *name)
+{
+    struct primed_topic *topic = primed->first;
+
+    while (topic && strcmp(rd_kafka_topic_name(topic->handle), name) != 0)
+        topic = topic->next;
+    return topic;
+}
+
+/* Before the producer's first use of a topic. RC_RETRY: no memory. */
+static enum rc open_primed_topic(struct primed *primed, rd_kafka_t *kafka, const char *name,
+                                 struct err *err)
+{
+    rd_kafka_topic_conf_t *conf;
+    struct primed_topic *topic;
+
+    if (find_primed_topic(primed, name))
+        return RC_OK;
+    topic = calloc(1, sizeof(*topic));
+    if (!topic)
+        return err_fail(err, RC_RETRY, 0, "out of memory for topic %s", name);
+    conf = rd_kafka_default_topic_conf_dup(kafka);
+    find_partitioner(topic, conf);
+    rd_kafka_topic_conf_set_opaque(conf, topic);
+    topic->handle = rd_kafka_topic_new(kafka, name, conf);
+    if (!topic->handle) {
+        rd_kafka_topic_conf_destroy(conf);
+        free(topic);
+        return err_fail(err, RC_RETRY, 0, "kafka: topic %s: %s", name,
+                        rd_kafka_err2str(rd_kafka_last_error()));
+    }
+    topic->next = primed->first;
+    primed->first = topic;
+    return RC_OK;
+}
+
+/* How many partitions it has; 0: not known, nothing waits then. RC_RETRY: no memory. */
+static enum rc set_partition_count(struct primed *primed, const char *name, int count,
+                                   struct err *err)
+{
+    struct primed_topic *topic = find_primed_topic(primed, name);
+    uint8_t *states;
+
+    if (!topic || count <= topic->count)
+        return RC_OK;
+    states = realloc(topic->states, (size_t)count);
+    if (!states)
+        return err_fail(err, RC_RETRY, 0, "out of memory for %d partitions of topic %s", count,
+                        name);
+    memset(states + topic->count, PRIMED_NEW, (size_t)(count - topic->count));
+    topic->states = states;
+    topic->count = count;
+    return RC_OK;
+}
+
+/* The state of the key's partition; NULL: it does not matter. */
+static uint8_t *partition_state_of(const rd_kafka_topic_t *handle, struct bytes key)
+{
+    const struct primed_topic *topic = rd_kafka_topic_opaque(handle);
+    int32_t partition;
+
+    if (!topic || !topic->partitioner || topic->known == topic->count || !key.data)
+        return NULL;
+    partition = topic->partitioner(handle, key.data, key.len, topic->count, NULL, NULL);
+    return partition >= 0 && partition < topic->count ? &topic->states[partition] : NULL;
+}
+
+/* May a record with this key go out now? A record without a key has no order to keep.
+ *
+ * A topic that has got more partitions puts a key elsewhere than was thought, and the report does
+ * not reach the one that waits for it: while nothing is under way, nothing waits. */
+static bool may_send(const struct primed *primed, const rd_kafka_topic_t *handle, struct bytes key)
+{
+    const uint8_t *state = partition_state_of(handle, key);
+
+    return !state || *state != PRIMED_FIRST || primed->under_way == 0;
+}
+
+static void note_sent(struct primed *primed, const rd_kafka_topic_t *handle, struct bytes key)
+{
+    uint8_t *state = partition_state_of(handle, key);
+
+    primed->under_way++;
+    if (state && *state == PRIMED_NEW)
+        *state = PRIMED_FIRST;
+}
+
+static void note_report(struct primed *primed, const rd_kafka_message_t *message, bool acked)
+{
+    struct primed_topic *topic = rd_kafka_topic_opaque(message->rkt);
+    uint8_t *state;
+
+    if (primed->under_way > 0)
+        primed->under_way--;
+    if (!topic || message->partition < 0 || message->partition >= topic->count)
+        return;
+    state = &topic->states[message->partition];
+    if (acked && *state != PRIMED_KNOWN) {
+        *state = PRIMED_KNOWN;
+        topic->known++;
+    } else if (*state == PRIMED_FIRST) {
+        *state = PRIMED_NEW;
+    }
+}
+
+/* Before the producer ends. */
+static void close_primed_topics(struct primed *primed)
+{
+    while (primed->first) {
+        struct primed_topic *topic = primed->first;
+
+        primed->first = topic->next;
+        rd_kafka_topic_destroy(topic->handle);
+        free(topic->states);
+        free(topic);
+    }
+    primed->under_way = 0;
+}
+
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
 {
     struct broker_kafka *broker = opaque;
@@ -116,7 +273,7 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
 
     (void)kafka;
     rc = producer_report(message, &err);
-    primed_reported(&broker->primed, message, rc == RC_OK);
+    note_report(&broker->primed, message, rc == RC_OK);
     if (!broker->on_report)
         return;
     broker->on_report(broker->on_report_ctx, (uint64_t)(uintptr_t)message->_private, rc,
@@ -149,7 +306,7 @@ static void broker_reset(void *ctx)
             rd_kafka_topic_destroy(broker->topics[i]);
         broker->topics[i] = NULL;
     }
-    primed_close(&broker->primed);
+    close_primed_topics(&broker->primed);
     kafka_config_drop(&broker->query);
     if (broker->queue)
         rd_kafka_queue_destroy(broker->queue);
@@ -167,9 +324,9 @@ static enum rc topics_prime(struct broker_kafka *broker, struct err *err)
     for (size_t i = 0; i < BROKER_TOPICS_MAX && rc == RC_OK; i++) {
         if (!broker->names[i])
             continue;
-        rc = primed_open(&broker->primed, broker->kafka, broker->names[i], err);
+        rc = open_primed_topic(&broker->primed, broker->kafka, broker->names[i], err);
         if (rc == RC_OK)
-            rc = primed_count(&broker->primed, broker->names[i], broker->counts[i], err);
+            rc = set_partition_count(&broker->primed, broker->names[i], broker->counts[i], err);
     }
     return rc;
 }
@@ -242,12 +399,12 @@ static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_inde
         return RC_RETRY;
     if (wait_ms > TOPIC_WAIT_MS)
         wait_ms = TOPIC_WAIT_MS;
-    rc = primed_open(&broker->primed, broker->kafka, topic, err);
+    rc = open_primed_topic(&broker->primed, broker->kafka, topic, err);
     if (rc == RC_OK)
         rc = kafka_ensure_topic(broker->kafka, topic, (int)settings->relay.topic_partitions,
                                 (int)settings->relay.topic_replication, (int)wait_ms, &count, err);
     if (rc == RC_OK)
-        rc = primed_count(&broker->primed, topic, count, err);
+        rc = set_partition_count(&broker->primed, topic, count, err);
     if (rc == RC_OK)
         config_take(broker, topic, topic_index, count);
     return rc;
@@ -328,8 +485,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     if (rc == RC_OK)
         rc = topic_handle(broker, topic, topic_index, err);
-    if (rc == RC_OK &&
-        !primed_may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
+    if (rc == RC_OK && !may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
         return RC_RETRY;
     if (rc == RC_OK)
         rc = broker_kafka_make_headers(&headers, row, timestamp_ms, broker->lane,
@@ -347,7 +503,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     rc = producer_send(broker->kafka, broker->topics[topic_index], &record, err);
     if (rc == RC_OK)
-        primed_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
+        note_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
     return rc;
 }
 

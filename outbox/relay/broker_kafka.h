@@ -7,13 +7,23 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/kafka/config.h"
-#include "outbox/relay/primed_kafka.h"
 #include "outbox/relay/relay_seam.h"
 
 struct rd_kafka_s;
 struct rd_kafka_topic_s;
 struct rd_kafka_headers_s;
 struct rd_kafka_queue_s;
+struct primed_topic;
+
+/* Which partitions know the producer. A partition that has taken nothing of a producer yet takes
+ * any request of it as the first one: the second, when the first was refused and both were on their
+ * way (KAFKA-15591 is one case of that, a topic's max.message.bytes another). So a partition gets
+ * one record of a new producer, and the next ones when that one is acknowledged; from then on the
+ * gapless guarantee holds. */
+struct primed {
+    struct primed_topic *first; /* of the topics of one producer */
+    size_t under_way;           /* records without a report */
+};
 
 struct broker_kafka {
     const struct settings *settings;
