@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 # outbox_lanes: which lane a key belongs to; for engines, too.
-house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/outbox_lane.c
-              ${CMAKE_CURRENT_LIST_DIR}/lanes_row.c LINKS common_core)
+house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/lanes.c
+              ${CMAKE_CURRENT_LIST_DIR}/outbox.c LINKS common_core)
 
 # outbox_append: the public way to append events and tasks, for our own rooms and for C applications.
 house_library(
   outbox_append
-  ${CMAKE_CURRENT_LIST_DIR}/header_row.c
   ${CMAKE_CURRENT_LIST_DIR}/lanes_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/new_task_row.c

@@ -53,4 +53,10 @@ size_t outbox_lane_of(const char *aggregate_id, size_t lane_count);
 /* The table of a lane: "outbox" for 0, then "outbox_1", "outbox_2" ... */
 void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane);
 
+/* May the headers column of a row name this header? outbox_append() and the relay ask the same
+ * function: otherwise a key would stop at a row that outbox_append() has taken. RC_REJECT: the name
+ * is empty, or the relay alone makes a header of this name, which says where a row came from. Any
+ * thread. */
+enum rc outbox_check_header(const char *name, struct err *err);
+
 #endif

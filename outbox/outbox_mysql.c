@@ -3,7 +3,6 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/header_row.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -46,7 +45,7 @@ static enum rc headers_check(const char *headers, size_t number, struct err *err
         goto out;
     }
     json_object_foreach(object, name, value) {
-        rc = header_name_check(name, err);
+        rc = outbox_check_header(name, err);
         if (rc != RC_OK) {
             err_wrap(err, "outbox event %zu", number);
             break;

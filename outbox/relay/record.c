@@ -3,7 +3,7 @@
 
 #include "common/utc.h"
 #include "common/utf8.h"
-#include "outbox/header_row.h"
+#include "outbox/outbox.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static void give_bytes(const struct giving *giving, const char *name, struct byt
 static enum rc give_member(const struct giving *giving, const char *name, const json_t *value,
                            struct err *err)
 {
-    enum rc rc = header_name_check(name, err);
+    enum rc rc = outbox_check_header(name, err);
 
     if (rc != RC_OK)
         return rc;
