@@ -470,3 +470,10 @@ void leases_release(struct leases *leases)
     }
     leases->store.leave(leases->store.ctx, NULL);
 }
+
+int64_t leased_epoch(const struct leased *leased, int64_t now_ms)
+{
+    if (now_ms >= atomic_load(&leased->valid_until_ms) || atomic_load(&leased->strange))
+        return 0;
+    return atomic_load(&leased->epoch);
+}

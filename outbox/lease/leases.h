@@ -2,22 +2,40 @@
 /* Keeps the leases of all lanes, or shards, of this process: beats, takes free ones up to a fair
  * share, gives surplus ones up cleanly, and tells each until when it may be worked on. The database's
  * clock decides who holds one; how long we may believe it is measured on our own, from before the
- * beat was sent. One thread. */
+ * beat was sent. One thread, but for struct leased. */
 #ifndef OUTBOX_LEASE_LEASES_H
 #define OUTBOX_LEASE_LEASES_H
 
 #include "common/backoff.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "outbox/lease/leased.h"
+#include "common/metrics.h"
 #include "outbox/relay/note.h"
 #include "outbox/relay/relay_seam.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define LEASES_INSTANCES_MAX 256
+
+/* What one instance at a time works on: an outbox table, or a shard of the retry queue. The thread
+ * that keeps the leases writes it, but for the fields that are the holder's. Any thread may ask. */
+struct leased {
+    const char *name;
+    atomic_llong valid_until_ms; /* 0: not held */
+    atomic_llong epoch;
+    atomic_bool leaving; /* finish what is in hand, begin nothing more */
+    atomic_bool idle;    /* the holder's: nothing is in hand */
+    atomic_bool strange; /* set by anyone: what it was leased from is not there any more */
+
+    void (*wake)(void *ctx);                          /* the lease has changed; may be NULL */
+    void (*news)(void *ctx, struct lease_news *news); /* for other processes; may be NULL */
+    void *ctx;
+    struct metric *held; /* may be NULL, as the next */
+    struct metric *told_epoch;
+};
 
 struct lease {
     struct leased *leased;
@@ -71,5 +89,8 @@ int64_t leases_step(void *leases, int64_t now_ms);
 void leases_leave(struct leases *leases, int64_t now_ms);
 bool leases_left(const struct leases *leases);
 void leases_release(struct leases *leases);
+
+/* The epoch of the lease when it is held at this time, else 0. Any thread. */
+int64_t leased_epoch(const struct leased *leased, int64_t now_ms);
 
 #endif

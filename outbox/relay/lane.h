@@ -15,7 +15,7 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/ring.h"
-#include "outbox/lease/leased.h"
+#include "outbox/lease/leases.h"
 #include "outbox/relay/note.h"
 #include "outbox/relay/relay_metrics.h"
 #include "outbox/relay/relay_row.h"

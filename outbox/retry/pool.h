@@ -12,7 +12,7 @@
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "outbox/lease/leased.h"
+#include "outbox/lease/leases.h"
 #include "outbox/relay/note.h"
 #include "outbox/retry/fair_queue.h"
 #include "outbox/retry/handler.h"
