@@ -152,6 +152,7 @@ class Lane(house.Case):
         house.wait_for("the relay's tasks to be done", lambda: self.stack.number(own) == 0)
         house.wait_for("no stopped key",
                        lambda: relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+        self.stack.wait_drained()
         self.check_order(events + bad)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)
 
