@@ -33,8 +33,8 @@ struct retry {
     struct keeper keeper;
     struct shard_leases leases;
     struct runner *workers;
-    struct retry_mysql poll_store;
-    struct retry_mysql beat_store;
+    struct store poll_store;
+    struct store beat_store;
     struct lease_mysql lease_stores[RETRY_HANDLERS_MAX]; /* on one connection */
     char lease_groups[RETRY_HANDLERS_MAX][SHARD_LEASES_GROUP_SIZE];
     const char *shard_names[RETRY_HANDLERS_MAX][TASK_SHARDS];

@@ -366,7 +366,7 @@ static enum rc answer(struct asked *asked, struct err *err)
     return err_fail(err, RC_FATAL, 0, "no such call");
 }
 
-static void serve(struct retry_mysql *store, struct db *db)
+static void serve(struct store *store, struct db *db)
 {
     json_t *request;
 
@@ -389,7 +389,7 @@ int main(int argc, char **argv)
 {
     static struct settings settings;
     json_t *options = argc == 2 ? json_loads(argv[1], 0, NULL) : NULL;
-    struct retry_mysql store;
+    struct store store;
     struct db *db = NULL;
     struct err err;
 

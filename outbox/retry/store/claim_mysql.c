@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/store/parts_mysql.h"
+#include "outbox/retry/store/claim_mysql.h"
 
 #include "outbox/retry/order_row.h"
-#include "outbox/retry/store/ids_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <assert.h>
@@ -89,7 +88,7 @@ struct claim_from {
     const struct task_age *age;
 };
 
-static void put_due(struct retry_mysql *store, const struct task_class *class)
+static void put_due(struct store *store, const struct task_class *class)
 {
     store_put(store, "(ix_retry_task_due) WHERE state = 0 AND class = ");
     store_put_class(store, class);
@@ -97,7 +96,7 @@ static void put_due(struct retry_mysql *store, const struct task_class *class)
 }
 
 /* The whole index is named in ORDER BY, so that MySQL reads in its order. */
-static void put_expired(struct retry_mysql *store, const struct task_age *age)
+static void put_expired(struct store *store, const struct task_age *age)
 {
     store_put(store, "(ix_retry_task_age) WHERE task_group = ");
     store_put_text(store, age->group);
@@ -110,7 +109,7 @@ static void put_expired(struct retry_mysql *store, const struct task_age *age)
 }
 
 /* Exactly in the order of the index. */
-static enum rc find(struct retry_mysql *store, const struct claim_from *from, size_t limit,
+static enum rc find(struct store *store, const struct claim_from *from, size_t limit,
                     struct err *err)
 {
     store->claim->count = 0;
@@ -228,7 +227,7 @@ static enum rc held_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-static enum rc hold(struct retry_mysql *store, struct err *err)
+static enum rc hold(struct store *store, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
@@ -236,17 +235,17 @@ static enum rc hold(struct retry_mysql *store, struct err *err)
     for (size_t done = 0; done < claim->holding_count && rc == RC_OK;) {
         size_t count = 0;
 
-        while (count < IDS_AT_ONCE && done < claim->holding_count)
+        while (count < STORE_IDS_MAX && done < claim->holding_count)
             claim->ids[count++] = claim->holdings[done++].id;
         store_put(store, "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
-        ids_put(&store->sql, claim->ids, count);
+        store_put_ids(&store->sql, claim->ids, count);
         store_put(store, store->compare_and_set ? " FOR UPDATE" : " FOR UPDATE SKIP LOCKED");
         rc = store_query(store, held_on_row, claim, err);
     }
     return rc;
 }
 
-static enum rc judge(struct retry_mysql *store, size_t run_max, struct err *err)
+static enum rc judge(struct store *store, size_t run_max, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc;
@@ -278,7 +277,7 @@ static void bound_bytes(struct claim *claim)
     }
 }
 
-static void put_running(struct retry_mysql *store, int64_t lease_ms)
+static void put_running(struct store *store, int64_t lease_ms)
 {
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 1, epoch = epoch + 1, "
                      "updated_at = UTC_TIMESTAMP(3), lease_until = ");
@@ -297,7 +296,7 @@ static void note_taken(struct claim *claim, const struct found *found)
 }
 
 /* One by one: each tells by itself whether it was still free. */
-static enum rc run_compared(struct retry_mysql *store, const struct found *found, int64_t lease_ms,
+static enum rc run_compared(struct store *store, const struct found *found, int64_t lease_ms,
                             struct err *err)
 {
     uint64_t affected = 0;
@@ -314,7 +313,7 @@ static enum rc run_compared(struct retry_mysql *store, const struct found *found
     return rc;
 }
 
-static enum rc run_locked(struct retry_mysql *store, const struct found *const *runs, size_t count,
+static enum rc run_locked(struct store *store, const struct found *const *runs, size_t count,
                           int64_t lease_ms, struct err *err)
 {
     struct claim *claim = store->claim;
@@ -323,20 +322,20 @@ static enum rc run_locked(struct retry_mysql *store, const struct found *const *
     for (size_t done = 0; done < count && rc == RC_OK;) {
         size_t some = 0;
 
-        while (some < IDS_AT_ONCE && done < count) {
+        while (some < STORE_IDS_MAX && done < count) {
             claim->ids[some++] = runs[done]->id;
             note_taken(claim, runs[done++]);
         }
         put_running(store, lease_ms);
         store_put(store, " WHERE id ");
-        ids_put(&store->sql, claim->ids, some);
+        store_put_ids(&store->sql, claim->ids, some);
         rc = store_exec(store, NULL, err);
     }
     return rc;
 }
 
 /* Only a plain INSERT makes such a task. It would come back for ever, so it waits for a person. */
-static enum rc block_too_big(struct retry_mysql *store, const struct found *found, struct err *err)
+static enum rc block_too_big(struct store *store, const struct found *found, struct err *err)
 {
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 3, "
                      "updated_at = UTC_TIMESTAMP(3), reason_class = 'refused', reason = ");
@@ -346,7 +345,7 @@ static enum rc block_too_big(struct retry_mysql *store, const struct found *foun
     return store_exec(store, NULL, err);
 }
 
-static enum rc run(struct retry_mysql *store, int64_t lease_ms, struct err *err)
+static enum rc run(struct store *store, int64_t lease_ms, struct err *err)
 {
     struct claim *claim = store->claim;
     const struct found *runs[RETRY_CLAIM_ROWS_MAX];
@@ -366,7 +365,7 @@ static enum rc run(struct retry_mysql *store, int64_t lease_ms, struct err *err)
     return rc == RC_OK ? run_locked(store, runs, count, lease_ms, err) : rc;
 }
 
-static enum rc queue(struct retry_mysql *store, struct err *err)
+static enum rc queue(struct store *store, struct err *err)
 {
     struct claim *claim = store->claim;
     size_t next = 0;
@@ -376,7 +375,7 @@ static enum rc queue(struct retry_mysql *store, struct err *err)
     while (rc == RC_OK && next < claim->count) {
         size_t count = 0;
 
-        for (; next < claim->count && count < IDS_AT_ONCE; next++) {
+        for (; next < claim->count && count < STORE_IDS_MAX; next++) {
             claim->left += claim->candidates[next].verdict == ORDER_LEAVE;
             if (claim->candidates[next].verdict == ORDER_QUEUE)
                 claim->ids[count++] = claim->candidates[next].id;
@@ -386,15 +385,15 @@ static enum rc queue(struct retry_mysql *store, struct err *err)
         claim->queued += count;
         store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 2, "
                          "updated_at = UTC_TIMESTAMP(3) WHERE state = 0 AND id ");
-        ids_put(&store->sql, claim->ids, count);
+        store_put_ids(&store->sql, claim->ids, count);
         rc = store_exec(store, NULL, err);
     }
     return rc;
 }
 
 /* One transaction of it. */
-static enum rc take_rounds(struct retry_mysql *store, const struct claim_from *from,
-                           size_t rows_max, int64_t lease_ms, bool *full, struct err *err)
+static enum rc take_rounds(struct store *store, const struct claim_from *from, size_t rows_max,
+                           int64_t lease_ms, bool *full, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
@@ -423,7 +422,7 @@ static enum rc take_rounds(struct retry_mysql *store, const struct claim_from *f
     return rc;
 }
 
-static enum rc take(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
+static enum rc take(struct store *store, const struct claim_from *from, size_t rows_max,
                     int64_t lease_ms, bool *full, struct err *err)
 {
     enum rc rc = store_begin(store, err);
@@ -476,8 +475,7 @@ static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
 }
 
 /* In the order in which they were taken: the join follows the list. */
-static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void *ctx,
-                         struct err *err)
+static enum rc hand_over(struct store *store, retry_on_task on_task, void *ctx, struct err *err)
 {
     struct claim *claim = store->claim;
     struct handing handing = {on_task, ctx};
@@ -500,7 +498,7 @@ static enum rc hand_over(struct retry_mysql *store, retry_on_task on_task, void 
     return store_query(store, hand_on_row, &handing, err);
 }
 
-static enum rc claim_from(struct retry_mysql *store, const struct claim_from *from, size_t rows_max,
+static enum rc claim_from(struct store *store, const struct claim_from *from, size_t rows_max,
                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                           struct err *err)
 {
@@ -519,7 +517,7 @@ static enum rc claim_from(struct retry_mysql *store, const struct claim_from *fr
     return rc == RC_OK ? hand_over(store, on_task, on_task_ctx, err) : rc;
 }
 
-enum rc claim_tasks(struct retry_mysql *store, const struct task_class *class, size_t rows_max,
+enum rc claim_tasks(struct store *store, const struct task_class *class, size_t rows_max,
                     int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                     struct err *err)
 {
@@ -539,7 +537,7 @@ static enum rc any_on_row(void *ctx, const struct db_row *row, struct err *err)
 }
 
 /* Mostly there is none: no transaction is begun for that. */
-enum rc claim_expired_tasks(struct retry_mysql *store, const struct task_age *age, size_t rows_max,
+enum rc claim_expired_tasks(struct store *store, const struct task_age *age, size_t rows_max,
                             int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                             struct err *err)
 {

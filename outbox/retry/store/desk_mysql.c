@@ -2,7 +2,7 @@
 #include "outbox/retry/store/desk_mysql.h"
 
 #include "common/buf.h"
-#include "outbox/retry/store/ids_mysql.h"
+#include "outbox/retry/store/store_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <assert.h>
@@ -55,7 +55,7 @@ static enum rc lock(struct acting *acting, const char *select, db_on_row on_row,
         ids[i] = acting->results[i].id;
     buf_reset(&acting->sql);
     buf_text_put(&acting->sql, select);
-    ids_put(&acting->sql, ids, acting->count);
+    store_put_ids(&acting->sql, ids, acting->count);
     buf_text_put(&acting->sql, " FOR UPDATE");
     return db_query_buf(acting->db, &acting->sql, on_row, acting, err);
 }

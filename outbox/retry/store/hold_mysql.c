@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/store/parts_mysql.h"
+#include "outbox/retry/store/hold_mysql.h"
 
-#include "outbox/retry/store/ids_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <string.h>
@@ -27,17 +26,17 @@ static enum rc held_on_row(void *ctx, const struct db_row *row, struct err *err)
 
 /* Only where not all of them were ours; a row that did not change in its millisecond is not counted
  * either. */
-static enum rc find_lost(struct retry_mysql *store, struct beating *beating, struct err *err)
+static enum rc find_lost(struct store *store, struct beating *beating, struct err *err)
 {
     for (size_t i = 0; i < beating->count; i++)
         beating->lost[i] = true;
     store_put(store, "SELECT id, epoch FROM retry_task FORCE INDEX (PRIMARY) WHERE state = 1 "
                      "AND id ");
-    ids_put(&store->sql, beating->ids, beating->count);
+    store_put_ids(&store->sql, beating->ids, beating->count);
     return store_query(store, held_on_row, beating, err);
 }
 
-static enum rc beat_some(struct retry_mysql *store, struct beating *beating, int64_t lease_ms,
+static enum rc beat_some(struct store *store, struct beating *beating, int64_t lease_ms,
                          struct err *err)
 {
     uint64_t affected = 0;
@@ -62,16 +61,16 @@ static enum rc beat_some(struct retry_mysql *store, struct beating *beating, int
     return find_lost(store, beating, err);
 }
 
-enum rc hold_beat(struct retry_mysql *store, const int64_t *ids, const int64_t *epochs,
-                  size_t count, int64_t lease_ms, bool *lost, struct err *err)
+enum rc hold_beat(struct store *store, const int64_t *ids, const int64_t *epochs, size_t count,
+                  int64_t lease_ms, bool *lost, struct err *err)
 {
     enum rc rc = RC_OK;
 
-    for (size_t done = 0; done < count && rc == RC_OK; done += IDS_AT_ONCE) {
+    for (size_t done = 0; done < count && rc == RC_OK; done += STORE_IDS_MAX) {
         struct beating beating = {
             .ids = ids + done,
             .epochs = epochs + done,
-            .count = count - done < IDS_AT_ONCE ? count - done : IDS_AT_ONCE,
+            .count = count - done < STORE_IDS_MAX ? count - done : STORE_IDS_MAX,
             .lost = lost + done,
         };
 
@@ -81,8 +80,8 @@ enum rc hold_beat(struct retry_mysql *store, const int64_t *ids, const int64_t *
 }
 
 struct rescuing {
-    int64_t ids[IDS_AT_ONCE];
-    struct order_key keys[IDS_AT_ONCE];
+    int64_t ids[STORE_IDS_MAX];
+    struct order_key keys[STORE_IDS_MAX];
     size_t count, key_count;
 };
 
@@ -106,7 +105,7 @@ static enum rc overdue_on_row(void *ctx, const struct db_row *row, struct err *e
     return RC_OK;
 }
 
-static enum rc find_overdue(struct retry_mysql *store, struct rescuing *rescuing, size_t rows_max,
+static enum rc find_overdue(struct store *store, struct rescuing *rescuing, size_t rows_max,
                             struct err *err)
 {
     rescuing->count = rescuing->key_count = 0;
@@ -118,18 +117,18 @@ static enum rc find_overdue(struct retry_mysql *store, struct rescuing *rescuing
 }
 
 /* Those that their owner finishes or beats just now are left to him. */
-static enum rc lock_overdue(struct retry_mysql *store, struct rescuing *rescuing, struct err *err)
+static enum rc lock_overdue(struct store *store, struct rescuing *rescuing, struct err *err)
 {
     store_put(store,
               "SELECT id, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) WHERE " OVERDUE
               " AND id ");
-    ids_put(&store->sql, rescuing->ids, rescuing->count);
+    store_put_ids(&store->sql, rescuing->ids, rescuing->count);
     store_put(store, store->compare_and_set ? " FOR UPDATE" : " FOR UPDATE SKIP LOCKED");
     rescuing->count = rescuing->key_count = 0;
     return store_query(store, overdue_on_row, rescuing, err);
 }
 
-static enum rc give_back(struct retry_mysql *store, struct rescuing *rescuing, struct err *err)
+static enum rc give_back(struct store *store, struct rescuing *rescuing, struct err *err)
 {
     enum rc rc = lock_overdue(store, rescuing, err);
 
@@ -138,13 +137,13 @@ static enum rc give_back(struct retry_mysql *store, struct rescuing *rescuing, s
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, owner = '', "
                      "lease_until = NULL, next_at = LEAST(next_at, UTC_TIMESTAMP(3)), "
                      "updated_at = UTC_TIMESTAMP(3) WHERE id ");
-    ids_put(&store->sql, rescuing->ids, rescuing->count);
+    store_put_ids(&store->sql, rescuing->ids, rescuing->count);
     rc = store_exec(store, NULL, err);
     return rc == RC_OK ? wake_keys(store->db, rescuing->keys, rescuing->key_count, err) : rc;
 }
 
 /* The rows that are locked by their owner just now are renewed by it. */
-static enum rc shorten_implausible(struct retry_mysql *store, size_t rows_max, size_t *shortened,
+static enum rc shorten_implausible(struct store *store, size_t rows_max, size_t *shortened,
                                    struct err *err)
 {
     struct rescuing rescuing;
@@ -161,21 +160,21 @@ static enum rc shorten_implausible(struct retry_mysql *store, size_t rows_max, s
         return rc;
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET lease_until = UTC_TIMESTAMP(3) + "
                      "INTERVAL lease_ms * 1000 MICROSECOND WHERE " IMPLAUSIBLE " AND id ");
-    ids_put(&store->sql, rescuing.ids, rescuing.count);
+    store_put_ids(&store->sql, rescuing.ids, rescuing.count);
     rc = store_exec(store, &affected, err);
     *shortened = (size_t)affected;
     return rc;
 }
 
-enum rc hold_rescue(struct retry_mysql *store, size_t rows_max, size_t *count, size_t *shortened,
+enum rc hold_rescue(struct store *store, size_t rows_max, size_t *count, size_t *shortened,
                     struct err *err)
 {
     struct rescuing rescuing;
     enum rc rc = store_ready(store, err);
 
     *count = *shortened = 0;
-    if (rows_max > IDS_AT_ONCE)
-        rows_max = IDS_AT_ONCE;
+    if (rows_max > STORE_IDS_MAX)
+        rows_max = STORE_IDS_MAX;
     if (rc == RC_OK)
         rc = shorten_implausible(store, rows_max, shortened, err);
     if (rc == RC_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/store/parts_mysql.h"
+#include "outbox/retry/store/look_mysql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void walk_close(struct walk *walk)
     free(walk);
 }
 
-static enum rc walk_open(struct retry_mysql *store, enum task_state state, struct walk **walk,
+static enum rc walk_open(struct store *store, enum task_state state, struct walk **walk,
                          struct err *err)
 {
     *walk = store->walks[state];
@@ -71,7 +71,7 @@ static enum rc place_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static void put_dive(struct retry_mysql *store, const struct walk *walk, const struct place *behind)
+static void put_dive(struct store *store, const struct walk *walk, const struct place *behind)
 {
     buf_print(&store->sql,
               "(SELECT class, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), next_at) "
@@ -82,7 +82,7 @@ static void put_dive(struct retry_mysql *store, const struct walk *walk, const s
 }
 
 /* What comes behind each of these. */
-static enum rc dive(struct retry_mysql *store, struct walk *walk, const struct place *behind,
+static enum rc dive(struct store *store, struct walk *walk, const struct place *behind,
                     size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
@@ -127,8 +127,7 @@ static bool was_found(const struct walk *walk, const struct place *place)
 }
 
 /* Follows a class that was not known until one that was. */
-static enum rc follow(struct retry_mysql *store, struct walk *walk, struct place place,
-                      struct err *err)
+static enum rc follow(struct store *store, struct walk *walk, struct place place, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -149,7 +148,7 @@ static enum rc follow(struct retry_mysql *store, struct walk *walk, struct place
     return rc;
 }
 
-static enum rc follow_all(struct retry_mysql *store, struct walk *walk, struct err *err)
+static enum rc follow_all(struct store *store, struct walk *walk, struct err *err)
 {
     size_t count = walk->found_count;
     enum rc rc = RC_OK;
@@ -162,7 +161,7 @@ static enum rc follow_all(struct retry_mysql *store, struct walk *walk, struct e
 }
 
 /* All classes that have tasks in the state, in walk->found. */
-static enum rc walk_classes(struct retry_mysql *store, struct walk *walk, struct err *err)
+static enum rc walk_classes(struct store *store, struct walk *walk, struct err *err)
 {
     enum rc rc = store_ready(store, err);
 
@@ -230,7 +229,7 @@ static bool read_class(const struct place *place, struct task_class *class)
     return digit != NULL;
 }
 
-enum rc look_classes(struct retry_mysql *store, retry_on_class on_class, void *on_class_ctx,
+enum rc look_classes(struct store *store, retry_on_class on_class, void *on_class_ctx,
                      struct err *err)
 {
     struct walk *walk;
@@ -274,7 +273,7 @@ static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on_scene_ctx,
+enum rc look_scenes(struct store *store, retry_on_scene on_scene, void *on_scene_ctx,
                     struct scene_change *change, struct err *err)
 {
     struct scenes scenes = {on_scene, on_scene_ctx, change};
@@ -293,7 +292,7 @@ enum rc look_scenes(struct retry_mysql *store, retry_on_scene on_scene, void *on
 }
 
 /* The first heartbeat may still be to come. */
-enum rc look_record(struct retry_mysql *store, int64_t change, struct err *err)
+enum rc look_record(struct store *store, int64_t change, struct err *err)
 {
     enum rc rc = store_ready(store, err);
 
@@ -329,7 +328,7 @@ static enum rc role_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-enum rc look_handlers(struct retry_mysql *store, int64_t lease_ms, retry_on_handler on_handler,
+enum rc look_handlers(struct store *store, int64_t lease_ms, retry_on_handler on_handler,
                       void *on_handler_ctx, struct err *err)
 {
     struct running running = {on_handler, on_handler_ctx};
@@ -371,8 +370,8 @@ static enum rc depth_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static enum rc count_classes(struct retry_mysql *store, const struct walk *walk,
-                             struct depths *depths, struct err *err)
+static enum rc count_classes(struct store *store, const struct walk *walk, struct depths *depths,
+                             struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -390,7 +389,7 @@ static enum rc count_classes(struct retry_mysql *store, const struct walk *walk,
     return rc;
 }
 
-enum rc look_depths(struct retry_mysql *store, retry_on_depth on_depth, void *on_depth_ctx,
+enum rc look_depths(struct store *store, retry_on_depth on_depth, void *on_depth_ctx,
                     struct err *err)
 {
     struct depths depths = {on_depth, on_depth_ctx, NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/wake_mysql.h"
 
-#include "outbox/retry/store/ids_mysql.h"
+#include "outbox/retry/store/store_mysql.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static enum rc heads_lock(struct waking *waking, struct err *err)
         return RC_OK;
     buf_reset(&waking->sql);
     buf_text_put(&waking->sql, "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
-    ids_put(&waking->sql, ids, count);
+    store_put_ids(&waking->sql, ids, count);
     buf_text_put(&waking->sql, " FOR UPDATE");
     return db_query_buf(waking->db, &waking->sql, locked_on_row, waking, err);
 }
@@ -149,7 +149,7 @@ static enum rc heads_wake(struct waking *waking, struct err *err)
     buf_text_put(&waking->sql,
                  "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, "
                  "next_at = UTC_TIMESTAMP(3), updated_at = UTC_TIMESTAMP(3) WHERE id ");
-    ids_put(&waking->sql, waking->ids, count);
+    store_put_ids(&waking->sql, waking->ids, count);
     return db_exec_buf(waking->db, &waking->sql, NULL, err);
 }
 

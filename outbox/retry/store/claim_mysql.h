@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Claims due and expired tasks, as claim() and claim_expired() of struct retry_store say. One thread
+ * at a time per store. */
+#ifndef OUTBOX_RETRY_STORE_CLAIM_MYSQL_H
+#define OUTBOX_RETRY_STORE_CLAIM_MYSQL_H
+
+#include "common/err.h"
+#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/store/store_mysql.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The memory of a claim. RC_FATAL: no memory. */
+enum rc claim_open(struct claim **claim, struct err *err);
+void claim_close(struct claim *claim);
+
+enum rc claim_tasks(struct store *store, const struct task_class *class, size_t rows_max,
+                    int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                    struct err *err);
+enum rc claim_expired_tasks(struct store *store, const struct task_age *age, size_t rows_max,
+                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                            struct err *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes the results of tasks in one transaction, as finish() of struct retry_store says. One thread
+ * at a time per store. */
+#ifndef OUTBOX_RETRY_STORE_FINISH_MYSQL_H
+#define OUTBOX_RETRY_STORE_FINISH_MYSQL_H
+
+#include "common/err.h"
+#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/store/store_mysql.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The memory of a write-back. RC_FATAL: no memory. */
+enum rc finish_open(struct finishing **finishing, struct err *err);
+void finish_close(struct finishing *finishing);
+
+enum rc finish_tasks(struct store *store, const struct task_result *results, size_t count,
+                     bool *lost, struct err *err);
+
+#endif

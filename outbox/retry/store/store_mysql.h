@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* One thread's connection to the retry tables and the statement that it is putting together: what
+ * the calls in claim_mysql, finish_mysql, hold_mysql and look_mysql share. It decides how long a
+ * transaction may wait and be idle. One thread at a time per store. */
+#ifndef OUTBOX_RETRY_STORE_STORE_MYSQL_H
+#define OUTBOX_RETRY_STORE_STORE_MYSQL_H
+
+#include "common/buf.h"
+#include "common/db/db.h"
+#include "common/err.h"
+#include "outbox/retry/task_row.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* MariaDB makes a join of a longer list (in_predicate_conversion_threshold), which locks in another
+ * order. */
+#define STORE_IDS_MAX 500
+
+struct claim;
+struct finishing;
+struct walk;
+
+struct store {
+    struct db *db;
+    const char *owner;
+    bool compare_and_set; /* claims without SKIP LOCKED, for servers that have none */
+    uint64_t session;     /* whose lock time-out was set */
+    uint64_t begun;       /* whose end in silence was set */
+    struct buf sql;
+    struct buf json;
+    struct claim *claim;
+    struct finishing *finishing;
+    struct walk *walks[TASK_STATES]; /* the classes that were found in each state */
+};
+
+/* Connects, and empties store->sql. */
+enum rc store_ready(struct store *store, struct err *err);
+/* The same, and begins a transaction. */
+enum rc store_begin(struct store *store, struct err *err);
+/* Commits after RC_OK, rolls back after anything else; the first failure is returned. */
+enum rc store_end(struct store *store, enum rc rc, struct err *err);
+
+void store_put(struct store *store, const char *sql);
+void store_put_text(struct store *store, const char *text);
+/* "UTC_TIMESTAMP(3) + INTERVAL n MICROSECOND" */
+void store_put_later(struct store *store, int64_t delay_ms);
+void store_put_class(struct store *store, const struct task_class *class);
+/* Runs what store->sql holds. */
+enum rc store_exec(struct store *store, uint64_t *affected, struct err *err);
+enum rc store_query(struct store *store, db_on_row on_row, void *ctx, struct err *err);
+
+/* "IN (1,2,3)" behind a column that is read with FORCE INDEX (PRIMARY): a range of single rows in
+ * their order, so that two who lock the same ones meet at the first. */
+void store_put_ids(struct buf *sql, const int64_t *ids, size_t count);
+
+#endif
