@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS bucket cron destinations fair_queue handler_list judge order_row policy scene_wait scenes shards span wait zone_rule)
+foreach(name IN ITEMS bucket cron destinations fair_queue handler_list judge order_row policy pool scene_wait scenes span wait zone_rule)
   tallybox_test(test_retry_${name} unit unit/test_retry_${name}.c LINKS retry_core)
 endforeach()
 tallybox_test(test_retry_zone flow flow/test_retry_zone.c LINKS retry_core)

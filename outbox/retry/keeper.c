@@ -2,7 +2,6 @@
 #include "outbox/retry/keeper.h"
 
 #include "common/hash.h"
-#include "outbox/retry/lease_part.h"
 #include "outbox/retry/retry_metrics.h"
 
 #include <stdlib.h>
@@ -89,9 +88,10 @@ static void note_leases(struct keeper *keeper, int64_t sent_ms)
             continue;
         slot->lost = keeper->lost[i];
         lost += keeper->lost[i];
-        atomic_store(&slot->valid_until_ms,
-                     slot->lost ? 0 : sent_ms + lease_believed_ms(keeper->lease_ms));
-        slot->beat_at_ms = sent_ms + lease_beat_ms(keeper->lease_ms);
+        if (slot->lost)
+            atomic_store(&slot->valid_until_ms, 0);
+        else
+            pool_set_lease(slot, sent_ms, keeper->lease_ms);
     }
     pthread_mutex_unlock(&pool->lock);
     metric_add(&retry_lost, lost);

@@ -48,7 +48,7 @@ enum rc poller_init(struct poller *poller, struct pool *pool, const struct retry
     poller->pool = pool;
     poller->store = *store;
     poller->dice = dice;
-    poller->inline_runner.pool = pool;
+    poller->inline_worker.pool = pool;
     scenes_init(&poller->scenes, pool);
     rc = memory_init(poller, err);
     if (rc != RC_OK) {
@@ -354,7 +354,7 @@ static void work(struct poller *poller, int64_t now_ms)
     int64_t until_ms = now_ms + RUN_MS;
     int64_t at_ms = now_ms;
 
-    while (at_ms < until_ms && runner_run_one(&poller->inline_runner, at_ms))
+    while (at_ms < until_ms && pool_worker_run_one(&poller->inline_worker, at_ms))
         at_ms = pool_now(poller->pool, at_ms);
 }
 

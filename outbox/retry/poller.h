@@ -18,7 +18,6 @@
 #include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
-#include "outbox/retry/runner.h"
 #include "outbox/retry/scenes.h"
 
 #include <stdbool.h>
@@ -44,7 +43,7 @@ struct poller {
     struct retry_store store;
     struct scenes scenes;
     struct groups groups;
-    struct runner inline_runner; /* with no threads */
+    struct pool_worker inline_worker; /* with no threads */
     uint64_t dice;
 
     struct poller_class *classes;

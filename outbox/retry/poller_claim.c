@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/lease_part.h"
 #include "outbox/retry/poller_parts.h"
 
 #include <string.h>
@@ -124,9 +123,7 @@ void poller_claim_lease(struct poller *poller, int64_t sent_ms, int64_t lease_ms
         struct slot *slot = poller->claimed[i].slot;
 
         slot->epoch = poller->claimed[i].epoch;
-        slot->lease_ms = lease_ms;
-        atomic_store(&slot->valid_until_ms, sent_ms + lease_believed_ms(lease_ms));
-        slot->beat_at_ms = sent_ms + lease_beat_ms(lease_ms);
+        pool_set_lease(slot, sent_ms, lease_ms);
         slot->lost = false;
     }
     pthread_mutex_unlock(&poller->pool->lock);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/pool.h"
 
-#include "outbox/retry/shards.h"
-
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SHARDS_AUTO "auto"
 
 static void notes_init(struct pool *pool)
 {
@@ -35,6 +36,63 @@ static void shard_init(struct pool *pool, size_t handler, unsigned number, bool 
     atomic_init(&shard->valid_until_ms, INT64_MAX);
 }
 
+/* Reads a number of 0..TASK_SHARDS - 1 and moves on behind it. */
+static bool read_shard(const char **at, unsigned *shard)
+{
+    char *end;
+    unsigned long value;
+
+    if (!isdigit((unsigned char)**at))
+        return false;
+    value = strtoul(*at, &end, 10);
+    *at = end;
+    *shard = (unsigned)value;
+    return value < TASK_SHARDS;
+}
+
+static bool read_range(const char **at, unsigned *bits)
+{
+    unsigned from;
+    unsigned to;
+
+    if (!read_shard(at, &from))
+        return false;
+    to = from;
+    if (**at == '-') {
+        ++*at;
+        if (!read_shard(at, &to))
+            return false;
+    }
+    if (to < from)
+        return false;
+    for (unsigned shard = from; shard <= to; shard++)
+        *bits |= 1U << shard;
+    return true;
+}
+
+enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err)
+{
+    const char *at = text;
+
+    *bits = 0;
+    for (;;) {
+        while (*at == ' ')
+            at++;
+        if (!read_range(&at, bits))
+            break;
+        while (*at == ' ')
+            at++;
+        if (!*at)
+            return RC_OK;
+        if (*at++ != ',')
+            break;
+    }
+    return err_fail(err, RC_FATAL, 0,
+                    "retry.shards = \"%.60s\": \"auto\" or a list of shards of 0..%d, like 0-7,12, "
+                    "is expected",
+                    text, TASK_SHARDS - 1);
+}
+
 /* Fixed shards need no lease: they only say who looks where. */
 static enum rc shards_init(struct pool *pool, struct err *err)
 {
@@ -44,7 +102,7 @@ static enum rc shards_init(struct pool *pool, struct err *err)
 
     assert(count <= RETRY_HANDLERS_MAX);
     if (!pool_shares(pool))
-        rc = shards_parse(&fixed, pool->settings->retry.shards, err);
+        rc = pool_parse_shards(&fixed, pool->settings->retry.shards, err);
     pool->shards = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shards));
     pool->shard_names = calloc(count * TASK_SHARDS + 1, sizeof(*pool->shard_names));
     if (rc != RC_OK)
@@ -224,6 +282,14 @@ bool pool_may_sleep(struct pool *pool)
     return nothing;
 }
 
+/* An eighth of the lease is left unused: for a pause between the look at the clock and the work. */
+void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms)
+{
+    slot->lease_ms = lease_ms;
+    atomic_store(&slot->valid_until_ms, sent_ms + lease_ms - lease_ms / 8);
+    slot->beat_at_ms = sent_ms + lease_ms / 3;
+}
+
 struct slot *pool_take(struct pool *pool, size_t worker)
 {
     struct fair_task *task;
@@ -247,4 +313,69 @@ void pool_give(struct pool *pool, struct slot *slot)
     pthread_mutex_unlock(&pool->lock);
     if (waits && pool->wake_poller)
         pool->wake_poller(pool->wake_ctx);
+}
+
+static void reset_outcome(struct slot *slot)
+{
+    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
+    buf_reset(&slot->result);
+    slot->outcome.result = &slot->result;
+}
+
+static void cut_task(struct slot *slot, const char *why)
+{
+    slot->outcome.end = ATTEMPT_CUT;
+    err_set(&slot->outcome.err, "%s", why);
+}
+
+/* What a step gives has to fit, or the next one could not begin. */
+static void reject_result(struct slot *slot)
+{
+    slot->outcome.end = ATTEMPT_FAILED;
+    slot->outcome.source = FAULT_PLAIN;
+    slot->outcome.fault = FAULT_REFUSED;
+    err_set(&slot->outcome.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
+            RETRY_RESULT_BYTES_MAX);
+}
+
+static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_ms)
+{
+    int64_t from_ms = pool_now(worker->pool, now_ms);
+
+    slot->job.lease_until_ms = &slot->valid_until_ms;
+    if (from_ms >= atomic_load(&slot->valid_until_ms)) {
+        cut_task(slot, "its lease ran out before it was begun");
+        return;
+    }
+    if (from_ms >= slot->expires_ms) {
+        cut_task(slot, "its deadline was over before it was begun");
+        return;
+    }
+    if (atomic_load(slot->breaker_open) && !slot->probe) {
+        cut_task(slot, "the circuit breaker of its destination is open");
+        return;
+    }
+    slot->tried = true;
+    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
+    slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
+    if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
+        reject_result(slot);
+}
+
+bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms)
+{
+    struct slot *slot = pool_take(worker->pool, worker->number);
+
+    if (!slot)
+        return false;
+    reset_outcome(slot);
+    run_task(worker, slot, now_ms);
+    pool_give(worker->pool, slot);
+    return true;
+}
+
+int64_t pool_worker_step(void *arg, int64_t now_ms)
+{
+    return pool_worker_run_one(arg, now_ms) ? 0 : 10 * POOL_WAIT_MS;
 }

@@ -4,7 +4,7 @@
  *     poller --queue (fair_queue.h)--> worker --done--> poller
  *
  * The poller fills a slot at the claim and empties it when its result is written; between queue and
- * done it is a runner's. What the keeper touches meanwhile (which task, until when we may believe to
+ * done it is a worker's. What the keeper touches meanwhile (which task, until when we may believe to
  * have it) is under the lock. With no workers the poller plays one. */
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H
@@ -130,6 +130,10 @@ enum rc pool_init(struct pool *pool, const struct settings *settings,
                   const struct retry_handlers *handlers, struct err *err);
 void pool_done(struct pool *pool);
 
+/* Reads the setting retry.shards: which shards this process works on, "0-7,12". A bit for each shard
+ * of the list. RC_FATAL: text is no list. */
+enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err);
+
 /* Now, for whoever is in the middle of a step that began at now_ms. */
 int64_t pool_now(const struct pool *pool, int64_t now_ms);
 
@@ -157,8 +161,25 @@ size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, stru
 /* The poller will sleep: false when a worker was faster, and there is something to take. */
 bool pool_may_sleep(struct pool *pool);
 
+/* Under the lock: sets until when the lease of the task in the slot is believed and when it is
+ * lengthened. It lasts lease_ms from a statement that was sent at sent_ms. */
+void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms);
+
 /* A worker's: the next slot, or NULL, and then it is woken when there is one. */
 struct slot *pool_take(struct pool *pool, size_t worker);
 void pool_give(struct pool *pool, struct slot *slot);
+
+/* A thread that runs claimed tasks, one after the other, while their leases are ours; the poller's
+ * thread where there are no workers. */
+struct pool_worker {
+    struct pool *pool;
+    size_t number;
+};
+
+/* A loop_step. */
+int64_t pool_worker_step(void *worker, int64_t now_ms);
+
+/* Runs one task. False: none is waiting. */
+bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms);
 
 #endif

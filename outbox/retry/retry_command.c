@@ -10,7 +10,6 @@
 #include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/runner.h"
 #include "outbox/retry/shard_leases.h"
 #include "outbox/retry/store/retry_mysql.h"
 
@@ -32,7 +31,7 @@ struct retry {
     struct poller poller;
     struct keeper keeper;
     struct shard_leases leases;
-    struct runner *workers;
+    struct pool_worker *workers;
     struct store poll_store;
     struct store beat_store;
     struct lease_mysql lease_stores[RETRY_HANDLERS_MAX]; /* on one connection */
@@ -137,9 +136,9 @@ static enum rc loops_open(struct retry *retry, struct err *err)
     for (size_t i = 0; i < count; i++)
         retry->worker_loops[i].bell.fd = -1;
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
-        retry->workers[i] = (struct runner){&retry->pool, i};
-        rc = loop_init(&retry->worker_loops[i], "retry-work", runner_step, &retry->workers[i], stop,
-                       err);
+        retry->workers[i] = (struct pool_worker){&retry->pool, i};
+        rc = loop_init(&retry->worker_loops[i], "retry-work", pool_worker_step, &retry->workers[i],
+                       stop, err);
     }
     return rc;
 }

@@ -586,7 +586,7 @@ void host_start(size_t number)
         rc = keeper_init(&host->keeper, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
     for (size_t i = 0; i < WORLD_WORKERS_MAX; i++) {
-        host->workers[i] = (struct runner){&host->pool, i};
+        host->workers[i] = (struct pool_worker){&host->pool, i};
         host->worker_due_ms[i] = 0;
     }
     host->poller_due_ms = 0;
@@ -674,7 +674,7 @@ static bool worker_step(struct host *host, size_t worker)
     struct task *task = slot ? world_find(slot->job.id) : NULL;
 
     if (!host->timed)
-        return runner_step(&host->workers[worker], world.now_ms) == 0;
+        return pool_worker_step(&host->workers[worker], world.now_ms) == 0;
     if (task && world.now_ms < task->began_ms + task->takes_ms)
         return true;
     if (slot) {

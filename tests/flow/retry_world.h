@@ -9,7 +9,6 @@
 #include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
-#include "outbox/retry/runner.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,7 +89,7 @@ struct host {
     struct pool pool;
     struct poller poller;
     struct keeper keeper;
-    struct runner workers[WORLD_WORKERS_MAX];
+    struct pool_worker workers[WORLD_WORKERS_MAX];
     int64_t poller_due_ms;
     int64_t keeper_due_ms;
     int64_t worker_due_ms[WORLD_WORKERS_MAX];

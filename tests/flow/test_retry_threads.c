@@ -7,7 +7,6 @@
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
-#include "outbox/retry/runner.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -39,7 +38,7 @@ static struct stop stop;
 static struct pool pool;
 static struct poller poller;
 static struct keeper keeper;
-static struct runner runners[WORKERS];
+static struct pool_worker runners[WORKERS];
 static struct loop poll_loop;
 static struct loop beat_loop;
 static struct loop run_loops[WORKERS];
@@ -218,9 +217,9 @@ static void threads_run(void)
     assert_int_equal(loop_init(&poll_loop, "poll", poller_step, &poller, &stop, NULL), RC_OK);
     assert_int_equal(loop_init(&beat_loop, "beat", keeper_step, &keeper, &stop, NULL), RC_OK);
     for (size_t i = 0; i < WORKERS; i++) {
-        runners[i] = (struct runner){&pool, i};
-        assert_int_equal(loop_init(&run_loops[i], "run", runner_step, &runners[i], &stop, NULL),
-                         RC_OK);
+        runners[i] = (struct pool_worker){&pool, i};
+        assert_int_equal(
+            loop_init(&run_loops[i], "run", pool_worker_step, &runners[i], &stop, NULL), RC_OK);
     }
     assert_int_equal(loop_start(&poll_loop, NULL), RC_OK);
     assert_int_equal(loop_start(&beat_loop, NULL), RC_OK);

@@ -2,7 +2,7 @@
 #include "common/loop.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/poller.h"
-#include "outbox/retry/runner.h"
+#include "outbox/retry/pool.h"
 #include "outbox/retry/shard_leases.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
@@ -18,7 +18,7 @@ struct retry_process;
 
 struct work_thread {
     struct retry_process *retry;
-    struct runner runner;
+    struct pool_worker worker;
     struct fiber *fiber;
 };
 
@@ -103,7 +103,7 @@ static void worker_thread(void *arg)
 
     /* What has not begun when the process stops is the poller's to give back. */
     while (!proc->stopping)
-        sched_idle(&proc->world->sched, runner_step(&thread->runner, proc_clock(proc)));
+        sched_idle(&proc->world->sched, pool_worker_step(&thread->worker, proc_clock(proc)));
 }
 
 static void main_thread(void *arg)
@@ -130,7 +130,7 @@ static void threads_start(struct retry_process *retry)
     for (size_t i = 0; i < retry->pool.workers; i++) {
         struct work_thread *thread = &retry->workers[i];
 
-        *thread = (struct work_thread){.retry = retry, .runner = {&retry->pool, i}};
+        *thread = (struct work_thread){.retry = retry, .worker = {&retry->pool, i}};
         thread->fiber = proc_thread(proc, worker_thread, thread);
     }
     retry->poller_fiber = proc_thread(proc, poller_thread, retry);

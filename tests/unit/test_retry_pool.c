@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/shards.h"
+#include "outbox/retry/pool.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -14,7 +14,7 @@ static unsigned bits_of(const char *text)
     struct err err = {0};
     unsigned bits;
 
-    assert_int_equal(shards_parse(&bits, text, &err), RC_OK);
+    assert_int_equal(pool_parse_shards(&bits, text, &err), RC_OK);
     return bits;
 }
 
@@ -39,7 +39,7 @@ static void what_is_no_list_is_said(void **state)
         struct err err = {0};
         unsigned bits;
 
-        assert_int_equal(shards_parse(&bits, wrong[i], &err), RC_FATAL);
+        assert_int_equal(pool_parse_shards(&bits, wrong[i], &err), RC_FATAL);
         assert_non_null(strstr(err.text, "retry.shards"));
     }
 }
