@@ -91,7 +91,7 @@ struct settings {
         int64_t lease_ms;
     } relay;
     struct {
-        int64_t threads; /* 0: the poller runs the tasks itself */
+        int64_t threads; /* 0: the dispatcher runs the tasks itself */
         int64_t batch_rows_max;
         int64_t in_flight_max;
         _Atomic int64_t poll_ms;

@@ -14,7 +14,7 @@
  * DESTINATION_RETURN_MS apart, so that many of them cost little while it is away.
  *
  * The destinations that have tasks in flight are kept, and of the others the DESTINATIONS_IDLE_MAX
- * that were used last. The poller's thread, but for `open`. */
+ * that were used last. The dispatcher's thread, but for `open`. */
 #ifndef OUTBOX_RETRY_DESTINATIONS_H
 #define OUTBOX_RETRY_DESTINATIONS_H
 

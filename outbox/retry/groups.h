@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the poller knows of the groups of tasks, and what it therefore decides: the tasks of a kind
- * run, or wait because their group is unknown or disabled, or are refused because their group does
- * not allow what they do. What a group allows is in outbox/retry/group.h. The poller's thread. */
+/* What the dispatcher knows of the groups of tasks, and what it therefore decides: the tasks of a
+ * kind run, or wait because their group is unknown or disabled, or are refused because their group
+ * does not allow what they do. What a group allows is in outbox/retry/group.h. The dispatcher's
+ * thread. */
 #ifndef OUTBOX_RETRY_GROUPS_H
 #define OUTBOX_RETRY_GROUPS_H
 

@@ -277,7 +277,7 @@ bool pool_may_sleep(struct pool *pool)
 
     pthread_mutex_lock(&pool->lock);
     nothing = pool->done_count == 0;
-    pool->poller_waits = nothing;
+    pool->dispatcher_waits = nothing;
     pthread_mutex_unlock(&pool->lock);
     return nothing;
 }
@@ -308,11 +308,11 @@ void pool_give(struct pool *pool, struct slot *slot)
     pthread_mutex_lock(&pool->lock);
     fair_queue_end(&pool->queue, &slot->fair);
     pool->done[pool->done_count++] = slot;
-    waits = pool->poller_waits;
-    pool->poller_waits = false;
+    waits = pool->dispatcher_waits;
+    pool->dispatcher_waits = false;
     pthread_mutex_unlock(&pool->lock);
-    if (waits && pool->wake_poller)
-        pool->wake_poller(pool->wake_ctx);
+    if (waits && pool->wake_dispatcher)
+        pool->wake_dispatcher(pool->wake_ctx);
 }
 
 static void reset_outcome(struct slot *slot)

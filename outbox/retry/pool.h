@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What the steps of one retry process share. A claimed task sits in a slot, and slots go round:
  *
- *     poller --queue (fair_queue.h)--> worker --done--> poller
+ *     dispatcher --queue (fair_queue.h)--> worker --done--> dispatcher
  *
- * The poller fills a slot at the claim and empties it when its result is written; between queue and
- * done it is a worker's. What the keeper touches meanwhile (which task, until when we may believe to
- * have it) is under the lock. With no workers the poller plays one. */
+ * The dispatcher fills a slot at the claim and empties it when its result is written; between queue
+ * and done it is a worker's. What the keeper touches meanwhile (which task, until when we may
+ * believe to have it) is under the lock. With no workers the dispatcher plays one. */
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H
 
@@ -57,7 +57,7 @@ struct slot {
     bool paid;          /* its claim took a token of its scene's rate */
     int64_t expires_ms; /* by our own clock: from then on it is not begun; INT64_MAX: never */
 
-    /* The poller's. */
+    /* The dispatcher's. */
     struct kind *kind;
     struct destination *destination;
     int64_t attempts; /* that failed before */
@@ -97,7 +97,7 @@ struct pool {
     const struct settings *settings;
     const struct retry_handlers *handlers;
     size_t workers;
-    void (*wake_poller)(void *ctx);
+    void (*wake_dispatcher)(void *ctx);
     void (*wake_worker)(void *ctx, size_t worker);
     void *wake_ctx;
     int64_t (*time_ms)(void *ctx); /* now, also in the middle of a step; NULL: as it began */
@@ -110,8 +110,8 @@ struct pool {
     struct fair_queue queue;
     struct slot **done; /* by the workers */
     size_t done_count;
-    bool *idle;        /* by worker: it waits to be woken */
-    bool poller_waits; /* and so does the poller */
+    bool *idle;            /* by worker: it waits to be woken */
+    bool dispatcher_waits; /* and so does the dispatcher */
 
     /* TASK_SHARDS for each of the handlers, in their order: a lease is for the tasks of one handler
      * in one shard. Invariant: those of a handler that does not run here are never held. */
@@ -123,15 +123,15 @@ struct pool {
     struct pool_unserved unserved;
 };
 
-/* workers: threads that will play them; 0: the poller does. RC_FATAL: no memory, or a setting of
- * [retry] is wrong. settings and handlers are borrowed for the pool's life. No shard is held yet but
- * those that retry.shards fixes. */
+/* workers: threads that will play them; 0: the dispatcher does. RC_FATAL: no memory, or a setting
+ * of [retry] is wrong. settings and handlers are borrowed for the pool's life. No shard is held yet
+ * but those that retry.shards fixes. */
 enum rc pool_init(struct pool *pool, const struct settings *settings,
                   const struct retry_handlers *handlers, struct err *err);
 void pool_done(struct pool *pool);
 
-/* Reads the setting retry.shards: which shards this process works on, "0-7,12". A bit for each shard
- * of the list. RC_FATAL: text is no list. */
+/* Reads the setting retry.shards: which shards this process works on, "0-7,12". A bit for each
+ * shard of the list. RC_FATAL: text is no list. */
 enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err);
 
 /* Now, for whoever is in the middle of a step that began at now_ms. */
@@ -144,8 +144,8 @@ struct leased *pool_shard(const struct pool *pool, size_t handler, unsigned shar
 bool pool_holds(const struct pool *pool, size_t handler, unsigned shard, int64_t now_ms);
 unsigned pool_held(const struct pool *pool, size_t handler, int64_t now_ms);
 
-/* The poller's: the task in the slot waits for a worker from now on; pool_wake() when there are no
- * more. destination: see fair_queue.h. */
+/* The dispatcher's: the task in the slot waits for a worker from now on; pool_wake() when there are
+ * no more. destination: see fair_queue.h. */
 void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,
                 const void *destination);
 void pool_wake(struct pool *pool, size_t count);
@@ -153,12 +153,12 @@ void pool_wake(struct pool *pool, size_t count);
 size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count);
 /* One that no worker has begun; NULL: there is none. */
 struct slot *pool_take_queued(struct pool *pool);
-/* Calls on_slot for each that no worker has begun; where it answers true, the slot is the poller's
- * again, and comes to taken, which has room for all. Returns how many did. on_slot runs under the
- * lock. */
+/* Calls on_slot for each that no worker has begun; where it answers true, the slot is the
+ * dispatcher's again, and comes to taken, which has room for all. Returns how many did. on_slot
+ * runs under the lock. */
 typedef bool (*pool_on_slot)(void *ctx, struct slot *slot);
 size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, struct slot **taken);
-/* The poller will sleep: false when a worker was faster, and there is something to take. */
+/* The dispatcher will sleep: false when a worker was faster, and there is something to take. */
 bool pool_may_sleep(struct pool *pool);
 
 /* Under the lock: sets until when the lease of the task in the slot is believed and when it is
@@ -169,8 +169,8 @@ void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms);
 struct slot *pool_take(struct pool *pool, size_t worker);
 void pool_give(struct pool *pool, struct slot *slot);
 
-/* A thread that runs claimed tasks, one after the other, while their leases are ours; the poller's
- * thread where there are no workers. */
+/* A thread that runs claimed tasks, one after the other, while their leases are ours; the
+ * dispatcher's thread where there are no workers. */
 struct pool_worker {
     struct pool *pool;
     size_t number;

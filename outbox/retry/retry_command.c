@@ -5,9 +5,9 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lease/lease_mysql.h"
+#include "outbox/retry/dispatcher.h"
 #include "outbox/retry/handler_list.h"
 #include "outbox/retry/keeper.h"
-#include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/shard_leases.h"
@@ -22,13 +22,13 @@
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
 
-enum { LOOP_POLLER, LOOP_KEEPER, LOOP_LEASES, LOOPS };
+enum { LOOP_DISPATCHER, LOOP_KEEPER, LOOP_LEASES, LOOPS };
 
 struct retry {
     const struct role_env *env;
     struct handler_list handlers;
     struct pool pool;
-    struct poller poller;
+    struct dispatcher dispatcher;
     struct keeper keeper;
     struct shard_leases leases;
     struct pool_worker *workers;
@@ -41,11 +41,11 @@ struct retry {
     struct loop *worker_loops;
 };
 
-static void wake_poller(void *ctx)
+static void wake_dispatcher(void *ctx)
 {
     struct retry *retry = ctx;
 
-    loop_wake(&retry->loops[LOOP_POLLER]);
+    loop_wake(&retry->loops[LOOP_DISPATCHER]);
 }
 
 static void wake_worker(void *ctx, size_t worker)
@@ -75,7 +75,7 @@ static enum rc engines_open(struct retry *retry, struct err *err)
     if (rc != RC_OK)
         return rc;
     store = retry_mysql_seam(&retry->poll_store);
-    rc = poller_init(&retry->poller, &retry->pool, &store, os_random_u64(), err);
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &store, os_random_u64(), err);
     if (rc != RC_OK)
         return rc;
     store = retry_mysql_seam(&retry->beat_store);
@@ -120,8 +120,8 @@ static enum rc loops_open(struct retry *retry, struct err *err)
 {
     struct stop *stop = retry->env->stop;
     size_t count = retry->pool.workers;
-    enum rc rc =
-        loop_init(&retry->loops[LOOP_POLLER], "retry-poll", poller_step, &retry->poller, stop, err);
+    enum rc rc = loop_init(&retry->loops[LOOP_DISPATCHER], "retry-poll", dispatcher_step,
+                           &retry->dispatcher, stop, err);
 
     if (rc == RC_OK)
         rc = loop_init(&retry->loops[LOOP_KEEPER], "retry-beat", keeper_step, &retry->keeper, stop,
@@ -159,7 +159,7 @@ static void retry_close(void *role)
         lease_mysql_close(&retry->lease_stores[i]);
     shard_leases_done(&retry->leases);
     keeper_done(&retry->keeper);
-    poller_done(&retry->poller);
+    dispatcher_done(&retry->dispatcher);
     retry_mysql_close(&retry->beat_store);
     retry_mysql_close(&retry->poll_store);
     pool_done(&retry->pool);
@@ -182,7 +182,7 @@ static enum rc parts_open(struct retry *retry, struct err *err)
         rc = pool_init(&retry->pool, env->settings, &retry->handlers.all, err);
     if (rc != RC_OK)
         return rc;
-    retry->pool.wake_poller = wake_poller;
+    retry->pool.wake_dispatcher = wake_dispatcher;
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry;
     retry->pool.time_ms = time_ms;
@@ -292,8 +292,8 @@ static void retry_health(void *role, struct health *health)
     health_of_handlers(retry, stale_ms, health);
 }
 
-/* One thread plays poller and keeper, while workers end what they are at: what has not begun goes
- * back, what is done is written. */
+/* One thread plays dispatcher and keeper, while workers end what they are at: what has not begun
+ * goes back, what is done is written. */
 static void finish(struct retry *retry, int64_t until_ms)
 {
     int64_t now_ms = os_now_ms();
@@ -301,19 +301,19 @@ static void finish(struct retry *retry, int64_t until_ms)
 
     if (stop_init(&pause, NULL) != RC_OK)
         return;
-    poller_leave(&retry->poller);
-    while (now_ms < until_ms && !poller_left(&retry->poller)) {
-        poller_step(&retry->poller, now_ms);
+    dispatcher_leave(&retry->dispatcher);
+    while (now_ms < until_ms && !dispatcher_left(&retry->dispatcher)) {
+        dispatcher_step(&retry->dispatcher, now_ms);
         keeper_step(&retry->keeper, now_ms);
-        if (!poller_left(&retry->poller))
+        if (!dispatcher_left(&retry->dispatcher))
             stop_wait(&pause, STOP_PAUSE_MS);
         now_ms = os_now_ms();
     }
     stop_done(&pause);
-    if (!poller_left(&retry->poller))
+    if (!dispatcher_left(&retry->dispatcher))
         log_event(LOG_WARN, "stopped_early",
                   "tasks=%zu text=\"they are tried again when their leases have run out\"",
-                  retry->pool.slot_count - retry->poller.free_count);
+                  retry->pool.slot_count - retry->dispatcher.slots.free_count);
 }
 
 static void retry_join(void *role)

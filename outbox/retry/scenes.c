@@ -66,13 +66,14 @@ static void kind_unlink(struct kind *kind)
     *at = kind->next_of_scene;
 }
 
-/* Any INSERT of a task may name a new kind and scene, so this removes those that no task needs. During
- * a reading of the rows it also removes a scene whose row has not been read yet: when the row follows,
- * scenes_take() makes the scene again, and when the reading fails before that, the poller claims
- * nothing until a later reading succeeds.
+/* Any INSERT of a task may name a new kind and scene, so this removes those that no task needs.
+ * During a reading of the rows it also removes a scene whose row has not been read yet: when the
+ * row follows, scenes_take() makes the scene again, and when the reading fails before that, the
+ * dispatcher claims nothing until a later reading succeeds.
  *
- * Invariant: a kind of the last look stays, because the poller points to it. Afterwards there is room
- * for one more scene, as long as there are at most KINDS_MAX kinds and RETRY_SCENES_MAX rows. */
+ * Invariant: a kind of the last look stays, because the dispatcher points to it. Afterwards there
+ * is room for one more scene, as long as there are at most KINDS_MAX kinds and RETRY_SCENES_MAX
+ * rows. */
 static void make_room(struct scenes *scenes)
 {
     for (size_t i = 0; i < SCENES_CHAINS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the poller knows of the kinds of tasks: of every scene its policy, options and rate, and of
- * every kind (a handler in a scene) whether we run it. A scene
- * without a row has the standard policy; one whose row cannot be understood is paused, and keeps
- * what it had for the tasks in flight. The poller's thread. */
+/* What the dispatcher knows of the kinds of tasks: of every scene its policy, options and rate, and
+ * of every kind (a handler in a scene) whether we run it. A scene without a row has the standard
+ * policy; one whose row cannot be understood is paused, and keeps what it had for the tasks in
+ * flight. The dispatcher's thread. */
 #ifndef OUTBOX_RETRY_SCENES_H
 #define OUTBOX_RETRY_SCENES_H
 
@@ -95,8 +95,8 @@ struct scenes {
 void scenes_init(struct scenes *scenes, const struct pool *pool);
 void scenes_done(struct scenes *scenes);
 
-/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory, or more than RETRY_SCENES_MAX
- * rows; the caller claims nothing until a reading succeeds. */
+/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory, or more than
+ * RETRY_SCENES_MAX rows; the caller claims nothing until a reading succeeds. */
 void scenes_begin(struct scenes *scenes);
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
 enum rc scenes_end(struct scenes *scenes, struct err *err);
@@ -120,8 +120,8 @@ bool scenes_serve(const struct scenes *scenes, const char *handler);
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms);
 
 /* What a handler gets: the scene's options with the task's on top. *text stays valid until the next
- * call, or as long as options or the scene do; scratch is the caller's. RC_REJECT: the task's are no
- * JSON object. RC_FATAL: no memory. */
+ * call, or as long as options or the scene do; scratch is the caller's. RC_REJECT: the task's are
+ * no JSON object. RC_FATAL: no memory. */
 enum rc scene_options(const struct scene *scene, const char *options, size_t len,
                       struct buf *scratch, const char **text, struct err *err);
 

@@ -25,7 +25,7 @@ static void set_init(struct shard_set *set, struct pool *pool, size_t handler, c
     for (unsigned i = 0; pool_shares(pool) && i < TASK_SHARDS; i++) {
         struct leased *shard = pool_shard(pool, handler, i);
 
-        shard->wake = pool->wake_poller;
+        shard->wake = pool->wake_dispatcher;
         shard->ctx = pool->wake_ctx;
         leases_add(&set->leases, shard);
     }

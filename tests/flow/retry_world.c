@@ -513,9 +513,9 @@ static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_h
     return rc == RC_OK ? answer(CALL_HANDLERS, err) : rc;
 }
 
-static void wake_poller(void *ctx)
+static void wake_dispatcher(void *ctx)
 {
-    ((struct host *)ctx)->poller_due_ms = 0;
+    ((struct host *)ctx)->dispatcher_due_ms = 0;
 }
 
 static void wake_worker(void *ctx, size_t worker)
@@ -576,12 +576,12 @@ void host_start(size_t number)
     host->opened[0] = host->lacks_test ? NULL : host;
     host->opened[1] = host->runs_other ? host : NULL;
     rc = pool_init(&host->pool, &host->settings, &host->handlers, NULL);
-    host->pool.wake_poller = wake_poller;
+    host->pool.wake_dispatcher = wake_dispatcher;
     host->pool.wake_worker = wake_worker;
     host->pool.wake_ctx = host;
     host->pool.time_ms = time_ms;
     if (rc == RC_OK)
-        rc = poller_init(&host->poller, &host->pool, &store, below(1000), NULL);
+        rc = dispatcher_init(&host->dispatcher, &host->pool, &store, below(1000), NULL);
     if (rc == RC_OK)
         rc = keeper_init(&host->keeper, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
@@ -589,7 +589,7 @@ void host_start(size_t number)
         host->workers[i] = (struct pool_worker){&host->pool, i};
         host->worker_due_ms[i] = 0;
     }
-    host->poller_due_ms = 0;
+    host->dispatcher_due_ms = 0;
     host->keeper_due_ms = 0;
     host->lives = true;
 }
@@ -599,7 +599,7 @@ void host_kill(size_t number)
     struct host *host = &world.hosts[number];
 
     keeper_done(&host->keeper);
-    poller_done(&host->poller);
+    dispatcher_done(&host->dispatcher);
     pool_done(&host->pool);
     memset(host->occupied, 0, sizeof(host->occupied));
     host->lives = false;
@@ -610,13 +610,13 @@ bool host_stop(size_t number, int64_t ms)
     struct host *host = &world.hosts[number];
     bool left;
 
-    poller_leave(&host->poller);
+    dispatcher_leave(&host->dispatcher);
     for (int64_t until_ms = world.now_ms + ms;
-         world.now_ms < until_ms && !poller_left(&host->poller); world.now_ms++) {
-        poller_step(&host->poller, world.now_ms);
+         world.now_ms < until_ms && !dispatcher_left(&host->dispatcher); world.now_ms++) {
+        dispatcher_step(&host->dispatcher, world.now_ms);
         keeper_step(&host->keeper, world.now_ms);
     }
-    left = poller_left(&host->poller);
+    left = dispatcher_left(&host->dispatcher);
     host_kill(number);
     return left;
 }
@@ -708,11 +708,11 @@ static void step(struct host *host)
 
     if (!host->lives)
         return;
-    if (which == 0 && world.now_ms >= host->poller_due_ms) {
-        host->poller_due_ms = INT64_MAX;
-        which = (size_t)poller_step(&host->poller, world.now_ms);
-        if (host->poller_due_ms == INT64_MAX)
-            host->poller_due_ms = world.now_ms + (int64_t)which;
+    if (which == 0 && world.now_ms >= host->dispatcher_due_ms) {
+        host->dispatcher_due_ms = INT64_MAX;
+        which = (size_t)dispatcher_step(&host->dispatcher, world.now_ms);
+        if (host->dispatcher_due_ms == INT64_MAX)
+            host->dispatcher_due_ms = world.now_ms + (int64_t)which;
         return;
     }
     if (which == 1 && world.now_ms >= host->keeper_due_ms)

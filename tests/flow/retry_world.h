@@ -5,8 +5,8 @@
 #define TESTS_FLOW_RETRY_WORLD_H
 
 #include "common/config/settings.h"
+#include "outbox/retry/dispatcher.h"
 #include "outbox/retry/keeper.h"
-#include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_seam.h"
 
@@ -87,10 +87,10 @@ struct host {
     struct retry_handlers handlers;
     void *opened[2]; /* only "test" runs here, unless a test says otherwise */
     struct pool pool;
-    struct poller poller;
+    struct dispatcher dispatcher;
     struct keeper keeper;
     struct pool_worker workers[WORLD_WORKERS_MAX];
-    int64_t poller_due_ms;
+    int64_t dispatcher_due_ms;
     int64_t keeper_due_ms;
     int64_t worker_due_ms[WORLD_WORKERS_MAX];
     bool lives;

@@ -43,7 +43,7 @@ static void a_task_that_works_is_run_once_and_deleted(void **state)
     assert_int_equal(task->seen_attempt, 1);
     assert_string_equal(task->outcome, "deleted");
     assert_string_equal(task->seen_options, "{}");
-    assert_true(poller_left(&world.hosts[0].poller));
+    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
 }
 
 static void a_done_task_may_be_kept_in_the_history(void **state)

@@ -195,7 +195,7 @@ static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
     while (world.recorded[0] < 2)
         world_run(1);
     world_task("mail", NULL);
-    world.hosts[1].poller_due_ms = INT64_MAX; /* only the first one may run it */
+    world.hosts[1].dispatcher_due_ms = INT64_MAX; /* only the first one may run it */
     world_run(2000);
     assert_int_equal(world.tasks[0].claims, 0);
 }
@@ -425,7 +425,7 @@ static void no_more_are_in_flight_than_the_setting_says(void **state)
     }
 }
 
-static void without_threads_the_poller_runs_them(void **state)
+static void without_threads_the_dispatcher_runs_them(void **state)
 {
     (void)state;
     world.hosts[0].settings.retry.threads = 0;
@@ -502,7 +502,7 @@ int main(void)
         TEST(full_batches_are_followed_without_a_rest),
         TEST(a_slow_scene_leaves_room_for_others),
         TEST(no_more_are_in_flight_than_the_setting_says),
-        TEST(without_threads_the_poller_runs_them),
+        TEST(without_threads_the_dispatcher_runs_them),
         TEST(a_shard_that_is_not_held_is_left_alone),
         TEST(a_fixed_rate_counts_from_the_beginning),
         TEST(a_task_that_is_due_soon_is_not_slept_past),

@@ -4,8 +4,8 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
+#include "outbox/retry/dispatcher.h"
 #include "outbox/retry/keeper.h"
-#include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 
 /* cmocka wants these three before it. */
@@ -36,7 +36,7 @@ static size_t stop_at; /* so many done tasks request the stop; 0: none */
 static struct settings settings;
 static struct stop stop;
 static struct pool pool;
-static struct poller poller;
+static struct dispatcher dispatcher;
 static struct keeper keeper;
 static struct pool_worker runners[WORKERS];
 static struct loop poll_loop;
@@ -194,7 +194,7 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
         stop_request(&stop);
 }
 
-static void wake_poller(void *ctx)
+static void wake_dispatcher(void *ctx)
 {
     (void)ctx;
     loop_wake(&poll_loop);
@@ -214,7 +214,8 @@ static int64_t time_ms(void *ctx)
 
 static void threads_run(void)
 {
-    assert_int_equal(loop_init(&poll_loop, "poll", poller_step, &poller, &stop, NULL), RC_OK);
+    assert_int_equal(loop_init(&poll_loop, "poll", dispatcher_step, &dispatcher, &stop, NULL),
+                     RC_OK);
     assert_int_equal(loop_init(&beat_loop, "beat", keeper_step, &keeper, &stop, NULL), RC_OK);
     for (size_t i = 0; i < WORKERS; i++) {
         runners[i] = (struct pool_worker){&pool, i};
@@ -228,12 +229,12 @@ static void threads_run(void)
     loop_join(&poll_loop);
     loop_join(&beat_loop);
     /* As the role stops: runners may still be at their last task. */
-    poller_leave(&poller);
-    poller_step(&poller, os_now_ms());
+    dispatcher_leave(&dispatcher);
+    dispatcher_step(&dispatcher, os_now_ms());
     for (size_t i = 0; i < WORKERS; i++)
         loop_join(&run_loops[i]);
-    poller_step(&poller, os_now_ms());
-    assert_true(poller_left(&poller));
+    dispatcher_step(&dispatcher, os_now_ms());
+    assert_true(dispatcher_left(&dispatcher));
     for (size_t i = 0; i < WORKERS; i++)
         loop_done(&run_loops[i]);
     loop_done(&beat_loop);
@@ -260,14 +261,14 @@ static void work(void)
 
     assert_int_equal(stop_init(&stop, NULL), RC_OK);
     assert_int_equal(pool_init(&pool, &settings, &all, NULL), RC_OK);
-    pool.wake_poller = wake_poller;
+    pool.wake_dispatcher = wake_dispatcher;
     pool.wake_worker = wake_worker;
     pool.time_ms = time_ms;
-    assert_int_equal(poller_init(&poller, &pool, &store, 1, NULL), RC_OK);
+    assert_int_equal(dispatcher_init(&dispatcher, &pool, &store, 1, NULL), RC_OK);
     assert_int_equal(keeper_init(&keeper, &pool, &store, 2, NULL), RC_OK);
     threads_run();
     keeper_done(&keeper);
-    poller_done(&poller);
+    dispatcher_done(&dispatcher);
     pool_done(&pool);
     stop_done(&stop);
 }

@@ -109,7 +109,7 @@ static void the_result_of_a_lost_task_is_not_written(void **state)
     assert_int_equal(task->state, TASK_RUNNING);
     assert_int_equal(task->finishes, 0);
     assert_int_equal(metric_value(&retry_lost), lost + 1);
-    assert_true(poller_left(&world.hosts[0].poller));
+    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
     task->until_ms = 0;
     assert_true(world_drain(3000));
     assert_int_equal(task->runs, 2);
@@ -209,7 +209,7 @@ static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void *
     world.hosts[0].slow = false;
     assert_true(world_drain(2500));
     assert_int_equal(task->runs, 1);
-    assert_true(poller_left(&world.hosts[0].poller));
+    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
 }
 
 /* An operator edited the task after its lease had ended: the process must not run what it read at its
@@ -262,7 +262,7 @@ static struct host *stopping;
 static void stop_meanwhile(struct task *task)
 {
     (void)task;
-    poller_leave(&stopping->poller);
+    dispatcher_leave(&stopping->dispatcher);
 }
 
 static void what_fails_in_a_stop_costs_no_attempt(void **state)
@@ -320,7 +320,7 @@ static void a_result_that_is_refused_holds_nobody_up(void **state)
     task->next_ms = world.now_ms;
     world_run(1000);
     assert_int_equal(task->state, TASK_RUNNING);
-    assert_true(poller_left(&world.hosts[0].poller));
+    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
     world.refuse_id = 0;
     assert_true(world_drain(4000));
 }
@@ -342,7 +342,7 @@ static void work_through_trouble(void)
     }
     for (size_t i = 0; i < 2; i++) {
         world_run(100);
-        assert_true(poller_left(&world.hosts[i].poller));
+        assert_true(dispatcher_left(&world.hosts[i].dispatcher));
     }
 }
 
@@ -398,7 +398,7 @@ static void a_write_back_without_an_answer_is_done_again_without_harm(void **sta
         assert_int_equal(world.tasks[i].runs, 1);
     }
     assert_int_equal(metric_value(&retry_lost), lost);
-    assert_true(poller_left(&world.hosts[0].poller));
+    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
 }
 
 static void kills_at_any_moment_lose_nothing(void **state)

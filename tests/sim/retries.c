@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
+#include "outbox/retry/dispatcher.h"
 #include "outbox/retry/keeper.h"
-#include "outbox/retry/poller.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/shard_leases.h"
 #include "tests/sim/roles.h"
@@ -25,25 +25,25 @@ struct work_thread {
 struct retry_process {
     struct proc *proc;
     size_t number;
-    struct task_edge poller_edge;
+    struct task_edge dispatcher_edge;
     struct task_edge keeper_edge;
     struct lease_edge lease_edges[TASK_HANDLERS];
     struct shard_leases leases;
     void *opened[TASK_HANDLERS];
     struct retry_handlers handlers;
     struct pool pool;
-    struct poller poller;
+    struct dispatcher dispatcher;
     struct keeper keeper;
     struct work_thread workers[WORKERS_MAX];
-    struct fiber *poller_fiber;
+    struct fiber *dispatcher_fiber;
 };
 
-static void wake_poller(void *ctx)
+static void wake_dispatcher(void *ctx)
 {
     struct retry_process *retry = ctx;
 
-    if (retry->poller_fiber)
-        sched_wake(&retry->proc->world->sched, retry->poller_fiber);
+    if (retry->dispatcher_fiber)
+        sched_wake(&retry->proc->world->sched, retry->dispatcher_fiber);
 }
 
 static void wake_worker(void *ctx, size_t worker)
@@ -72,11 +72,11 @@ static void loop(struct proc *proc, loop_step step, void *engine)
     }
 }
 
-static void poller_thread(void *arg)
+static void dispatcher_thread(void *arg)
 {
     struct retry_process *retry = arg;
 
-    loop(retry->proc, poller_step, &retry->poller);
+    loop(retry->proc, dispatcher_step, &retry->dispatcher);
 }
 
 static void keeper_thread(void *arg)
@@ -101,7 +101,7 @@ static void worker_thread(void *arg)
 
     struct proc *proc = thread->retry->proc;
 
-    /* What has not begun when the process stops is the poller's to give back. */
+    /* What has not begun when the process stops is the dispatcher's to give back. */
     while (!proc->stopping)
         sched_idle(&proc->world->sched, pool_worker_step(&thread->worker, proc_clock(proc)));
 }
@@ -114,10 +114,10 @@ static void main_thread(void *arg)
 
     while (!retry->proc->stopping)
         sched_pause(&world->sched, 20);
-    poller_leave(&retry->poller);
-    wake_poller(retry);
+    dispatcher_leave(&retry->dispatcher);
+    wake_dispatcher(retry);
     until_ms = world_now(world) + STOP_MS;
-    while (world_now(world) < until_ms && !poller_left(&retry->poller))
+    while (world_now(world) < until_ms && !dispatcher_left(&retry->dispatcher))
         sched_pause(&world->sched, 2);
     shard_leases_release(&retry->leases);
     proc_exit(retry->proc);
@@ -133,7 +133,7 @@ static void threads_start(struct retry_process *retry)
         *thread = (struct work_thread){.retry = retry, .worker = {&retry->pool, i}};
         thread->fiber = proc_thread(proc, worker_thread, thread);
     }
-    retry->poller_fiber = proc_thread(proc, poller_thread, retry);
+    retry->dispatcher_fiber = proc_thread(proc, dispatcher_thread, retry);
     proc_thread(proc, keeper_thread, retry);
     proc_thread(proc, leases_thread, retry);
     proc_thread(proc, main_thread, retry);
@@ -176,19 +176,21 @@ static void start(struct proc *proc)
     enum rc rc;
 
     proc_start(proc, "retry", retry->number);
-    task_edge_init(&retry->poller_edge, proc);
+    task_edge_init(&retry->dispatcher_edge, proc);
     task_edge_init(&retry->keeper_edge, proc);
-    retry->poller_edge.compare_and_set = world_chance(proc->world, proc->world->plan.task_compared);
+    retry->dispatcher_edge.compare_and_set =
+        world_chance(proc->world, proc->world->plan.task_compared);
     handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));
     rc = pool_init(&retry->pool, &proc->world->settings, &retry->handlers, NULL);
     assert(rc == RC_OK);
     assert(retry->pool.workers <= WORKERS_MAX);
-    retry->pool.wake_poller = wake_poller;
+    retry->pool.wake_dispatcher = wake_dispatcher;
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = poller_init(&retry->poller, &retry->pool, &retry->poller_edge.seam, world_dice(), NULL);
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.seam,
+                         world_dice(), NULL);
     assert(rc == RC_OK);
     rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.seam, world_dice(), NULL);
     assert(rc == RC_OK);
@@ -200,15 +202,15 @@ static void end(struct proc *proc)
 {
     struct retry_process *retry = proc->role;
 
-    link_close(&retry->poller_edge.link);
+    link_close(&retry->dispatcher_edge.link);
     link_close(&retry->keeper_edge.link);
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         link_close(&retry->lease_edges[i].link);
     shard_leases_done(&retry->leases);
     keeper_done(&retry->keeper);
-    poller_done(&retry->poller);
+    dispatcher_done(&retry->dispatcher);
     pool_done(&retry->pool);
-    retry->poller_fiber = NULL;
+    retry->dispatcher_fiber = NULL;
     memset(retry->workers, 0, sizeof(retry->workers));
 }
 

@@ -666,7 +666,8 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-/* The group of all tasks here; the poller asks for it together with the scenes, whose call may fail. */
+/* The group of all tasks here; the dispatcher asks for it together with the scenes, whose call may
+ * fail. */
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
     const struct retry_group group = {.name = RETRY_GROUP_STANDARD,

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides which due tasks the process claims, and when. It finds the classes of tasks that are due,
+ * claims from them, gives the tasks to the workers of the pool and takes them back. Its writeback
+ * decides what becomes of them, and its expiry ends those that are too old.
+ *
+ * What filters classes is decided before a claim: the scene is paused, its group is disabled, its
+ * rate is spent, this process does not run the handler, another process holds the shard. Where a
+ * task goes is known once it is claimed; one whose destination's circuit breaker is open is put
+ * off, see destinations.h. Classes take turns, the oldest due first, each with a bounded number of
+ * tasks, and a scene takes no more room than it leaves free. While claims come back full and there
+ * is room it does not rest. It never waits for a task: the keeper lengthens the leases of tasks in
+ * flight. One thread. */
+#ifndef OUTBOX_RETRY_DISPATCHER_H
+#define OUTBOX_RETRY_DISPATCHER_H
+
+#include "common/err.h"
+#include "outbox/retry/groups.h"
+#include "outbox/retry/pool.h"
+#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/scenes.h"
+#include "outbox/retry/store_calls.h"
+#include "outbox/retry/task_expiry.h"
+#include "outbox/retry/task_slots.h"
+#include "outbox/retry/writeback.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A class that has waiting tasks. */
+struct dispatcher_class {
+    struct task_class class;
+    struct kind *kind;
+    int64_t due_ms; /* of its first task; INT64_MAX: nothing more before the next look */
+};
+
+/* It must not move once it is initialized: its parts point to each other. */
+struct dispatcher {
+    struct pool *pool;
+    struct retry_store store;
+    struct scenes scenes;
+    struct groups groups;
+    struct pool_worker inline_worker; /* with no threads */
+    uint64_t dice;
+    struct store_calls calls;
+    struct task_slots slots;
+    struct writeback writeback;
+    struct task_expiry expiry;
+
+    struct dispatcher_class *classes;
+    size_t class_count;
+    size_t class_at; /* of the round */
+    uint64_t looks;
+    struct slot **taken; /* scratch */
+
+    bool scenes_read; /* the last reading of scenes and groups succeeded */
+    bool round_full;  /* a class may have more that is due */
+    bool round_short; /* a class was not claimed from for want of room */
+    int64_t looked_ms;
+    int64_t look_at_ms;
+};
+
+/* RC_FATAL: no memory. pool and store are borrowed. dice: 64 random bits. */
+enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
+                        const struct retry_store *store, uint64_t dice, struct err *err);
+void dispatcher_done(struct dispatcher *dispatcher);
+
+/* A loop_step. */
+int64_t dispatcher_step(void *dispatcher, int64_t now_ms);
+
+/* For a clean stop: dispatcher_leave() once; the steps then claim nothing more, give back what no
+ * worker has begun and write what the workers are through with, until dispatcher_left(). */
+void dispatcher_leave(struct dispatcher *dispatcher);
+bool dispatcher_left(const struct dispatcher *dispatcher);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides when each call to the retry store is made again: after a failure not before its backoff
+ * has passed. The note of the call tells log and health of the failure. The dispatcher's thread. */
+#ifndef OUTBOX_RETRY_STORE_CALLS_H
+#define OUTBOX_RETRY_STORE_CALLS_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/retry/pool.h"
+
+#include <stdint.h>
+
+struct store_calls {
+    struct pool *pool;
+    uint64_t *dice;
+    int64_t at_ms[POOL_CALLS]; /* not before, after a failure or by its own time */
+    struct backoff backoffs[POOL_CALLS];
+};
+
+/* pool and dice, a source of random bits, are borrowed. */
+void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *dice);
+
+/* The call failed: calls->at_ms[call] is the end of its backoff. */
+void store_calls_failed(struct store_calls *calls, enum pool_call call, enum rc rc,
+                        const struct err *err, int64_t now_ms);
+void store_calls_worked(struct store_calls *calls, enum pool_call call, int64_t now_ms);
+
+#endif

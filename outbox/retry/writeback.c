@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/writeback.h"
+
+#include "common/hash.h"
+#include "common/log.h"
+#include "outbox/retry/policy/judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Exhausted tasks of one scene are in the log this often; the metric counts all. */
+#define SAID_AGAIN_MS 60000
+
+/* A task whose result the database refuses is tried again after this, without what was refused. */
+#define REFUSED_DELAY_MS 60000
+
+static enum fault_class classify_fault(const struct slot *slot)
+{
+    const struct retry_outcome *outcome = &slot->outcome;
+
+    if (outcome->source == FAULT_PLAIN)
+        return outcome->fault;
+    return policy_classify(&slot->kind->scene->policy, outcome->source, outcome->code,
+                           outcome->fault);
+}
+
+/* What the attempt tells of its destination. One that answers at all is well: a refusal is about
+ * the task. What was refused before anything was sent tells nothing. */
+static void tell_breaker(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    struct destination *destination = slot->destination;
+
+    if (!destination)
+        return;
+    if (!slot->tried) {
+        if (slot->probe)
+            destination_learned_nothing(destination);
+        return;
+    }
+    switch (slot->outcome.end) {
+    case ATTEMPT_FAILED:
+        if (classify_fault(slot) != FAULT_REFUSED)
+            destinations_failed(&writeback->slots->destinations, destination, &slot->outcome.err,
+                                now_ms, dice_next(writeback->dice));
+        else if (slot->outcome.source != FAULT_PLAIN)
+            destinations_worked(&writeback->slots->destinations, destination, now_ms);
+        else if (slot->probe)
+            destination_learned_nothing(destination);
+        return;
+    case ATTEMPT_DONE:
+    case ATTEMPT_SNOOZED:
+    case ATTEMPT_REJECTED:
+        destinations_worked(&writeback->slots->destinations, destination, now_ms);
+        return;
+    case ATTEMPT_CUT:
+        if (slot->probe)
+            destination_learned_nothing(destination);
+        return;
+    }
+}
+
+static void count_attempt(struct slot *slot)
+{
+    struct retry_scene_metrics *metrics = slot->kind->scene->metrics;
+
+    if (slot->tried || slot->outcome.end != ATTEMPT_CUT)
+        metric_add(&metrics->attempts[slot->outcome.end], 1);
+    if (slot->tried)
+        metric_observe_us(&metrics->seconds, slot->took_ms * 1000);
+}
+
+static void log_exhausted(struct writeback *writeback, const struct slot *slot, int64_t now_ms)
+{
+    const struct scene *scene = slot->kind->scene;
+    char key[2 * TASK_NAME_SIZE];
+    struct err err = {0};
+
+    metric_add(&scene->metrics->exhausted, 1);
+    snprintf(key, sizeof(key), "%s/%s", scene->group, scene->name);
+    if (!said_now(&writeback->said, key, now_ms, SAID_AGAIN_MS))
+        return;
+    err_set(&err, "%s", slot->reason);
+    log_error(LOG_WARN, "task_exhausted", &err,
+              "id=%" PRId64 " group=%s scene=%s attempts=%" PRId64
+              " hint=\"tallybox retry show %" PRId64 "\"",
+              slot->id, scene->group, scene->name, slot->verdict.attempts, slot->id);
+}
+
+static enum task_end choose_exhausted_end(const struct slot *slot)
+{
+    /* Without a key there is nothing to stop. */
+    if (!slot->verdict.ordered)
+        return TASK_END_SKIP;
+    switch (slot->kind->scene->policy.exhausted) {
+    case POLICY_BLOCK:
+        return TASK_END_BLOCK;
+    case POLICY_PARK:
+        return TASK_END_PARK;
+    case POLICY_SKIP:
+        return TASK_END_SKIP;
+    }
+    return TASK_END_BLOCK;
+}
+
+static void put_callback(struct slot *slot, const struct policy_callback *callback,
+                         const char *outcome)
+{
+    struct task_result *verdict = &slot->verdict;
+    json_t *object;
+    char *dump;
+
+    if (!callback->scene[0])
+        return;
+    object =
+        json_pack("{s:I, s:s, s:s, s:s?, s:s, s:I, s:s, s:s}", "taskId", (json_int_t)slot->job.id,
+                  "group", slot->kind->scene->group, "scene", slot->kind->scene->name, "bizNo",
+                  slot->job.biz_no, "outcome", outcome, "attempts", (json_int_t)verdict->attempts,
+                  "reasonClass", verdict->reason_class, "reason", verdict->reason);
+    dump = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    buf_reset(&slot->callback);
+    buf_text_put(&slot->callback, dump ? dump : "{}");
+    free(dump);
+    verdict->callback_scene = callback->scene;
+    verdict->callback_handler = callback->handler;
+    verdict->callback_params = buf_text(&slot->callback);
+}
+
+static void put_reason(struct slot *slot, enum fault_class fault, const char *why)
+{
+    const char *text = slot->outcome.err.text;
+
+    snprintf(slot->reason, sizeof(slot->reason), "%s%s%s", why, *why && *text ? ": " : "", text);
+    slot->verdict.reason = slot->reason;
+    slot->verdict.reason_class = fault_class_name(fault);
+}
+
+static void end_done(struct slot *slot)
+{
+    const struct policy *policy = &slot->kind->scene->policy;
+    struct task_result *verdict = &slot->verdict;
+
+    if (slot->outcome.more_steps) {
+        /* Each step has all its attempts. */
+        verdict->end = TASK_END_STEP;
+        verdict->attempts = 0;
+        verdict->step_result = slot->result.data;
+        verdict->step_result_len = slot->result.len;
+        return;
+    }
+    verdict->end = TASK_END_DONE;
+    verdict->keep = policy->keep_done;
+    put_callback(slot, &policy->on_done, "done");
+}
+
+static void end_again(struct slot *slot, const struct verdict *judged, int64_t database_ms)
+{
+    struct task_result *verdict = &slot->verdict;
+
+    verdict->end = TASK_END_AGAIN;
+    verdict->delay_ms = judged->next_ms > database_ms ? judged->next_ms - database_ms : 0;
+    if (slot->outcome.end == ATTEMPT_FAILED)
+        put_reason(slot, classify_fault(slot), "");
+    else
+        put_reason(slot, FAULT_TRANSIENT, "");
+}
+
+static void end_exhausted(struct writeback *writeback, struct slot *slot, const char *why,
+                          int64_t now_ms)
+{
+    enum fault_class fault =
+        slot->outcome.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
+
+    put_reason(slot, fault, why);
+    slot->verdict.end = choose_exhausted_end(slot);
+    put_callback(slot, &slot->kind->scene->policy.on_exhausted, "exhausted");
+    log_exhausted(writeback, slot, now_ms);
+}
+
+/* While it is put off it must not stand at the front of its queue, or the tasks behind it would not
+ * be seen. */
+static void put_task_off(struct slot *slot, int64_t now_ms)
+{
+    struct task_result *verdict = &slot->verdict;
+
+    verdict->end = TASK_END_AGAIN;
+    verdict->outcome = NULL;
+    verdict->delay_ms = destination_put_off_ms(slot->destination, now_ms);
+    verdict->reason_class = fault_class_name(FAULT_TRANSIENT);
+    snprintf(slot->reason, sizeof(slot->reason), "the circuit breaker of %.100s is open: %s",
+             slot->destination->name, slot->destination->why);
+    verdict->reason = slot->reason;
+    metric_add(&retry_put_off, 1);
+}
+
+static void return_token(struct slot *slot)
+{
+    if (slot->paid)
+        bucket_return(&slot->kind->scene->bucket);
+    slot->paid = false;
+}
+
+/* Nothing was tried, or it came to no end. */
+static void give_task_back(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    slot->verdict.end = TASK_END_BACK;
+    if (slot->tried)
+        return;
+    return_token(slot);
+    if (slot->destination && atomic_load(&slot->destination->open) && !slot->probe &&
+        !atomic_load(&writeback->pool->leaving))
+        put_task_off(slot, now_ms);
+}
+
+/* It was not begun in time. No attempt is counted. */
+static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    err_set(&slot->outcome.err, "it was not begun within %" PRId64 " ms",
+            slot->kind->scene->policy.age_ms_max);
+    slot->outcome.source = FAULT_PLAIN;
+    slot->outcome.fault = FAULT_TRANSIENT;
+    slot->verdict.outcome = NULL;
+    return_token(slot);
+    end_exhausted(writeback, slot, "deadline", now_ms);
+}
+
+static void decide_end(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    const struct judged task = {slot->attempts, slot->made_ms};
+    const struct attempt attempt = {slot->outcome.end, classify_fault(slot),
+                                    slot->outcome.delay_ms};
+    int64_t database_ms = now_ms + slot->database_ahead_ms;
+    struct verdict judged =
+        judge(&slot->kind->scene->policy, &task, &attempt, database_ms, dice_next(writeback->dice));
+
+    slot->verdict.attempts = judged.attempts;
+    if (slot->outcome.end == ATTEMPT_CUT && !slot->tried && task_slot_is_expired(slot, now_ms) &&
+        !atomic_load(&writeback->pool->leaving)) {
+        expire_task(writeback, slot, now_ms);
+        return;
+    }
+    if (slot->outcome.end == ATTEMPT_CUT) {
+        give_task_back(writeback, slot, now_ms);
+        return;
+    }
+    switch (judged.kind) {
+    case VERDICT_DONE:
+        end_done(slot);
+        return;
+    case VERDICT_AGAIN:
+        end_again(slot, &judged, database_ms);
+        return;
+    case VERDICT_EXHAUSTED:
+        end_exhausted(writeback, slot, judged.why, now_ms);
+        return;
+    }
+}
+
+/* What fails while the process stops may have failed because of it: that costs no attempt. */
+static void forgive_stop(const struct writeback *writeback, struct slot *slot)
+{
+    if (slot->outcome.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
+        classify_fault(slot) != FAULT_REFUSED)
+        slot->outcome.end = ATTEMPT_CUT;
+}
+
+/* The result of a task whose lease was lost meanwhile is not written. */
+static size_t drop_lost_tasks(struct writeback *writeback)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < writeback->decided_count; i++) {
+        struct slot *slot = writeback->decided[i];
+        bool lost;
+
+        pthread_mutex_lock(&writeback->pool->lock);
+        lost = slot->lost;
+        pthread_mutex_unlock(&writeback->pool->lock);
+        if (lost)
+            task_slots_free(writeback->slots, slot);
+        else
+            writeback->decided[kept++] = slot;
+    }
+    writeback->decided_count = kept;
+    return kept;
+}
+
+static void gather_results(struct writeback *writeback, size_t count)
+{
+    pthread_mutex_lock(&writeback->pool->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = writeback->decided[i];
+
+        slot->writing = true;
+        slot->verdict.epoch = slot->epoch;
+        writeback->results[i] = slot->verdict;
+        /* The policy may have changed since it was judged. */
+        if (slot->verdict.callback_scene && !*slot->verdict.callback_scene)
+            writeback->results[i].callback_scene = NULL;
+    }
+    pthread_mutex_unlock(&writeback->pool->lock);
+    memset(writeback->lost, 0, count * sizeof(*writeback->lost));
+}
+
+static void remove_decided(struct writeback *writeback, size_t count)
+{
+    writeback->decided_count -= count;
+    memmove(writeback->decided, writeback->decided + count,
+            writeback->decided_count * sizeof(struct slot *));
+}
+
+/* Its next step, or the next one of its key, need not wait for the next look. */
+static bool makes_due(const struct task_result *result)
+{
+    switch (result->end) {
+    case TASK_END_STEP:
+        return true;
+    case TASK_END_DONE:
+    case TASK_END_SKIP:
+        return result->ordered;
+    case TASK_END_AGAIN:
+    case TASK_END_BACK:
+    case TASK_END_BLOCK:
+    case TASK_END_PARK:
+        return false;
+    }
+    return false;
+}
+
+/* What was written once without an answer is gone the second time: that is no loss. */
+static void free_written(struct writeback *writeback, size_t count, int64_t now_ms)
+{
+    int64_t lost = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = writeback->decided[i];
+
+        lost += writeback->lost[i] && !slot->unsure;
+        writeback->more_due |= makes_due(&slot->verdict);
+        task_slots_free(writeback->slots, slot);
+    }
+    remove_decided(writeback, count);
+    if (lost == 0)
+        return;
+    metric_add(&retry_lost, lost);
+    if (said_now(&writeback->said, "lost", now_ms, (int64_t)POOL_WAIT_MS * 600))
+        log_event(LOG_WARN, "tasks_lost",
+                  "count=%" PRId64 " text=\"their leases ran out: others try them again\"", lost);
+}
+
+/* One result that the database does not take: something smaller is written in its place, and when
+ * that is refused too the task comes back by its lease. */
+static void replace_refused(struct writeback *writeback, const struct err *err, int64_t now_ms)
+{
+    struct slot *slot = writeback->decided[0];
+    struct task_result *verdict = &slot->verdict;
+
+    log_error(LOG_ERROR, "result_refused", err, "id=%" PRId64 " group=%s scene=%s", slot->id,
+              slot->kind->scene->group, slot->kind->scene->name);
+    if (++slot->refusals > 1) {
+        task_slots_free(writeback->slots, slot);
+        remove_decided(writeback, 1);
+        return;
+    }
+    snprintf(slot->reason, sizeof(slot->reason), "the database refuses its result: %.384s",
+             err->text);
+    verdict->end = TASK_END_AGAIN;
+    verdict->delay_ms = REFUSED_DELAY_MS;
+    verdict->reason_class = fault_class_name(FAULT_OURS);
+    verdict->reason = slot->reason;
+    verdict->outcome = attempt_end_name(ATTEMPT_FAILED);
+    verdict->attempts = slot->attempts + 1;
+    verdict->step_result = NULL;
+    verdict->step_result_len = 0;
+    verdict->callback_scene = NULL;
+    store_calls_worked(writeback->calls, POOL_FINISH, now_ms);
+}
+
+static size_t count_to_write(const struct writeback *writeback)
+{
+    if (writeback->write_alone > 0)
+        return 1;
+    return writeback->decided_count < RETRY_RESULTS_MAX ? writeback->decided_count
+                                                        : RETRY_RESULTS_MAX;
+}
+
+static void mark_unsure(struct writeback *writeback, size_t count)
+{
+    pthread_mutex_lock(&writeback->pool->lock);
+    for (size_t i = 0; i < count; i++) {
+        writeback->decided[i]->unsure = true;
+        writeback->decided[i]->writing = false;
+    }
+    pthread_mutex_unlock(&writeback->pool->lock);
+}
+
+/* False: not now. */
+static bool write_batch(struct writeback *writeback, int64_t now_ms)
+{
+    size_t count = count_to_write(writeback);
+    struct err err = {0};
+    enum rc rc;
+
+    gather_results(writeback, count);
+    rc = writeback->store->finish(writeback->store->ctx, writeback->results, count, writeback->lost,
+                                  &err);
+    switch (rc) {
+    case RC_OK:
+        free_written(writeback, count, now_ms);
+        if (writeback->write_alone > 0)
+            writeback->write_alone--;
+        store_calls_worked(writeback->calls, POOL_FINISH, now_ms);
+        return true;
+    case RC_REJECT:
+        if (count > 1)
+            writeback->write_alone = count;
+        else
+            replace_refused(writeback, &err, now_ms);
+        return true;
+    case RC_RETRY:
+    case RC_FATAL:
+        break;
+    }
+    mark_unsure(writeback, count);
+    store_calls_failed(writeback->calls, POOL_FINISH, rc, &err, now_ms);
+    return false;
+}
+
+enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
+                       const struct retry_store *store, struct store_calls *calls, uint64_t *dice,
+                       struct err *err)
+{
+    size_t count = slots->pool->slot_count;
+
+    memset(writeback, 0, sizeof(*writeback));
+    writeback->pool = slots->pool;
+    writeback->slots = slots;
+    writeback->store = store;
+    writeback->calls = calls;
+    writeback->dice = dice;
+    writeback->decided = calloc(count, sizeof(struct slot *));
+    writeback->results = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->results));
+    writeback->lost = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->lost));
+    if (writeback->decided && writeback->results && writeback->lost)
+        return RC_OK;
+    writeback_done(writeback);
+    return err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", count);
+}
+
+void writeback_done(struct writeback *writeback)
+{
+    free(writeback->decided);
+    free(writeback->results);
+    free(writeback->lost);
+    memset(writeback, 0, sizeof(*writeback));
+}
+
+void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    forgive_stop(writeback, slot);
+    slot->verdict = (struct task_result){
+        .id = slot->id,
+        .ordered = slot->job.ordering_key != NULL,
+        .reason_class = "",
+        .reason = "",
+        .outcome = attempt_end_name(slot->outcome.end),
+        .took_ms = slot->took_ms,
+    };
+    count_attempt(slot);
+    tell_breaker(writeback, slot, now_ms);
+    decide_end(writeback, slot, now_ms);
+    writeback->decided[writeback->decided_count++] = slot;
+}
+
+bool writeback_write(struct writeback *writeback, int64_t now_ms)
+{
+    if (drop_lost_tasks(writeback) == 0)
+        return true;
+    if (now_ms < writeback->calls->at_ms[POOL_FINISH])
+        return false;
+    while (writeback->decided_count > 0)
+        if (!write_batch(writeback, now_ms))
+            return false;
+    return true;
+}
