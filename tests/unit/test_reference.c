@@ -9,8 +9,8 @@
 #include "consumer/maintenance/housekeep_command.h"
 #include "consumer/rollup/rollup_command.h"
 #include "outbox/relay/relay_command.h"
+#include "outbox/retry/cli/retry_tables.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/retry_tables.h"
 #include "producer/serve_command.h"
 #include "schema/migrate/grants.h"
 

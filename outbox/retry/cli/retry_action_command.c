@@ -10,7 +10,7 @@
 #include "outbox/retry/cli/retry_list_command.h"
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/cli/retry_scene_command.h"
-#include "outbox/retry/retry_tables.h"
+#include "outbox/retry/cli/retry_tables.h"
 
 #include <stdio.h>
 #include <string.h>

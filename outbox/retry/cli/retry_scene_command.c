@@ -5,8 +5,8 @@
 #include "common/os.h"
 #include "common/stop.h"
 #include "common/utf8.h"
+#include "outbox/retry/cli/scene_wait.h"
 #include "outbox/retry/policy/policy.h"
-#include "outbox/retry/scene_wait.h"
 #include "outbox/retry/store/scene_mysql.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/scene_wait.h"
+#include "outbox/retry/cli/scene_wait.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/retry_tables.h"
+#include "outbox/retry/cli/retry_tables.h"
 
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/policy/wait.h"

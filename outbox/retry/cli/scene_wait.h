@@ -2,8 +2,8 @@
 /* Waits until a change of the scenes is in force in every live retry process, and tells which ones
  * lack it. A process that dies is waited for until its heartbeat is too old; one that starts reads
  * the scenes before it claims anything, and counts as soon as it has recorded them. One thread. */
-#ifndef OUTBOX_RETRY_SCENE_WAIT_H
-#define OUTBOX_RETRY_SCENE_WAIT_H
+#ifndef OUTBOX_RETRY_CLI_SCENE_WAIT_H
+#define OUTBOX_RETRY_CLI_SCENE_WAIT_H
 
 #include "common/buf.h"
 #include "common/err.h"
