@@ -17,7 +17,8 @@ house_library(
   common)
 target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
-# retry_states: the words for the states of tasks; retry_find: tasks as people and programs see them.
-house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/state.c
-              ${CMAKE_CURRENT_LIST_DIR}/retry/group_row.c LINKS common_core)
+# retry_states: the words for owners and states of tasks, and the rules of groups.
+# retry_find: tasks as people and programs see them.
+house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/group.c
+              ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
 house_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

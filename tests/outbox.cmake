@@ -10,4 +10,4 @@ endforeach()
 
 tallybox_test(test_leases flow flow/test_leases.c LINKS outbox_core)
 tallybox_test(test_new_task_row unit unit/test_new_task_row.c LINKS outbox_append)
-tallybox_test(test_retry_group_row unit unit/test_retry_group_row.c LINKS retry_states)
+tallybox_test(test_retry_group unit unit/test_retry_group.c LINKS retry_states)

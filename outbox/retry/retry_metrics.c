@@ -73,17 +73,6 @@ const char *attempt_end_name(enum attempt_end end)
     return names[end];
 }
 
-const char *task_state_name(enum task_state state)
-{
-    static const char *const names[TASK_STATES] = {[TASK_WAITING] = "waiting",
-                                                   [TASK_RUNNING] = "running",
-                                                   [TASK_QUEUED] = "queued",
-                                                   [TASK_BLOCKED] = "blocked",
-                                                   [TASK_PARKED] = "parked"};
-
-    return names[state];
-}
-
 static void metric_init(struct metric *metric, const struct kind *kind, const char *labels)
 {
     metric->name = kind->name;

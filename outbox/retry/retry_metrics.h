@@ -70,7 +70,5 @@ void retry_depths_end(void);
 
 /* The word of an attempt's end in metrics and in retry_attempt; static. */
 const char *attempt_end_name(enum attempt_end end);
-/* "waiting" ...; static. */
-const char *task_state_name(enum task_state state);
 
 #endif

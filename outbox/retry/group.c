@@ -6,28 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-static const char *const owner_names[RETRY_OWNERS] = {
-    [OWNER_CLIENT] = "client",
-    [OWNER_RELAY] = "relay",
-    [OWNER_CONSUMER] = "consumer",
-};
-
-const char *retry_owner_name(enum retry_owner owner)
-{
-    return (unsigned)owner < RETRY_OWNERS ? owner_names[owner] : "unknown";
-}
-
-bool retry_owner_read(const char *name, size_t len, enum retry_owner *owner)
-{
-    for (unsigned i = 0; i < RETRY_OWNERS; i++) {
-        if (strlen(owner_names[i]) == len && memcmp(owner_names[i], name, len) == 0) {
-            *owner = (enum retry_owner)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool word_allows(const char *word, size_t len, const char *name)
 {
     if (len > 0 && word[len - 1] == '*')
