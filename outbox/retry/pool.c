@@ -70,29 +70,6 @@ static bool read_range(const char **at, unsigned *bits)
     return true;
 }
 
-enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err)
-{
-    const char *at = text;
-
-    *bits = 0;
-    for (;;) {
-        while (*at == ' ')
-            at++;
-        if (!read_range(&at, bits))
-            break;
-        while (*at == ' ')
-            at++;
-        if (!*at)
-            return RC_OK;
-        if (*at++ != ',')
-            break;
-    }
-    return err_fail(err, RC_FATAL, 0,
-                    "retry.shards = \"%.60s\": \"auto\" or a list of shards of 0..%d, like 0-7,12, "
-                    "is expected",
-                    text, TASK_SHARDS - 1);
-}
-
 /* Fixed shards need no lease: they only say who looks where. */
 static enum rc shards_init(struct pool *pool, struct err *err)
 {
@@ -113,6 +90,60 @@ static enum rc shards_init(struct pool *pool, struct err *err)
         for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
             shard_init(pool, i, shard, fixed >> shard & 1);
     return RC_OK;
+}
+
+/* The task is the first thing in its slot. */
+static struct slot *slot_of(struct fair_task *task)
+{
+    return (struct slot *)(void *)task;
+}
+
+static void reset_outcome(struct slot *slot)
+{
+    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
+    buf_reset(&slot->result);
+    slot->outcome.result = &slot->result;
+}
+
+static void cut_task(struct slot *slot, const char *why)
+{
+    slot->outcome.end = ATTEMPT_CUT;
+    err_set(&slot->outcome.err, "%s", why);
+}
+
+/* What a step gives has to fit, or the next one could not begin. */
+static void reject_result(struct slot *slot)
+{
+    slot->outcome.end = ATTEMPT_FAILED;
+    slot->outcome.source = FAULT_PLAIN;
+    slot->outcome.fault = FAULT_REFUSED;
+    err_set(&slot->outcome.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
+            RETRY_RESULT_BYTES_MAX);
+}
+
+static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_ms)
+{
+    int64_t from_ms = pool_now(worker->pool, now_ms);
+
+    slot->job.lease_until_ms = &slot->valid_until_ms;
+    if (from_ms >= atomic_load(&slot->valid_until_ms)) {
+        cut_task(slot, "its lease ran out before it was begun");
+        return;
+    }
+    if (from_ms >= slot->expires_ms) {
+        cut_task(slot, "its deadline was over before it was begun");
+        return;
+    }
+    if (atomic_load(slot->breaker_open) && !slot->probe) {
+        cut_task(slot, "the circuit breaker of its destination is open");
+        return;
+    }
+    slot->tried = true;
+    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
+    slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
+    if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
+        reject_result(slot);
 }
 
 enum rc pool_init(struct pool *pool, const struct settings *settings,
@@ -164,6 +195,29 @@ void pool_done(struct pool *pool)
     for (size_t i = 0; i < POOL_CALLS; i++)
         note_done(&pool->notes[i]);
     pthread_mutex_destroy(&pool->lock);
+}
+
+enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err)
+{
+    const char *at = text;
+
+    *bits = 0;
+    for (;;) {
+        while (*at == ' ')
+            at++;
+        if (!read_range(&at, bits))
+            break;
+        while (*at == ' ')
+            at++;
+        if (!*at)
+            return RC_OK;
+        if (*at++ != ',')
+            break;
+    }
+    return err_fail(err, RC_FATAL, 0,
+                    "retry.shards = \"%.60s\": \"auto\" or a list of shards of 0..%d, like 0-7,12, "
+                    "is expected",
+                    text, TASK_SHARDS - 1);
 }
 
 int64_t pool_now(const struct pool *pool, int64_t now_ms)
@@ -234,12 +288,6 @@ size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count)
     pool->done_count -= count;
     pthread_mutex_unlock(&pool->lock);
     return count;
-}
-
-/* The task is the first thing in its slot. */
-static struct slot *slot_of(struct fair_task *task)
-{
-    return (struct slot *)(void *)task;
 }
 
 struct slot *pool_take_queued(struct pool *pool)
@@ -313,54 +361,6 @@ void pool_give(struct pool *pool, struct slot *slot)
     pthread_mutex_unlock(&pool->lock);
     if (waits && pool->wake_dispatcher)
         pool->wake_dispatcher(pool->wake_ctx);
-}
-
-static void reset_outcome(struct slot *slot)
-{
-    memset(&slot->outcome, 0, sizeof(slot->outcome));
-    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
-    buf_reset(&slot->result);
-    slot->outcome.result = &slot->result;
-}
-
-static void cut_task(struct slot *slot, const char *why)
-{
-    slot->outcome.end = ATTEMPT_CUT;
-    err_set(&slot->outcome.err, "%s", why);
-}
-
-/* What a step gives has to fit, or the next one could not begin. */
-static void reject_result(struct slot *slot)
-{
-    slot->outcome.end = ATTEMPT_FAILED;
-    slot->outcome.source = FAULT_PLAIN;
-    slot->outcome.fault = FAULT_REFUSED;
-    err_set(&slot->outcome.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
-            RETRY_RESULT_BYTES_MAX);
-}
-
-static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_ms)
-{
-    int64_t from_ms = pool_now(worker->pool, now_ms);
-
-    slot->job.lease_until_ms = &slot->valid_until_ms;
-    if (from_ms >= atomic_load(&slot->valid_until_ms)) {
-        cut_task(slot, "its lease ran out before it was begun");
-        return;
-    }
-    if (from_ms >= slot->expires_ms) {
-        cut_task(slot, "its deadline was over before it was begun");
-        return;
-    }
-    if (atomic_load(slot->breaker_open) && !slot->probe) {
-        cut_task(slot, "the circuit breaker of its destination is open");
-        return;
-    }
-    slot->tried = true;
-    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
-    slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
-    if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
-        reject_result(slot);
 }
 
 bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms)

@@ -42,17 +42,19 @@ enum rc store_begin(struct store *store, struct err *err);
 /* Commits after RC_OK, rolls back after anything else; the first failure is returned. */
 enum rc store_end(struct store *store, enum rc rc, struct err *err);
 
+/* Append to store->sql: SQL as it is, a text or a class as a quoted value. */
 void store_put(struct store *store, const char *sql);
 void store_put_text(struct store *store, const char *text);
-/* "UTC_TIMESTAMP(3) + INTERVAL n MICROSECOND" */
-void store_put_later(struct store *store, int64_t delay_ms);
 void store_put_class(struct store *store, const struct task_class *class);
-/* Runs what store->sql holds. */
+/* Appends "UTC_TIMESTAMP(3) + INTERVAL n MICROSECOND". */
+void store_put_later(struct store *store, int64_t delay_ms);
+/* Run what store->sql holds, and empty it. Errors: as db_exec(). */
 enum rc store_exec(struct store *store, uint64_t *affected, struct err *err);
 enum rc store_query(struct store *store, db_on_row on_row, void *ctx, struct err *err);
 
-/* "IN (1,2,3)" behind a column that is read with FORCE INDEX (PRIMARY): a range of single rows in
- * their order, so that two who lock the same ones meet at the first. */
+/* Appends "IN (1,2,3)", at most STORE_IDS_MAX, behind a column that is read with FORCE INDEX
+ * (PRIMARY): a range of single rows in their order, so that two who lock the same ones meet at the
+ * first. */
 void store_put_ids(struct buf *sql, const int64_t *ids, size_t count);
 
 #endif
