@@ -85,7 +85,7 @@ struct settings {
         int64_t gap_wait_ms;
         int64_t gap_wait_multi_ms;
         int64_t gaps_max;
-        _Atomic int64_t sweep_ms;
+        _Atomic int64_t full_scan_ms;
         int64_t send_timeout_ms;
         int64_t stopped_keys_max;
         int64_t lease_ms;
@@ -97,7 +97,7 @@ struct settings {
         _Atomic int64_t poll_ms;
         char poll_pace[SETTING_TEXT_SIZE]; /* delay | rate */
         _Atomic int64_t poll_jitter_percent;
-        _Atomic int64_t sweep_ms;
+        _Atomic int64_t rescue_ms;
         char claim[SETTING_TEXT_SIZE];    /* skip_locked | compare_and_set */
         char handlers[SETTING_LIST_SIZE]; /* comma-separated; empty: all */
         char shards[SETTING_TEXT_SIZE];   /* auto, or "0-7,12" */

@@ -275,7 +275,7 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     reader->high = 0;
     begin_pass(reader);
     reader->pass_end = 0;
-    reader->sweep_at_ms = now_ms + lane->settings->relay.sweep_ms;
+    reader->sweep_at_ms = now_ms + lane->settings->relay.full_scan_ms;
     reader->rows_next =
         1 + (size_t)(lane->settings->relay.read_bytes_max / lane->settings->relay.row_bytes_max);
     reader->look_at_ms = 0;
@@ -318,7 +318,7 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
 {
     if (reader->pass_end > 0 && reader->cursor >= reader->pass_end) {
         reader->pass_end = 0;
-        reader->sweep_at_ms = now_ms + reader->lane->settings->relay.sweep_ms;
+        reader->sweep_at_ms = now_ms + reader->lane->settings->relay.full_scan_ms;
     }
     if (reader->pass_end > 0)
         return false;

@@ -7,7 +7,7 @@
  * key committed before the row got its seq, so whoever is seen was preceded by something that a
  * later look at a lower place sees. Looking the other way round, or in between, breaks that.
  *
- * Every sweep_ms the cursor goes back to zero, which finds rows in gaps that were closed wrongly
+ * Every full_scan_ms the cursor goes back to zero, which finds rows in gaps that were closed wrongly
  * and rows that were left in the table; after trouble it goes back to the lowest row that was given
  * up. Rows that are under way are in the window and are passed over. A pass counts the sweeps.
  *

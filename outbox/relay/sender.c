@@ -268,7 +268,7 @@ static void say_full(struct sender *sender, const char *why, int64_t now_ms)
 
     err_set(&err,
             "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
-            "waits relay.sweep_ms and tries again; the last one: %s",
+            "waits relay.full_scan_ms and tries again; the last one: %s",
             sender->lane->stopped.count_max, why);
     note_set(&sender->lane->full, now_ms, &err);
 }
@@ -649,7 +649,7 @@ static void end_drain(struct sender *sender, int64_t now_ms)
         note_set(&sender->lane->sending, now_ms, &sender->report);
     }
     if (sender->keys_full)
-        sender->pause_until_ms = now_ms + sender->lane->settings->relay.sweep_ms;
+        sender->pause_until_ms = now_ms + sender->lane->settings->relay.full_scan_ms;
     if (sender->anew)
         sender->generation = 0;
     sender->open = sender->failed = sender->refused = 0;

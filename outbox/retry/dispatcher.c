@@ -189,7 +189,7 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
     }
     metric_add(&retry_rescued, (int64_t)count);
     if (count < rows_max)
-        dispatcher->calls.at_ms[POOL_RESCUE] = now_ms + dispatcher->pool->settings->retry.sweep_ms;
+        dispatcher->calls.at_ms[POOL_RESCUE] = now_ms + dispatcher->pool->settings->retry.rescue_ms;
 }
 
 struct looking {

@@ -117,7 +117,7 @@ class SetBack(house.Case):
 
     seconds = 60
     settings = {"relay.lease_ms": LEASE_S * 1000, "relay.send_timeout_ms": 1000,
-                "retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.sweep_ms": 500,
+                "retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.rescue_ms": 500,
                 "rollup.interval_ms": 1000}
 
     def set_back(self):

@@ -448,7 +448,7 @@ class RefusedRow(house.Case):
     """One event of a hundred keys is refused by the broker: only its own key waits."""
 
     # The topic's limit holds for a batch of records as well.
-    settings = {"relay.topic_partitions": 1, "relay.sweep_ms": 60000,
+    settings = {"relay.topic_partitions": 1, "relay.full_scan_ms": 60000,
                 "kafka.producer.batch.size": 40000,
                 # No pause of a loaded machine makes it publish a row once more.
                 "relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}

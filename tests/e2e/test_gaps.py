@@ -96,7 +96,7 @@ class Writer(threading.Thread):
 class Gaps(house.Case):
     """Run with settings that look for gaps often and give them up early."""
 
-    settings = {"relay.gap_wait_ms": 1000, "relay.sweep_ms": 2000, "relay.lease_ms": 2000,
+    settings = {"relay.gap_wait_ms": 1000, "relay.full_scan_ms": 2000, "relay.lease_ms": 2000,
                 "relay.send_timeout_ms": 1000}
     lanes = ("outbox",)
     relay_count = 1

@@ -136,7 +136,7 @@ class LaneCase(HeldCase):
                        "%s)", [self.stack.group, json.dumps(policy)])
 
     def retry(self):
-        return self.stack.role("retry", sets={"retry.lease_ms": 2000, "retry.sweep_ms": 500})
+        return self.stack.role("retry", sets={"retry.lease_ms": 2000, "retry.rescue_ms": 500})
 
     def wait_drained(self, votes):
         """Until nothing is held, every vote is in the log and no task is left."""

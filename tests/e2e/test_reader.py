@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import house  # noqa: E402
 
 # No full scan helps, and none disturbs.
-SLOW_SCAN = {"relay.sweep_ms": 3600000}
+SLOW_SCAN = {"relay.full_scan_ms": 3600000}
 
 
 def events(count, kind="step"):

@@ -185,7 +185,7 @@ class Refused(house.Case):
     """An event that cannot be published stops its own key and nothing else."""
 
     settings = {**PATIENT, "relay.row_bytes_max": 20000, "relay.topic_partitions": 1,
-                "relay.sweep_ms": 1000, "relay.gap_wait_ms": 1000}
+                "relay.full_scan_ms": 1000, "relay.gap_wait_ms": 1000}
 
     def setUp(self):
         self.stack.sql("DELETE FROM outbox")

@@ -20,7 +20,7 @@ SLOW_S = 4
 class FairCase(house.Case):
     """Tasks that run programs."""
 
-    settings = {"retry.poll_ms": 50, "retry.sweep_ms": 500, "retry.threads": 3}
+    settings = {"retry.poll_ms": 50, "retry.rescue_ms": 500, "retry.threads": 3}
 
     def setUp(self):
         self.stack.sql("DELETE FROM retry_task")

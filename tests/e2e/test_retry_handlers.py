@@ -39,7 +39,7 @@ class Handlers(house.Case):
     """One role with a host and a program on its lists."""
 
     # A record may wait for long: nothing of a loaded machine looks like an attempt that failed.
-    settings = {"retry.poll_ms": 50, "retry.sweep_ms": 500, "relay.lease_ms": 60000,
+    settings = {"retry.poll_ms": 50, "retry.rescue_ms": 500, "relay.lease_ms": 60000,
                 "relay.send_timeout_ms": 30000}
 
     def setUp(self):

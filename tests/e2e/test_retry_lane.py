@@ -37,7 +37,7 @@ class RetryCase(house.Case):
     """Tasks whose effect is a record on a topic of this class."""
 
     # A record may wait for long: no pause of a loaded machine looks like an attempt that failed.
-    settings = {"retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.sweep_ms": 500,
+    settings = {"retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50, "retry.rescue_ms": 500,
                 "relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
 
     def setUp(self):

@@ -64,7 +64,7 @@ void rig_init(struct rig *rig, uint64_t seed)
     settings->relay.gap_wait_ms = 7000;
     settings->relay.gap_wait_multi_ms = 90000;
     settings->relay.gaps_max = 16;
-    settings->relay.sweep_ms = 700;
+    settings->relay.full_scan_ms = 700;
     settings->relay.send_timeout_ms = 300;
     settings->relay.stopped_keys_max = 4;
     settings->relay.lease_ms = 1000;

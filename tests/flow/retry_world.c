@@ -558,7 +558,7 @@ void world_reset(uint64_t seed)
         settings->retry.batch_rows_max = 10;
         settings->retry.in_flight_max = 64;
         settings->retry.poll_ms = 100;
-        settings->retry.sweep_ms = 1000;
+        settings->retry.rescue_ms = 1000;
         snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "delay");
         snprintf(settings->retry.shards, sizeof(settings->retry.shards), "0-15");
     }

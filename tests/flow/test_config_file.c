@@ -253,7 +253,7 @@ static void environment_and_set_win_over_the_file(void **state)
     const char *const sets[] = {"relay.poll_ms=3"};
     const char *const environment[] = {"TALLYBOX_RELAY_POLL_MS=2", "TALLYBOX_RELAY_LEASE_MS=9002",
                                        "TALLYBOX_KAFKA_LINGER_MS=2", NULL};
-    const char *text = "[relay]\npoll_ms = 1\nlease_ms = 9001\nsweep_ms = 1001\n"
+    const char *text = "[relay]\npoll_ms = 1\nlease_ms = 9001\nfull_scan_ms = 1001\n"
                        "[kafka]\nlinger.ms = 1\n";
     struct config *config = NULL;
     struct err err = {0};
@@ -264,7 +264,7 @@ static void environment_and_set_win_over_the_file(void **state)
     assert_int_equal(config_load(&config, FILE_NAME, sets, 1, environment, &err), RC_OK);
     assert_int_equal(config_settings(config)->relay.poll_ms, 3);
     assert_int_equal(config_settings(config)->relay.lease_ms, 9002);
-    assert_int_equal(config_settings(config)->relay.sweep_ms, 1001);
+    assert_int_equal(config_settings(config)->relay.full_scan_ms, 1001);
     assert_int_equal(config_settings(config)->kafka.count, 2);
     assert_string_equal(config_settings(config)->kafka.properties[1].value, "2");
     config_print(config, &out);

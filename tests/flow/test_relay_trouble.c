@@ -158,7 +158,7 @@ static void truncate_table(void)
 static void a_truncated_table_begins_the_lane_anew(void **state)
 {
     (void)state;
-    rig.settings.relay.sweep_ms = 60000;
+    rig.settings.relay.full_scan_ms = 60000;
     append_some(20);
     assert_true(rig_drain(&rig, 10000));
     truncate_table();
@@ -181,7 +181,7 @@ static void a_truncated_table_begins_the_lane_anew(void **state)
 static void a_table_truncated_with_rows_under_way_loses_none(void **state)
 {
     (void)state;
-    rig.settings.relay.sweep_ms = 60000;
+    rig.settings.relay.full_scan_ms = 60000;
     rig.world.faults.broker = 1000;
     append_some(5);
     rig_run(&rig, 200);
@@ -204,7 +204,7 @@ static void a_table_truncated_with_rows_under_way_loses_none(void **state)
 static void rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told(void **state)
 {
     (void)state;
-    rig.settings.relay.sweep_ms = 60000;
+    rig.settings.relay.full_scan_ms = 60000;
     rig.world.next_hidden = true;
     append_some(20);
     assert_true(rig_drain(&rig, 10000));
@@ -222,7 +222,7 @@ static void a_table_that_the_deleter_empties_is_no_truncated_one(void **state)
     uint64_t pass;
 
     (void)state;
-    rig.settings.relay.sweep_ms = 60000;
+    rig.settings.relay.full_scan_ms = 60000;
     append_some(10);
     late = world_reserve(&rig.world, WORLD_KEYS - 1);
     append_some(10);
@@ -241,7 +241,7 @@ static void the_look_for_the_age_begins_at_the_lowest_row_that_is_not_deleted(vo
     int64_t late;
 
     (void)state;
-    rig.settings.relay.sweep_ms = 4000;
+    rig.settings.relay.full_scan_ms = 4000;
     append_some(40);
     assert_true(rig_drain(&rig, 10000));
     rig_run(&rig, 2500);

@@ -286,7 +286,7 @@ static int set_up(void **state)
     settings.retry.batch_rows_max = 50;
     settings.retry.in_flight_max = 120;
     settings.retry.poll_ms = 5;
-    settings.retry.sweep_ms = 100;
+    settings.retry.rescue_ms = 100;
     snprintf(settings.retry.shards, sizeof(settings.retry.shards), "0-15");
     return 0;
 }

@@ -56,7 +56,7 @@ static void settings_make(struct world *world)
     settings->relay.delete_wait_ms = world_between(world, 5, 100);
     settings->relay.gap_wait_ms = 9000;
     settings->relay.gaps_max = world_between(world, 8, 64);
-    settings->relay.sweep_ms = world_between(world, 500, 3000);
+    settings->relay.full_scan_ms = world_between(world, 500, 3000);
     settings->relay.send_timeout_ms = 800;
     settings->relay.stopped_keys_max = world_between(world, 2, 20);
     settings->relay.lease_ms = 2400;
@@ -67,7 +67,7 @@ static void settings_make(struct world *world)
     snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "%s",
              world_chance(world, 500) ? "delay" : "rate");
     settings->retry.poll_jitter_percent = 10;
-    settings->retry.sweep_ms = world_between(world, 100, 600);
+    settings->retry.rescue_ms = world_between(world, 100, 600);
     snprintf(settings->retry.shards, sizeof(settings->retry.shards), "%s",
              world_chance(world, 500) ? "auto" : "0-15");
     settings->retry.lease_ms = 2400;
