@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(name IN ITEMS deleter flight gaps note ordering_key relay_row sender share stopped topics window)
+foreach(name IN ITEMS deleter flight gaps note ordering_key relay_row sender share diverted_keys topics window)
   tallybox_test(test_${name} unit unit/test_${name}.c LINKS outbox_core)
 endforeach()
 

@@ -150,7 +150,7 @@ const struct setting settings_table[] = {
      "Time between two full scans, which find rows left below the cursor, in milliseconds."},
     {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,
      "A record not acknowledged after this is sent again, in milliseconds; below lease_ms."},
-    {NUMBER(relay, stopped_keys_max), "10000", 1, 1000000, NULL,
+    {NUMBER(relay, diverted_keys_max), "10000", 1, 1000000, NULL,
      "Keys that may go through the retry lane at the same time; past it the lane stops."},
     {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
      "A lane whose holder is silent this long goes to another relay, in milliseconds."},

@@ -87,7 +87,7 @@ struct settings {
         int64_t gaps_max;
         _Atomic int64_t full_scan_ms;
         int64_t send_timeout_ms;
-        int64_t stopped_keys_max;
+        int64_t diverted_keys_max;
         int64_t lease_ms;
     } relay;
     struct {

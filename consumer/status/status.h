@@ -48,8 +48,8 @@ struct status_lane {
     int64_t epoch;
     int64_t lease_left_ms; /* below 0: it is over */
     int64_t lease_ms;      /* length of one; 0: unknown */
-    int64_t stopped_keys;
-    char stopped_reason[STATUS_TOPIC_SIZE];
+    int64_t diverted_keys;
+    char diverted_reason[STATUS_TOPIC_SIZE];
 };
 
 #define STATUS_CLUSTER_SIZE 80

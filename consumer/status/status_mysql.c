@@ -116,8 +116,8 @@ static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err
     copy(lane->owner, sizeof(lane->owner), row, 0);
     lane->epoch = db_column_i64(row, 1);
     lane->lease_left_ms = db_column_i64(row, 2);
-    lane->stopped_keys = db_column_i64(row, 3);
-    copy(lane->stopped_reason, sizeof(lane->stopped_reason), row, 4);
+    lane->diverted_keys = db_column_i64(row, 3);
+    copy(lane->diverted_reason, sizeof(lane->diverted_reason), row, 4);
     lane->lease_ms = db_column_i64(row, 5);
     return RC_OK;
 }
@@ -134,7 +134,7 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     buf_text_put(sql, COUNT_LIMIT ") waiting");
     query(side, &lane->fault, lane_on_row, lane);
     sql_set(side, "SELECT owner, epoch, -(" AGE_OF(
-                      "lease_until") "), stopped_keys, stopped_reason, "
+                      "lease_until") "), diverted_keys, diverted_reason, "
                                      "lease_ms FROM relay_lease WHERE lane = ");
     db_put_text(side->db, sql, lane->name, strlen(lane->name));
     query(side, &lane->fault, lease_on_row, lane);

@@ -249,9 +249,9 @@ static void put_outbox(const struct status *status, struct buf *out)
                      "%s: the database clock was set back: its lease ends too far in the future; "
                      "it counts as expired, and the next relay shortens it",
                      lane->name);
-        if (lane->stopped_keys > 0)
-            put_line(out, "%s: keys stopped by a refused event: %" PRId64 "; the newest: %s",
-                     lane->name, lane->stopped_keys, lane->stopped_reason);
+        if (lane->diverted_keys > 0)
+            put_line(out, "%s: keys diverted by a refused event: %" PRId64 "; the newest: %s",
+                     lane->name, lane->diverted_keys, lane->diverted_reason);
     }
     put_written(status, out);
 }
@@ -531,8 +531,8 @@ static json_t *lanes_json(const struct status *status)
                               text_json(one->owner), "epoch", (json_int_t)one->epoch,
                               "lease_left_ms",
                               held ? json_integer((json_int_t)one->lease_left_ms) : json_null(),
-                              "stopped_keys", (json_int_t)one->stopped_keys, "stopped_reason",
-                              text_json(one->stopped_reason)));
+                              "diverted_keys", (json_int_t)one->diverted_keys, "diverted_reason",
+                              text_json(one->diverted_reason)));
     }
     return list;
 }

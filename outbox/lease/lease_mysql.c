@@ -244,7 +244,7 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
     if (rc != RC_OK)
         return rc;
     put_text(store, store->owner);
-    buf_text_put(&store->sql, ", epoch = epoch + 1, stopped_keys = 0, stopped_reason = '', "
+    buf_text_put(&store->sql, ", epoch = epoch + 1, diverted_keys = 0, diverted_reason = '', "
                               "lease_until = ");
     put_until(store, lease_ms);
     put_length(store, lease_ms);
@@ -287,13 +287,13 @@ static enum rc store_tell(void *ctx, const char *lane, int64_t epoch, const stru
                           struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = start(store, "UPDATE relay_lease SET stopped_keys = ", err);
+    enum rc rc = start(store, "UPDATE relay_lease SET diverted_keys = ", err);
 
     if (rc != RC_OK)
         return rc;
-    buf_i64(&store->sql, news->stopped_keys);
-    buf_text_put(&store->sql, ", stopped_reason = ");
-    put_text(store, news->stopped_reason);
+    buf_i64(&store->sql, news->diverted_keys);
+    buf_text_put(&store->sql, ", diverted_reason = ");
+    put_text(store, news->diverted_reason);
     put_mine(store, lane, epoch);
     return run(store, NULL, err);
 }

@@ -211,7 +211,7 @@ enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct de
     deleter->dice = dice;
     deleter->ranges_max = DELETER_RANGES_MAX;
     deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    mover_init(&deleter->mover, lane, seam, ~dice);
+    diverter_init(&deleter->diverter, lane, seam, ~dice);
     deleter->held_max = lane->block_count;
     deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
     /* Whole blocks are deleted: the last one may go past the wanted number. */
@@ -235,7 +235,8 @@ int64_t deleter_step(void *arg, int64_t now_ms)
 {
     struct deleter *deleter = arg;
     int64_t delete_ms = delete_step(deleter, lane_epoch(deleter->lane, now_ms), now_ms);
-    int64_t move_ms = mover_step(&deleter->mover, lane_epoch_now(deleter->lane, now_ms), now_ms);
+    int64_t move_ms =
+        diverter_step(&deleter->diverter, lane_epoch_now(deleter->lane, now_ms), now_ms);
 
     return delete_ms < move_ms ? delete_ms : move_ms;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
  * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
- * refused rows into the retry lane (mover.h). The deleter's thread. */
+ * refused rows into the retry lane (diverter.h). The deleter's thread. */
 #ifndef OUTBOX_RELAY_DELETER_H
 #define OUTBOX_RELAY_DELETER_H
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "outbox/relay/diverter.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/mover.h"
 #include "outbox/relay/relay_seam.h"
 
 #include <stddef.h>
@@ -31,7 +31,7 @@ struct deleter {
     size_t ranges_max;     /* DELETER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
     uint64_t dice;
-    struct mover mover;
+    struct diverter diverter;
 };
 
 /* RC_FATAL: no memory. lane and seam are borrowed. dice: 64 random bits. */
@@ -39,7 +39,7 @@ enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct de
                      uint64_t dice, struct err *err);
 void deleter_done(struct deleter *deleter);
 
-/* A loop_step: one deletion and one call of the mover's at most. */
+/* A loop_step: one deletion and one call of the diverter's at most. */
 int64_t deleter_step(void *deleter, int64_t now_ms);
 
 /* For deleter.c and its tests.

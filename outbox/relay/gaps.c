@@ -145,7 +145,7 @@ static size_t choose_due(const struct gap_closer *closer, const struct gaps *gap
     return count;
 }
 
-/* A merged gap may cover rows that stay in the table, those of stopped keys: in the end it is
+/* A merged gap may cover rows that stay in the table, those of diverted keys: in the end it is
  * closed when no open writer is in it. */
 static bool may_close(const struct gap_closer *closer, const struct gap *gap, bool busy, bool found,
                       int64_t now_ms)

@@ -64,9 +64,9 @@ static void put_news(void *ctx, struct lease_news *news)
 {
     struct lane *lane = ctx;
 
-    news->stopped_keys = metric_value(&lane->metrics->stopped_keys);
-    if (news->stopped_keys > 0)
-        note_read(&lane->stopping, news->stopped_reason, sizeof(news->stopped_reason));
+    news->diverted_keys = metric_value(&lane->metrics->diverted_keys);
+    if (news->diverted_keys > 0)
+        note_read(&lane->stopping, news->diverted_reason, sizeof(news->diverted_reason));
 }
 
 static void lease_init(struct lane *lane)
@@ -93,8 +93,8 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
     note_init(&lane->sending, "lane_cannot_send", name);
     note_init(&lane->deleting, "lane_cannot_delete", name);
     note_init(&lane->moving, "lane_cannot_move", name);
-    note_init(&lane->stopping, "keys_stopped", name);
-    note_init(&lane->full, "stopped_keys_full", name);
+    note_init(&lane->stopping, "keys_diverted", name);
+    note_init(&lane->full, "diverted_keys_full", name);
     lease_init(lane);
     rc = rings_init(lane, err);
     if (rc == RC_OK)
@@ -102,7 +102,7 @@ enum rc lane_init(struct lane *lane, const char *name, const struct settings *se
     if (rc == RC_OK)
         rc = blocks_init(lane, err);
     if (rc == RC_OK)
-        rc = stopped_init(&lane->stopped, (size_t)settings->relay.stopped_keys_max, err);
+        rc = diverted_keys_init(&lane->diverted, (size_t)settings->relay.diverted_keys_max, err);
     if (rc != RC_OK)
         lane_done(lane);
     return rc;
@@ -114,7 +114,7 @@ void lane_done(struct lane *lane)
         relay_batch_done(&lane->batches[i]);
     free(lane->blocks);
     lane->blocks = NULL;
-    stopped_done(&lane->stopped);
+    diverted_keys_done(&lane->diverted);
     ring_done(&lane->filled);
     ring_done(&lane->empty);
     ring_done(&lane->acked);

@@ -16,10 +16,10 @@
 #include "common/err.h"
 #include "common/ring.h"
 #include "outbox/lease/leases.h"
+#include "outbox/relay/diverted_keys.h"
 #include "outbox/relay/note.h"
 #include "outbox/relay/relay_metrics.h"
 #include "outbox/relay/relay_row.h"
-#include "outbox/relay/stopped.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -71,14 +71,14 @@ struct lane {
     atomic_llong pass;       /* by the reader: counts its passes over the whole table */
     atomic_bool sweep_asked; /* by anyone: the next pass is wanted now */
 
-    struct stopped stopped; /* keys whose rows go through the retry lane */
+    struct diverted_keys diverted; /* keys whose rows go through the retry lane */
 
     struct note reading;  /* the reader's trouble */
     struct note sending;  /* the sender's */
     struct note deleting; /* the deleter's */
-    struct note moving;   /* the mover's, which is the deleter's thread */
-    struct note stopping; /* the newest stopped key, while there is one; the sender's */
-    struct note full;     /* too many stopped keys; the sender's */
+    struct note moving;   /* the diverter's, which is the deleter's thread */
+    struct note stopping; /* the newest diverted key, while there is one; the sender's */
+    struct note full;     /* too many diverted keys; the sender's */
 };
 
 /* RC_FATAL: no memory. name, settings and metrics are borrowed for the lane's life. */
@@ -105,7 +105,7 @@ void lane_origin_lost(struct lane *lane, const struct err *why);
 /* The reader begins its next pass over the table as soon as it can. Any thread. */
 void lane_sweep(struct lane *lane);
 
-/* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
+/* For the sender. lane_hold() asks once; lane_holds(): the reader has diverted, and gives nothing
  * until lane_free(). */
 void lane_hold(struct lane *lane);
 bool lane_holds(const struct lane *lane);

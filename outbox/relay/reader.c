@@ -312,7 +312,7 @@ static void rewind_cursor(struct reader *reader)
     reader->again_from = INT64_MAX;
 }
 
-/* A sweep begins when every batch is back: a row that a stopped key leaves in the table meanwhile
+/* A sweep begins when every batch is back: a row that a diverted key leaves in the table meanwhile
  * must not be passed over because it still is in the window. */
 static bool sweep_waits(struct reader *reader, int64_t now_ms)
 {

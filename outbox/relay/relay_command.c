@@ -304,7 +304,7 @@ static void lane_health(const struct relay *relay, struct strand *strand, struct
     note_health(health, lane->name, "sending", &lane->sending);
     note_health(health, lane->name, "deleting", &lane->deleting);
     note_health(health, lane->name, "moving", &lane->moving);
-    note_health(health, lane->name, "stopped keys", &lane->full);
+    note_health(health, lane->name, "diverted keys", &lane->full);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,

@@ -40,7 +40,7 @@ static const struct kind kinds[] = {
     {AT(in_flight), "tallybox_relay_inflight_rows", METRIC_GAUGE,
      "Rows sent and not yet acknowledged."},
     {AT(in_window), "tallybox_relay_window_rows", METRIC_GAUGE, "Rows read and not yet deleted."},
-    {AT(stopped_keys), "tallybox_relay_stopped_keys", METRIC_GAUGE,
+    {AT(diverted_keys), "tallybox_relay_diverted_keys", METRIC_GAUGE,
      "Keys whose rows go through the retry lane, because one of them was refused."},
     {AT(lease_held), "tallybox_relay_lease_held", METRIC_GAUGE,
      "1 while this process holds the lane."},

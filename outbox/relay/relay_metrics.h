@@ -23,7 +23,7 @@ struct relay_metrics {
     struct metric open_gaps;
     struct metric in_flight;
     struct metric in_window;
-    struct metric stopped_keys;
+    struct metric diverted_keys;
     struct metric lease_held;
     struct metric lease_epoch;
     struct metric send_seconds;

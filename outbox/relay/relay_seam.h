@@ -170,8 +170,8 @@ struct lease_view {
 
 /* What other processes see of what is held. */
 struct lease_news {
-    int64_t stopped_keys;
-    char stopped_reason[256];
+    int64_t diverted_keys;
+    char diverted_reason[256];
 };
 
 /* weight: of its share, >= 1. */

@@ -138,7 +138,7 @@ static bool return_moved_rows(struct sender *sender, bool again)
     for (;;) {
         if (!make_drop_room(sender))
             return false;
-        if (!stopped_home(&sender->lane->stopped, &seq))
+        if (!diverted_keys_home(&sender->lane->diverted, &seq))
             return true;
         drop_row(sender, seq, again);
     }
@@ -199,7 +199,7 @@ static void begin_pass(struct sender *sender, uint64_t pass)
     if (pass == sender->pass)
         return;
     sender->pass = pass;
-    stopped_begin_pass(&sender->lane->stopped, pass);
+    diverted_keys_begin_pass(&sender->lane->diverted, pass);
     sender->suspects.count = 0;
     topics_forget_refused(&sender->topics);
 }
@@ -213,18 +213,18 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
 
     if (sender->generation != 0)
         return true;
-    if (atomic_load(&lane->stopped.too_many)) {
+    if (atomic_load(&lane->diverted.too_many)) {
         err_set(&err,
-                "more than relay.stopped_keys_max = %zu keys of this lane have tasks in the retry "
+                "more than relay.diverted_keys_max = %zu keys of this lane have tasks in the retry "
                 "lane; nothing is sent until they are fewer",
-                lane->stopped.count_max);
+                lane->diverted.count_max);
         note_set(&lane->full, now_ms, &err);
     }
-    sender->generation = stopped_adopt(&lane->stopped, sender->epoch);
+    sender->generation = diverted_keys_adopt(&lane->diverted, sender->epoch);
     if (sender->generation == 0)
         return false;
     note_clear(&lane->full, now_ms);
-    count = atomic_load(&lane->stopped.count);
+    count = atomic_load(&lane->diverted.count);
     err_set(&err, "%zu keys have tasks in the retry lane since before this process took the lane",
             count);
     if (count > 0)
@@ -235,9 +235,9 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
 static void show_keys(struct sender *sender, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
-    size_t count = sender->generation == 0 ? 0 : atomic_load(&lane->stopped.count);
+    size_t count = sender->generation == 0 ? 0 : atomic_load(&lane->diverted.count);
 
-    metric_set(&lane->metrics->stopped_keys, (int64_t)count);
+    metric_set(&lane->metrics->diverted_keys, (int64_t)count);
     if (count == 0 && sender->generation != 0)
         note_clear(&lane->stopping, now_ms);
 }
@@ -266,28 +266,30 @@ static void say_full(struct sender *sender, const char *why, int64_t now_ms)
 {
     struct err err;
 
-    err_set(&err,
-            "more than relay.stopped_keys_max = %zu keys are stopped by refused events; the lane "
-            "waits relay.full_scan_ms and tries again; the last one: %s",
-            sender->lane->stopped.count_max, why);
+    err_set(
+        &err,
+        "more than relay.diverted_keys_max = %zu keys are diverted behind refused events; the lane "
+        "waits relay.full_scan_ms and tries again; the last one: %s",
+        sender->lane->diverted.count_max, why);
     note_set(&sender->lane->full, now_ms, &err);
 }
 
 /* Hands a row over, which stops its key, and tells people. name: of the key. */
-static enum stopped_given give(struct sender *sender, const struct relay_move *move,
-                               const char *name, int64_t now_ms)
+static enum diverted_given give(struct sender *sender, const struct relay_move *move,
+                                const char *name, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
     struct err err;
     bool news;
-    enum stopped_given given = stopped_give(&lane->stopped, sender->generation, move, &news);
+    enum diverted_given given =
+        diverted_keys_give(&lane->diverted, sender->generation, move, &news);
 
-    if (given == STOPPED_FULL) {
+    if (given == DIVERTED_FULL) {
         say_full(sender, move->reason, now_ms);
         sender->keys_full = true;
         start_drain(sender, true, false, now_ms);
     }
-    if (given != STOPPED_MOVES && given != STOPPED_LEFT)
+    if (given != DIVERTED_MOVES && given != DIVERTED_LEFT)
         return given;
     sender->handed = true;
     if (move->reason[0])
@@ -307,7 +309,7 @@ static void leave_alone(struct sender *sender, const struct flight_row *row)
     drop_row(sender, row->seq, false);
     flush_blocks(sender);
     begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
-    stopped_leave(&sender->lane->stopped, row->key);
+    diverted_keys_leave(&sender->lane->diverted, row->key);
 }
 
 /* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
@@ -321,13 +323,13 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
         return;
     snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
     switch (give(sender, move, sender->alone_name, now_ms)) {
-    case STOPPED_MOVES:
+    case DIVERTED_MOVES:
         break;
-    case STOPPED_LEFT:
+    case DIVERTED_LEFT:
         leave_alone(sender, row);
         break;
-    case STOPPED_FULL:
-    case STOPPED_VOID:
+    case DIVERTED_FULL:
+    case DIVERTED_VOID:
         return;
     }
     suspects_remove(&sender->suspects, row->seq);
@@ -363,7 +365,7 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
         return;
     }
     if (sender->generation != 0 && epoch == sender->epoch &&
-        stopped_adopt(&sender->lane->stopped, epoch) != sender->generation) {
+        diverted_keys_adopt(&sender->lane->diverted, epoch) != sender->generation) {
         sender->anew = true;
         start_drain(sender, true, false, now_ms);
         return;
@@ -409,7 +411,7 @@ static void move_make(struct relay_move *move, const struct relay_row *row,
     snprintf(move->reason, sizeof(move->reason), "%.255s", why);
 }
 
-/* why "": the key is stopped already. */
+/* why "": the key is diverted already. */
 static enum fate hand_over(struct sender *sender, const struct relay_row *row,
                            const struct topic *topic, uint64_t key, const char *why, int64_t now_ms)
 {
@@ -418,13 +420,13 @@ static enum fate hand_over(struct sender *sender, const struct relay_row *row,
     name_key(row, name);
     move_make(&sender->move, row, topic, key, why);
     switch (give(sender, &sender->move, name, now_ms)) {
-    case STOPPED_LEFT:
+    case DIVERTED_LEFT:
         drop_row(sender, row->seq, false);
         return FATE_DONE;
-    case STOPPED_MOVES:
+    case DIVERTED_MOVES:
         return FATE_DONE;
-    case STOPPED_FULL:
-    case STOPPED_VOID:
+    case DIVERTED_FULL:
+    case DIVERTED_VOID:
         break;
     }
     return FATE_NEW_STEP;
@@ -513,12 +515,12 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
         trouble(sender, &err, now_ms);
         return FATE_NEW_STEP;
     }
-    switch (stopped_ask(&sender->lane->stopped, sender->generation, key)) {
-    case STOPPED_IS:
+    switch (diverted_keys_ask(&sender->lane->diverted, sender->generation, key)) {
+    case DIVERTED_IS:
         return hand_over(sender, row, topic, key, "", now_ms);
-    case STOPPED_STALE:
+    case DIVERTED_STALE:
         return FATE_NEW_STEP;
-    case STOPPED_NOT:
+    case DIVERTED_NOT:
         break;
     }
     if (rc == RC_OK && row->oversize)

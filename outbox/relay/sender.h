@@ -6,7 +6,7 @@
  * is given up and read again in order, after a wait that grows. Refused: when several rows were
  * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
  * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
- * through the retry lane, in order, until the key has no task there any more (stopped.h).
+ * through the retry lane, in order, until the key has no task there any more (diverted.h).
  *
  * The producer keeps order within a partition even when one of its requests fails; see the edge.
  *
@@ -63,7 +63,7 @@ struct sender {
     struct seqs *acks;         /* being filled, or NULL */
     struct seqs *drops;
     int64_t epoch;       /* of the batches it sends; 0: none yet */
-    uint64_t generation; /* of the stopped keys; 0: not known under this lease yet */
+    uint64_t generation; /* of the diverted keys; 0: not known under this lease yet */
     uint64_t pass;
     int64_t pause_until_ms;
 
@@ -82,7 +82,7 @@ struct sender {
     bool draining;
     bool purged;
     bool penalty;   /* the drain ends with a wait */
-    bool keys_full; /* the drain was caused by too many stopped keys */
+    bool keys_full; /* the drain was caused by too many diverted keys */
     bool anew;      /* or by rows that did not get into the retry lane */
     int64_t drain_until_ms;
 };

@@ -46,8 +46,8 @@ CREATE TABLE relay_lease (
     epoch          BIGINT       NOT NULL COMMENT 'grows with every new owner: fences the ones before',
     lease_until    DATETIME(3)  NOT NULL,
     lease_ms       INT          NOT NULL DEFAULT 0 COMMENT 'length of a lease of this owner; one that ends later than twice that from now was written before the clock was set back',
-    stopped_keys   INT          NOT NULL DEFAULT 0 COMMENT 'keys that wait behind a refused event',
-    stopped_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'of the newest one',
+    diverted_keys  INT          NOT NULL DEFAULT 0 COMMENT 'keys that wait behind a refused event',
+    diverted_reason VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'of the newest one',
     PRIMARY KEY (lane)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'who reads which outbox table';
 

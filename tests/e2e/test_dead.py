@@ -498,8 +498,8 @@ class RefusedRow(house.Case):
         self.assertLess(partial, 5 * whole + 10)
         others = {f"k{key}": list(range(self.each)) for key in range(self.keys) if key != 7}
         self.assertEqual(self.published(topic), others)
-        house.wait_for("the stopped key to be counted",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 1)
+        house.wait_for("the diverted key to be counted",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         relay.wait_ready()
         house.wait_for("status to say which", self.refused_seq, every=0.5)
         self.assertEqual(self.tasks(), self.each)
@@ -510,11 +510,11 @@ class RefusedRow(house.Case):
         house.wait_for("the key to go on", lambda: self.tasks() == 0, 150)
         self.assertEqual(self.published(topic), {**others, "k7": list(range(1, self.each))})
         house.wait_for("the key to be free", lambda:
-                       relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+                       relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
     def refused_seq(self):
         lane, = json.loads(self.stack.tallybox("status", "--json").stdout)["outbox"]["lanes"]
-        match = re.match(r'seq (\d+), key "k7": ', lane["stopped_reason"] or "")
+        match = re.match(r'seq (\d+), key "k7": ', lane["diverted_reason"] or "")
         return match and int(match.group(1))
 
 

@@ -78,10 +78,10 @@ class Hostile(house.Case):
         self.addCleanup(self.stack.sql, "DELETE FROM outbox")
         relay = self.start("relay")
         house.wait_for("the reason", lambda: self.stack.number(
-            "SELECT stopped_keys FROM relay_lease WHERE lane = 'outbox'"))
-        reason = self.stack.number("SELECT stopped_reason FROM relay_lease WHERE lane = 'outbox'")
+            "SELECT diverted_keys FROM relay_lease WHERE lane = 'outbox'"))
+        reason = self.stack.number("SELECT diverted_reason FROM relay_lease WHERE lane = 'outbox'")
         self.assertIn("no' topic\\", reason)
-        house.wait_for("its metric", lambda: relay.metric("tallybox_relay_stopped_keys") == 1)
+        house.wait_for("its metric", lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         self.stack.tallybox("status")
         self.sound()
 

@@ -225,16 +225,16 @@ class Refused(house.Case):
         self.wait_left([])
         self.assertEqual(self.tasks(), [rows[1]["id"], rows[2]["id"]])
         self.assertEqual(self.values(), [("bad", "first"), ("good", "free"), ("good", "flows")])
-        house.wait_for("the stopped key to be counted",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 1)
+        house.wait_for("the diverted key to be counted",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         house.wait_for("its name in the log", lambda: "bad" in relay.log_text())
         house.wait_for("status to show it", lambda: "stopped" in self.stack.tallybox(
             "status").stdout.lower(), every=0.5)
 
     def check_free(self, relay):
         """With its last task the key is back on the fast path."""
-        house.wait_for("no stopped key",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0)
+        house.wait_for("no diverted key",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 0)
         after = row(self.kind, "bad", b"after")
         self.stack.append([after])
         self.wait_left([])

@@ -72,8 +72,8 @@ class Lane(house.Case):
 
     def wait_free(self, relay, seconds=60):
         house.wait_for("the retry lane to be empty", lambda: not self.tasks(), seconds)
-        house.wait_for("no stopped key",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+        house.wait_for("no diverted key",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
     def test_a_key_goes_through_the_retry_lane_and_back(self):
         relay = self.start("relay")
@@ -127,13 +127,13 @@ class Lane(house.Case):
             "options, next_at) SELECT 'outbox', 'publish', 'kafka', CONCAT(%s, '/key-', a.n + 10 * "
             "b.n + 100 * c.n), CONCAT('client-', a.n + 10 * b.n + 100 * c.n), '{}', '2036-01-01' "
             f"FROM ({numbers}) a, ({numbers}) b, ({numbers}) c", [self.topic])
-        relay = self.start("relay", sets={"relay.stopped_keys_max": 100})
+        relay = self.start("relay", sets={"relay.diverted_keys_max": 100})
         events = [event(self.kind, f"key-{n}", n) for n in range(20)]
         self.stack.append(events)
         self.stack.wait_drained()
         self.assertEqual(set(self.first_records()), {one["id"] for one in events})
-        self.assertEqual(relay.metric("tallybox_relay_stopped_keys"), 0)
-        self.assertNotIn("stopped_keys_full", relay.log_text())
+        self.assertEqual(relay.metric("tallybox_relay_diverted_keys"), 0)
+        self.assertNotIn("diverted_keys_full", relay.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)
 
         # A row that is refused is no longer behind what a client wrote for its key.
@@ -143,15 +143,15 @@ class Lane(house.Case):
         own = "SELECT COUNT(*) FROM retry_task WHERE origin = 'relay'"
         self.assertEqual(self.stack.number(own), 2)
         relay.kill()
-        relay = self.start("relay", sets={"relay.stopped_keys_max": 100})
+        relay = self.start("relay", sets={"relay.diverted_keys_max": 100})
         events.append(event(self.kind, "key-8", 102))
         self.stack.append(events[-1:])
         house.wait_for("the relay to know its key",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 1, 20)
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 1, 20)
         self.retry()
         house.wait_for("the relay's tasks to be done", lambda: self.stack.number(own) == 0)
-        house.wait_for("no stopped key",
-                       lambda: relay.metric("tallybox_relay_stopped_keys") == 0, 20)
+        house.wait_for("no diverted key",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
         self.stack.wait_drained()
         self.check_order(events + bad)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)

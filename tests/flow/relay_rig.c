@@ -30,9 +30,9 @@ static void engines_start(struct rig *rig)
     assert(rc == RC_OK);
     rig->reader.ranges_max = 3;
     rig->deleter.ranges_max = 2;
-    rig->deleter.mover.rows_max = 3;
-    rig->lane.stopped.moves_max = 8;
-    rig->lane.stopped.key_rows_max = 12;
+    rig->deleter.diverter.rows_max = 3;
+    rig->lane.diverted.moves_max = 8;
+    rig->lane.diverted.key_rows_max = 12;
     rig->lane.wake = wake;
     rig->lane.wake_ctx = rig;
     memset(rig->due_ms, 0, sizeof(rig->due_ms));
@@ -66,7 +66,7 @@ void rig_init(struct rig *rig, uint64_t seed)
     settings->relay.gaps_max = 16;
     settings->relay.full_scan_ms = 700;
     settings->relay.send_timeout_ms = 300;
-    settings->relay.stopped_keys_max = 4;
+    settings->relay.diverted_keys_max = 4;
     settings->relay.lease_ms = 1000;
     engines_start(rig);
 }
@@ -136,7 +136,7 @@ bool rig_drain(struct rig *rig, int64_t ms)
     int64_t until_ms = rig->world.now_ms + ms;
 
     while (world_left(&rig->world) > 0 || world_tasks(&rig->world) > 0 ||
-           rig->reader.window.count > 0 || atomic_load(&rig->lane.stopped.count) > 0) {
+           rig->reader.window.count > 0 || atomic_load(&rig->lane.diverted.count) > 0) {
         if (rig->world.now_ms >= until_ms)
             return false;
         rig_run(rig, 20);

@@ -584,23 +584,23 @@ static void a_lane_that_cannot_finish_is_not_waited_for_for_ever(void **state)
     assert_true(relays[0].leases.list[0].held);
 }
 
-static void stopped_keys_are_told_to_everybody(void **state)
+static void diverted_keys_are_told_to_everybody(void **state)
 {
     const struct err err = {.text = "seq 7, key \"a\": too large"};
 
     (void)state;
     start(0);
     pass(1000);
-    metric_set(&relays[0].lanes[1].metrics->stopped_keys, 2);
+    metric_set(&relays[0].lanes[1].metrics->diverted_keys, 2);
     note_set(&relays[0].lanes[1].stopping, now_ms, &err);
     pass(1100);
-    assert_int_equal(rows[1].news.stopped_keys, 2);
-    assert_string_equal(rows[1].news.stopped_reason, err.text);
-    metric_set(&relays[0].lanes[1].metrics->stopped_keys, 0);
+    assert_int_equal(rows[1].news.diverted_keys, 2);
+    assert_string_equal(rows[1].news.diverted_reason, err.text);
+    metric_set(&relays[0].lanes[1].metrics->diverted_keys, 0);
     note_clear(&relays[0].lanes[1].stopping, now_ms);
     pass(1100);
-    assert_int_equal(rows[1].news.stopped_keys, 0);
-    assert_string_equal(rows[1].news.stopped_reason, "");
+    assert_int_equal(rows[1].news.diverted_keys, 0);
+    assert_string_equal(rows[1].news.diverted_reason, "");
 }
 
 static void each_call_may_fail_in_turn(void **state)
@@ -653,7 +653,7 @@ int main(void)
         TEST(a_longer_lease_of_another_relay_is_plausible),
         TEST(a_clean_stop_releases_all_and_another_relay_has_them_in_a_second),
         TEST(a_lane_that_cannot_finish_is_not_waited_for_for_ever),
-        TEST(stopped_keys_are_told_to_everybody),
+        TEST(diverted_keys_are_told_to_everybody),
         TEST(each_call_may_fail_in_turn),
         TEST(only_relays_that_list_the_same_lanes_compete),
     };

@@ -68,7 +68,7 @@ static void a_refused_row_goes_into_the_retry_lane_with_all_of_its_key(void **st
     assert_int_equal(world_tasks(&rig.world), 7);
     assert_int_equal(rig.world.tasks[0], bad);
     assert_int_equal(rig.world.tasks[6], behind);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 1);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 1);
     assert_true(rig.lane.stopping.on);
     rig.world.task_chance = 50;
     assert_true(rig_drain(&rig, 60000));
@@ -89,10 +89,10 @@ static void a_key_goes_back_to_the_fast_path_when_its_last_task_is_gone(void **s
     rig_run(&rig, 500);
     world_run_task(&rig.world, 4);
     rig_run(&rig, 1000);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 1);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 1);
     world_run_task(&rig.world, 4);
     rig_run(&rig, 1000);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 0);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 0);
     after = world_append(&rig.world, 4);
     rig_run(&rig, 100);
     assert_int_equal(published(after), 1);
@@ -114,15 +114,15 @@ static void a_row_that_is_handed_over_after_the_question_keeps_its_key_stopped(v
     rig.world.rows[bad].oversize = true;
     rig_run(&rig, 500);
     world_run_task(&rig.world, 4);
-    assert_int_equal(stopped_question(&rig.lane.stopped, &cursor, keys, 4, &asked), 1);
+    assert_int_equal(diverted_keys_question(&rig.lane.diverted, &cursor, keys, 4, &asked), 1);
     world_append(&rig.world, 4);
-    while (rig.lane.stopped.next == asked) {
+    while (rig.lane.diverted.next == asked) {
         world_tick(&rig.world);
         reader_step(&rig.reader, rig.world.now_ms);
         sender_step(&rig.sender, rig.world.now_ms);
     }
-    assert_false(stopped_answer(&rig.lane.stopped, keys[0].key, asked));
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 1);
+    assert_false(diverted_keys_answer(&rig.lane.diverted, keys[0].key, asked));
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 1);
     rig.world.task_chance = 50;
     assert_true(rig_drain(&rig, 60000));
     assert_all_is_well();
@@ -161,7 +161,7 @@ static void several_refused_keys_stop_and_the_rest_goes_on(void **state)
         rig.world.rows[world_append(&rig.world, key)].bad = true;
     append_some(36);
     rig_run(&rig, 5000);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 4);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 4);
     assert_int_equal(world_left(&rig.world), 0);
     assert_int_equal(world_tasks(&rig.world), 4 + 4 * 3);
     rig.world.task_chance = 50;
@@ -181,7 +181,7 @@ static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
     rig.world.down_until_ms = rig.world.now_ms + 200;
     rig_run(&rig, 150);
     assert_int_equal(flight_count(&rig.sender.flight), 1);
-    assert_int_equal(rig.lane.stopped.next, 0);
+    assert_int_equal(rig.lane.diverted.next, 0);
     assert_true(rig_drain(&rig, 20000));
     assert_int_equal(rig.world.log[0], before);
     assert_int_equal(rig.world.log[rig.world.log_count - 1], bad);
@@ -231,7 +231,7 @@ static void a_key_with_many_rows_comes_to_an_end_in_the_retry_lane(void **state)
 }
 
 /* Rows on their way into the retry lane are given up with the lease: nothing may pass them. */
-static void a_gap_in_the_lease_that_only_the_mover_sees_begins_anew(void **state)
+static void a_gap_in_the_lease_that_only_the_diverter_sees_begins_anew(void **state)
 {
     int64_t bad = world_append(&rig.world, 4);
 
@@ -264,7 +264,7 @@ static void the_keys_are_known_to_the_next_holder_of_the_lane(void **state)
     rig_run(&rig, 500);
     assert_int_equal(published(behind), 0);
     assert_int_equal(world_key_tasks(&rig.world, 4), 2);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 1);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 1);
     assert_true(rig.lane.stopping.on);
     rig.world.task_chance = 50;
     assert_true(rig_drain(&rig, 30000));
@@ -278,7 +278,7 @@ static void nothing_is_sent_while_more_keys_are_in_the_retry_lane_than_may_be(vo
     for (int key = 0; key < 4; key++)
         rig.world.rows[world_append(&rig.world, key)].sync_bad = true;
     rig_run(&rig, 500);
-    rig.lane.stopped.count_max = 3;
+    rig.lane.diverted.count_max = 3;
     assert_int_equal(world_tasks(&rig.world), 4);
     rig_lose_lease(&rig);
     rig_run(&rig, 300);
@@ -314,7 +314,7 @@ static void a_row_read_after_another_relay_took_the_lane_is_not_sent(void **stat
     assert_all_is_well();
 }
 
-static void too_many_stopped_keys_pause_the_lane_and_say_so(void **state)
+static void too_many_diverted_keys_pause_the_lane_and_say_so(void **state)
 {
     (void)state;
     for (int key = 0; key < 6; key++)
@@ -349,7 +349,7 @@ static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void 
     assert_int_equal(rig.reader.pass, pass + 1);
     while (rig.world.rows[refused].refused == 1)
         world_tick(&rig.world);
-    while (atomic_load(&rig.lane.stopped.count) == 0)
+    while (atomic_load(&rig.lane.diverted.count) == 0)
         sender_step(&rig.sender, rig.world.now_ms);
     next = world_append(&rig.world, 1);
     rig_run(&rig, 200);
@@ -359,7 +359,7 @@ static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void 
     assert_all_is_well();
 }
 
-/* The reader goes on where it was: behind the rows of the stopped key. */
+/* The reader goes on where it was: behind the rows of the diverted key. */
 static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(void **state)
 {
     int64_t refused = world_append(&rig.world, 1);
@@ -368,7 +368,7 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
     (void)state;
     rig.world.rows[refused].sync_bad = true;
     rig_run(&rig, 100);
-    assert_int_equal(atomic_load(&rig.lane.stopped.count), 1);
+    assert_int_equal(atomic_load(&rig.lane.diverted.count), 1);
     atomic_store(&rig.lane.lease.valid_until_ms, 0);
     sender_step(&rig.sender, rig.world.now_ms);
     atomic_store(&rig.lane.lease.valid_until_ms, INT64_MAX);
@@ -399,7 +399,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_with_many_rows_comes_to_an_end_in_the_retry_lane,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_gap_in_the_lease_that_only_the_mover_sees_begins_anew,
+        cmocka_unit_test_setup_teardown(a_gap_in_the_lease_that_only_the_diverter_sees_begins_anew,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_keys_are_known_to_the_next_holder_of_the_lane, set_up,
                                         tear_down),
@@ -407,7 +407,7 @@ int main(void)
             nothing_is_sent_while_more_keys_are_in_the_retry_lane_than_may_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_read_after_another_relay_took_the_lane_is_not_sent,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(too_many_stopped_keys_pause_the_lane_and_say_so, set_up,
+        cmocka_unit_test_setup_teardown(too_many_diverted_keys_pause_the_lane_and_say_so, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),

@@ -58,7 +58,7 @@ static void settings_make(struct world *world)
     settings->relay.gaps_max = world_between(world, 8, 64);
     settings->relay.full_scan_ms = world_between(world, 500, 3000);
     settings->relay.send_timeout_ms = 800;
-    settings->relay.stopped_keys_max = world_between(world, 2, 20);
+    settings->relay.diverted_keys_max = world_between(world, 2, 20);
     settings->relay.lease_ms = 2400;
     settings->retry.threads = world_between(world, 0, 3);
     settings->retry.batch_rows_max = world_between(world, 1, 20);

@@ -83,9 +83,9 @@ bool promises_rest(const struct world *world, struct waiting *waiting)
             return false;
     if (retry_left(world) > 0)
         return snprintf(text, size, "the retry lane has %zu tasks", retry_left(world)) < 0;
-    if (relays_stopped_keys(world) > 0)
+    if (relays_diverted_keys(world) > 0)
         return snprintf(text, size, "%zu keys are not on the fast path, and have no task",
-                        relays_stopped_keys(world)) < 0;
+                        relays_diverted_keys(world)) < 0;
     for (int32_t i = 0; i < world->plan.partitions; i++)
         if (!is_applied(world, i))
             return snprintf(text, size, "partition %d is applied up to %lld of %lld", (int)i,

@@ -201,9 +201,9 @@ static void strand_start(struct relay_process *relay, size_t number)
     /* Small, so that long lists are met. */
     strand->reader.ranges_max = 3;
     strand->deleter.ranges_max = 2;
-    strand->deleter.mover.rows_max = 3;
-    strand->lane.stopped.moves_max = 6;
-    strand->lane.stopped.key_rows_max = 10;
+    strand->deleter.diverter.rows_max = 3;
+    strand->lane.diverted.moves_max = 6;
+    strand->lane.diverted.key_rows_max = 10;
     for (size_t step = 0; step < LANE_STEPS; step++)
         strand->busy[step] = true;
     strand->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, strand);
@@ -255,7 +255,7 @@ static void end(struct proc *proc)
     leases_done(&relay->leases);
 }
 
-size_t relays_stopped_keys(const struct world *world)
+size_t relays_diverted_keys(const struct world *world)
 {
     size_t keys = 0;
 
@@ -267,7 +267,7 @@ size_t relays_stopped_keys(const struct world *world)
             continue;
         for (size_t lane = 0; lane < relay->count; lane++)
             if (lane_epoch(&relay->strands[lane].lane, proc_clock(proc)) != 0)
-                keys += atomic_load(&relay->strands[lane].lane.stopped.count);
+                keys += atomic_load(&relay->strands[lane].lane.diverted.count);
     }
     return keys;
 }

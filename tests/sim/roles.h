@@ -43,7 +43,7 @@ size_t housekeeper_bytes(void);
 size_t writer_bytes(void);
 
 /* Keys that the holders of lanes have stopped. */
-size_t relays_stopped_keys(const struct world *world);
+size_t relays_diverted_keys(const struct world *world);
 
 /* Lets go of what the votes of a run were kept in. */
 void votes_begin_world(struct world *world);

@@ -46,8 +46,8 @@ static struct status *status_full(void)
     set(status->lanes[0].owner, "db-1-ab12");
     status->lanes[0].epoch = 7;
     status->lanes[0].lease_left_ms = 12000;
-    status->lanes[0].stopped_keys = 2;
-    set(status->lanes[0].stopped_reason, "too large");
+    status->lanes[0].diverted_keys = 2;
+    set(status->lanes[0].diverted_reason, "too large");
     set(status->lanes[1].name, "outbox_1");
     status->lanes[1].oldest_ms = STATUS_UNKNOWN;
     status->instance_count = 1;
@@ -306,7 +306,7 @@ static void a_person_reads_aligned_columns(void **state)
     assert_says(status, "  lane         rows  oldest  held by    epoch  lease left\n"
                         "  outbox    100000+   1.2 s  db-1-ab12      7        12 s\n"
                         "  outbox_1        0       -  nobody         0           -\n");
-    assert_says(status, "  outbox: keys stopped by a refused event: 2; the newest: too large\n");
+    assert_says(status, "  outbox: keys diverted by a refused event: 2; the newest: too large\n");
     assert_says(status, "  instance   role    up  last seen\n"
                         "  db-1-ab12  relay  1 h   16 s ago  silent\n");
     assert_says(status, "  partition      next  end  lag  held by      updated\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the rows of stopped keys into the retry lane, in order, and asks which keys have come to
- * their end there (stopped.h). A part of the deleter's step, in its thread, with waits of its own:
+/* Takes the rows of diverted keys into the retry lane, in order, and asks which keys have come to
+ * their end there (diverted.h). A part of the deleter's step, in its thread, with waits of its own:
  * a retry lane that takes nothing keeps no published row from being deleted. */
-#ifndef OUTBOX_RELAY_MOVER_H
-#define OUTBOX_RELAY_MOVER_H
+#ifndef OUTBOX_RELAY_DIVERTER_H
+#define OUTBOX_RELAY_DIVERTER_H
 
 #include "common/backoff.h"
 #include "outbox/relay/lane.h"
@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 /* Rows of one transaction, and keys of one question. */
-#define MOVER_ROWS_MAX 100
-#define MOVER_KEYS_MAX 64
+#define DIVERTER_ROWS_MAX 100
+#define DIVERTER_KEYS_MAX 64
 
-struct mover {
+struct diverter {
     struct lane *lane;
     struct deleter_seam seam;
     struct backoff backoff;
@@ -24,15 +24,15 @@ struct mover {
     int64_t wait_until_ms; /* after a failure */
     int64_t ask_at_ms;
     size_t cursor;   /* of the questions */
-    size_t rows_max; /* MOVER_ROWS_MAX, or fewer in tests */
-    struct lane_key keys[MOVER_KEYS_MAX];
+    size_t rows_max; /* DIVERTER_ROWS_MAX, or fewer in tests */
+    struct lane_key keys[DIVERTER_KEYS_MAX];
 };
 
 /* lane and seam are borrowed. dice: 64 random bits. */
-void mover_init(struct mover *mover, struct lane *lane, const struct deleter_seam *seam,
-                uint64_t dice);
+void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_seam *seam,
+                   uint64_t dice);
 
 /* epoch: of the lease that is held now; 0: none. Returns when it wants to go on. */
-int64_t mover_step(struct mover *mover, int64_t epoch, int64_t now_ms);
+int64_t diverter_step(struct diverter *diverter, int64_t epoch, int64_t now_ms);
 
 #endif

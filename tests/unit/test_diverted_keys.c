@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/diverted_keys.h"
+#include "outbox/relay/ordering_key.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EPOCH 5
+
+static struct diverted_keys diverted;
+static uint64_t generation;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (diverted_keys_init(&diverted, 3, NULL) != RC_OK || !diverted_keys_load_begin(&diverted))
+        return -1;
+    diverted_keys_load_end(&diverted, EPOCH);
+    diverted_keys_begin_pass(&diverted, 1);
+    generation = diverted_keys_adopt(&diverted, EPOCH);
+    return generation == 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    diverted_keys_done(&diverted);
+    return 0;
+}
+
+static uint64_t key_of(int number)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "t/%d", number);
+    return ordering_key_hash(text);
+}
+
+static enum diverted_given give(int number, int64_t seq)
+{
+    struct relay_move move = {.seq = seq, .key = key_of(number), .topic = "t"};
+    bool news;
+
+    snprintf(move.ordering_key, sizeof(move.ordering_key), "t/%d", number);
+    return diverted_keys_give(&diverted, generation, &move, &news);
+}
+
+static enum diverted_keys_say ask(int number)
+{
+    return diverted_keys_ask(&diverted, generation, key_of(number));
+}
+
+/* The diverter takes what there is. */
+static void move_all(void)
+{
+    size_t count;
+
+    diverted_keys_moves(&diverted, 100, &count);
+    diverted_keys_moved(&diverted, count);
+}
+
+static size_t question(struct lane_key keys[4], uint64_t *asked)
+{
+    size_t cursor = 0;
+
+    return diverted_keys_question(&diverted, &cursor, keys, 4, asked);
+}
+
+static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
+{
+    const struct relay_move *moves;
+    size_t count;
+
+    (void)state;
+    assert_int_equal(ask(7), DIVERTED_NOT);
+    assert_int_equal(give(7, 100), DIVERTED_MOVES);
+    assert_int_equal(ask(7), DIVERTED_IS);
+    assert_int_equal(ask(8), DIVERTED_NOT);
+    assert_int_equal(give(7, 101), DIVERTED_MOVES);
+    moves = diverted_keys_moves(&diverted, 100, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(moves[0].seq, 100);
+    assert_int_equal(moves[1].seq, 101);
+}
+
+static void rows_go_home_once_they_are_in_the_retry_lane(void **state)
+{
+    int64_t seq;
+
+    (void)state;
+    give(7, 100);
+    give(7, 101);
+    assert_false(diverted_keys_home(&diverted, &seq));
+    diverted_keys_moved(&diverted, 1);
+    assert_true(diverted_keys_home(&diverted, &seq));
+    assert_int_equal(seq, 100);
+    assert_false(diverted_keys_home(&diverted, &seq));
+}
+
+static void a_key_without_tasks_is_free(void **state)
+{
+    struct lane_key keys[4];
+    uint64_t asked;
+
+    (void)state;
+    give(7, 100);
+    assert_int_equal(question(keys, &asked), 0);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    assert_string_equal(keys[0].ordering_key, "t/7");
+    assert_false(diverted_keys_answer(&diverted, keys[0].key, asked));
+    assert_int_equal(ask(7), DIVERTED_NOT);
+    assert_int_equal(atomic_load(&diverted.count), 0);
+}
+
+static void an_answer_older_than_the_last_row_frees_nothing(void **state)
+{
+    struct lane_key keys[4];
+    uint64_t asked;
+
+    (void)state;
+    give(7, 100);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    give(7, 101);
+    diverted_keys_answer(&diverted, keys[0].key, asked);
+    assert_int_equal(ask(7), DIVERTED_IS);
+    move_all();
+    diverted_keys_answer(&diverted, keys[0].key, asked);
+    assert_int_equal(ask(7), DIVERTED_IS);
+    assert_int_equal(question(keys, &asked), 1);
+    diverted_keys_answer(&diverted, keys[0].key, asked);
+    assert_int_equal(ask(7), DIVERTED_NOT);
+}
+
+static void a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it(void **state)
+{
+    (void)state;
+    diverted.moves_max = 1;
+    give(7, 100);
+    assert_int_equal(give(7, 101), DIVERTED_LEFT);
+    diverted.moves_max = 8;
+    assert_int_equal(give(7, 102), DIVERTED_LEFT);
+    assert_int_equal(give(8, 103), DIVERTED_MOVES);
+    diverted_keys_begin_pass(&diverted, 2);
+    assert_int_equal(give(7, 101), DIVERTED_MOVES);
+}
+
+static void a_key_that_left_rows_is_free_with_the_next_pass(void **state)
+{
+    struct lane_key keys[4];
+    uint64_t asked;
+
+    (void)state;
+    diverted.key_rows_max = 1;
+    give(7, 100);
+    assert_int_equal(give(7, 101), DIVERTED_LEFT);
+    move_all();
+    assert_int_equal(question(keys, &asked), 1);
+    assert_true(diverted_keys_answer(&diverted, keys[0].key, asked));
+    assert_int_equal(ask(7), DIVERTED_IS);
+    assert_int_equal(give(7, 102), DIVERTED_LEFT);
+    assert_int_equal(question(keys, &asked), 0);
+    diverted_keys_begin_pass(&diverted, 2);
+    assert_int_equal(ask(7), DIVERTED_NOT);
+}
+
+static void a_row_given_back_unsent_keeps_its_key_in_the_table(void **state)
+{
+    (void)state;
+    give(7, 100);
+    diverted_keys_begin_pass(&diverted, 2);
+    diverted_keys_leave(&diverted, key_of(7));
+    assert_int_equal(give(7, 101), DIVERTED_LEFT);
+}
+
+static void there_is_no_room_for_more_keys_than_were_asked_for(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(give(i, i + 1), DIVERTED_MOVES);
+    assert_int_equal(give(3, 4), DIVERTED_FULL);
+    assert_int_equal(ask(3), DIVERTED_NOT);
+    assert_int_equal(give(2, 5), DIVERTED_MOVES);
+}
+
+static void with_the_lease_all_of_it_is_void(void **state)
+{
+    int64_t seq;
+
+    (void)state;
+    give(7, 100);
+    diverted_keys_void(&diverted);
+    diverted_keys_void(&diverted);
+    assert_int_equal(ask(7), DIVERTED_STALE);
+    assert_int_equal(ask(8), DIVERTED_STALE);
+    assert_int_equal(give(7, 101), DIVERTED_VOID);
+    assert_int_equal(diverted_keys_adopt(&diverted, EPOCH), 0);
+    assert_false(diverted_keys_load_begin(&diverted));
+    assert_true(diverted_keys_home(&diverted, &seq));
+    assert_int_equal(seq, 100);
+    assert_true(diverted_keys_load_begin(&diverted));
+    assert_int_equal(atomic_load(&diverted.count), 0);
+    /* Nobody knows yet: also where the list is empty. */
+    assert_int_equal(ask(7), DIVERTED_STALE);
+    assert_true(diverted_keys_put(&diverted, "t/8"));
+    diverted_keys_load_end(&diverted, EPOCH + 1);
+    assert_int_equal(ask(8), DIVERTED_STALE);
+    generation = diverted_keys_adopt(&diverted, EPOCH + 1);
+    assert_int_equal(ask(7), DIVERTED_NOT);
+    assert_int_equal(ask(8), DIVERTED_IS);
+}
+
+static void too_many_keys_cannot_be_loaded(void **state)
+{
+    (void)state;
+    assert_true(diverted_keys_put(&diverted, "t/1"));
+    assert_true(diverted_keys_put(&diverted, "t/2"));
+    assert_true(diverted_keys_put(&diverted, "t/2"));
+    assert_true(diverted_keys_put(&diverted, "t/3"));
+    assert_false(diverted_keys_put(&diverted, "t/4"));
+}
+
+/* Keys come and go in all places of the table. */
+static void keys_are_found_whatever_goes_in_between(void **state)
+{
+    struct diverted_keys many;
+    uint64_t asked = 0;
+
+    (void)state;
+    assert_int_equal(diverted_keys_init(&many, 500, NULL), RC_OK);
+    assert_true(diverted_keys_load_begin(&many));
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 500; i++) {
+            char text[16];
+
+            snprintf(text, sizeof(text), "t/%d", i);
+            assert_true(diverted_keys_put(&many, text));
+        }
+        for (int i = round % 3; i < 500; i += 3)
+            diverted_keys_answer(&many, key_of(i), asked);
+    }
+    diverted_keys_load_end(&many, 1);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(diverted_keys_ask(&many, diverted_keys_adopt(&many, 1), key_of(i)),
+                         i % 3 == 0 ? DIVERTED_NOT : DIVERTED_IS);
+    diverted_keys_done(&many);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(later_rows_of_the_key_follow_it_and_other_keys_do_not),
+        TEST(rows_go_home_once_they_are_in_the_retry_lane),
+        TEST(a_key_without_tasks_is_free),
+        TEST(an_answer_older_than_the_last_row_frees_nothing),
+        TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),
+        TEST(a_key_that_left_rows_is_free_with_the_next_pass),
+        TEST(a_row_given_back_unsent_keeps_its_key_in_the_table),
+        TEST(there_is_no_room_for_more_keys_than_were_asked_for),
+        TEST(with_the_lease_all_of_it_is_void),
+        TEST(too_many_keys_cannot_be_loaded),
+        TEST(keys_are_found_whatever_goes_in_between),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
