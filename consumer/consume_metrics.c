@@ -11,10 +11,10 @@ struct metric consume_applied = {.name = "tallybox_consumer_applied_total",
 struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total",
                                     .kind = METRIC_COUNTER,
                                     .help = "Votes that were in the log before and left out."};
-struct metric consume_aside = {
-    .name = "tallybox_consumer_aside_total",
-    .kind = METRIC_COUNTER,
-    .help = "Votes put aside because they repeat their voter's last vote or are older than it."};
+struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = "Stale votes, which repeat their voter's last vote or "
+                                             "are older than it, and change nothing."};
 #define DEAD(class)                                                           \
     {                                                                         \
         .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,       \
@@ -59,9 +59,9 @@ struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied, &consume_aside, &consume_duplicates, &consume_batch_seconds,
-        &consume_held,    &consume_lag,   &consume_oldest_age, &consume_partitions,
-        &consume_stopped, &consume_tasks, &consume_went_back,
+        &consume_applied, &consume_stale_votes, &consume_duplicates, &consume_batch_seconds,
+        &consume_held,    &consume_lag,         &consume_oldest_age, &consume_partitions,
+        &consume_stopped, &consume_tasks,       &consume_went_back,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -8,7 +8,7 @@
 
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;
-extern struct metric consume_aside;
+extern struct metric consume_stale_votes;
 extern struct metric consume_went_back;
 extern struct metric consume_dead[JUDGE_CLASS_COUNT];
 extern struct metric consume_batch_seconds;

@@ -196,7 +196,7 @@ const struct setting settings_table[] = {
      "Topics to read, separated by commas."},
     {CHOICE(consumer, votes_from), "tallybox", 0, 0, "tallybox|anyone",
      "Who writes them: tallybox, whose events are all changes, or anyone: repeated and older votes "
-     "of a voter are then put aside."},
+     "of a voter are then stale and change nothing."},
     {NUMBER(consumer, batch_rows_max), "5000", 1, 100000, NULL,
      "Records applied in one transaction."},
     {NUMBER(consumer, batch_bytes_max), "1048576", 65536, 268435456, NULL,

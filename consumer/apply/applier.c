@@ -115,7 +115,7 @@ static void count_result(struct applier *applier, const struct apply_result *res
     metric_observe_us(&consume_batch_seconds, applier->config.clock_us() - from_us);
     metric_add(&consume_applied, (int64_t)result->applied);
     metric_add(&consume_duplicates, (int64_t)result->duplicates);
-    metric_add(&consume_aside, (int64_t)result->aside);
+    metric_add(&consume_stale_votes, (int64_t)result->stale);
     for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result->dead[i]);
     say_kept(applier, result);

@@ -127,7 +127,7 @@ static enum rc duplicates_skip(struct apply *apply, struct vote_row *rows, size_
     return rc;
 }
 
-static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t count, size_t *aside,
+static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t count, size_t *stale,
                             struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -137,7 +137,7 @@ static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t c
     lasts_collect(lasts, rows, count);
     rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
     if (rc == RC_OK)
-        *aside = lasts_judge(lasts, rows, count);
+        *stale = lasts_judge(lasts, rows, count);
     return rc;
 }
 
@@ -166,7 +166,7 @@ static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t co
     if (rc == RC_OK && apply->careful)
         rc = duplicates_skip(apply, rows, count, &reckon->duplicates, err);
     if (rc == RC_OK && apply->keeps_lasts)
-        rc = repeats_skip(apply, rows, count, &reckon->aside, err);
+        rc = repeats_skip(apply, rows, count, &reckon->stale, err);
     if (rc != RC_OK)
         return rc;
     if (apply->keeps_lasts)

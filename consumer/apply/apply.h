@@ -48,7 +48,7 @@ struct apply_result {
     enum apply_end end;
     size_t applied;                 /* rows in the log */
     size_t duplicates;              /* votes that were in it before */
-    size_t aside;                   /* votes that changed nothing; see apply_keep_lasts() */
+    size_t stale;                   /* votes that changed nothing; see apply_keep_lasts() */
     size_t dead[JUDGE_CLASS_COUNT]; /* records kept, by the class of their reason */
     bool clear; /* the batch is whole, and needs not be: nothing of the partition is held */
 };
@@ -76,7 +76,7 @@ enum rc apply_init(struct apply *apply, const struct sink *sink, const char *own
 void apply_done(struct apply *apply);
 
 /* From now on every vote is held against the last one of its voter on its content, in vote_last:
- * for events that need not be changes. Repeated and older votes are put aside. RC_FATAL: no memory.
+ * for events that need not be changes. Repeated and older votes are stale and change nothing. RC_FATAL: no memory.
  */
 enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err);
 

@@ -50,7 +50,7 @@ struct vote_row {
     int64_t votes;
     int64_t content_seq;
     bool skip;  /* already in the log, or no change: do not write it */
-    bool aside; /* skip, because it is no change */
+    bool stale; /* skip, because it is no change */
     enum vote_keep keep;
     size_t reason_at; /* of VOTE_REFUSED */
 };

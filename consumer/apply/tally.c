@@ -237,7 +237,7 @@ void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t cou
 
 size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
 {
-    size_t aside = 0;
+    size_t stale = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct last_row key = last_row_of(&votes[i].event);
@@ -250,8 +250,8 @@ size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
         if (change_last(last, &votes[i].event))
             continue;
         votes[i].skip = true;
-        votes[i].aside = true;
-        aside++;
+        votes[i].stale = true;
+        stale++;
     }
-    return aside;
+    return stale;
 }

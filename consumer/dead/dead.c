@@ -268,7 +268,7 @@ static enum rc votes_apply(struct dead *dead, struct err *err)
         const struct vote_row *vote = &dead->votes[entry->vote];
 
         if (entry->selected && entry->result.outcome == DEAD_IS_APPLIED && vote->skip)
-            entry->result.outcome = vote->aside ? DEAD_IS_ASIDE : DEAD_IS_DUPLICATE;
+            entry->result.outcome = vote->stale ? DEAD_IS_STALE : DEAD_IS_DUPLICATE;
     }
     return rc;
 }
@@ -286,7 +286,7 @@ static enum rc page_write(struct dead *dead, struct err *err)
     if (rc == RC_OK)
         rc = decide(dead, DEAD_IS_DUPLICATE, DEAD_DUPLICATE, err);
     if (rc == RC_OK)
-        rc = decide(dead, DEAD_IS_ASIDE, DEAD_ASIDE, err);
+        rc = decide(dead, DEAD_IS_STALE, DEAD_STALE, err);
     if (rc == RC_OK)
         rc = decide(dead, DEAD_IS_DROPPED, DEAD_DROPPED, err);
     if (rc == RC_OK)

@@ -17,7 +17,7 @@
  * of one voter's mind, so the total is their sum, whatever the order they are applied in; between
  * the death of a vote and its replay the total lacks it, and may even be below 0. Who asks for a
  * voter's last vote asks by gmt_create, which is the event's own time. Where events need not be changes
- * (consumer.votes_from = anyone) a late vote that is older than its voter's newest is put aside, as
+ * (consumer.votes_from = anyone) a late vote that is older than its voter's newest is stale, as
  * the consumer would.
  *
  * One thread at a time. */
@@ -80,7 +80,7 @@ struct dead_item {
 };
 
 /* How a record left dead_record. */
-enum dead_decision { DEAD_APPLIED, DEAD_DUPLICATE, DEAD_ASIDE, DEAD_DROPPED };
+enum dead_decision { DEAD_APPLIED, DEAD_DUPLICATE, DEAD_STALE, DEAD_DROPPED };
 
 /* A record as list and show print it; pointers belong to the store for the call. */
 struct dead_view {
@@ -165,7 +165,7 @@ enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct e
 enum dead_outcome {
     DEAD_IS_APPLIED,
     DEAD_IS_DUPLICATE, /* its event was in the log before */
-    DEAD_IS_ASIDE,     /* it repeats its voter's last vote or is older; see apply_keep_lasts() */
+    DEAD_IS_STALE,     /* it repeats its voter's last vote or is older; see apply_keep_lasts() */
     DEAD_IS_DROPPED,
     DEAD_STAYS, /* it cannot be applied: see the reason */
     DEAD_WAITS, /* an older record of its key stays dead: see behind */
@@ -190,7 +190,7 @@ struct dead_config {
     const struct dead_filter *filter; /* with `held` it names a topic and a partition */
     bool drop;                        /* not replay */
     enum judge_rule rule;
-    bool keep_lasts;   /* replay: put aside what changes nothing */
+    bool keep_lasts;   /* replay: skip stale votes */
     const void *value; /* replay: bytes instead of the payload, for a filter of one id; or NULL */
     size_t value_len;
     uint64_t records_max; /* 0: all that the filter selects */

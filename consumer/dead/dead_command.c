@@ -232,8 +232,8 @@ int dead_command(int argc, char **argv)
          "replay: apply what FILE (or -) holds instead of the payload"},
         {"ignore-key", OPTION_FLAG, &words.ignore_key, NULL,
          "replay: also votes whose key is not their contentId"},
-        {"lane", OPTION_FLAG, &words.lane, NULL,
-         "replay: not now, but as tasks of the retry lane, which tries again by rule"},
+        {"queue", OPTION_FLAG, &words.queue, NULL,
+         "replay: not now, but as tasks of the retry queue, which tries again by rule"},
         {"yes", OPTION_FLAG, &words.yes, NULL, "replay, drop: do not ask"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };

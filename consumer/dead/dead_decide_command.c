@@ -7,7 +7,7 @@
 #include "common/stop.h"
 #include "common/when.h"
 #include "consumer/dead/dead.h"
-#include "consumer/dead/dead_lane_command.h"
+#include "consumer/dead/dead_queue_command.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -46,7 +46,7 @@ struct work {
 static const char *const words[OUTCOME_COUNT] = {
     [DEAD_IS_APPLIED] = "applied",
     [DEAD_IS_DUPLICATE] = "was in the log before, so it is done",
-    [DEAD_IS_ASIDE] = "changes nothing any more, so it is put aside",
+    [DEAD_IS_STALE] = "is stale: it changes nothing any more",
     [DEAD_IS_DROPPED] = "dropped",
     [DEAD_STAYS] = "stays dead",
     [DEAD_WAITS] = "stays dead",
@@ -196,9 +196,9 @@ static int print_text(struct work *work)
         buf_print(&out, "dropped %" PRIu64 " dead records\n", counts[DEAD_IS_DROPPED]);
     else
         buf_print(&out,
-                  "applied %" PRIu64 ", in the log before %" PRIu64 ", put aside %" PRIu64
+                  "applied %" PRIu64 ", in the log before %" PRIu64 ", stale %" PRIu64
                   ", still dead %" PRIu64 "\n",
-                  counts[DEAD_IS_APPLIED], counts[DEAD_IS_DUPLICATE], counts[DEAD_IS_ASIDE], stay);
+                  counts[DEAD_IS_APPLIED], counts[DEAD_IS_DUPLICATE], counts[DEAD_IS_STALE], stay);
     if (work->lines.failed)
         out.failed = true;
     buf_put(&out, work->lines.data, work->lines.len);
@@ -213,7 +213,7 @@ static int print_json(struct work *work)
     json_t *all = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "matched", (json_int_t)work->matched, "applied",
         (json_int_t)counts[DEAD_IS_APPLIED], "duplicates", (json_int_t)counts[DEAD_IS_DUPLICATE],
-        "aside", (json_int_t)counts[DEAD_IS_ASIDE], "dropped", (json_int_t)counts[DEAD_IS_DROPPED],
+        "stale", (json_int_t)counts[DEAD_IS_STALE], "dropped", (json_int_t)counts[DEAD_IS_DROPPED],
         "still_dead", (json_int_t)counts[DEAD_STAYS] + (json_int_t)counts[DEAD_WAITS],
         "unknown_ids", (json_int_t)work->unknown, "stay", work->stay);
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
@@ -311,9 +311,9 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
     if (code < 0) {
         /* Those that die from now on were not asked for. */
         request->filter.id_max = id_max;
-        if (request->words.lane) {
+        if (request->words.queue) {
             work_done(&work);
-            return dead_lane(mysql, request, settings);
+            return dead_queue(mysql, request, settings);
         }
         if (work.matched > 0 || !dead_request_is_bulk(request))
             rc = work_do(&work, &err);

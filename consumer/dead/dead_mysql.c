@@ -241,7 +241,7 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
 {
     static const char *const words[] = {[DEAD_APPLIED] = "applied",
                                         [DEAD_DUPLICATE] = "duplicate",
-                                        [DEAD_ASIDE] = "aside",
+                                        [DEAD_STALE] = "stale",
                                         [DEAD_DROPPED] = "dropped"};
     struct dead_mysql *dead = ctx;
     enum rc rc;

@@ -34,7 +34,7 @@ struct dead_words {
     bool payload;
     bool decided;
     bool ignore_key;
-    bool lane;
+    bool queue;
 };
 
 struct dead_request {

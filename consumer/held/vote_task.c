@@ -35,7 +35,7 @@ static void on_result(void *ctx, const struct dead_result *result)
     switch (result->outcome) {
     case DEAD_IS_APPLIED:
     case DEAD_IS_DUPLICATE:
-    case DEAD_IS_ASIDE:
+    case DEAD_IS_STALE:
     case DEAD_IS_DROPPED:
         replay->gone++;
         return;

@@ -15,7 +15,7 @@ CREATE TABLE dead_history (
     reason_class   VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     reason         VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     created_at     DATETIME(3)  NOT NULL COMMENT 'when it died',
-    decision       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'applied, duplicate, aside or dropped',
+    decision       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'applied, duplicate, stale or dropped',
     applied_value  LONGBLOB     NULL COMMENT 'what was applied instead of payload; NULL: payload itself',
     decided_by     VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     decided_at     DATETIME(3)  NOT NULL,

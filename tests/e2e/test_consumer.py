@@ -270,8 +270,8 @@ class ForeignVotes(ConsumerCase):
             self.assertEqual(
                 self.stack.number(f"SELECT votes FROM vote_tally WHERE content_id = {content}"),
                 sum(voting for pair, voting in last.items() if pair[0] == content))
-        house.wait_for("those put aside to be counted",
-                       lambda: consume.metric("tallybox_consumer_aside_total"))
+        house.wait_for("the stale votes to be counted",
+                       lambda: consume.metric("tallybox_consumer_stale_votes_total"))
 
     def test_a_log_with_votes_is_switched_over_as_operations_says(self):
         text = (house.ROOT / "OPERATIONS.md").read_text(encoding="utf-8")

@@ -85,12 +85,12 @@ class Held(HeldCase):
         self.wait_tasks(2)
         ids = [row[0] for row in self.stack.sql("SELECT id FROM dead_record ORDER BY id")]
         for made in (2, 0):
-            done = self.stack.tallybox("dead", "replay", "--lane", "--all", "--yes", "--json")
+            done = self.stack.tallybox("dead", "replay", "--queue", "--all", "--yes", "--json")
             self.assertEqual(json.loads(done.stdout), {"records": 3, "tasks": 2, "made": made})
         self.assertEqual(len(self.tasks()), 4)
         named = [json.loads(task[5])["dead"]["ids"] for task in self.tasks()[2:]]
         self.assertEqual(sorted(sum(named, [])), ids)
-        self.stack.tallybox("dead", "replay", "--lane", "--ignore-key", "--all", "--yes",
+        self.stack.tallybox("dead", "replay", "--queue", "--ignore-key", "--all", "--yes",
                             expect=house.USAGE)
 
     def test_a_vote_without_a_partition_waits_with_its_content_alone(self):

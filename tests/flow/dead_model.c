@@ -129,7 +129,7 @@ static enum rc model_decide(void *ctx, const int64_t *ids, size_t count,
                             enum dead_decision decision, const void *value, size_t value_len,
                             struct err *err)
 {
-    static const char *const words[] = {"applied", "duplicate", "aside", "dropped"};
+    static const char *const words[] = {"applied", "duplicate", "stale", "dropped"};
     struct dead_model *model = ctx;
     enum rc rc = sink_model_called(model->sink, err);
 

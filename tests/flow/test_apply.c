@@ -474,7 +474,7 @@ static void assert_totals_are_voters(void)
         assert_int_equal(rig.world.data.tallies[i].votes, sums[i]);
 }
 
-static void a_vote_that_repeats_the_last_one_is_put_aside(void **state)
+static void a_vote_that_repeats_the_last_one_is_stale(void **state)
 {
     struct apply_result result = {0};
 
@@ -486,13 +486,13 @@ static void a_vote_that_repeats_the_last_one_is_put_aside(void **state)
     put_vote(2, 3, 6, 0);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 1);
-    assert_int_equal(result.aside, 2);
+    assert_int_equal(result.stale, 2);
     batch_reset(&rig.batch, 3, 3);
     put_vote(3, 4, 5, 1);
     put_vote(4, 5, 5, 0);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 1);
-    assert_int_equal(result.aside, 1);
+    assert_int_equal(result.stale, 1);
     assert_int_equal(rig.world.data.progress[1].next_offset, 5);
     assert_int_equal(rig.world.data.vote_count, 2);
     sink_world_check(&rig.world);
@@ -540,7 +540,7 @@ static int lasts_fail_at(int call, bool lost)
     if (rc != RC_OK)
         assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 2);
-    assert_int_equal(result.aside, 1);
+    assert_int_equal(result.stale, 1);
     assert_int_equal(rig.world.data.vote_count, 2);
     sink_world_check(&rig.world);
     assert_totals_are_voters();
@@ -579,7 +579,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_would_leave_a_hole_is_fenced),
         cmocka_unit_test(every_call_may_fail_and_be_tried_again),
         cmocka_unit_test(a_commit_whose_answer_is_lost_counts_once_and_is_counted),
-        cmocka_unit_test(a_vote_that_repeats_the_last_one_is_put_aside),
+        cmocka_unit_test(a_vote_that_repeats_the_last_one_is_stale),
         cmocka_unit_test(a_redelivered_event_is_no_new_vote),
         cmocka_unit_test(every_call_may_fail_while_last_votes_are_kept),
         cmocka_unit_test(a_claim_may_fail_at_every_call_and_be_made_again),

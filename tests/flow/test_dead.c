@@ -276,7 +276,7 @@ static void mended_bytes_are_applied_instead(void **state)
     assert_string_equal(row_of(1)->mended_value, value);
 }
 
-static void a_repeated_vote_is_put_aside_where_events_need_not_be_changes(void **state)
+static void a_repeated_vote_is_stale_where_events_need_not_be_changes(void **state)
 {
     (void)state;
     rig_open();
@@ -285,8 +285,8 @@ static void a_repeated_vote_is_put_aside_where_events_need_not_be_changes(void *
     rig.config.keep_lasts = true;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
-    assert_int_equal(rig.outcomes[DEAD_IS_ASIDE], 1);
-    assert_string_equal(row_of(2)->decision, "aside");
+    assert_int_equal(rig.outcomes[DEAD_IS_STALE], 1);
+    assert_string_equal(row_of(2)->decision, "stale");
     assert_int_equal(rig.world.data.tallies[5].votes, 1);
 }
 
@@ -428,7 +428,7 @@ int main(void)
         cmocka_unit_test(records_without_a_key_have_no_order),
         cmocka_unit_test(a_foreign_key_is_refused_unless_a_person_says_so),
         cmocka_unit_test(mended_bytes_are_applied_instead),
-        cmocka_unit_test(a_repeated_vote_is_put_aside_where_events_need_not_be_changes),
+        cmocka_unit_test(a_repeated_vote_is_stale_where_events_need_not_be_changes),
         cmocka_unit_test(a_vote_from_before_the_log_begins_stays),
         cmocka_unit_test(no_more_than_so_many_are_taken),
         cmocka_unit_test(those_that_die_meanwhile_are_not_meant),

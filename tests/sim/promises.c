@@ -142,7 +142,7 @@ static void count_too_old(struct world *world)
 }
 
 /* What vote_last makes of the votes of applications in the order of their topic, by the first record
- * of each: which are put aside, as repeats or for their age, and how many voters vote for each
+ * of each: which are stale, as repeats or for their age, and how many voters vote for each
  * content in the end. */
 static void judge_anyone(struct world *world)
 {
@@ -153,7 +153,7 @@ static void judge_anyone(struct world *world)
 
     memset(world->expected_votes, 0, sizeof(world->expected_votes));
     for (size_t i = 0; i < world->event_count; i++)
-        world->events[i].aside = false;
+        world->events[i].stale = false;
     for (int32_t n = 0; n < world->plan.partitions; n++) {
         const struct broker_partition *partition = &world->broker->partitions[BROKER_VOTES][n];
 
@@ -167,7 +167,7 @@ static void judge_anyone(struct world *world)
                 continue;
             event->judged = true;
             last = &lasts[event->key][event->voter_id];
-            event->aside = event->occurred_ms < last->occurred_ms || event->voting == last->voting;
+            event->stale = event->occurred_ms < last->occurred_ms || event->voting == last->voting;
             if (event->occurred_ms < last->occurred_ms)
                 continue;
             world->expected_votes[event->key] += event->voting - last->voting;
@@ -190,13 +190,13 @@ static void check_events(struct world *world)
         else if (event->order > 0 && event->published == 0 && !event->skipped)
             world_fail(world, event->key, "lost: event %zu (%s %s, key %lld) is not in the topic",
                        i, kind, event->id, (long long)event->key);
-        else if (event->aside && event->logged > event->too_old && !world->grown)
+        else if (event->stale && event->logged > event->too_old && !world->grown)
             world_fail(world, event->key,
-                       "aside: event %zu (%s %s, key %lld) repeats its voter's last vote or is "
+                       "stale: event %zu (%s %s, key %lld) repeats its voter's last vote or is "
                        "older, and is logged",
                        i, kind, event->id, (long long)event->key);
         else if (event->order > 0 && event->kind != EVENT_STEP && event->logged == 0 &&
-                 !event->aside && !(world->plan.anyone && world->grown))
+                 !event->stale && !(world->plan.anyone && world->grown))
             world_fail(world, event->key,
                        "lost: event %zu (%s %s, key %lld) is neither logged nor kept as dead", i,
                        kind, event->id, (long long)event->key);

@@ -91,7 +91,7 @@ struct event {
     int64_t published; /* records of it */
     bool undone;       /* its commit was lost with its database: it may be in the topic or not */
     bool judged;       /* by judge_anyone() */
-    bool aside;        /* it changes nothing, and is not logged */
+    bool stale;        /* it changes nothing, and is not logged */
     bool skipped;      /* by an operator, in the retry lane: it may be in no topic */
     int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
     int64_t too_old;   /* those of dead_record that are; set by promises_check() */

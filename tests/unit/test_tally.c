@@ -168,18 +168,18 @@ static void voters_are_collected_once_and_sorted(void **state)
 static size_t judged(struct vote_row *votes, size_t count, const struct last_row *known)
 {
     struct lasts lasts;
-    size_t aside;
+    size_t stale;
 
     assert_int_equal(lasts_init(&lasts, count, NULL), RC_OK);
     lasts_collect(&lasts, votes, count);
     if (known)
         lasts.rows[0] = *known;
-    aside = lasts_judge(&lasts, votes, count);
+    stale = lasts_judge(&lasts, votes, count);
     lasts_done(&lasts);
-    return aside;
+    return stale;
 }
 
-static void a_repeat_is_put_aside(void **state)
+static void a_repeat_is_stale(void **state)
 {
     struct vote_row votes[] = {vote_at(1, 1, 1, 10), vote_at(1, 1, 1, 11), vote_at(1, 1, 0, 12),
                                vote_at(1, 1, 0, 13), vote_at(1, 1, 1, 14)};
@@ -193,7 +193,7 @@ static void a_repeat_is_put_aside(void **state)
     assert_false(votes[4].skip);
 }
 
-static void taking_back_what_was_not_given_is_put_aside(void **state)
+static void taking_back_what_was_not_given_is_stale(void **state)
 {
     struct vote_row votes[] = {vote_at(1, 1, 0, 10), vote_at(1, 2, 1, 10)};
 
@@ -203,7 +203,7 @@ static void taking_back_what_was_not_given_is_put_aside(void **state)
     assert_false(votes[1].skip);
 }
 
-static void an_older_vote_is_put_aside_and_one_of_the_same_time_is_not(void **state)
+static void an_older_vote_is_stale_and_one_of_the_same_time_is_not(void **state)
 {
     const struct last_row known = {
         .content_id = 1, .voter_id = 1, .voting = 1, .occurred_ms = 50, .found = true};
@@ -225,7 +225,7 @@ static void an_older_vote_does_not_pass_a_repeat(void **state)
     assert_true(votes[2].skip);
 }
 
-static void a_vote_that_comes_after_it_was_taken_back_is_put_aside(void **state)
+static void a_vote_that_comes_after_it_was_taken_back_is_stale(void **state)
 {
     struct vote_row votes[] = {vote_at(1, 1, 0, 20), vote_at(1, 1, 1, 10), vote_at(1, 1, 1, 30)};
 
@@ -264,11 +264,11 @@ int main(void)
         cmocka_unit_test(an_event_twice_in_a_batch_is_skipped_the_second_time),
         cmocka_unit_test(an_event_of_the_log_is_skipped_once),
         cmocka_unit_test(voters_are_collected_once_and_sorted),
-        cmocka_unit_test(a_repeat_is_put_aside),
-        cmocka_unit_test(taking_back_what_was_not_given_is_put_aside),
-        cmocka_unit_test(an_older_vote_is_put_aside_and_one_of_the_same_time_is_not),
+        cmocka_unit_test(a_repeat_is_stale),
+        cmocka_unit_test(taking_back_what_was_not_given_is_stale),
+        cmocka_unit_test(an_older_vote_is_stale_and_one_of_the_same_time_is_not),
         cmocka_unit_test(an_older_vote_does_not_pass_a_repeat),
-        cmocka_unit_test(a_vote_that_comes_after_it_was_taken_back_is_put_aside),
+        cmocka_unit_test(a_vote_that_comes_after_it_was_taken_back_is_stale),
         cmocka_unit_test(only_what_changes_is_written),
     };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox dead replay --lane`: hands the records to the retry lane instead of applying them at
+/* `tallybox dead replay --queue`: hands the records to the retry queue instead of applying them at
  * once. Main thread. */
-#ifndef CONSUMER_DEAD_DEAD_LANE_COMMAND_H
-#define CONSUMER_DEAD_DEAD_LANE_COMMAND_H
+#ifndef CONSUMER_DEAD_DEAD_QUEUE_COMMAND_H
+#define CONSUMER_DEAD_DEAD_QUEUE_COMMAND_H
 
 #include "common/config/settings.h"
 #include "consumer/dead/dead_mysql.h"
@@ -10,7 +10,7 @@
 
 /* Makes a task for the records of each key that the request's filter selects. Returns an enum
  * exit_code. Done twice there are no more tasks than done once, while they are not done. */
-int dead_lane(struct dead_mysql *mysql, struct dead_request *request,
-              const struct settings *settings);
+int dead_queue(struct dead_mysql *mysql, struct dead_request *request,
+               const struct settings *settings);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead/dead_lane_command.h"
+#include "consumer/dead/dead_queue_command.h"
 
 #include "common/options.h"
 #include "consumer/dead/dead.h"
@@ -129,15 +129,15 @@ static int print(const struct handing *handing, bool json)
                   handing->records, handing->tasks, handing->made);
     else
         buf_print(&out,
-                  "%" PRIu64 " dead records are with the retry lane, in %" PRIu64
+                  "%" PRIu64 " dead records are in the retry queue, in %" PRIu64
                   " tasks of scene " HELD_TASK_SCENE ", %" PRIu64
                   " of which were there before; `tallybox retry list` shows them\n",
                   handing->records, handing->tasks, handing->tasks - handing->made);
     return options_print(&out);
 }
 
-int dead_lane(struct dead_mysql *mysql, struct dead_request *request,
-              const struct settings *settings)
+int dead_queue(struct dead_mysql *mysql, struct dead_request *request,
+               const struct settings *settings)
 {
     struct handing handing = {.group = settings->consumer.group};
     struct held_mysql *held = NULL;
