@@ -6,7 +6,7 @@
  * is given up and read again in order, after a wait that grows. Refused: when several rows were
  * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
  * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
- * through the retry lane, in order, until the key has no task there any more (diverted.h).
+ * through the retry lane, in order, until the key has no task there any more (diverted_keys.h).
  *
  * The producer keeps order within a partition even when one of its requests fails; see the edge.
  *
