@@ -19,8 +19,8 @@ struct err {
     char text[384];
 };
 
-/* Writes the sentence, cut at the end of text; code becomes 0. Whatever it quotes, it is one line of
- * UTF-8 (common/utf8.h). A NULL err is allowed everywhere. */
+/* Writes the sentence, cut at the end of text; code becomes 0. Whatever it quotes, it is one line
+ * of UTF-8 (common/utf8.h). A NULL err is allowed everywhere. */
 void err_set(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As err_set(), then returns rc: `return err_fail(err, RC_REJECT, 0, "...")`. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prometheus metrics: static structs with atomic values, registered once at start, written by any
- * thread, rendered as text by the admin server. The same tables make the table of docs/metrics.md. */
+ * thread, rendered as text by the admin server. The same tables make the table of
+ * docs/metrics.md. */
 #ifndef COMMON_METRICS_H
 #define COMMON_METRICS_H
 

@@ -44,9 +44,9 @@ struct os_service os_service(void);
 /* How many files and sockets this process may hold, after taking all that the system lets it. */
 size_t os_files_max(void);
 
-/* Lets all threads share few heaps, so that memory which one thread has freed serves another. Without
- * it the C library makes up to eight heaps per core, and what a burst left in each is never given
- * back. Before the first thread; MALLOC_ARENA_MAX in the environment wins. */
+/* Lets all threads share few heaps, so that memory which one thread has freed serves another.
+ * Without it the C library makes up to eight heaps per core, and what a burst left in each is never
+ * given back. Before the first thread; MALLOC_ARENA_MAX in the environment wins. */
 void os_share_heaps(void);
 
 /* Names the calling thread for debuggers and top; 15 characters at most are kept. */

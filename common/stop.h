@@ -29,8 +29,8 @@ void stop_fail(struct stop *stop);
 
 bool stop_requested(const struct stop *stop);
 
-/* The moment, on the clock of os_now_ms(), at which so much of the time since the stop was requested
- * has passed; before that, counted from now. */
+/* The moment, on the clock of os_now_ms(), at which so much of the time since the stop was
+ * requested has passed; before that, counted from now. */
 int64_t stop_until_ms(const struct stop *stop, int64_t ms);
 
 /* Sleeps up to wait_ms (< 0: without end). True when stop was requested. */

@@ -42,7 +42,8 @@ enum rc turn_mysql_check(const struct turn_mysql *turn, const struct turn_hold *
                          struct err *err);
 
 /* The same for a transaction that ends the turn: *held also when the turn has no owner since, as
- * after a COMMIT whose answer was lost. What it writes must be limited by turn_mysql_put_where(). */
+ * after a COMMIT whose answer was lost. What it writes must be limited by
+ * turn_mysql_put_where(). */
 enum rc turn_mysql_check_end(const struct turn_mysql *turn, const struct turn_hold *hold,
                              bool *held, struct err *err);
 

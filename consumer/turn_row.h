@@ -19,8 +19,8 @@ struct turn_hold {
 
 /* A lease that ends later than this many of its lengths from now was written before the clock was
  * set back, and counts as expired.
- * Invariant: what a holder writes is fenced by owner and epoch in the same transaction, so one that lives
- * and loses the lease so writes nothing more. */
+ * Invariant: what a holder writes is fenced by owner and epoch in the same transaction, so one that
+ * lives and loses the lease so writes nothing more. */
 #define TURN_LENGTHS_MAX 2
 bool turn_is_implausible(int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms);
 

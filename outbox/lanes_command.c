@@ -148,10 +148,10 @@ static void say_undone(const struct change *change, const struct lanes *now)
     fprintf(stderr, "tallybox lanes: not undone, %s\n", err.text);
 }
 
-/* After a failure with rc: takes the change back, so that writers continue with the old number; they
- * lose nothing, because the new number was not stored. Returns RC_OK when it turns out to be stored:
- * the answer to that statement was lost, or another command finished the same change. Otherwise
- * returns rc. */
+/* After a failure with rc: takes the change back, so that writers continue with the old number;
+ * they lose nothing, because the new number was not stored. Returns RC_OK when it turns out to be
+ * stored: the answer to that statement was lost, or another command finished the same change.
+ * Otherwise returns rc. */
 static enum rc undo_after(struct change *change, enum rc rc)
 {
     const struct lanes *lanes = &change->lanes;

@@ -232,8 +232,8 @@ static void put_tasks(struct db *db, struct buf *sql, const char *lane)
     buf_done(&class);
 }
 
-/* Invariant: rows before tasks. A row moves into the retry lane in one transaction; looked at in this
- * order it is seen in one of the two places. */
+/* Invariant: rows before tasks. A row moves into the retry lane in one transaction; looked at in
+ * this order it is seen in one of the two places. */
 enum rc lanes_left(struct db *db, size_t lane, struct lanes_left *left, struct err *err)
 {
     char name[OUTBOX_LANE_NAME_SIZE];

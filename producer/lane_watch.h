@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Looks after the lanes that this process writes: is the number in the database its own, and does a
  * live relay serve each of them? A lane that nobody serves is told of only after a grace of the
- * relays' lease time, so that a take-over, and roles that start in any order, are no alarm. The step
- * belongs to one thread; any thread may read what it found. */
+ * relays' lease time, so that a take-over, and roles that start in any order, are no alarm. The
+ * step belongs to one thread; any thread may read what it found. */
 #ifndef PRODUCER_LANE_WATCH_H
 #define PRODUCER_LANE_WATCH_H
 

@@ -279,7 +279,8 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     return rc;
 }
 
-/* Answers whatever is still in a hand: nobody may be left without an answer when the server goes. */
+/* Answers whatever is still in a hand: nobody may be left without an answer when the server
+ * goes. */
 static void threads_join(struct serve *serve)
 {
     stop_request(&serve->stop);

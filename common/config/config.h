@@ -29,7 +29,8 @@ const struct settings *config_settings(const struct config *config);
 void config_print(const struct config *config, struct buf *out);
 void config_print_json(const struct config *config, struct buf *out);
 
-/* A complete commented file with the defaults; and the same table as Markdown, for docs/settings.md. */
+/* A complete commented file with the defaults; and the same table as Markdown, for
+ * docs/settings.md. */
 void config_print_defaults(struct buf *out);
 void config_print_table(struct buf *out);
 

@@ -8,8 +8,8 @@
 
 #define SECRET_FILE_BYTES_MAX 65536
 
-/* Appends a file's bytes to a zeroed text. RC_REJECT: err names the file and says what is wrong: not
- * there, too long, a zero byte in it, or readable by accounts beside its owner and group. */
+/* Appends a file's bytes to a zeroed text. RC_REJECT: err names the file and says what is wrong:
+ * not there, too long, a zero byte in it, or readable by accounts beside its owner and group. */
 enum rc secret_file_read(struct buf *text, const char *path, struct err *err);
 
 /* As secret_file_read() for what everyone may read: a certificate. */

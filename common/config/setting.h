@@ -32,7 +32,8 @@ bool setting_is_unset(const struct setting *setting, const struct settings *sett
 const char *setting_text(const struct setting *setting, const struct settings *settings);
 int64_t setting_number(const struct setting *setting, const struct settings *settings);
 
-/* Whether a property of librdkafka may hold a secret, by its name: librdkafka has no list of them. */
+/* Whether a property of librdkafka may hold a secret, by its name: librdkafka has no list of
+ * them. */
 bool setting_is_secret_property(const char *name);
 
 #endif

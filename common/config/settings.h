@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Every setting of the program, as one struct, and the one table that feeds the parser, `tallybox
- * config`, --help and docs/settings.md. Any thread may read. It is frozen before threads start, but for
- * what is _Atomic: those settings are live, a SIGHUP may change each between two looks at it. */
+ * config`, --help and docs/settings.md. Any thread may read. It is frozen before threads start, but
+ * for what is _Atomic: those settings are live, a SIGHUP may change each between two looks at
+ * it. */
 #ifndef COMMON_CONFIG_SETTINGS_H
 #define COMMON_CONFIG_SETTINGS_H
 
@@ -48,8 +49,7 @@ struct settings {
     } kafka;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port; port 0 = any free one */
-        char hosts
-            [SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": of the loopback, of listen */
+        char hosts[SETTING_LIST_SIZE];  /* "name,name:port,*.suffix"; "": loopback and listen */
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tasks[SETTING_TEXT_SIZE];         /* off | on */

@@ -28,8 +28,8 @@ struct role {
     /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
      * away is not an error here. RC_FATAL: err says what a person must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
-    /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a setting
-     * is wrong, and the process ends with EXIT_USAGE. */
+    /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a
+     * setting is wrong, and the process ends with EXIT_USAGE. */
     enum rc (*start)(void *role, struct err *err);
     /* Called by any thread, one at a time, between start and join; must not block. May be NULL. */
     void (*health)(void *role, struct health *health);
@@ -42,9 +42,8 @@ struct role {
 };
 
 /* Asked before roles start, again and again while it says RC_RETRY (the process is up, alive and
- * not ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a setting
- * does not fit what is there. migrate: the command line allows
- * changing the schema. */
+ * not ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a
+ * setting does not fit what is there. migrate: the command line allows changing the schema. */
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
 
 /* The whole life of a daemon command: options, settings, signals, gate, roles, admin server.

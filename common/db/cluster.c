@@ -40,9 +40,9 @@ const char *db_cluster_text(const struct db_cluster *cluster)
 {
     if (cluster->wsrep_on)
         return "Galera (wsrep_on = ON)";
-    /* Only MariaDB has a global wsrep_on. In Percona XtraDB Cluster it is a session variable, and SHOW
-     * GLOBAL VARIABLES has no row for it. A node on which it is OFF still applies the writes of the
-     * other nodes. */
+    /* Only MariaDB has a global wsrep_on. In Percona XtraDB Cluster it is a session variable, and
+     * SHOW GLOBAL VARIABLES has no row for it. A node on which it is OFF still applies the writes
+     * of the other nodes. */
     if (cluster->wsrep_provider && cluster->wsrep_address)
         return "Galera (" WSREP_PROVIDER " and " WSREP_ADDRESS " are set)";
     /* The plugin may be loaded without a group. */

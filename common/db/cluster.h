@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Do other nodes of a cluster write to the tables of a server: Galera, or group replication with
- * several primaries? Their open transactions are in no list of this server and hold no lock on it, so
- * nothing tells that a row of theirs is on its way until it is applied. Any thread, with a db of its
- * own. */
+ * several primaries? Their open transactions are in no list of this server and hold no lock on it,
+ * so nothing tells that a row of theirs is on its way until it is applied. Any thread, with a db of
+ * its own. */
 #ifndef COMMON_DB_CLUSTER_H
 #define COMMON_DB_CLUSTER_H
 

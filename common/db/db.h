@@ -79,8 +79,8 @@ enum db_kind db_server_kind(const struct db *db);
 /* The server's @@max_allowed_packet in bytes; 0 before the first connection. */
 uint64_t db_packet_bytes_max(const struct db *db);
 
-/* A statement without rows (those it gives are dropped). *affected (may be NULL): rows changed, as the server counts them
- * (an upsert counts 2 for a changed row). */
+/* A statement without rows (those it gives are dropped). *affected (may be NULL): rows changed, as
+ * the server counts them (an upsert counts 2 for a changed row). */
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err);
 /* The same for a C string, and for what was built in a buf: RC_FATAL when that failed. */
 enum rc db_run(struct db *db, const char *sql, struct err *err);

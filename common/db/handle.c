@@ -205,11 +205,11 @@ int db_handle_socket(MYSQL *mysql)
  * rows it gives, which rows it locks or when it is cut off. Not DEFAULT: that is the server's own
  * value. Each server takes the other one's part for a comment, and so all of it is one statement.
  *
- * sql_select_limit would hide rows; completion_type would chain a second transaction to each COMMIT,
- * whose deletes nothing commits; unique_checks = 0 may let an event in twice; a query cache may answer
- * with an older snapshot than the last one; a range that is given up for its size becomes a scan,
- * which waits for the locks of rows that are not ours. sql_big_selects comes after max_join_size,
- * which sets it. */
+ * sql_select_limit would hide rows; completion_type would chain a second transaction to each
+ * COMMIT, whose deletes nothing commits; unique_checks = 0 may let an event in twice; a query cache
+ * may answer with an older snapshot than the last one; a range that is given up for its size
+ * becomes a scan, which waits for the locks of rows that are not ours. sql_big_selects comes after
+ * max_join_size, which sets it. */
 #define SESSION_COMMON                                                                            \
     "SET NAMES utf8mb4 COLLATE utf8mb4_bin, time_zone = '+00:00', autocommit = 1, "               \
     "completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE," \

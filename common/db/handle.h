@@ -33,7 +33,8 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
 /* Its file descriptor. */
 int db_handle_socket(MYSQL *mysql);
 
-/* Sets the session up as common/db/db.h promises. After a failure the handle is only to be closed. */
+/* Sets the session up as common/db/db.h promises. After a failure the handle is only to be
+ * closed. */
 enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct db_server *server, struct err *err);
 

@@ -117,8 +117,8 @@ static void shut_down(struct http_connections *all, struct http_connection *conn
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* A probe sends its whole request at once, so a connection that still waits for a part of its request
- * is not one. */
+/* A probe sends its whole request at once, so a connection that still waits for a part of its
+ * request is not one. */
 static bool is_waiting_for_request(const struct http_connection *connection)
 {
     return connection->phase == HTTP_PHASE_HEADER || connection->phase == HTTP_PHASE_BODY;

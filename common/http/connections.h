@@ -52,7 +52,8 @@ void http_connections_done(struct http_connections *all);
 
 /* A client has come. One that is beyond a limit gets a reserved connection; where all of these are
  * taken, the oldest one that has not sent all of its request makes room. NULL: there is no room or
- * no memory, and the socket was shut down. Otherwise the socket fd is borrowed until the removal. */
+ * no memory, and the socket was shut down. Otherwise the socket fd is borrowed until the
+ * removal. */
 struct http_connection *http_connection_add(struct http_connections *all, int fd,
                                             const struct sockaddr *address, int64_t now_ms);
 void http_connection_remove(struct http_connections *all, struct http_connection *connection);

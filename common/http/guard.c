@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Guards the list of open guards. Held while their files are read: only opening and closing a server
- * waits for it. */
+/* Guards the list of open guards. Held while their files are read: only opening and closing a
+ * server waits for it. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct http_guard *open_guards;
 
@@ -47,8 +47,8 @@ static bool is_loopback4(const unsigned char *address)
     return address[0] == 127;
 }
 
-/* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address of
- * a socket for both families is four. */
+/* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address
+ * of a socket for both families is four. */
 static int place_of(int fd, struct in_addr *four, struct in6_addr *six)
 {
     struct sockaddr_storage place = {0};

@@ -17,8 +17,8 @@
 /* Settings of a section; a text that is empty or NULL is not set. */
 struct http_guard_config {
     const char *section; /* "api": for sentences */
-    /* Which names and addresses the header Host may have, as SETTING_HOSTS; "": those of the loopback
-     * and the address of the server; NULL: any. */
+    /* Which names and addresses the header Host may have, as SETTING_HOSTS; "": those of the
+     * loopback and the address of the server; NULL: any. */
     const char *hosts;
     const char *token_file;
     const char

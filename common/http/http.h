@@ -35,8 +35,8 @@ typedef void (*http_handler)(void *ctx, struct http_request *request);
  * on_refuse with the status (401, 413, ...), which must http_answer(); NULL: a plain sentence. */
 typedef void (*http_on_refuse)(void *ctx, struct http_request *request, int status);
 
-/* RC_FATAL: err says which address and why (in use, not ours, no right). RC_REJECT: which setting of
- * the guard is wrong, or what is wrong with its file. */
+/* RC_FATAL: err says which address and why (in use, not ours, no right). RC_REJECT: which setting
+ * of the guard is wrong, or what is wrong with its file. */
 enum rc http_open(struct http_server **server, const struct http_config *config,
                   http_handler handler, http_on_refuse on_refuse, void *ctx, struct err *err);
 

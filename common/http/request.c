@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All bodies being received at a time; without it connections_max full bodies could be in memory. */
+/* All bodies being received at a time; without it connections_max full bodies could be in
+ * memory. */
 #define BODIES_BYTES_MAX ((size_t)64 << 20)
 
 /* Of a body that is too large this much is read and dropped, so that the client, which sends before

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One request between the library and its handler: its body as it comes in, within bounds, and its
- * answer. For common/http/http.c; a handler sees it through common/http/http.h. A request belongs to the
- * server's thread, except between the handler's call and http_answer(). */
+ * answer. For common/http/http.c; a handler sees it through common/http/http.h. A request belongs
+ * to the server's thread, except between the handler's call and http_answer(). */
 #ifndef COMMON_HTTP_REQUEST_H
 #define COMMON_HTTP_REQUEST_H
 

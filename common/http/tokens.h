@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bearer tokens: which are good, what each of them may do, and whether what a client shows is one of
- * them. A token is kept as its SHA-256 only. Reading: any thread on tokens of its own; looking: any
- * thread. */
+/* Bearer tokens: which are good, what each of them may do, and whether what a client shows is one
+ * of them. A token is kept as its SHA-256 only. Reading: any thread on tokens of its own; looking:
+ * any thread. */
 #ifndef COMMON_HTTP_TOKENS_H
 #define COMMON_HTTP_TOKENS_H
 
@@ -15,7 +15,8 @@
 #define HTTP_TOKEN_BYTES_MAX 255
 #define HTTP_TOKEN_DIGEST_SIZE 32
 
-/* Groups of tasks that one token may name, and the length of a group's name (RETRY_NAME_BYTES_MAX). */
+/* Groups of tasks that one token may name, and the length of a group's name
+ * (RETRY_NAME_BYTES_MAX). */
 #define HTTP_SCOPE_GROUPS_MAX 16
 #define HTTP_SCOPE_GROUP_SIZE 65
 
@@ -40,9 +41,9 @@ struct http_tokens {
 
 /* Reads a file of tokens, one a line: TOKEN [SCOPE ...], separated by blanks. The scopes are votes,
  * read, operate and tasks:GROUP; a line without any has votes and read. Empty lines and lines that
- * begin with # are skipped. RC_REJECT: err names the file and the line, never a token or what stands
- * in its place; *tokens is as before. A file that accounts beside its owner and group can read is
- * refused. */
+ * begin with # are skipped. RC_REJECT: err names the file and the line, never a token or what
+ * stands in its place; *tokens is as before. A file that accounts beside its owner and group can
+ * read is refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);
 
 /* Takes the same steps whatever the digest is and wherever it stands. *place: which token it is. */

@@ -30,8 +30,8 @@ void kafka_topic_config_default(struct kafka_topic_config *config);
  * number is passed over. Pure. */
 void kafka_topic_config_set(struct kafka_topic_config *config, const char *name, const char *value);
 
-/* How far in the past the time of a record may lie, in ms: half of what the topic keeps, or else Kafka
- * may delete it before it was read. INT64_MAX: as far as it likes. Pure. */
+/* How far in the past the time of a record may lie, in ms: half of what the topic keeps, or else
+ * Kafka may delete it before it was read. INT64_MAX: as far as it likes. Pure. */
 int64_t kafka_topic_older_ms_max(const struct kafka_topic_config *config);
 
 /* One question under way. Zeroed: none. */
@@ -50,8 +50,8 @@ enum rc kafka_config_ask(struct kafka_config_query *query, struct rd_kafka_s *ka
                          const char *const *topics, size_t count, int timeout_ms, struct err *err);
 
 /* Hands on the answer if it comes within wait_ms (0: if it is there). False while it is still under
- * way. A question that failed as a whole ends without a call of on_config; err then says why, and is
- * empty otherwise. */
+ * way. A question that failed as a whole ends without a call of on_config; err then says why, and
+ * is empty otherwise. */
 bool kafka_config_poll(struct kafka_config_query *query, int wait_ms,
                        kafka_on_topic_config on_config, void *ctx, struct err *err);
 

@@ -25,8 +25,9 @@ struct kafka_default {
 };
 
 /* Makes a configuration: 127.0.0.1:9092 as bootstrap server, the defaults, then [kafka] properties
- * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad
- * property; secrets are not in it. Logs once what kafka_version_flaws() says of the library. */
+ * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is
+ * the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad property; secrets are not
+ * in it. Logs once what kafka_version_flaws() says of the library. */
 enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
                         struct err *err);
@@ -35,8 +36,8 @@ enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *se
  * starts. Fixed names are checked by kafka_conf_make(). */
 enum rc kafka_conf_check(const struct settings *settings, struct err *err);
 
-/* Writes what a version of librdkafka (as of rd_kafka_version()) cannot do or notice that newer ones
- * can; "" from 2.13 on. At most size bytes, always terminated. */
+/* Writes what a version of librdkafka (as of rd_kafka_version()) cannot do or notice that newer
+ * ones can; "" from 2.13 on. At most size bytes, always terminated. */
 void kafka_version_flaws(int version, char *text, size_t size);
 
 /* False for versions below 2.5, whose cooperative rebalancing can hang or fail an assertion: use
@@ -67,14 +68,15 @@ const char *kafka_acl_hint(int code);
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
                            int replication, int timeout_ms, int *count, struct err *err);
 
-/* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it would
- * wait for a controller until the time is up. Waits up to timeout_ms for the broker's first answer. */
+/* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it
+ * would wait for a controller until the time is up. Waits up to timeout_ms for the broker's first
+ * answer. */
 bool kafka_is_in_process(struct rd_kafka_s *kafka, int timeout_ms);
 
 /* For a handle that gets no answer: names the brokers of its bootstrap.servers again; those that it
  * still knows stay as they are. A broker that is going away may say that there are none. Some
- * versions of librdkafka (2.13 and 2.14 at least) then forget all, these too, and connect nowhere any
- * more: confluentinc/librdkafka issue 5301. */
+ * versions of librdkafka (2.13 and 2.14 at least) then forget all, these too, and connect nowhere
+ * any more: confluentinc/librdkafka issue 5301. */
 void kafka_name_brokers(struct rd_kafka_s *kafka);
 
 /* Destroys the handle, as rd_kafka_destroy_flags() does, but waits for it no longer than until_ms:

@@ -330,8 +330,8 @@ static enum rc group_try(struct apply *apply, struct apply_group *group, bool *d
     return rc;
 }
 
-/* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over with
- * it. */
+/* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over
+ * with it. */
 static enum rc group_try_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
                                struct apply_result *result, struct err *err)
 {

@@ -76,7 +76,8 @@ enum rc apply_init(struct apply *apply, const struct sink *sink, const char *own
 void apply_done(struct apply *apply);
 
 /* From now on every vote is held against the last one of its voter on its content, in vote_last:
- * for events that need not be changes. Repeated and older votes are stale and change nothing. RC_FATAL: no memory.
+ * for events that need not be changes. Repeated and older votes are stale and change nothing.
+ * RC_FATAL: no memory.
  */
 enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err);
 

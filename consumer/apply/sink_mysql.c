@@ -18,8 +18,8 @@ struct sink_mysql {
     uint64_t session; /* the one that knows idle_ms */
 };
 
-/* A consumer that works is never silent for long, in a transaction or out of it. One that was frozen
- * in the middle of a transaction loses its locks after this, and its successor can go on. */
+/* A consumer that works is never silent for long, in a transaction or out of it. One that was
+ * frozen in the middle of a transaction loses its locks after this, and its successor can go on. */
 #define SILENT_MS_MAX 15000
 
 #define SQL_KEPT_BYTES ((size_t)2 << 20)
@@ -393,7 +393,8 @@ struct holding_back {
     void *ctx;
 };
 
-/* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds nothing. */
+/* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds
+ * nothing. */
 static enum rc held_row(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct holding_back *back = ctx;

@@ -58,8 +58,8 @@ struct sink {
     enum rc (*write_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
                              struct err *err);
 
-    /* Fills voting, occurred_ms and found of lasts[] (sorted by content_id and voter_id, each once).
-     * The lock on their contents' tallies keeps them from changing meanwhile. */
+    /* Fills voting, occurred_ms and found of lasts[] (sorted by content_id and voter_id, each
+     * once). The lock on their contents' tallies keeps them from changing meanwhile. */
     enum rc (*read_lasts)(void *ctx, struct last_row *lasts, size_t count, struct err *err);
 
     /* Writes those that are changed. */

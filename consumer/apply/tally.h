@@ -64,9 +64,9 @@ void lasts_done(struct lasts *lasts);
 /* Starts over with the voters of the votes that are not `skip`, each once for each content. */
 void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t count);
 
-/* Goes through the votes in order, marks as `skip` and `stale` those that change nothing against the
- * rows, and changes the rows with those that are not older. Says how many it marked. Who has no row
- * has not voted. */
+/* Goes through the votes in order, marks as `skip` and `stale` those that change nothing against
+ * the rows, and changes the rows with those that are not older. Says how many it marked. Who has no
+ * row has not voted. */
 size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count);
 
 #endif

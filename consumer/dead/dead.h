@@ -16,9 +16,9 @@
  * A late vote counts like any other: it is the newest row of its content. Every event is a change
  * of one voter's mind, so the total is their sum, whatever the order they are applied in; between
  * the death of a vote and its replay the total lacks it, and may even be below 0. Who asks for a
- * voter's last vote asks by gmt_create, which is the event's own time. Where events need not be changes
- * (consumer.votes_from = anyone) a late vote that is older than its voter's newest is stale, as
- * the consumer would.
+ * voter's last vote asks by gmt_create, which is the event's own time. Where events need not be
+ * changes (consumer.votes_from = anyone) a late vote that is older than its voter's newest is
+ * stale, as the consumer would.
  *
  * One thread at a time. */
 #ifndef CONSUMER_DEAD_DEAD_H

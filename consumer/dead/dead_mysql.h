@@ -14,7 +14,8 @@
 
 struct dead_mysql;
 
-/* settings, group and by, the name of who decides, are borrowed for its life. RC_FATAL: no memory. */
+/* settings, group and by, the name of who decides, are borrowed for its life. RC_FATAL: no
+ * memory. */
 enum rc dead_mysql_open(struct dead_mysql **dead, const struct settings *settings,
                         const char *group, const char *by, struct err *err);
 void dead_mysql_close(struct dead_mysql *dead);

@@ -44,8 +44,8 @@ struct dead_request {
     int64_t ids[DEAD_IDS_MAX];
 };
 
-/* arguments: the action and perhaps ids. The request points into words, arguments and itself. RC_FATAL: err says what
- * is wrong with them. */
+/* arguments: the action and perhaps ids. The request points into words, arguments and itself.
+ * RC_FATAL: err says what is wrong with them. */
 enum rc dead_request_read(struct dead_request *request, const struct dead_words *words,
                           const char *const *arguments, size_t count, struct err *err);
 

@@ -56,8 +56,8 @@ typedef void (*batch_headers)(void *ctx, const struct record *record, struct buf
 void batch_init(struct batch *batch, size_t rows_max, size_t bytes_max);
 void batch_done(struct batch *batch);
 
-/* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. The log
- * begins with the first day of all until batch.begin_day is set, and it is not whole until
+/* Empties it for records from from_offset on. Keeps its memory, as far as that is in bounds. The
+ * log begins with the first day of all until batch.begin_day is set, and it is not whole until
  * batch.whole is. */
 void batch_reset(struct batch *batch, int64_t from_offset, int32_t leader_epoch);
 

@@ -322,8 +322,8 @@ static void follow_group(struct fetch *fetch, int64_t now_ms)
     }
 }
 
-/* Nobody tells when a broker is back: it must be asked. Nor is it always told that it went: one that
- * is believed well is missed when two questions in a row get no answer. */
+/* Nobody tells when a broker is back: it must be asked. Nor is it always told that it went: one
+ * that is believed well is missed when two questions in a row get no answer. */
 static void watch_broker(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;

@@ -76,17 +76,17 @@ struct stream {
     /* The offset behind the newest record, as last heard; -1: never heard. */
     int64_t (*high_watermark)(void *ctx, void *handle);
 
-    /* The offset at which the reads came to the end of the partition: it holds no record between the
-     * last one that was read (or the offset sought) and this one, as far as this group may read it.
-     * -1: records have come since, or no end was reached since the seek. */
+    /* The offset at which the reads came to the end of the partition: it holds no record between
+     * the last one that was read (or the offset sought) and this one, as far as this group may read
+     * it. -1: records have come since, or no end was reached since the seek. */
     int64_t (*end)(void *ctx, void *handle);
 
     /* The id of the topic: changes when it is deleted and made again. "" where nobody can tell.
      * RC_RETRY: the broker was asked and has not answered yet. */
     enum rc (*topic_id)(void *ctx, const char *topic, char id[TOPIC_ID_SIZE]);
 
-    /* Are the topics configured such that no record is lost before it is read? RC_REJECT: not so, and
-     * err names the first topic and why. RC_OK: they are, or it is not known (yet). */
+    /* Are the topics configured such that no record is lost before it is read? RC_REJECT: not so,
+     * and err names the first topic and why. RC_OK: they are, or it is not known (yet). */
     enum rc (*check_topics)(void *ctx, struct err *err);
 
     /* Does the broker answer? Waits a moment for it. */

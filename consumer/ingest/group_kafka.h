@@ -46,8 +46,8 @@ void group_done(struct group *group);
 /* The next piece of news, answered; waits for it up to wait_ms. */
 void group_poll(struct group *group, struct stream_event *event, int wait_ms);
 
-/* A partition whose offset is gone is fetched no more and cannot be sought: takes it anew. RC_RETRY:
- * it did not work. */
+/* A partition whose offset is gone is fetched no more and cannot be sought: takes it anew.
+ * RC_RETRY: it did not work. */
 enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err);
 
 /* librdkafka can hang when an assignment arrives while it closes: so leave first, answer what

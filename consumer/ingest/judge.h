@@ -21,8 +21,8 @@ extern const char *const judge_classes[JUDGE_CLASS_COUNT];
 /* Its place among them. */
 size_t judge_class_index(const char *reason_class);
 
-/* Votes from before begin_day are too old. RC_OK: a vote, *event is filled. RC_REJECT: *reason_class (static) and err say why not.
- * RC_FATAL: no memory. */
+/* Votes from before begin_day are too old. RC_OK: a vote, *event is filled. RC_REJECT:
+ * *reason_class (static) and err say why not. RC_FATAL: no memory. */
 enum rc judge_record(const struct record *record, enum judge_rule rule, int64_t begin_day,
                      struct vote_event *event, const char **reason_class, struct err *err);
 

@@ -100,9 +100,9 @@ void part_seek_quiet(struct part *part, int64_t now_ms);
 bool part_arrive(struct part *part, int64_t offset, int64_t now_ms);
 
 /* The reads came to the end of the partition at `end`, and no record lies between its position and
- * that: only marks of transactions, aborted or compacted records. True: its position is moved there.
- * A seek that got lost looks the same; so, when no record has come since the seek, the end is
- * believed only after several more seeks, made by part_seek_quiet(), came to the same one. */
+ * that: only marks of transactions, aborted or compacted records. True: its position is moved
+ * there. A seek that got lost looks the same; so, when no record has come since the seek, the end
+ * is believed only after several more seeks, made by part_seek_quiet(), came to the same one. */
 bool part_reach_end(struct part *part, int64_t end);
 
 /* May a record with this leader epoch follow in this partition? RC_REJECT: no, the log is another

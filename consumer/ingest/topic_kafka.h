@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the broker about topics, without waiting: for their ids, which change when a topic is deleted
- * and made again, and whether they are compacted. Brokers or libraries that know no ids give empty
- * ones. One thread. */
+/* Asks the broker about topics, without waiting: for their ids, which change when a topic is
+ * deleted and made again, and whether they are compacted. Brokers or libraries that know no ids
+ * give empty ones. One thread. */
 #ifndef CONSUMER_INGEST_TOPIC_KAFKA_H
 #define CONSUMER_INGEST_TOPIC_KAFKA_H
 
@@ -26,8 +26,8 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms);
 /* Asks again soon: something has happened to a topic. */
 void topic_ids_doubt(struct topic_ids *ids);
 
-/* RC_REJECT: a topic is compacted, as last heard; err names the first. RC_OK: none is, or nobody can
- * tell. */
+/* RC_REJECT: a topic is compacted, as last heard; err names the first. RC_OK: none is, or nobody
+ * can tell. */
 enum rc topic_ids_check(const struct topic_ids *ids, struct err *err);
 
 /* The id as last heard; "" where nobody can tell. RC_RETRY: not answered yet. */

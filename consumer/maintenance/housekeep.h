@@ -102,7 +102,8 @@ struct housekeep_store {
      * folded in. */
     enum rc (*drop_part)(void *ctx, const struct housekeep_part *part, struct err *err);
 
-    /* Deletes rows of a kind that are older than `days`, rows_max at most. *rows 0: none is left. */
+    /* Deletes rows of a kind that are older than `days`, rows_max at most. *rows 0: none is
+     * left. */
     enum rc (*delete_old)(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
                           uint64_t *rows, struct err *err);
 
@@ -239,12 +240,14 @@ struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, si
 struct housekeep_next housekeep_next_drop(const struct housekeep_part *parts, size_t count,
                                           int64_t begin_day, int64_t keep_day);
 
-/* Takes its memory; a zeroed housekeep may be given to housekeep_done(). RC_FATAL: there is none. */
+/* Takes its memory; a zeroed housekeep may be given to housekeep_done(). RC_FATAL: there is
+ * none. */
 enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_config *config,
                        struct err *err);
 void housekeep_done(struct housekeep *housekeep);
 
-/* A loop_step: one look, one change of a partition, one batch of rows. arg is a struct housekeep. */
+/* A loop_step: one look, one change of a partition, one batch of rows. arg is a struct
+ * housekeep. */
 int64_t housekeep_step(void *arg, int64_t now_ms);
 
 /* Between two steps, for good: gives the lease back if it is held. */

@@ -404,7 +404,8 @@ static enum rc folding_look(struct housekeep_mysql *mysql, struct folding *foldi
                     folding->part->name, date);
 }
 
-/* The assignments are made from left to right: votes must be before the seq that it is judged by. */
+/* The assignments are made from left to right: votes must be before the seq that it is judged
+ * by. */
 static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *folding,
                            struct err *err)
 {

@@ -62,9 +62,10 @@ static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind,
         put_not_ours(rows);
 }
 
-/* By age, oldest first, on the index of the time. What somebody may still want to know stays: a task
- * that a parked row stands for, and the attempts at a task that is there or in the history. The
- * joins look into primary keys; written as NOT EXISTS, MariaDB may read the whole table first. */
+/* By age, oldest first, on the index of the time. What somebody may still want to know stays: a
+ * task that a parked row stands for, and the attempts at a task that is there or in the history.
+ * The joins look into primary keys; written as NOT EXISTS, MariaDB may read the whole table
+ * first. */
 static void put_select_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
                              int64_t days, uint64_t max)
 {

@@ -110,8 +110,8 @@ static int by_content(const void *a, const void *b)
            (one->place.content_id < two->place.content_id);
 }
 
-/* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever locks remarks in that
- * order too never meets us in a deadlock. */
+/* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever
+ * locks remarks in that order too never meets us in a deadlock. */
 static void page_sift(struct rollup *rollup)
 {
     size_t kept = 0;

@@ -5,9 +5,9 @@
  *
  * A window covers what changed up to its start. It begins `overlap_ms` before the last one ended,
  * because a row may be committed later than its changed_at says. Remarks that no roll-up has seen
- * come first: their contents may have changed long before any window of today. Writing goes only forward
- * (votes_seq), so a window that was cut anywhere, or done by two at once, is done again harmlessly.
- * An engine belongs to one thread. */
+ * come first: their contents may have changed long before any window of today. Writing goes only
+ * forward (votes_seq), so a window that was cut anywhere, or done by two at once, is done again
+ * harmlessly. An engine belongs to one thread. */
 #ifndef CONSUMER_ROLLUP_ROLLUP_H
 #define CONSUMER_ROLLUP_ROLLUP_H
 
@@ -48,7 +48,8 @@ struct rollup_row {
 };
 
 /* What the engine needs of the sink's database. Every call is one transaction or one statement of
- * its own: nothing stays open between calls. All times are the database's clock, in ms since 1970. */
+ * its own: nothing stays open between calls. All times are the database's clock, in ms since
+ * 1970. */
 struct rollup_store {
     void *ctx;
 
@@ -70,8 +71,9 @@ struct rollup_store {
                         size_t *count, struct err *err);
 
     /* In one transaction: checks that hold is still the holder, brings remarks whose votes_seq is
-     * lower up to rows, marks those that were due as seen, notes rolled_until_ms and renews the lease. *changed: remarks written.
-     * *held false: another one took the lease, and nothing was written. */
+     * lower up to rows, marks those that were due as seen, notes rolled_until_ms and renews the
+     * lease. *changed: remarks written. *held false: another one took the lease, and nothing was
+     * written. */
     enum rc (*write)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
                      const struct rollup_row *rows, size_t count, uint64_t *changed, bool *held,
                      struct err *err);

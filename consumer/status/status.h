@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `tallybox status` knows, as plain facts, and what follows from them: how far a partition is
- * behind, and whether all could be shown. Each part fails on its own: when its server is away or its
- * tables are missing, its fault says so and the rest of it means nothing. Pure; one thread at a
+ * behind, and whether all could be shown. Each part fails on its own: when its server is away or
+ * its tables are missing, its fault says so and the rest of it means nothing. Pure; one thread at a
  * time. */
 #ifndef CONSUMER_STATUS_STATUS_H
 #define CONSUMER_STATUS_STATUS_H

@@ -222,8 +222,8 @@ static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *
     return RC_OK;
 }
 
-/* The role of a process that runs a handler is "retry:HANDLER" with, perhaps, "*WEIGHT" behind it, or
- * "retry-fixed:HANDLER". */
+/* The role of a process that runs a handler is "retry:HANDLER" with, perhaps, "*WEIGHT" behind it,
+ * or "retry-fixed:HANDLER". */
 static void fill_unserved(struct side *side, struct status_retry *retry)
 {
     sql_set(side,
@@ -352,8 +352,8 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* Empty when the lease is over, also by turn_is_implausible(); with the microseconds that a lease may
- * still last. */
+/* Empty when the lease is over, also by turn_is_implausible(); with the microseconds that a lease
+ * may still last. */
 #define OWNER_OF(owner, until)                                                       \
     "IF(" until " BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64 \
     " MICROSECOND, " owner ", '')"

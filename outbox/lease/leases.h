@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps the leases of all lanes, or shards, of this process: beats, takes free ones up to a fair
- * share, gives surplus ones up cleanly, and tells each until when it may be worked on. The database's
- * clock decides who holds one; how long we may believe it is measured on our own, from before the
- * beat was sent. One thread, but for struct leased. */
+ * share, gives surplus ones up cleanly, and tells each until when it may be worked on. The
+ * database's clock decides who holds one; how long we may believe it is measured on our own, from
+ * before the beat was sent. One thread, but for struct leased. */
 #ifndef OUTBOX_LEASE_LEASES_H
 #define OUTBOX_LEASE_LEASES_H
 

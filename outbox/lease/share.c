@@ -62,7 +62,8 @@ bool share_may_take(const struct share *share)
     return mine < rounded_up(share, share->me) && others_lack(share) == 0;
 }
 
-/* Of all that hold the most beside their share, the first one gives, so that not two give for one who lacks. */
+/* Of all that hold the most beside their share, the first one gives, so that not two give for one
+ * who lacks. */
 static bool is_first_of_the_richest(const struct share *share)
 {
     for (size_t i = 0; i < share->instances; i++) {

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* held[i]: lanes that instance i holds, weights[i]: its weight, >= 1; instances are in one order for everybody; me < instances. */
+/* held[i]: lanes that instance i holds, weights[i]: its weight, >= 1; instances are in one order
+ * for everybody; me < instances. */
 struct share {
     const size_t *held;
     size_t instances;

@@ -107,9 +107,9 @@ static int64_t batch_limit(const struct broker_kafka *broker)
     return limit > 0 ? limit : 1;
 }
 
-/* A topic refuses a batch that is larger than its max.message.bytes, with all records in it. librdkafka
- * bounds batches for the whole producer, counts them before they are compressed, and lets a single
- * record be larger: whether that is too large compressed, the topic says. */
+/* A topic refuses a batch that is larger than its max.message.bytes, with all records in it.
+ * librdkafka bounds batches for the whole producer, counts them before they are compressed, and
+ * lets a single record be larger: whether that is too large compressed, the topic says. */
 static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, struct err *err)
 {
     int64_t limit = batch_limit(broker);

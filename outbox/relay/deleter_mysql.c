@@ -26,8 +26,8 @@
 #define ORIGIN "relay"
 #define ID_BYTES_MAX 255 /* of an event id as idempotency key */
 
-/* A holder that freezes between two statements lets go of the lease's row, so that another relay can
- * take the lane. */
+/* A holder that freezes between two statements lets go of the lease's row, so that another relay
+ * can take the lane. */
 #define SILENT_MS_MAX 15000
 
 enum column {
@@ -397,8 +397,8 @@ static enum rc move_into_retry(void *ctx, const struct relay_move *moves, size_t
     return rc;
 }
 
-/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin, so
- * a group of another owner with this name keeps no row from being moved. */
+/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin,
+ * so a group of another owner with this name keeps no row from being moved. */
 static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
 {
     enum retry_owner owner;

@@ -11,7 +11,8 @@
 
 #include <stdint.h>
 
-/* The key's number, never 0. topic_hash: of the topic's name, or HASH_START when the row has none. */
+/* The key's number, never 0. topic_hash: of the topic's name, or HASH_START when the row has
+ * none. */
 uint64_t ordering_hash(uint64_t topic_hash, struct bytes aggregate_id);
 
 /* topic "": none. */

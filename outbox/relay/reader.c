@@ -16,10 +16,10 @@
 #define LOOK_EVERY_MS 1000
 /* A lane that is somebody else's, or nobody's. */
 #define LOOK_REST_MS 5000
-/* A look that passes many deleted rows is costly: the reader pauses LOOK_PART times as long as it took.
- * The pause has a limit, because a slow server may have been the cause, once. The limit is below the
- * default of admin.stale_ms: with a longer pause a row that another relay published long ago would
- * make this relay unready. */
+/* A look that passes many deleted rows is costly: the reader pauses LOOK_PART times as long as it
+ * took. The pause has a limit, because a slow server may have been the cause, once. The limit is
+ * below the default of admin.stale_ms: with a longer pause a row that another relay published long
+ * ago would make this relay unready. */
 #define LOOK_PART 1000
 #define LOOK_PAUSE_MS_MAX 30000
 #define BACKOFF_BASE_MS 100
@@ -329,8 +329,8 @@ static bool sweep_waits(struct reader *reader, int64_t now_ms)
     if (reader->spare_count < LANE_BATCHES)
         return true;
     begin_pass(reader);
-    /* Rows may be under way without a batch. Of one that is refused the sender gives the row back and
-     * looks at the pass then: either we see the row now, or it sees the pass. */
+    /* Rows may be under way without a batch. Of one that is refused the sender gives the row back
+     * and looks at the pass then: either we see the row now, or it sees the pass. */
     take_back(reader);
     return false;
 }
@@ -584,8 +584,8 @@ static enum rc poll_table(struct reader *reader, struct relay_batch *batch, int6
         *more = true;
     }
     relay_batch_sort(batch);
-    /* Gaps are first seen now, not when the step began: the gap closer compares this with answers that
-     * other lanes have asked for. */
+    /* Gaps are first seen now, not when the step began: the gap closer compares this with answers
+     * that other lanes have asked for. */
     take_rows(reader, batch, cursor, lane_now(reader->lane, now_ms));
     return RC_OK;
 }

@@ -7,14 +7,15 @@
  * key committed before the row got its seq, so whoever is seen was preceded by something that a
  * later look at a lower place sees. Looking the other way round, or in between, breaks that.
  *
- * Every full_scan_ms the cursor goes back to zero, which finds rows in gaps that were closed wrongly
- * and rows that were left in the table; after trouble it goes back to the lowest row that was given
- * up. Rows that are under way are in the window and are passed over. A pass counts the sweeps.
+ * Every full_scan_ms the cursor goes back to zero, which finds rows in gaps that were closed
+ * wrongly and rows that were left in the table; after trouble it goes back to the lowest row that
+ * was given up. Rows that are under way are in the window and are passed over. A pass counts the
+ * sweeps.
  *
- * TRUNCATE and a lowered AUTO_INCREMENT give seqs out again, below the cursor. When the table's next
- * value is not above the highest seq seen, the whole lane begins anew (lane_origin_lost), because a
- * row under way must not be taken for another one with its seq. A row below every one that is known
- * of starts a pass at once. The reader's thread. */
+ * TRUNCATE and a lowered AUTO_INCREMENT give seqs out again, below the cursor. When the table's
+ * next value is not above the highest seq seen, the whole lane begins anew (lane_origin_lost),
+ * because a row under way must not be taken for another one with its seq. A row below every one
+ * that is known of starts a pass at once. The reader's thread. */
 #ifndef OUTBOX_RELAY_READER_H
 #define OUTBOX_RELAY_READER_H
 

@@ -26,8 +26,8 @@ struct seq_range {
 typedef bool (*source_on_row)(void *ctx, const struct relay_row *row);
 
 /* Transactions that have written something and are open, as the server numbers them; 0, 0 when
- * there is none. known is false where the account may not see other people's transactions, or cannot
- * at this moment. */
+ * there is none. known is false where the account may not see other people's transactions, or
+ * cannot at this moment. */
 struct source_writers {
     uint64_t oldest;
     uint64_t newest;
@@ -67,15 +67,15 @@ struct source {
     enum rc (*probe)(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
                      bool *found, struct err *err);
     enum rc (*writers)(void *ctx, struct source_writers *writers, struct err *err);
-    /* For metrics. Reads nothing below from, and for newest_seq nothing at or below above: rows that
-     * were deleted may still stand there for as long as an old snapshot is open. */
+    /* For metrics. Reads nothing below from, and for newest_seq nothing at or below above: rows
+     * that were deleted may still stand there for as long as an old snapshot is open. */
     enum rc (*look)(void *ctx, int64_t from, int64_t above, struct source_look *look,
                     struct err *err);
     /* Looks for rows below `below`, which may pass every deleted row that is still there; for none
      * when it is 0. */
     enum rc (*restart)(void *ctx, int64_t below, struct source_restart *restart, struct err *err);
-    /* Are there such nodes? Neither writers nor probe sees their open transactions. May be NULL: there
-     * are none. */
+    /* Are there such nodes? Neither writers nor probe sees their open transactions. May be NULL:
+     * there are none. */
     enum rc (*nodes)(void *ctx, struct source_nodes *nodes, struct err *err);
 };
 
@@ -110,9 +110,9 @@ struct deleter_seam {
      * he does not. Doing it twice is harmless. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
-    /* Makes these rows of the table tasks of the retry lane, in their order and all of them or none,
-     * in a transaction that commits only while owner holds the lane with this epoch. A row that is
-     * gone is passed over: doing it twice is harmless. */
+    /* Makes these rows of the table tasks of the retry lane, in their order and all of them or
+     * none, in a transaction that commits only while owner holds the lane with this epoch. A row
+     * that is gone is passed over: doing it twice is harmless. */
     enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err);
     /* Every key that has tasks of this lane there, each once, keys_max at most. */
@@ -125,7 +125,8 @@ struct deleter_seam {
 /* Topics of one producer. */
 #define BROKER_TOPICS_MAX 1024
 
-/* What became of a record that was sent. RC_REJECT: the broker refuses it. err is NULL with RC_OK. */
+/* What became of a record that was sent. RC_REJECT: the broker refuses it. err is NULL with
+ * RC_OK. */
 typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const struct err *err);
 
 /* A producer, made when it is first needed. */
@@ -156,9 +157,9 @@ struct broker {
 /* A lease that ends later from now than this many of its lengths is implausible: it was written
  * before the database's clock was set back.
  * Invariant: an implausible lease is not taken, it is shortened to end one length from now, and
- * expires like any other. A holder that lives renews it within a third of its length by the clock as
- * it is now, which is plausible again; so no second holder begins while the first one may believe
- * in its lease. A dead holder's lease ends a length later. */
+ * expires like any other. A holder that lives renews it within a third of its length by the clock
+ * as it is now, which is plausible again; so no second holder begins while the first one may
+ * believe in its lease. A dead holder's lease ends a length later. */
 #define LEASE_LENGTHS_MAX 2
 
 struct lease_view {
@@ -184,8 +185,9 @@ struct lease_store {
     /* The leases of these lanes, or shards, at one moment, each made when it was not there. */
     enum rc (*look)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
                     struct err *err);
-    /* Every instance that serves the same lanes and has beaten within lease_ms, by name; a heartbeat
-     * of later than twice lease_ms from now is from before the clock was set back, and does not count. */
+    /* Every instance that serves the same lanes and has beaten within lease_ms, by name; a
+     * heartbeat of later than twice lease_ms from now is from before the clock was set back, and
+     * does not count. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                          void *on_instance_ctx, struct err *err);
     /* Takes it if it is still free or run out, with a new epoch. */

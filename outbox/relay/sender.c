@@ -13,11 +13,12 @@
 /* Rows sent between two looks at the clock, the lease and the reports. */
 #define STEP_ROWS_MAX 500
 
-/* Larger rows travel alone: one of them must not make the broker refuse a request full of others. */
+/* Larger rows travel alone: one of them must not make the broker refuse a request full of
+ * others. */
 #define ALONE_BYTES 262144
 
-/* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of it
- * headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
+/* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of
+ * it headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
 #define FLIGHT_ROWS_MAX 4096
 /* The lanes of a process share them, down to this many each. */
 #define FLIGHT_ROWS_MIN 1024
@@ -686,9 +687,9 @@ static int64_t step_drain(struct sender *sender, int64_t now_ms)
     return 0;
 }
 
-/* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that is
- * back before the reader has missed it goes on where it was: what is known is forgotten only when the
- * reader rests, too, and will begin with the first row. */
+/* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that
+ * is back before the reader has missed it goes on where it was: what is known is forgotten only
+ * when the reader rests, too, and will begin with the first row. */
 static int64_t rest(struct sender *sender, int64_t now_ms)
 {
     if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {

@@ -26,8 +26,9 @@
  * held: what others moved after that is in our hands, too.
  *
  * That is why nothing may make a hole: no record has a time-out of its own, and after a failure the
- * producer is thrown away with all that it holds; and when rows on their way into the retry lane are
- * given up, everything is given up and read again from the first row on. The sender's thread. */
+ * producer is thrown away with all that it holds; and when rows on their way into the retry lane
+ * are given up, everything is given up and read again from the first row on. The sender's
+ * thread. */
 #ifndef OUTBOX_RELAY_SENDER_H
 #define OUTBOX_RELAY_SENDER_H
 

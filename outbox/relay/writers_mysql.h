@@ -45,9 +45,9 @@ void writers_mysql_done(struct writers_mysql *writers);
 enum rc writers_mysql_ask(struct writers_mysql *writers, struct db *db, uint64_t server,
                           struct source_writers *answer, struct err *err);
 
-/* Parts of the above. take: true when the caller is to ask, with a statement of this number; it must
- * give then. Copies the newest answer about this server either way. give: what was heard, asked for
- * at asked_ms; NULL when asking failed. */
+/* Parts of the above. take: true when the caller is to ask, with a statement of this number; it
+ * must give then. Copies the newest answer about this server either way. give: what was heard,
+ * asked for at asked_ms; NULL when asking failed. */
 bool writers_mysql_take(struct writers_mysql *writers, uint64_t server, int64_t now_ms,
                         struct source_writers *answer, uint64_t *number);
 void writers_mysql_give(struct writers_mysql *writers, uint64_t server, int64_t now_ms,

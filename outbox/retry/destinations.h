@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Where tasks go, each destination with its circuit breaker: the origin of a URL, a topic, a program,
- * the sink's database. Failures of one destination are nothing to the others, also within one scene,
- * and scenes that share a destination share its breaker.
+/* Where tasks go, each destination with its circuit breaker: the origin of a URL, a topic, a
+ * program, the sink's database. Failures of one destination are nothing to the others, also within
+ * one scene, and scenes that share a destination share its breaker.
  *
  *     closed      every task passes
- *     open        after DESTINATION_FAILURES failures in a row: no task passes until a time, up to a
- *                 minute from now
- *     half-open   from that time on: one task passes, the probe; it closes the breaker or opens it
- *                 for longer
+ *     open        after DESTINATION_FAILURES failures in a row: no task passes until a time, up to
+ * a minute from now half-open   from that time on: one task passes, the probe; it closes the
+ * breaker or opens it for longer
  *
- * A task that does not pass is put off: it leaves the front of its queue, so that the tasks behind it
- * are seen, and comes back when the breaker is half-open. Those of one destination come back
+ * A task that does not pass is put off: it leaves the front of its queue, so that the tasks behind
+ * it are seen, and comes back when the breaker is half-open. Those of one destination come back
  * DESTINATION_RETURN_MS apart, so that many of them cost little while it is away.
  *
  * The destinations that have tasks in flight are kept, and of the others the DESTINATIONS_IDLE_MAX

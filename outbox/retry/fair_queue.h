@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The claimed tasks that wait for a thread, and which of them a free thread runs next: a task of the
- * scene that has the fewest threads, and within the scene a task of the destination that has the
- * fewest; equal ones take turns, and the tasks of one scene and destination run in the order in
+/* The claimed tasks that wait for a thread, and which of them a free thread runs next: a task of
+ * the scene that has the fewest threads, and within the scene a task of the destination that has
+ * the fewest; equal ones take turns, and the tasks of one scene and destination run in the order in
  * which they came.
  *
  * Invariant: with two threads or more, the last free thread goes only to a scene that has none. So
  * one scene never has all threads, and while fewer scenes than threads have slow tasks, the first
- * task of another scene finds a free thread; when it is slow, too, one is free again from the end of
- * the next task on. With more slow scenes a task waits for the next thread that becomes free, behind
- * the other scenes that have none.
+ * task of another scene finds a free thread; when it is slow, too, one is free again from the end
+ * of the next task on. With more slow scenes a task waits for the next thread that becomes free,
+ * behind the other scenes that have none.
  *
  * Pure. The caller's lock guards a queue and all that is in it but threads_max. */
 #ifndef OUTBOX_RETRY_FAIR_QUEUE_H

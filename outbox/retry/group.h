@@ -3,9 +3,9 @@
  * scenes and topics its tasks may use. Only a group that is owned by clients takes tasks from an
  * application or from our API; those of the relay and the consumer hold their own tasks alone.
  *
- * A list is words separated by commas: a name, a beginning followed by '*', or '*' for all; the empty
- * list allows nothing. What decides is pure, any thread; what asks the database is one thread at a
- * time per db. */
+ * A list is words separated by commas: a name, a beginning followed by '*', or '*' for all; the
+ * empty list allows nothing. What decides is pure, any thread; what asks the database is one thread
+ * at a time per db. */
 #ifndef OUTBOX_RETRY_GROUP_H
 #define OUTBOX_RETRY_GROUP_H
 
@@ -50,9 +50,9 @@ enum retry_verdict retry_group_judge(const struct retry_group *group, const char
                                      enum retry_owner origin, const char *scene,
                                      const char *handler, struct err *err);
 
-/* Does the group allow every handler and topic that this client's task would use, also in its steps?
- * handler: the job's; NULL: not known here, and nothing but its name counts. RC_REJECT: err names what
- * it does not allow. RC_FATAL: no memory. */
+/* Does the group allow every handler and topic that this client's task would use, also in its
+ * steps? handler: the job's; NULL: not known here, and nothing but its name counts. RC_REJECT: err
+ * names what it does not allow. RC_FATAL: no memory. */
 enum rc retry_group_check(const struct retry_group *group, const struct retry_handlers *all,
                           const struct retry_handler *handler, const struct retry_job *job,
                           struct err *err);
@@ -61,14 +61,14 @@ struct db;
 
 typedef enum rc (*retry_on_group)(void *ctx, const struct retry_group *group, struct err *err);
 
-/* Every group by name, RETRY_GROUPS_MAX at most; name: this one alone, or NULL. RC_RETRY, RC_FATAL: as
- * db_query(). */
+/* Every group by name, RETRY_GROUPS_MAX at most; name: this one alone, or NULL. RC_RETRY, RC_FATAL:
+ * as db_query(). */
 enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
                          struct err *err);
 
-/* Makes a group of clients, or changes one; a list that is NULL stays as it is, and is empty in a new
- * group, but for scenes, which are all there. Doing it twice is harmless. *changed: it was otherwise
- * before. RC_REJECT: the group is not the clients'. */
+/* Makes a group of clients, or changes one; a list that is NULL stays as it is, and is empty in a
+ * new group, but for scenes, which are all there. Doing it twice is harmless. *changed: it was
+ * otherwise before. RC_REJECT: the group is not the clients'. */
 enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
                         const char *topics, bool *changed, struct err *err);
 

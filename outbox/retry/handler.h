@@ -25,8 +25,8 @@ enum fault_class {
     FAULT_OURS,      /* a setting or an account of ours is wrong: all tasks of the scene fail so */
 };
 
-/* Where a code comes from; a scene's policy, then outbox/retry/policy/policy.c, and then the handler say
- * which class it is. FAULT_PLAIN has no codes: the outcome names the class itself. */
+/* Where a code comes from; a scene's policy, then outbox/retry/policy/policy.c, and then the
+ * handler say which class it is. FAULT_PLAIN has no codes: the outcome names the class itself. */
 enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
 
 enum attempt_end {
@@ -59,10 +59,10 @@ struct retry_job {
     size_t step_result_len;
     int64_t database_ahead_ms; /* os_now_ms() and this are the database's clock, since 1970 */
 
-    /* os_now_ms() up to which the task is certainly this process's. It moves on with each renewal of
-     * the lease, also while the attempt runs; 0: another process has the task. It is no time-out: how
-     * long an attempt may take is the handler's own business.
-     * Invariant: before this time the attempt has ended, with all that it started or has to send. */
+    /* os_now_ms() up to which the task is certainly this process's. It moves on with each renewal
+     * of the lease, also while the attempt runs; 0: another process has the task. It is no
+     * time-out: how long an attempt may take is the handler's own business. Invariant: before this
+     * time the attempt has ended, with all that it started or has to send. */
     const atomic_llong *lease_until_ms;
 };
 
@@ -106,7 +106,8 @@ struct retry_handler_env {
     const struct retry_handlers *all; /* for one that hands work on */
 };
 
-/* topic: NULL where the handler has none. Anything but RC_OK ends the call and is what it returns. */
+/* topic: NULL where the handler has none. Anything but RC_OK ends the call and is what it
+ * returns. */
 typedef enum rc (*retry_on_effect)(void *ctx, const char *handler, const char *topic,
                                    struct err *err);
 
@@ -122,13 +123,13 @@ struct retry_handler {
     enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
                      struct err *err);
     /* Appends the name of where the attempt goes, for its circuit breaker: an origin, a topic, a
-     * program. Nothing: it cannot be told, and the scene's tasks of this handler share a breaker. May
-     * be NULL. Any thread. */
+     * program. Nothing: it cannot be told, and the scene's tasks of this handler share a breaker.
+     * May be NULL. Any thread. */
     void (*destination)(const struct retry_handlers *all, const struct retry_job *job,
                         struct buf *name);
-    /* Calls on_effect for everything that running the task would do beside what its own name says: the
-     * topic it publishes to, the handlers of its steps. What cannot be read has no effect, for run()
-     * refuses it. NULL: nothing. RC_FATAL: no memory. Any thread. */
+    /* Calls on_effect for everything that running the task would do beside what its own name says:
+     * the topic it publishes to, the handlers of its steps. What cannot be read has no effect, for
+     * run() refuses it. NULL: nothing. RC_FATAL: no memory. Any thread. */
     enum rc (*effects)(const struct retry_handlers *all, const struct retry_job *job,
                        retry_on_effect on_effect, void *ctx, struct err *err);
     /* One attempt; when job->lease_until_ms comes near it ends as ATTEMPT_CUT. A call that waits

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lengthens the leases of the tasks in flight, well before they run out, and says of which ones the
- * database knows that they are somebody else's by now. A thread and a connection of its own, so that
- * nothing slow can make this process look dead. */
+ * database knows that they are somebody else's by now. A thread and a connection of its own, so
+ * that nothing slow can make this process look dead. */
 #ifndef OUTBOX_RETRY_KEEPER_H
 #define OUTBOX_RETRY_KEEPER_H
 

@@ -19,8 +19,8 @@ struct new_task_hash {
 /* RC_REJECT: err names the task by its number, and its fault. */
 enum rc new_task_check(const struct retry_new_task *task, size_t number, struct err *err);
 
-/* As the database makes retry_task.task_hash: of origin, group, scene and idempotency key, or of what the
- * task does. RC_FATAL: no memory. */
+/* As the database makes retry_task.task_hash: of origin, group, scene and idempotency key, or of
+ * what the task does. RC_FATAL: no memory. */
 enum rc new_task_hash(const struct retry_new_task *task, enum retry_owner origin,
                       struct new_task_hash *hash, struct err *err);
 

@@ -59,15 +59,16 @@ struct retry_ticket {
     bool existed; /* one with this group, scene and idempotency key was active before */
 };
 
-/* Appends the tasks of an application in their order; tickets (count of them, or NULL) tell their ids. Borrows
- * everything for the call. RC_REJECT: err names the task and its fault, such as a group that belongs to
- * the relay or the consumer; nothing was written when the fault is in the tasks, a part may have been
- * when the server refused one: roll back. RC_RETRY, RC_FATAL: as db_exec(); the transaction is over. */
+/* Appends the tasks of an application in their order; tickets (count of them, or NULL) tell their
+ * ids. Borrows everything for the call. RC_REJECT: err names the task and its fault, such as a
+ * group that belongs to the relay or the consumer; nothing was written when the fault is in the
+ * tasks, a part may have been when the server refused one: roll back. RC_RETRY, RC_FATAL: as
+ * db_exec(); the transaction is over. */
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
                      struct retry_ticket *tickets, struct err *err);
 
-/* The same for a role's own tasks, in groups of its own: its account may write retry_task.origin, which
- * those of applications may not. */
+/* The same for a role's own tasks, in groups of its own: its account may write retry_task.origin,
+ * which those of applications may not. */
 enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
                          size_t count, struct retry_ticket *tickets, struct err *err);
 
@@ -148,8 +149,8 @@ struct retry_page {
 
 #define RETRY_PAGE_ROWS_MAX 1000
 
-/* One page of the active tasks, or of those in the history, in the order of their ids; it looks at a
- * bounded number of rows. whole: with options, params and step_result. rows_max: up to
+/* One page of the active tasks, or of those in the history, in the order of their ids; it looks at
+ * a bounded number of rows. whole: with options, params and step_result. rows_max: up to
  * RETRY_PAGE_ROWS_MAX. RC_RETRY, RC_FATAL: as db_query(). */
 enum rc retry_find(struct db *db, bool ended, const struct retry_filter *filter, bool whole,
                    size_t rows_max, retry_on_view on_view, void *ctx, struct retry_page *page,

@@ -35,8 +35,8 @@ struct task_depth {
     int64_t oldest_ms;
 };
 
-/* number: of the newest change of the scenes, as the rows that were read hold it. recorded: what this
- * process has recorded, 0 when it has recorded nothing. */
+/* number: of the newest change of the scenes, as the rows that were read hold it. recorded: what
+ * this process has recorded, 0 when it has recorded nothing. */
 struct scene_change {
     int64_t number;
     int64_t recorded;
@@ -77,10 +77,10 @@ struct retry_store {
     /* Records beside this process's heartbeat which change it has in force. */
     enum rc (*record)(void *ctx, int64_t change, struct err *err);
 
-    /* Takes up to rows_max due tasks of the class, in the order of next_at and id, for lease_ms, and
-     * calls on_task for each once they are taken. A task that must wait for another one of its key
-     * becomes TASK_QUEUED instead; one whose key somebody else is busy with is left for the next
-     * time. *full: there may be more at once. After RC_RETRY some may be taken without anybody
+    /* Takes up to rows_max due tasks of the class, in the order of next_at and id, for lease_ms,
+     * and calls on_task for each once they are taken. A task that must wait for another one of its
+     * key becomes TASK_QUEUED instead; one whose key somebody else is busy with is left for the
+     * next time. *full: there may be more at once. After RC_RETRY some may be taken without anybody
      * knowing: they come back by rescue(). */
     enum rc (*claim)(void *ctx, const struct task_class *class, size_t rows_max, int64_t lease_ms,
                      retry_on_task on_task, void *on_task_ctx, bool *full, struct err *err);
@@ -107,14 +107,16 @@ struct retry_store {
     enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
                       struct err *err);
 
-    /* The handlers that processes run which have beaten within lease_ms; one may come several times. */
+    /* The handlers that processes run which have beaten within lease_ms; one may come several
+     * times. */
     enum rc (*handlers)(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
                         void *on_handler_ctx, struct err *err);
 
     /* For metrics, now and then. */
     enum rc (*depths)(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err);
 
-    /* Every row of retry_group. on_group: anything but RC_OK ends the call and is what it returns. */
+    /* Every row of retry_group. on_group: anything but RC_OK ends the call and is what it
+     * returns. */
     enum rc (*groups)(void *ctx,
                       enum rc (*on_group)(void *group_ctx, const struct retry_group *group,
                                           struct err *err),

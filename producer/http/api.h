@@ -13,10 +13,10 @@
  *
  * HEAD works as GET; OPTIONS names the methods. An array is answered 200 even if all its items are
  * bad: each says so itself. A body must be application/json and say so. Every error is JSON
- * (producer/http/fault.h); 401 says that a bearer token is missing or wrong, 403 which scope it lacks
- * (common/http/tokens.h); 429 and 503 carry Retry-After, and a vote they refuse may be sent again as
- * it is: voting is idempotent. A 503 with code "unavailable" means that nothing was done; with
- * "timeout" the sentence says whether the vote may have been counted.
+ * (producer/http/fault.h); 401 says that a bearer token is missing or wrong, 403 which scope it
+ * lacks (common/http/tokens.h); 429 and 503 carry Retry-After, and a vote they refuse may be sent
+ * again as it is: voting is idempotent. A 503 with code "unavailable" means that nothing was done;
+ * with "timeout" the sentence says whether the vote may have been counted.
  *
  * Handlers run on the server's thread and only queue; answers come from workers' threads. */
 #ifndef PRODUCER_HTTP_API_H

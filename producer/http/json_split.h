@@ -27,13 +27,13 @@ void json_split_blanks(struct json_split *split);
 /* The next element and the ',' or ']' behind it, which is taken. 0: the body ended before. */
 char json_split_next(struct json_split *split, struct json_piece *piece);
 
-/* Counts the elements; the split stands behind the '['. RC_REJECT: *fault says what is wrong with the
- * array; noun: what it holds. */
+/* Counts the elements; the split stands behind the '['. RC_REJECT: *fault says what is wrong with
+ * the array; noun: what it holds. */
 enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
                          struct fault *fault);
 
-/* Where the value of a member stands in the text of an object, which is well-formed. False: there is
- * none of that name, written plainly. */
+/* Where the value of a member stands in the text of an object, which is well-formed. False: there
+ * is none of that name, written plainly. */
 bool json_split_member(const char *object, size_t len, const char *name, struct json_piece *value);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the handlers of the retry lane about tasks that are submitted: is there one of that name, and
- * does it take these options and parameters, and does the task's group allow what it would do? Any
- * thread. */
+/* Asks the handlers of the retry lane about tasks that are submitted: is there one of that name,
+ * and does it take these options and parameters, and does the task's group allow what it would do?
+ * Any thread. */
 #ifndef PRODUCER_TASK_TASK_CHECK_H
 #define PRODUCER_TASK_TASK_CHECK_H
 
@@ -26,8 +26,8 @@ size_t task_check_names(const struct retry_handlers *handlers,
 /* err->code of a task that its group does not allow, in contrast to one that could never run. */
 #define TASK_NOT_ALLOWED 403
 
-/* scene_options: of its scene, a JSON object or ""; the task's own come on top. group: the task's, or
- * NULL where there is none. RC_REJECT: err says what is wrong. RC_FATAL: no memory. */
+/* scene_options: of its scene, a JSON object or ""; the task's own come on top. group: the task's,
+ * or NULL where there is none. RC_REJECT: err says what is wrong. RC_FATAL: no memory. */
 enum rc task_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
                    const struct retry_group *group, const char *scene_options, struct err *err);
 

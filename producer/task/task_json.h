@@ -32,8 +32,8 @@ void task_json_done(struct task_json *tasks);
 /* How many are good. */
 size_t task_json_good(const struct task_json *tasks);
 
-/* Appends the answer, once every good one has its ticket. The fault of a task that came alone is not
- * written: false, and *fault says it. */
+/* Appends the answer, once every good one has its ticket. The fault of a task that came alone is
+ * not written: false, and *fault says it. */
 bool task_json_answer(const struct task_json *tasks, struct buf *out, struct fault *fault);
 
 /* Appends a task that was found, without the '}' at its end; whole: with options and params, which

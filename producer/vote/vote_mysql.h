@@ -12,8 +12,9 @@
 struct vote_mysql;
 
 /* Connects at first use. settings are borrowed until the close. No lock is waited for longer than
- * lock_wait_ms (rounded up to seconds). read_states() and ping() say RC_RETRY, with an enum lanes_code,
- * while the number of lanes is being changed or is not lane_count. RC_FATAL: no memory. */
+ * lock_wait_ms (rounded up to seconds). read_states() and ping() say RC_RETRY, with an enum
+ * lanes_code, while the number of lanes is being changed or is not lane_count. RC_FATAL: no
+ * memory. */
 enum rc vote_mysql_open(struct vote_mysql **store, const struct mysql_settings *settings,
                         int64_t lock_wait_ms, int64_t lane_count, struct err *err);
 void vote_mysql_close(struct vote_mysql *store);

@@ -25,9 +25,9 @@ struct vote_run {
 enum rc vote_run_open(struct vote_run *run, const struct settings *settings, struct err *err);
 void vote_run_close(struct vote_run *run);
 
-/* Until every item has its outcome. RC_RETRY: the database was away, or the number of lanes was being
- * changed, for too long; RC_REJECT: api.lane_count is not the number of lanes; RC_FATAL: people must
- * act. What has no outcome then may be tried again by a later run: it is harmless. */
+/* Until every item has its outcome. RC_RETRY: the database was away, or the number of lanes was
+ * being changed, for too long; RC_REJECT: api.lane_count is not the number of lanes; RC_FATAL:
+ * people must act. What has no outcome then may be tried again by a later run: it is harmless. */
 enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t count,
                        struct err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The migrations that are compiled in, from schema/migrate/NNNN_name.sql, and what they add up to. Forward
- * only: a file that was released is never edited again. Pure; any thread. */
+/* The migrations that are compiled in, from schema/migrate/NNNN_name.sql, and what they add up to.
+ * Forward only: a file that was released is never edited again. Pure; any thread. */
 #ifndef SCHEMA_MIGRATE_MIGRATION_H
 #define SCHEMA_MIGRATE_MIGRATION_H
 

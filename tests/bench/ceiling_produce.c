@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The ceiling of the relay: librdkafka alone sends as many records, as large and as compressible, with
- * the same headers, idempotent and compressed as the relay does (outbox/relay/producer_kafka.c), but with
- * more room in its queue. No database.
+/* The ceiling of the relay: librdkafka alone sends as many records, as large and as compressible,
+ * with the same headers, idempotent and compressed as the relay does
+ * (outbox/relay/producer_kafka.c), but with more room in its queue. No database.
  *
  *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B --source S
  *
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows that are sent in turns; more of them than librdkafka compresses at a time, so that none is in
- * the same block twice. */
+/* Rows that are sent in turns; more of them than librdkafka compresses at a time, so that none is
+ * in the same block twice. */
 #define SAMPLES 8192
 #define SAMPLE_BYTES_MAX 4096
 

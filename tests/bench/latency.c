@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How long a committed row takes until somebody else sees it: writers INSERT vote events into the
- * outbox at a steady rate, each in a transaction of its own, and a reader waits for them at the other
- * end: in the topic (--see kafka) or in vote_document (--see log). Counted from the answer to the
- * COMMIT; what is seen before that counts as 0.
+ * outbox at a steady rate, each in a transaction of its own, and a reader waits for them at the
+ * other end: in the topic (--see kafka) or in vote_document (--see log). Counted from the answer to
+ * the COMMIT; what is seen before that counts as 0.
  *
  *     latency --bootstrap H:P --topic T --database D --see kafka|log [--rate 1000] [--seconds 10]
  *             [--writers 8] */
@@ -24,7 +24,8 @@
 #define WARM_UP_SHARE 5
 #define WAIT_US_MAX INT64_C(60000000)
 #define PARTITIONS_MAX 64
-/* A transaction that is open longer than that is not waited for: nobody's ids are looked for so long. */
+/* A transaction that is open longer than that is not waited for: nobody's ids are looked for so
+ * long. */
 #define HOLE_US_MAX INT64_C(10000000)
 #define HOLES_MAX 256
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which librdkafka the bench's programs, and tallybox beside them, are built with: one JSON line. */
+/* Which librdkafka the bench's programs, and tallybox beside them, are built with: one JSON
+ * line. */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 

@@ -38,7 +38,8 @@ int set_up(void **state);
 int tear_down(void **state);
 /* Returns when both queues have a database. */
 void workers_start(struct bench *bench);
-/* One request over a connection of its own; read_answer() closes it and fills answer, body, status. */
+/* One request over a connection of its own; read_answer() closes it and fills answer, body,
+ * status. */
 int connect_to(const struct bench *bench);
 /* headers: whole lines; a Host of our own is added where there is none. */
 void send_request(int fd, const char *method, const char *path, const char *headers,

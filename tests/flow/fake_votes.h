@@ -68,7 +68,8 @@ int64_t fake_votes_total(const struct fake_votes *fake, int64_t content_id);
 int fake_votes_voting(const struct fake_votes *fake, int64_t voter_id, int64_t content_id);
 
 /* Fails the test unless totals, states and events tell the same story: every event id once, each
- * content's events step by one from 0 to its total, and the last event of each pair is its state. */
+ * content's events step by one from 0 to its total, and the last event of each pair is its
+ * state. */
 void fake_votes_check(const struct fake_votes *fake);
 
 #endif

@@ -58,8 +58,8 @@ enum model_call {
     MODEL_FINISH,
 };
 
-/* 2026-11-21, noon; p_before up to 2026-07-01, the months up to 2026-12, p_after; a few rows in each
- * of them, with ids in no order of theirs; old rows of every kind. model must not move. */
+/* 2026-11-21, noon; p_before up to 2026-07-01, the months up to 2026-12, p_after; a few rows in
+ * each of them, with ids in no order of theirs; old rows of every kind. model must not move. */
 void housekeep_model_init(struct housekeep_model *model);
 
 /* The rows that count and what is folded in are together what they were in the beginning, nothing

@@ -143,9 +143,9 @@ static void rows_are_acknowledged_when_they_are_in_the_log(void **state)
 }
 
 /* KAFKA-15591: a partition that has just got its leader may refuse the first request of a producer
- * and take the second one. librdkafka then counts the first as delivered along with the second. Both
- * requests have to be on their way before the first answer: the rows wait for the broker together,
- * however long this thread takes to send them. */
+ * and take the second one. librdkafka then counts the first as delivered along with the second.
+ * Both requests have to be on their way before the first answer: the rows wait for the broker
+ * together, however long this thread takes to send them. */
 static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void **state)
 {
     struct fixture *fixture = *state;
@@ -197,8 +197,8 @@ static const struct answer {
     {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING, false, false},
 };
 
-/* Until the row is reported or the producer is at its end, which is RC_FATAL. A refusal makes both, in
- * either order. */
+/* Until the row is reported or the producer is at its end, which is RC_FATAL. A refusal makes both,
+ * in either order. */
 static enum rc send_and_await(struct fixture *fixture, bool refused)
 {
     struct err err = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The consumer's engines together, on models: what a partition goes through, one thing at a time. */
+/* The consumer's engines together, on models: what a partition goes through, one thing at a
+ * time. */
 #include "tests/flow/consume_rig.h"
 
 #include "common/log.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Several consumers of one group on models, in a seeded order of steps, while partitions move,
  * processes freeze and are killed between any two steps, database calls fail and COMMITs lose their
- * answer. Whatever happens, in the end every vote is in the log once, in its key's order. In some of
- * these worlds the database refuses votes for a while, and what is held is replayed meanwhile. */
+ * answer. Whatever happens, in the end every vote is in the log once, in its key's order. In some
+ * of these worlds the database refuses votes for a while, and what is held is replayed
+ * meanwhile. */
 #include "tests/flow/consume_rig.h"
 
 #include "common/log.h"

@@ -181,7 +181,8 @@ static void what_still_cannot_be_applied_stays_with_its_new_reason(void **state)
     assert_string_equal(rig.reason, row_of(2)->reason);
     rig.world.faults.calls = 0;
     assert_int_equal(work(), RC_OK);
-    /* begin, the log's beginning, page, commit, and the same for the end: the reasons are not written again. */
+    /* begin, the log's beginning, page, commit, and the same for the end: the reasons are not
+     * written again. */
     assert_int_equal(rig.world.faults.calls, 8);
 }
 

@@ -248,8 +248,8 @@ static int64_t trickle(struct client *client, const char *head, int64_t from_ms,
     return last_ms - from_ms;
 }
 
-/* Returns when it began, which is before the server's time does. A busy machine may not get the head
- * to the server in the time that it has: then with another connection. */
+/* Returns when it began, which is before the server's time does. A busy machine may not get the
+ * head to the server in the time that it has: then with another connection. */
 static int64_t client_begin(struct client *client, const struct fixture *fixture, const char *head,
                             int status)
 {
@@ -299,8 +299,8 @@ static void a_request_that_trickles_in_is_closed_in_its_time(void **state)
     ms = trickle(&client, "", from_ms, &gap_ms);
     assert_true(ms >= BODY_MS && ms < TRICKLE_MS_MAX);
     assert_int_equal(atomic_load(&fixture.handled), 0);
-    /* The next request of a connection may begin at the last moment, and has its time then. Not when
-     * this thread was away for so long that the connection was idle. */
+    /* The next request of a connection may begin at the last moment, and has its time then. Not
+     * when this thread was away for so long that the connection was idle. */
     do {
         from_ms = client_begin(&client, &fixture, whole, 200);
         handled = atomic_load(&fixture.handled);

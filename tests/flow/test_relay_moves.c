@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that are refused, and their keys: into the retry lane, through it, and back to the fast path. */
+/* Rows that are refused, and their keys: into the retry lane, through it, and back to the fast
+ * path. */
 #include "common/log.h"
 #include "tests/flow/relay_rig.h"
 
@@ -169,7 +170,8 @@ static void several_refused_keys_stop_and_the_rest_goes_on(void **state)
     assert_all_is_well();
 }
 
-/* What was sent of the key before may still fail, and is sent again then: it must not come after. */
+/* What was sent of the key before may still fail, and is sent again then: it must not come
+ * after. */
 static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
 {
     int64_t before = world_append(&rig.world, 4);

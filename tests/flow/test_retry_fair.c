@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tasks of one scene, or to one destination, do to the others: nothing. In virtual time, with
- * tasks that occupy their threads. */
+/* What the tasks of one scene, or to one destination, do to the others: nothing. In virtual time,
+ * with tasks that occupy their threads. */
 #include "tests/flow/retry_world.h"
 
 #include "common/log.h"

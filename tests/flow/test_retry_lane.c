@@ -157,8 +157,8 @@ static void nothing_is_claimed_before_the_scenes_are_known(void **state)
     assert_int_equal(task->claims, 0);
 }
 
-/* Failures of the reads of scenes alone, while every other call works: a pause that could not be read
- * holds all the same. */
+/* Failures of the reads of scenes alone, while every other call works: a pause that could not be
+ * read holds all the same. */
 static void nothing_is_claimed_while_the_scenes_cannot_be_read_again(void **state)
 {
     struct task *task;
@@ -331,7 +331,8 @@ static void a_failing_destination_is_only_probed(void **state)
     (void)state;
     host_start(0);
     pass_to_open();
-    /* Those that were claimed with the ones that failed are not tried, and it costs them nothing. */
+    /* Those that were claimed with the ones that failed are not tried, and it costs them
+     * nothing. */
     assert_in_range(runs_of_all(), 10, 13);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
     other = world_task("other", NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane in trouble, on a fake store: leases that run out, kills, stops, and every call made
- * to fail before and after it was done. */
+/* The retry lane in trouble, on a fake store: leases that run out, kills, stops, and every call
+ * made to fail before and after it was done. */
 #include "tests/flow/retry_world.h"
 
 #include "common/log.h"
@@ -212,8 +212,8 @@ static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void *
     assert_true(dispatcher_left(&world.hosts[0].dispatcher));
 }
 
-/* An operator edited the task after its lease had ended: the process must not run what it read at its
- * first claim. */
+/* An operator edited the task after its lease had ended: the process must not run what it read at
+ * its first claim. */
 static void what_is_in_flight_here_and_was_edited_is_read_again(void **state)
 {
     struct task *task = world_task("mail", NULL);

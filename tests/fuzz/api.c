@@ -3,7 +3,8 @@
  * HTTP server and a worker of this file. Every request is answered once, with JSON, and no vote
  * outside its bounds reaches the queue.
  *
- *     how | METHOD path?name=value&... \n bits of scopes, group \n content type \n traceparent \n body
+ *     how | METHOD path?name=value&... \n bits of scopes, group \n content type \n traceparent \n
+ * body
  *
  * Nothing is done that the scopes do not allow. */
 #include "producer/http/api.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings from a file, --set and the environment: what is taken lies within the table's bounds, and
- * what is printed is read again as it was.
+/* Settings from a file, --set and the environment: what is taken lies within the table's bounds,
+ * and what is printed is read again as it was.
  *
  *     the file, then, each behind a byte 0x1e, texts for --set or, as TALLYBOX_X=Y, variables */
 #include "common/config/config.h"

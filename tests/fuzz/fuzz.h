@@ -20,7 +20,8 @@ static inline void fuzz_must(bool holds, const char *what)
         fuzz_fail(what);
 }
 
-/* An error's sentence: it is there, it is UTF-8, and no byte in it steers a terminal or begins a line. */
+/* An error's sentence: it is there, it is UTF-8, and no byte in it steers a terminal or begins a
+ * line. */
 void fuzz_must_be_sentence(const char *text);
 
 /* The input, taken apart from its beginning. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the relay reads in a row of the outbox that anybody may have written: the headers column, the
- * aggregate type that names a topic, and the time; and that outbox_append() lets nothing pass which
- * the relay would refuse.
+/* What the relay reads in a row of the outbox that anybody may have written: the headers column,
+ * the aggregate type that names a topic, and the time; and that outbox_append() lets nothing pass
+ * which the relay would refuse.
  *
  *     relay.topics \n type \n created_at \n headers */
 #include "common/config/setting.h"

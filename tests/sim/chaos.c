@@ -230,8 +230,8 @@ static void clock_jump(struct world *world)
         db = world->main_db;
         most_ms = 2 * world->settings.relay.lease_ms;
     }
-    /* Once, so far: nobody sets a clock back by hours again and again. Tasks that wait for a time wait
-     * for so much longer. */
+    /* Once, so far: nobody sets a clock back by hours again and again. Tasks that wait for a time
+     * wait for so much longer. */
     if (of_main && db->clock_ms > -SET_BACK_TASKS_MS / 2 && world_chance(world, 200))
         db->clock_ms -= world->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS;
     else if (of_main)

@@ -69,10 +69,10 @@ struct link {
     struct proc *proc;
     struct db *db;
     struct session *session;
-    uint64_t connects; /* how often it has connected */
-    int64_t
-        idle_ms_max; /* its sessions are ended when they are silent for so long; 0: as the server's */
-    bool began;      /* the client believes to be in a transaction */
+    uint64_t connects;   /* how often it has connected */
+    int64_t idle_ms_max; /* its sessions are ended when they are silent for so long; 0: as the
+                            server's */
+    bool began;          /* the client believes to be in a transaction */
 };
 
 void db_begin_world(struct db *db, struct world *world, const char *name);

@@ -55,7 +55,8 @@ struct months {
         int64_t drops_until_day;
     } ddl;
 
-    /* Shared locks: a session locks the row with its own number, an exclusive lock is all of them. */
+    /* Shared locks: a session locks the row with its own number, an exclusive lock is all of
+     * them. */
     struct row begin_readers[DB_SESSIONS_MAX];
     struct row log_users[DB_SESSIONS_MAX]; /* metadata lock of vote_document */
 

@@ -141,8 +141,8 @@ static void count_too_old(struct world *world)
                 world->events[world->sink->dead[n][offset].event].too_old++;
 }
 
-/* What vote_last makes of the votes of applications in the order of their topic, by the first record
- * of each: which are stale, as repeats or for their age, and how many voters vote for each
+/* What vote_last makes of the votes of applications in the order of their topic, by the first
+ * record of each: which are stale, as repeats or for their age, and how many voters vote for each
  * content in the end. */
 static void judge_anyone(struct world *world)
 {

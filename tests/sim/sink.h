@@ -48,8 +48,8 @@ struct sink_vote {
     bool dropped;
 };
 
-/* Why a record is dead: it can never be applied, it is from before the log's beginning, or it is held
- * (consumer/held/held.h). */
+/* Why a record is dead: it can never be applied, it is from before the log's beginning, or it is
+ * held (consumer/held/held.h). */
 enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_TOO_OLD, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
 
 struct sink_dead {
@@ -84,8 +84,8 @@ struct sink_tables {
     struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
     struct sink_remark remarks[SIM_CONTENTS + 1];
     int64_t held_ends[BROKER_PARTITIONS_MAX]; /* no record from here on was ever held */
-    /* The log takes some of the votes of a content not before this time: those whose number has none
-     * of the bits. */
+    /* The log takes some of the votes of a content not before this time: those whose number has
+     * none of the bits. */
     int64_t refused_until_ms[SIM_CONTENTS + 1];
     size_t refused_bits[SIM_CONTENTS + 1];
     struct row state_row;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The instrument itself: a seed is always the same world, sound code passes, unsound models fail. */
+/* The instrument itself: a seed is always the same world, sound code passes, unsound models
+ * fail. */
 #include "common/log.h"
 #include "tests/sim/run.h"
 

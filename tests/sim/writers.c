@@ -51,8 +51,8 @@ static size_t event_make(struct world *world, int64_t key)
     return number;
 }
 
-/* A vote of another application, which knows nothing of the voter's last one: it may repeat that, or
- * be of an earlier time, which no two votes share. */
+/* A vote of another application, which knows nothing of the voter's last one: it may repeat that,
+ * or be of an earlier time, which no two votes share. */
 static size_t vote_make(struct world *world, int64_t content)
 {
     size_t number = world_event_make(world, EVENT_VOTE, content);

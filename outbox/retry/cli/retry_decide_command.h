@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry run-now|cancel|unpark|requeue`: counts what is meant, asks, and does it page after
- * page. Main thread. */
+/* `tallybox retry run-now|cancel|unpark|requeue`: counts what is meant, asks, and does it page
+ * after page. Main thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_DECIDE_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_DECIDE_COMMAND_H
 

@@ -7,8 +7,8 @@
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/group.h"
 
-/* Says why a client's task of this group, scene and handler does not run, into out, one line; nothing
- * when it does. Anything but RC_OK: as db_query(). */
+/* Says why a client's task of this group, scene and handler does not run, into out, one line;
+ * nothing when it does. Anything but RC_OK: as db_query(). */
 enum rc retry_group_note(struct db *db, const struct retry_view *view, struct buf *out,
                          struct err *err);
 

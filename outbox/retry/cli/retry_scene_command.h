@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry scene list|show|set`, `pause` and `resume`: what the failures of each kind of task
- * mean, and whether its tasks run at all. Main thread. */
+/* `tallybox retry scene list|show|set`, `pause` and `resume`: what the failures of each kind of
+ * task mean, and whether its tasks run at all. Main thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_SCENE_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_SCENE_COMMAND_H
 

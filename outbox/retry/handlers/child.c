@@ -70,8 +70,8 @@ static bool pipe_open(int *read_end, int *write_end)
     return lift(read_end) && lift(write_end);
 }
 
-/* The whole input is there before the program begins: with a pipe, one that outlives us would take a
- * part of it for all. */
+/* The whole input is there before the program begins: with a pipe, one that outlives us would take
+ * a part of it for all. */
 static int input_open(const struct child_order *order, int *fd)
 {
     size_t written = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs one program to its end: no shell, a process group of its own, nothing of ours open in it but
- * two pipes and its input, which is whole before it begins; its output bounded. Whoever asks waits. In the whole process SIGPIPE is ignored and
- * SIGCHLD is not. Any thread. */
+ * two pipes and its input, which is whole before it begins; its output bounded. Whoever asks waits.
+ * In the whole process SIGPIPE is ignored and SIGCHLD is not. Any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_CHILD_H
 #define OUTBOX_RETRY_HANDLERS_CHILD_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of several servers a call goes to: of two taken by chance the one with less trouble and less
- * under way (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). One
- * that fails again and again is left out for a while, and comes back with one call to try it. Pure;
- * one thread at a time. */
+/* Which of several servers a call goes to: of two taken by chance the one with less trouble and
+ * less under way (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001).
+ * One that fails again and again is left out for a while, and comes back with one call to try it.
+ * Pure; one thread at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_ENDPOINTS_H
 #define OUTBOX_RETRY_HANDLERS_ENDPOINTS_H
 

@@ -24,7 +24,8 @@ struct exec_options {
     struct json_t *json; /* what the texts point into */
 };
 
-/* RC_REJECT: err says what is wrong with text. After a failure nothing needs exec_options_done(). */
+/* RC_REJECT: err says what is wrong with text. After a failure nothing needs
+ * exec_options_done(). */
 enum rc exec_options_read(struct exec_options *options, const char *text, struct err *err);
 void exec_options_done(struct exec_options *options);
 

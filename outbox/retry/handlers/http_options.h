@@ -53,7 +53,8 @@ struct http_options {
     struct json_t *json; /* what the texts point into */
 };
 
-/* RC_REJECT: err says what is wrong with text. After a failure nothing needs http_options_done(). */
+/* RC_REJECT: err says what is wrong with text. After a failure nothing needs
+ * http_options_done(). */
 enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
 void http_options_done(struct http_options *options);
 

@@ -272,8 +272,8 @@ static void topic_learn(struct producer *producer, const char *topic, int64_t ol
 }
 
 /* A task may have waited for so long that Kafka would delete its record before it was read. By the
- * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record of
- * the future. */
+ * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record
+ * of the future. */
 static int64_t timestamp_of(struct publisher *publisher, const struct producer *producer,
                             const struct publisher_record *record)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One producer for all workers of the retry lane: idempotent, acks=all, a record a request, so that
- * nobody's record falls with somebody else's. A record that got no answer in time takes the producer
- * along: it is purged and closed, so that nothing of it is sent later, and what others had in it
- * they send again with a new one. Any thread; each worker has one record at a time. */
+ * nobody's record falls with somebody else's. A record that got no answer in time takes the
+ * producer along: it is purged and closed, so that nothing of it is sent later, and what others had
+ * in it they send again with a new one. Any thread; each worker has one record at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_PUBLISHER_KAFKA_H
 #define OUTBOX_RETRY_HANDLERS_PUBLISHER_KAFKA_H
 
@@ -50,8 +50,8 @@ enum rc publisher_open(struct publisher **publisher, const struct settings *sett
 void publisher_close(struct publisher *publisher);
 
 /* Publishes and waits for the broker's word, as long as relay.send_timeout_ms says and the lease
- * lasts. The topic is made if need be, as the relay does. err->code is librdkafka's. Unless PUBLISHED
- * the record may be in the log all the same. */
+ * lasts. The topic is made if need be, as the relay does. err->code is librdkafka's. Unless
+ * PUBLISHED the record may be in the log all the same. */
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
                                   const struct publisher_record *record, struct err *err);
 

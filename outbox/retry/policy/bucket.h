@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A rate limit as a token bucket: `burst` at once, then `per_s` a second. Counts in thousandths of a
- * token, so that slow rates lose nothing. Pure; one thread at a time. */
+/* A rate limit as a token bucket: `burst` at once, then `per_s` a second. Counts in thousandths of
+ * a token, so that slow rates lose nothing. Pure; one thread at a time. */
 #ifndef OUTBOX_RETRY_POLICY_BUCKET_H
 #define OUTBOX_RETRY_POLICY_BUCKET_H
 

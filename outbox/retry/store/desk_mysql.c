@@ -165,7 +165,8 @@ static bool is_waiting(enum task_state state)
     return state == TASK_WAITING || state == TASK_QUEUED;
 }
 
-/* What the action does to a task in its state; the outcome stays DESK_UNFIT where that is nothing. */
+/* What the action does to a task in its state; the outcome stays DESK_UNFIT where that is
+ * nothing. */
 static enum rc task_act(struct acting *acting, size_t index, struct err *err)
 {
     struct desk_result *result = &acting->results[index];

@@ -65,7 +65,8 @@ struct desk_edit {
 /* A task that waits, is queued or is blocked gets other options or parameters, and stays in its
  * state; a running, parked or ended one is left alone, as result says. An attempt whose claim began
  * before finds another epoch. RC_REJECT with DB_DUPLICATE: another active task without an
- * idempotency key does the same. RC_RETRY: the outcome is unknown, and a second time is harmless. */
+ * idempotency key does the same. RC_RETRY: the outcome is unknown, and a second time is
+ * harmless. */
 enum rc desk_mysql_edit(struct db *db, const struct desk_edit *edit, struct desk_result *result,
                         struct err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads what the dispatcher decides by: classes, scenes, handlers and depths, as the calls of struct
- * retry_store say. One thread at a time per store. */
+/* Reads what the dispatcher decides by: classes, scenes, handlers and depths, as the calls of
+ * struct retry_store say. One thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_LOOK_MYSQL_H
 #define OUTBOX_RETRY_STORE_LOOK_MYSQL_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* struct retry_store for MySQL: opens a store, and dispatches each call to the file that does it.
- * One thread at a time; a process that polls, finishes and beats in several threads opens several. */
+ * One thread at a time; a process that polls, finishes and beats in several threads opens
+ * several. */
 #ifndef OUTBOX_RETRY_STORE_RETRY_MYSQL_H
 #define OUTBOX_RETRY_STORE_RETRY_MYSQL_H
 

@@ -68,8 +68,8 @@ static enum rc run(struct db *db, struct buf *sql, uint64_t *affected, struct er
     return rc;
 }
 
-/* The row of the number stays locked until the transaction ends: changes of all scenes commit in the
- * order of their numbers, so that a process that sees one has seen those before it. */
+/* The row of the number stays locked until the transaction ends: changes of all scenes commit in
+ * the order of their numbers, so that a process that sees one has seen those before it. */
 static enum rc count_change(struct db *db, struct err *err)
 {
     enum rc rc = db_begin(db, err);
@@ -83,8 +83,8 @@ static enum rc count_change(struct db *db, struct err *err)
 }
 
 /* Gives a scene without a row one that can be changed. Refuses the row with which the table would
- * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows does
- * not change before COMMIT, because all commands lock the same row in count_change() first. */
+ * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows
+ * does not change before COMMIT, because all commands lock the same row in count_change() first. */
 static enum rc row_make(struct db *db, const char *group, const char *scene, struct err *err)
 {
     struct buf sql = {0};

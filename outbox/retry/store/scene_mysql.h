@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of retry_scene as people read and change them, and which change each retry process has in
- * force. A change that is made twice does nothing. One thread at a time. */
+/* The rows of retry_scene as people read and change them, and which change each retry process has
+ * in force. A change that is made twice does nothing. One thread at a time. */
 #ifndef OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 #define OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 

@@ -10,10 +10,9 @@
  *     3. wake_keys() with HEX(order_hash) of all that were changed,
  *     4. commit.
  *
- * A task is queued only by somebody who holds the lock of one ahead of it, and of the one that runs,
- * is blocked or parked, if there is one, so step 3, which reads
- * after step 1, sees every task that was queued behind; nothing is woken too early, and nothing is
- * forgotten. */
+ * A task is queued only by somebody who holds the lock of one ahead of it, and of the one that
+ * runs, is blocked or parked, if there is one, so step 3, which reads after step 1, sees every task
+ * that was queued behind; nothing is woken too early, and nothing is forgotten. */
 #ifndef OUTBOX_RETRY_STORE_WAKE_MYSQL_H
 #define OUTBOX_RETRY_STORE_WAKE_MYSQL_H
 
