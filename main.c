@@ -32,7 +32,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What the retry lane can do with a task; a new one is one more line. */
+/* What the retry queue can do with a task; a new one is one more line. */
 static const struct retry_handler *const handlers[] = {&retry_kafka_handler, &retry_http_handler,
                                                        &retry_exec_handler, &retry_steps_handler,
                                                        &vote_handler};

@@ -54,7 +54,8 @@ struct metric consume_held = {
             "look."};
 struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
                                .kind = METRIC_COUNTER,
-                               .help = "Tasks given to the retry lane for contents that are held."};
+                               .help =
+                                   "Tasks given to the retry queue for contents that are held."};
 
 void consume_metrics_register(void)
 {

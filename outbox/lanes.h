@@ -7,7 +7,7 @@
  * its own and no change is under way. Beginning a change takes the row for itself: it waits for
  * every transaction that has read the old number, and each later one sees the change. From then on
  * the lanes only become emptier. The new number is stored when every old lane has no row left (a
- * row that exists is not known to be in the topic) and no task in the retry lane. So all events
+ * row that exists is not known to be in the topic) and no task in the retry queue. So all events
  * that a key had in its old lane are in the topic before the first one is written into its new
  * lane. One thread per db. */
 #ifndef OUTBOX_LANES_H

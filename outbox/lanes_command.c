@@ -83,7 +83,7 @@ static enum rc look_at_lanes(struct change *change, char *what, size_t size, boo
             continue;
         *empty = false;
         outbox_lane_name(name, (size_t)i);
-        snprintf(what, size, "%s has %s%" PRId64 " rows, and %" PRId64 " tasks in the retry lane",
+        snprintf(what, size, "%s has %s%" PRId64 " rows, and %" PRId64 " tasks in the retry queue",
                  name, left.rows == LANES_LEFT_MAX ? "at least " : "", left.rows, left.tasks);
         return RC_OK;
     }

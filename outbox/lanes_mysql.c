@@ -232,7 +232,7 @@ static void put_tasks(struct db *db, struct buf *sql, const char *lane)
     buf_done(&class);
 }
 
-/* Invariant: rows before tasks. A row moves into the retry lane in one transaction; looked at in
+/* Invariant: rows before tasks. A row moves into the retry queue in one transaction; looked at in
  * this order it is seen in one of the two places. */
 enum rc lanes_left(struct db *db, size_t lane, struct lanes_left *left, struct err *err)
 {

@@ -18,7 +18,7 @@
 /* What of a lane is not known to be in its topic. */
 struct lanes_left {
     int64_t rows;
-    int64_t tasks; /* in the retry lane */
+    int64_t tasks; /* in the retry queue */
 };
 
 /* Makes the lane's table like outbox where it is missing. err names the statement to run when this

@@ -459,9 +459,10 @@ enum rc serve_check_relayed(const struct settings *settings, struct err *err)
 
 const struct role serve_role = {
     .name = "serve",
-    .about = "Serves the HTTP API for votes and for tasks of the retry lane. Each vote is answered "
-             "after the COMMIT of its "
-             "transaction; votes that wait at the same time share one.",
+    .about =
+        "Serves the HTTP API for votes and for tasks of the retry queue. Each vote is answered "
+        "after the COMMIT of its "
+        "transaction; votes that wait at the same time share one.",
     .open = serve_open,
     .start = serve_start,
     .health = serve_health,

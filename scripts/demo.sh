@@ -15,7 +15,7 @@ and sends the 103,689 votes of tests/data/wiki-vote.csv.gz through HTTP, MySQL, 
 broker and the consumer into vote_document and remark. Every 10th vote is also taken back and given
 again. Meanwhile the relay and the consumer are each killed with SIGKILL and started again. The
 totals are compared with ones that awk counts in the file. Then an event that the broker refuses
-comes in front of some votes: the retry lane keeps it and what follows on its key, all else flows,
+comes in front of some votes: the retry queue keeps it and what follows on its key, all else flows,
 and an operator lets the key go on. At the end `tallybox verify` checks every promise on the data
 itself. The last lines tell how long installing, building and running took.
 

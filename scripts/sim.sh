@@ -8,7 +8,7 @@ sim_help() {
 ./dev sim --seed S
 ./dev sim --mutant NAME|all [--seeds N]
 
-Runs the engines of producer, relay, retry lane, consumer and roll-up in a world of models:
+Runs the engines of producer, relay, retry queue, consumer and roll-up in a world of models:
 databases, a broker, many processes, all in one thread and in virtual time, decided by a seed.
 Processes are killed and frozen, answers lost, leaders and clocks moved; then everything heals, and
 the promises are checked. See tests/sim/README.md.

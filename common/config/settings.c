@@ -81,7 +81,7 @@ const struct setting settings_table[] = {
     {CHOICE(api, without_token), "no", 0, 0, "no|yes",
      "Lets other machines vote and read without a token, where listen is no loopback address."},
     {CHOICE(api, tasks), "off", 0, 0, "off|on",
-     "Takes tasks of the retry lane over HTTP, from tokens with the scope tasks:GROUP."},
+     "Takes tasks of the retry queue over HTTP, from tokens with the scope tasks:GROUP."},
     {TEXT(api, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate to serve HTTPS with, and of those between it and its root."},
     {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},
@@ -151,7 +151,7 @@ const struct setting settings_table[] = {
     {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,
      "A record not acknowledged after this is sent again, in milliseconds; below lease_ms."},
     {NUMBER(relay, diverted_keys_max), "10000", 1, 1000000, NULL,
-     "Keys that may go through the retry lane at the same time; past it the lane stops."},
+     "Keys that may go through the retry queue at the same time; past it the lane stops."},
     {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
      "A lane whose holder is silent this long goes to another relay, in milliseconds."},
 
@@ -242,7 +242,7 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(housekeep, dead_history_days), "90", 0, 36500, NULL,
      "Days that dead records are kept after they were replayed or dropped; 0: for ever."},
     {LIVE_NUMBER(housekeep, retry_history_days), "90", 0, 36500, NULL,
-     "Days that tasks of the retry lane are kept after their end, with their attempts; 0: for "
+     "Days that tasks of the retry queue are kept after their end, with their attempts; 0: for "
      "ever."},
 
     {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",

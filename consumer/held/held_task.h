@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The task of the retry lane that replays dead records: scene `dead`, handler `vote`, named so that
- * the same records have one at a time, and those of one key run in order. Pure; any thread. */
+/* The task of the retry queue that replays dead records: scene `dead`, handler `vote`, named so
+ * that the same records have one at a time, and those of one key run in order. Pure; any thread. */
 #ifndef CONSUMER_HELD_HELD_TASK_H
 #define CONSUMER_HELD_HELD_TASK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands what is held (held.h) to the retry lane: one task for each key, which replays it there.
+/* Hands what is held (held.h) to the retry queue: one task for each key, which replays it there.
  * Decides when to look. What is held is in the sink, and tasks may be on another server, so nothing
  * is handed over with the COMMIT that holds it: it is looked for, at the start, soon after an
  * applier has kept something, and every minute, and a key that has a task gets no second one. A

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane's handler `vote`: see vote_task.h. Every worker has a connection to the sink of
+/* The retry queue's handler `vote`: see vote_task.h. Every worker has a connection to the sink of
  * its own. */
 #ifndef CONSUMER_HELD_VOTE_HANDLER_H
 #define CONSUMER_HELD_VOTE_HANDLER_H

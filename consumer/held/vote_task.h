@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry lane's handler `vote` does: replays dead records, or applies a vote event. Decides
- * what is done, what is worth another attempt and what is not.
+/* What the retry queue's handler `vote` does: replays dead records, or applies a vote event.
+ * Decides what is done, what is worth another attempt and what is not.
  *
  * A replay takes what is held of a key (held.h) in its order, page by page, with the partition's
  * progress locked, so that the consumer either still keeps the key's next vote behind it, or finds

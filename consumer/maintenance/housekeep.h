@@ -50,7 +50,7 @@ enum housekeep_kind {
     HOUSEKEEP_PROGRESS,  /* of groups and topics that are not ours, by their last change */
     HOUSEKEEP_DEAD,      /* by when they were kept */
     HOUSEKEEP_HISTORY,   /* dead records that were replayed or dropped, by when that was */
-    HOUSEKEEP_TASKS,    /* of the retry lane that ended, by when; not those that a row stands for */
+    HOUSEKEEP_TASKS, /* of the retry queue that ended, by when; not those that a row stands for */
     HOUSEKEEP_ATTEMPTS, /* at tasks of which nothing is left; both on the writers' side */
     HOUSEKEEP_KINDS,
 };

@@ -73,7 +73,7 @@ struct status_partition {
     int64_t updated_ms; /* age */
 };
 
-/* Of the retry lane; states as retry_task has them. */
+/* Of the retry queue; states as retry_task has them. */
 #define STATUS_TASK_STATES 5
 #define STATUS_PAUSED_MAX 20
 #define STATUS_UNSERVED_MAX 10

@@ -301,7 +301,7 @@ static void put_retry(const struct status *status, struct buf *out)
     char age[WHEN_AGE_SIZE];
     bool late = retry->due_ms >= 0 && tasks[0] > 0;
 
-    buf_text_put(out, "\nretry lane\n");
+    buf_text_put(out, "\nretry queue\n");
     if (put_fault(status, out, &retry->fault))
         return;
     put_line(out,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
  * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
- * refused rows into the retry lane (diverter.h). The deleter's thread. */
+ * refused rows into the retry queue (diverter.h). The deleter's thread. */
 #ifndef OUTBOX_RELAY_DELETER_H
 #define OUTBOX_RELAY_DELETER_H
 

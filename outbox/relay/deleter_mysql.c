@@ -393,7 +393,7 @@ static enum rc move_into_retry(void *ctx, const struct relay_move *moves, size_t
     if (rc == RC_OK)
         rc = make_tasks(deleter, moves, count, epoch, fenced, err);
     if (rc != RC_OK)
-        err_wrap(err, "moving rows of %s into the retry lane", deleter->lane);
+        err_wrap(err, "moving rows of %s into the retry queue", deleter->lane);
     return rc;
 }
 
@@ -465,7 +465,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void
     if (rc == RC_OK)
         rc = select_keys(deleter, keys_max, on_key, on_key_ctx, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry lane", deleter->lane);
+        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->lane);
     return rc;
 }
 
@@ -506,7 +506,7 @@ static enum rc ask_keys_left(void *ctx, struct lane_key *keys, size_t count, str
     if (rc == RC_OK)
         rc = select_keys_left(deleter, keys, count, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry lane", deleter->lane);
+        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->lane);
     return rc;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The diverted keys of one lane: those whose rows go through the retry lane, because one of them
+/* The diverted keys of one lane: those whose rows go through the retry queue, because one of them
  * was refused and has not come to its end there. And the rows that are on their way into it.
  *
  * The sender stops a key by handing over its refused row (diverted_keys_give()), and hands over
  * every later row of it, too. The diverter (diverter.h) takes the rows in this order into the retry
- * lane, and asks now and then which keys still have tasks there. A row's place in the order of
+ * queue, and asks now and then which keys still have tasks there. A row's place in the order of
  * handing over is its ticket. A key goes back to the fast path when the answer is no, and the last
  * ticket of the key was committed before the question was asked: a row that was under way would be
  * overtaken otherwise.
@@ -12,7 +12,7 @@
  * What was handed over is bounded, in all and for each key. Past that a row is left in the table,
  * and the key's later ones of the same pass of the reader with it; the next pass meets the first of
  * them first. So a key that gets more rows than its tasks can follow comes to an end in the retry
- * lane all the same.
+ * queue all the same.
  *
  * All of it is worth something under one lease only. diverted_keys_void(): the rows on their way
  * are not moved any more; the sender sees by the generation that it must take up its rows from the
@@ -30,10 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows on their way into the retry lane, a power of two. */
+/* Rows on their way into the retry queue, a power of two. */
 #define DIVERTED_MOVES_MAX 1024
 
-/* Rows of one key that follow it into the retry lane before it goes back to the fast path. */
+/* Rows of one key that follow it into the retry queue before it goes back to the fast path. */
 #define DIVERTED_KEY_ROWS_MAX 10000
 
 struct diverted_key {
@@ -54,7 +54,7 @@ struct diverted_keys {
     size_t moves_max;    /* DIVERTED_MOVES_MAX, or fewer in tests */
     uint64_t pass;
     struct relay_move
-        *moves;    /* by ticket; home..done are in the retry lane, done..next on the way */
+        *moves;    /* by ticket; home..done are in the retry queue, done..next on the way */
     uint64_t home; /* the sender has given the rows below back to the reader */
     uint64_t done;
     uint64_t next;
@@ -72,7 +72,7 @@ enum diverted_keys_say {
 };
 
 enum diverted_given {
-    DIVERTED_MOVES, /* it is on its way into the retry lane */
+    DIVERTED_MOVES, /* it is on its way into the retry queue */
     DIVERTED_LEFT,  /* it has to stay in the table until the next pass */
     DIVERTED_FULL,  /* there is no room for another key: nothing was done */
     DIVERTED_VOID,  /* as DIVERTED_STALE: nothing was done */
@@ -89,7 +89,7 @@ void diverted_keys_done(struct diverted_keys *diverted);
  * diverted_keys_give(): hands the row over; its key is diverted from now on. move is copied.
  * diverted_keys_leave(): the row was given back to the reader unsent; its key must be diverted.
  * diverted_keys_begin_pass(): the reader begins with the first row again, and no batch is under
- * way. diverted_keys_home(): the next row that is in the retry lane, or will not be moved; false:
+ * way. diverted_keys_home(): the next row that is in the retry queue, or will not be moved; false:
  * none. */
 uint64_t diverted_keys_adopt(const struct diverted_keys *diverted, int64_t epoch);
 enum diverted_keys_say diverted_keys_ask(struct diverted_keys *diverted, uint64_t generation,
@@ -106,7 +106,7 @@ bool diverted_keys_home(struct diverted_keys *diverted, int64_t *seq);
  * diverted_keys_load_begin(), _put(), _end(): the keys that have tasks; _begin() is false while
  * rows wait to go home, _put() when there are too many. diverted_keys_moves(): the next rows,
  * borrowed until diverted_keys_moved(); consecutive, rows_max at most. diverted_keys_question(): up
- * to keys_max keys whose rows are all in the retry lane, from *cursor on. diverted_keys_answer():
+ * to keys_max keys whose rows are all in the retry queue, from *cursor on. diverted_keys_answer():
  * no task of the key was there when the rows below asked were. True: rows of it were left in the
  * table, and a new pass should find them. */
 void diverted_keys_void(struct diverted_keys *diverted);

@@ -64,7 +64,7 @@ static enum rc on_key(void *ctx, const char *ordering_key, struct err *err)
     return err_fail(err, RC_REJECT, 0, "too many keys");
 }
 
-/* The lease was taken, so whoever had it before moves nothing any more: what is in the retry lane
+/* The lease was taken, so whoever had it before moves nothing any more: what is in the retry queue
  * now only gets less, but by our own doing. */
 static int64_t load(struct diverter *diverter, int64_t epoch, int64_t now_ms)
 {

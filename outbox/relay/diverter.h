@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the rows of diverted keys into the retry lane, in order, and asks which keys have come to
+/* Takes the rows of diverted keys into the retry queue, in order, and asks which keys have come to
  * their end there (diverted_keys.h). A part of the deleter's step, in its thread, with waits of its
- * own: a retry lane that takes nothing keeps no published row from being deleted. */
+ * own: a retry queue that takes nothing keeps no published row from being deleted. */
 #ifndef OUTBOX_RELAY_DIVERTER_H
 #define OUTBOX_RELAY_DIVERTER_H
 

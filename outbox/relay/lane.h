@@ -3,7 +3,7 @@
  *
  *     reader --batches--> sender --acknowledged--> deleter --deleted--> reader
  *                           |------- left in the table (dropped) -------^
- *                           `- refused --> retry lane, by the deleter --^
+ *                           `- refused --> retry queue, by the deleter --^
  *
  * and empty batches and blocks go the other way. Each ring has one giver and one taker; the rest is
  * atomic. Whoever finds trouble in sending asks the reader to hold (lane_hold): once it holds, the
@@ -71,7 +71,7 @@ struct lane {
     atomic_llong pass;       /* by the reader: counts its passes over the whole table */
     atomic_bool sweep_asked; /* by anyone: the next pass is wanted now */
 
-    struct diverted_keys diverted; /* keys whose rows go through the retry lane */
+    struct diverted_keys diverted; /* keys whose rows go through the retry queue */
 
     struct note reading;  /* the reader's trouble */
     struct note sending;  /* the sender's */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The key of an outbox row as the retry lane knows it, retry_task.ordering_key: the topic, a slash,
- * and the aggregateid; and the number the relay knows the same key by. What is no text, and what
- * looks like one of the forms below, stands behind "hex:" in hexadecimal digits; what is too long
- * stands behind "hash:" as that number. Pure; any thread. */
+/* The key of an outbox row as the retry queue knows it, retry_task.ordering_key: the topic, a
+ * slash, and the aggregateid; and the number the relay knows the same key by. What is no text, and
+ * what looks like one of the forms below, stands behind "hex:" in hexadecimal digits; what is too
+ * long stands behind "hash:" as that number. Pure; any thread. */
 #ifndef OUTBOX_RELAY_ORDERING_KEY_H
 #define OUTBOX_RELAY_ORDERING_KEY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the producers of the relay and of the retry lane share: the properties that a record must
+/* What the producers of the relay and of the retry queue share: the properties that a record must
  * not be lost by, how one is sent, and what its report means. Any thread. */
 #ifndef OUTBOX_RELAY_PRODUCER_KAFKA_H
 #define OUTBOX_RELAY_PRODUCER_KAFKA_H

@@ -411,7 +411,7 @@ static bool on_row(void *ctx, const struct relay_row *row)
     return true;
 }
 
-/* Once another relay has had the lane, rows may be missing that are in the retry lane and in no
+/* Once another relay has had the lane, rows may be missing that are in the retry queue and in no
  * topic: whoever is late by a clock that stood still must not send what follows them. */
 static enum rc read_ranges(struct poll *poll, const struct seq_range *ranges, size_t count,
                            size_t rows_max, struct err *err)

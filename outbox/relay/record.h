@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The headers of the record that an outbox row becomes: Debezium's id, CloudEvents in binary mode
  * unless they are not wanted, where the row came from, and what the row's own headers column says.
- * The relay and the retry lane, which both send the record, take them from here. A refused row
- * becomes a task of the retry lane: the same record as options of the handler `kafka`. Pure; any
+ * The relay and the retry queue, which both send the record, take them from here. A refused row
+ * becomes a task of the retry queue: the same record as options of the handler `kafka`. Pure; any
  * thread. */
 #ifndef OUTBOX_RELAY_RECORD_H
 #define OUTBOX_RELAY_RECORD_H

@@ -21,7 +21,8 @@ static const struct kind kinds[] = {
     {AT(refused), "tallybox_relay_refused_total", METRIC_COUNTER,
      "Rows that were refused, or could not be sent at all."},
     {AT(moved), "tallybox_relay_moved_total", METRIC_COUNTER,
-     "Rows moved from the outbox into the retry lane: refused ones, and later ones of their keys."},
+     "Rows moved from the outbox into the retry queue: refused ones, and later ones of their "
+     "keys."},
     {AT(resets), "tallybox_relay_resets_total", METRIC_COUNTER,
      "Times a lane gave up what was under way and read it again."},
     {AT(origins_lost), "tallybox_relay_database_changes_total", METRIC_COUNTER,
@@ -41,7 +42,7 @@ static const struct kind kinds[] = {
      "Rows sent and not yet acknowledged."},
     {AT(in_window), "tallybox_relay_window_rows", METRIC_GAUGE, "Rows read and not yet deleted."},
     {AT(diverted_keys), "tallybox_relay_diverted_keys", METRIC_GAUGE,
-     "Keys whose rows go through the retry lane, because one of them was refused."},
+     "Keys whose rows go through the retry queue, because one of them was refused."},
     {AT(lease_held), "tallybox_relay_lease_held", METRIC_GAUGE,
      "1 while this process holds the lane."},
     {AT(lease_epoch), "tallybox_relay_lease_epoch", METRIC_GAUGE,

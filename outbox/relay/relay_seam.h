@@ -85,7 +85,7 @@ struct source {
 #define ORDERING_KEY_SIZE 513
 #define MOVE_REASON_SIZE 256
 
-/* A row on its way into the retry lane. */
+/* A row on its way into the retry queue. */
 struct relay_move {
     int64_t seq;
     uint64_t key;                         /* the relay's number for its key */
@@ -94,7 +94,7 @@ struct relay_move {
     char reason[MOVE_REASON_SIZE];        /* why it was refused; "": it follows one that was */
 };
 
-/* A key that may have tasks in the retry lane. */
+/* A key that may have tasks in the retry queue. */
 struct lane_key {
     uint64_t key;
     char ordering_key[ORDERING_KEY_SIZE];
@@ -110,7 +110,7 @@ struct deleter_seam {
      * he does not. Doing it twice is harmless. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
-    /* Makes these rows of the table tasks of the retry lane, in their order and all of them or
+    /* Makes these rows of the table tasks of the retry queue, in their order and all of them or
      * none, in a transaction that commits only while owner holds the lane with this epoch. A row
      * that is gone is passed over: doing it twice is harmless. */
     enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,

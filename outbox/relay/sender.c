@@ -130,7 +130,7 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
     sender->broker.purge(sender->broker.ctx);
 }
 
-/* Gives rows back to the reader that are in the retry lane, or did not get there. False: there is
+/* Gives rows back to the reader that are in the retry queue, or did not get there. False: there is
  * no room for more. */
 static bool return_moved_rows(struct sender *sender, bool again)
 {
@@ -226,7 +226,7 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
         return false;
     note_clear(&lane->full, now_ms);
     count = atomic_load(&lane->diverted.count);
-    err_set(&err, "%zu keys have tasks in the retry lane since before this process took the lane",
+    err_set(&err, "%zu keys have tasks in the retry queue since before this process took the lane",
             count);
     if (count > 0)
         note_set(&lane->stopping, now_ms, &err);

@@ -6,7 +6,7 @@
  * is given up and read again in order, after a wait that grows. Refused: when several rows were
  * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
  * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
- * through the retry lane, in order, until the key has no task there any more (diverted_keys.h).
+ * through the retry queue, in order, until the key has no task there any more (diverted_keys.h).
  *
  * The producer keeps order within a partition even when one of its requests fails; see the edge.
  *
@@ -19,14 +19,14 @@
  * their successors: judged by the first record of each id, every key is in order.
  *
  * It holds because a row leaves the table in two ways only. It is deleted when it was acknowledged.
- * Or it is moved into the retry lane: when all before it in its key are acknowledged or moved, and
+ * Or it is moved into the retry queue: when all before it in its key are acknowledged or moved, and
  * only while the lease is held at the COMMIT; the rows behind it are sent only after a question,
  * asked when the last moved one was committed, found no task of the key. Keys are known before the
  * first row is sent under a lease, and rows are taken from a snapshot only in which the lease was
  * held: what others moved after that is in our hands, too.
  *
  * That is why nothing may make a hole: no record has a time-out of its own, and after a failure the
- * producer is thrown away with all that it holds; and when rows on their way into the retry lane
+ * producer is thrown away with all that it holds; and when rows on their way into the retry queue
  * are given up, everything is given up and read again from the first row on. The sender's
  * thread. */
 #ifndef OUTBOX_RELAY_SENDER_H
@@ -84,7 +84,7 @@ struct sender {
     bool purged;
     bool penalty;   /* the drain ends with a wait */
     bool keys_full; /* the drain was caused by too many diverted keys */
-    bool anew;      /* or by rows that did not get into the retry lane */
+    bool anew;      /* or by rows that did not get into the retry queue */
     int64_t drain_until_ms;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The groups of the retry lane, rows of retry_group: whose tasks a group holds, and which handlers,
- * scenes and topics its tasks may use. Only a group that is owned by clients takes tasks from an
- * application or from our API; those of the relay and the consumer hold their own tasks alone.
+/* The groups of the retry queue, rows of retry_group: whose tasks a group holds, and which
+ * handlers, scenes and topics its tasks may use. Only a group that is owned by clients takes tasks
+ * from an application or from our API; those of the relay and the consumer hold their own tasks
+ * alone.
  *
  * A list is words separated by commas: a name, a beginning followed by '*', or '*' for all; the
  * empty list allows nothing. What decides is pure, any thread; what asks the database is one thread

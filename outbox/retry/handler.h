@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a handler of the retry lane looks: what does the work of a task. `kafka`, `http`, `exec` and
+/* How a handler of the retry queue looks: what does the work of a task. `kafka`, `http`, `exec` and
  * `steps` are in outbox/retry, `vote` is the consumer's; main.c has the table of all of them.
  *
  * A handler is opened once in a process and run by several threads at once. It may be run twice for

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tasks the retry lane takes, and what they are the same by. Pure; any thread. */
+/* Which tasks the retry queue takes, and what they are the same by. Pure; any thread. */
 #ifndef OUTBOX_RETRY_NEW_TASK_ROW_H
 #define OUTBOX_RETRY_NEW_TASK_ROW_H
 

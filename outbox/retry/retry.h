@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public way to hand a task to the retry lane, inside the caller's own transaction: when it
+/* The public way to hand a task to the retry queue, inside the caller's own transaction: when it
  * commits, the lane runs the task, now or at its time, and again by the rules of its scene; when it
  * does not, there never was a task. Applications in other languages do one INSERT into retry_task.
  *

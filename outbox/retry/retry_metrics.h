@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry lane counts, of the whole process and by scene. So that nobody's rows can make
+/* What the retry queue counts, of the whole process and by scene. So that nobody's rows can make
  * endless series, the scenes past RETRY_METRICS_SCENES, and those whose names are no names, share
  * one with group and scene "other". Any thread may write; finding a scene's is the dispatcher's. */
 #ifndef OUTBOX_RETRY_RETRY_METRICS_H

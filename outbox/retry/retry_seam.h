@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry lane's engine needs of a database. The edge decides nothing but how to ask; every
+/* What the retry queue's engine needs of a database. The edge decides nothing but how to ask; every
  * call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was done, or
  * nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must act.
  * One thread at a time. */

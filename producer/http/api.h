@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The HTTP API for votes, and for tasks of the retry lane.
+/* The HTTP API for votes, and for tasks of the retry queue.
  *
  *     POST /v1/votes                                one vote or an array: producer/vote/vote_json.h
  *     GET  /v1/contents/{id}/votes[?voterId=V]      {"contentId","votes"[,"voterId","voting"]}

@@ -260,11 +260,11 @@ static enum rc show(struct clerk *clerk, struct err *err)
 static void request_break(struct clerk *clerk, const struct err *err)
 {
     if (!clerk->broken)
-        log_error(LOG_ERROR, "tasks_broken", err, "what=\"the retry lane cannot be asked\"");
+        log_error(LOG_ERROR, "tasks_broken", err, "what=\"the retry queue cannot be asked\"");
     clerk->broken = true;
     clerk->request->failed = true;
     fault_set(&clerk->request->fault, FAULT_AWAY,
-              "the retry lane cannot be used here, the server's log says why; nothing was done");
+              "the retry queue cannot be used here, the server's log says why; nothing was done");
 }
 
 static void request_reject(struct clerk *clerk, const struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes in tasks for the retry lane and answers about them: a worker of the task queue. Decides
+/* Takes in tasks for the retry queue and answers about them: a worker of the task queue. Decides
  * which tasks are refused because their scene is full or their handler does not take them. Requests
  * belong to any thread until they are queued. */
 #ifndef PRODUCER_TASK_CLERK_H

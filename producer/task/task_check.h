@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the handlers of the retry lane about tasks that are submitted: is there one of that name,
+/* Asks the handlers of the retry queue about tasks that are submitted: is there one of that name,
  * and does it take these options and parameters, and does the task's group allow what it would do?
  * Any thread. */
 #ifndef PRODUCER_TASK_TASK_CHECK_H

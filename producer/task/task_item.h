@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks for the retry lane on their way from a request to the database and back. Pure data; any
+/* Tasks for the retry queue on their way from a request to the database and back. Pure data; any
  * thread. */
 #ifndef PRODUCER_TASK_TASK_ITEM_H
 #define PRODUCER_TASK_TASK_ITEM_H

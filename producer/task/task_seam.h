@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What taking in tasks for the retry lane, and answering about them, needs of a database. One
+/* What taking in tasks for the retry queue, and answering about them, needs of a database. One
  * thread at a time. */
 #ifndef PRODUCER_TASK_TASK_SEAM_H
 #define PRODUCER_TASK_TASK_SEAM_H

@@ -1,5 +1,5 @@
 -- side: outbox
--- The retry lane: what could not be done at once is kept here, tried again by its scene's rule, and
+-- The retry queue: what could not be done at once is kept here, tried again by its scene's rule, and
 -- in nobody's way.
 
 CREATE TABLE retry_scene (

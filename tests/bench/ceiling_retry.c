@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ceiling of the retry lane: one connection claims due tasks and deletes them in a bare loop,
+/* The ceiling of the retry queue: one connection claims due tasks and deletes them in a bare loop,
  * by the statements of outbox/retry and so many at a time, and does nothing with them.
  *
  *     ceiling_retry --database D [--batch 100] [--first 0] [--shards 16]

@@ -246,7 +246,7 @@ def _judge_steps(account, topics, tables, verdict):
 
 
 def _judge_tasks(account, tables, verdict):
-    """The retry lane is empty; what could not be done is in the history with its attempts, and
+    """The retry queue is empty; what could not be done is in the history with its attempts, and
     nothing else is."""
     for number, key, state in tables.tasks:
         verdict.add("totals", f"task {number} of key {key} is left, in state {state}")

@@ -325,7 +325,7 @@ class Stepper(SqlWriter):
 
 
 class Submitter(SqlWriter):
-    """Tasks of the retry lane that publish numbers: the steps of keys, numbered under a lock; some
+    """Tasks of the retry queue that publish numbers: the steps of keys, numbered under a lock; some
     without a key; and some that can never be done and stop their key until somebody decides."""
 
     def __init__(self, *args, topic, **sql):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The retry lane's store without its engine: tallybox-retry-store, one process for each connection,
+"""The retry queue's store without its engine: tallybox-retry-store, one process for each connection,
 and what tests do with it."""
 
 import json

@@ -44,7 +44,7 @@ class HeldCase(test_housekeep.HousekeepCase):
 
 
 class Held(HeldCase):
-    """Without the retry lane at work."""
+    """Without the retry queue at work."""
 
     def test_what_is_held_gets_one_task_for_each_key_whatever_stands_in_the_way(self):
         later = self.months.first(2)

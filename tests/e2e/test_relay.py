@@ -218,7 +218,7 @@ class Refused(house.Case):
             "'publish' AND handler = 'kafka' ORDER BY id")]
 
     def check_stopped(self, relay, rows):
-        """bad goes into the retry lane, good flows, and people can see it."""
+        """bad goes into the retry queue, good flows, and people can see it."""
         self.wait_left([])
         more = row(self.kind, "good", b"flows")
         self.stack.append([more])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Refused events and their keys: out of the outbox into the retry lane, through it, and back to the
+"""Refused events and their keys: out of the outbox into the retry queue, through it, and back to the
 fast path, while relays are killed. Order is judged on the topic, by the first record of each id."""
 
 import datetime
@@ -18,7 +18,7 @@ import house  # noqa: E402
 import wire  # noqa: E402
 
 ROW_BYTES_MAX = 4000
-BIG = 6000  # for the relay; the retry lane of these tests takes it
+BIG = 6000  # for the relay; the retry queue of these tests takes it
 
 
 def event(kind, key, number, poison=False, **more):
@@ -71,7 +71,7 @@ class Lane(house.Case):
         return first
 
     def wait_free(self, relay, seconds=60):
-        house.wait_for("the retry lane to be empty", lambda: not self.tasks(), seconds)
+        house.wait_for("the retry queue to be empty", lambda: not self.tasks(), seconds)
         house.wait_for("no diverted key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
@@ -105,7 +105,7 @@ class Lane(house.Case):
         self.assertEqual(self.tasks(), [])
         first = self.check_order(good + bad)
 
-        # What the retry lane publishes is the record that the relay would have sent.
+        # What the retry queue publishes is the record that the relay would have sent.
         sent, tried = (dict(first[bad[n]["id"]].headers) for n in (0, 1))
         self.assertEqual(tried.pop("tallybox-attempt"), "1")
         self.assertEqual(tried.pop("tallybox-no-retry"), "1")
@@ -236,7 +236,7 @@ class Lane(house.Case):
                 time.sleep(dice.uniform(0.3, 2.5))
                 relays[n % 2].kill()
                 relays[n % 2] = self.start("relay", ready=False)
-            house.wait_for("a row for the retry lane among many", lambda: len(events) > 200 and any(
+            house.wait_for("a row for the retry queue among many", lambda: len(events) > 200 and any(
                 len(one["payload"]) > BIG for one in list(events)), 60)
         finally:
             done.set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a task gets into the retry lane: retry_append() of C, and one INSERT of everybody else."""
+"""How a task gets into the retry queue: retry_append() of C, and one INSERT of everybody else."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`tallybox retry ACTION`: what a person sees of the retry lane and does to it, on tasks that plain
+"""`tallybox retry ACTION`: what a person sees of the retry queue and does to it, on tasks that plain
 SQL inserted. No engine runs here: claims are what a second connection does."""
 
 import json

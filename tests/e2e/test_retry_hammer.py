@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The proof of the retry lane's order: several sessions claim, finish, give back, park, block and
+"""The proof of the retry queue's order: several sessions claim, finish, give back, park, block and
 forget tasks of a few keys for some seconds, while applications insert more in transactions that
 overlap and roll back, people cancel and unpark, connections are cut and leases run out. A ledger
 outside the database watches: one task of a key at a time, in the order of ids, no attempt written

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tasks of the retry lane do outside: calls of a host, programs, and steps of both, on a real
+"""What tasks of the retry queue do outside: calls of a host, programs, and steps of both, on a real
 database, by way of `tallybox retry`."""
 
 import http.server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tasks of the retry lane on real servers: three `tallybox retry` processes share them, one is killed
+"""Tasks of the retry queue on real servers: three `tallybox retry` processes share them, one is killed
 in the middle of its batch, shards move, keys keep their order, and a clean stop costs nothing."""
 
 import collections

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the retry lane's statements find their rows: by their index and in its order, whatever else
+"""How the retry queue's statements find their rows: by their index and in its order, whatever else
 is in the table. A key with 20,000 tasks must cost what a key with two does."""
 
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The retry lane's store: who gets which task, in which order, and what is left of it in the
+"""The retry queue's store: who gets which task, in which order, and what is left of it in the
 tables, whoever else is at work or was killed."""
 
 import pathlib

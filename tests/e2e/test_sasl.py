@@ -106,7 +106,7 @@ ssl.ca.location = {ca or self.broker.authority.ca}
         self.wait_said(self.start("relay", relay__topics="vote=not-my-topic"),
                        "topic not-my-topic is missing (or hidden from this account), and this "
                        "account may not make it", ready=True)
-        # It is refused for this row alone, and goes by the retry lane.
+        # It is refused for this row alone, and goes by the retry queue.
         house.wait_for("the row to be moved", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 1)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tasks of the retry lane over HTTP: taken in once, found again, refused with a reason. No engine
+"""Tasks of the retry queue over HTTP: taken in once, found again, refused with a reason. No engine
 runs here."""
 
 import base64

@@ -39,7 +39,8 @@ void rig_restart(struct rig *rig);
 /* Lets ms milliseconds pass. */
 void rig_run(struct rig *rig, int64_t ms);
 
-/* Until the table and the retry lane are empty and no key is diverted, or ms have passed: false. */
+/* Until the table and the retry queue are empty and no key is diverted, or ms have passed:
+ * false. */
 bool rig_drain(struct rig *rig, int64_t ms);
 
 #endif

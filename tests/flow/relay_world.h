@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A small world for the relay's engines: an outbox table with writers whose transactions overlap,
  * roll back and reserve seqs they write later, a broker with partitions, lost answers, refused
- * records and requests that arrive late, and a retry lane that publishes the first task of each key
- * now and then. All in virtual time, all decided by one seed. */
+ * records and requests that arrive late, and a retry queue that publishes the first task of each
+ * key now and then. All in virtual time, all decided by one seed. */
 #ifndef TESTS_FLOW_RELAY_WORLD_H
 #define TESTS_FLOW_RELAY_WORLD_H
 
@@ -64,7 +64,7 @@ struct world_faults {
     unsigned roll_back;
     unsigned hold; /* a transaction stays open for long */
     unsigned bad_row;
-    unsigned move;  /* the retry lane takes nothing */
+    unsigned move;  /* the retry queue takes nothing */
     unsigned ghost; /* requests of a producer that was thrown away still arrive */
 };
 
@@ -106,7 +106,8 @@ struct world {
     int64_t look_from;     /* of the last look for metrics */
     int64_t look_takes_ms; /* the next look alone; also when it fails */
 
-    int64_t tasks[WORLD_ROWS_MAX + 1]; /* rows in the retry lane, in their order; 0: it has ended */
+    int64_t
+        tasks[WORLD_ROWS_MAX + 1]; /* rows in the retry queue, in their order; 0: it has ended */
     size_t task_count;
     unsigned task_chance; /* of each tick that one is published; in thousandths */
 };
@@ -142,7 +143,7 @@ struct deleter_seam world_deleter(struct world *world);
 /* Rows that are committed and not deleted. */
 size_t world_left(const struct world *world);
 
-/* Tasks of the retry lane; those of one key. world_run_task() publishes the key's first one. */
+/* Tasks of the retry queue; those of one key. world_run_task() publishes the key's first one. */
 size_t world_tasks(const struct world *world);
 size_t world_key_tasks(const struct world *world, int key);
 void world_run_task(struct world *world, int key);

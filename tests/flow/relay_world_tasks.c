@@ -58,7 +58,7 @@ enum rc world_move_rows(void *ctx, const struct relay_move *moves, size_t count,
 
     *fenced = false;
     if (world_chance(world, world->faults.move))
-        return err_fail(err, RC_FATAL, 0, "the retry lane takes nothing");
+        return err_fail(err, RC_FATAL, 0, "the retry queue takes nothing");
     if (failed && world_chance(world, 500))
         return rc;
     if (epoch != world->epoch) {

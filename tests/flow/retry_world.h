@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A small world for the retry lane's engine: a table of tasks that keeps the store's promises, a
+/* A small world for the retry queue's engine: a table of tasks that keeps the store's promises, a
  * handler that does as it is told, and virtual time. One thread plays all steps. */
 #ifndef TESTS_FLOW_RETRY_WORLD_H
 #define TESTS_FLOW_RETRY_WORLD_H

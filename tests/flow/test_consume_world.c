@@ -139,7 +139,7 @@ static int64_t lane_now_ms(void)
 
 static atomic_llong far_lease = INT64_MAX;
 
-/* The retry lane's handler at work on what is held of a content. */
+/* The retry queue's handler at work on what is held of a content. */
 static void replay(int content)
 {
     const struct vote_task task = {.sink = &lane_sink.seam,

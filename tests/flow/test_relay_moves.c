@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that are refused, and their keys: into the retry lane, through it, and back to the fast
+/* Rows that are refused, and their keys: into the retry queue, through it, and back to the fast
  * path. */
 #include "common/log.h"
 #include "tests/flow/relay_rig.h"
@@ -190,7 +190,7 @@ static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
     assert_all_is_well();
 }
 
-/* The retry lane takes nothing: the key's rows stay in the table, and everything else goes on. */
+/* The retry queue takes nothing: the key's rows stay in the table, and everything else goes on. */
 static void a_retry_lane_that_takes_nothing_holds_up_its_keys_only(void **state)
 {
     int64_t bad;
@@ -232,7 +232,7 @@ static void a_key_with_many_rows_comes_to_an_end_in_the_retry_lane(void **state)
     assert_all_is_well();
 }
 
-/* Rows on their way into the retry lane are given up with the lease: nothing may pass them. */
+/* Rows on their way into the retry queue are given up with the lease: nothing may pass them. */
 static void a_gap_in_the_lease_that_only_the_diverter_sees_begins_anew(void **state)
 {
     int64_t bad = world_append(&rig.world, 4);

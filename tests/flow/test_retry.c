@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a task in the retry lane, on a fake store: attempts, waits, ends, callbacks,
+/* What becomes of a task in the retry queue, on a fake store: attempts, waits, ends, callbacks,
  * steps, options. */
 #include "tests/flow/retry_world.h"
 

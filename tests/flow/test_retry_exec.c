@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane's handler `exec` on real programs. */
+/* The retry queue's handler `exec` on real programs. */
 #include "common/os.h"
 #include "outbox/retry/handlers/exec_handler.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane's handler `http` against servers that answer well, badly, and not at all. */
+/* The retry queue's handler `http` against servers that answer well, badly, and not at all. */
 #include "common/http/http.h"
 #include "common/os.h"
 #include "outbox/retry/handlers/http_handler.h"

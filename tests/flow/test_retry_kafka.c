@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane's handler `kafka` on librdkafka's in-process broker. */
+/* The retry queue's handler `kafka` on librdkafka's in-process broker. */
 #include "common/os.h"
 #include "outbox/retry/handlers/kafka_handler.h"
 

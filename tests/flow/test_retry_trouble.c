@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane in trouble, on a fake store: leases that run out, kills, stops, and every call
+/* The retry queue in trouble, on a fake store: leases that run out, kills, stops, and every call
  * made to fail before and after it was done. */
 #include "tests/flow/retry_world.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tasks of the retry lane tell their handlers to do; anybody who may insert one writes it.
+/* What tasks of the retry queue tell their handlers to do; anybody who may insert one writes it.
  *
  *     k, h, e or s for the handler | the options */
 #include "outbox/relay/topics.h"

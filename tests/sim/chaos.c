@@ -75,7 +75,7 @@ static void settings_make(struct world *world)
     settings->rollup.overlap_ms = 2000;
 }
 
-/* A third of the worlds has a retry lane of its own; half of these little else. */
+/* A third of the worlds has a retry queue of its own; half of these little else. */
 static void plan_tasks(struct world *world)
 {
     struct plan *plan = &world->plan;
@@ -102,8 +102,8 @@ static void plan_tasks(struct world *world)
     plan->writers = 0;
 }
 
-/* Of the worlds without a retry lane, one in five keeps house. In three in ten of these, slow calls
- * and a log that loses commits meet in the middle of a round. */
+/* Of the worlds without a retry queue, one in five keeps house. In three in ten of these, slow
+ * calls and a log that loses commits meet in the middle of a round. */
 static void plan_housekeeping(struct world *world)
 {
     struct plan *plan = &world->plan;

@@ -82,7 +82,7 @@ bool promises_rest(const struct world *world, struct waiting *waiting)
         if (rows_left(world, &world->tables->lanes[lane], waiting))
             return false;
     if (retry_left(world) > 0)
-        return snprintf(text, size, "the retry lane has %zu tasks", retry_left(world)) < 0;
+        return snprintf(text, size, "the retry queue has %zu tasks", retry_left(world)) < 0;
     if (relays_diverted_keys(world) > 0)
         return snprintf(text, size, "%zu keys are not on the fast path, and have no task",
                         relays_diverted_keys(world)) < 0;

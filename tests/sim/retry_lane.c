@@ -46,7 +46,7 @@ static void task_settle(struct world *world, struct row *base, bool commit)
         task->state = commit ? LANE_TASK_WAITING : LANE_TASK_NONE;
     if (commit)
         world_tell(world, "database", world->events[task->event].key,
-                   "event %lld is in the retry lane of lane %lld", (int64_t)task->event,
+                   "event %lld is in the retry queue of lane %lld", (int64_t)task->event,
                    (int64_t)task->lane, 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry lane as the relays see it: refused rows that they have moved into it, and a process,
+/* The retry queue as the relays see it: refused rows that they have moved into it, and a process,
  * the publisher, that publishes the first task of each key sooner or later, or an operator who
  * skips it. The lane's own engine has its own tables, in tasks.h. */
 #ifndef TESTS_SIM_RETRY_LANE_H

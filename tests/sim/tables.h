@@ -67,7 +67,7 @@ struct tables {
     struct outbox_table lanes[SIM_LANES_MAX];
     struct lane_lease leases[SIM_LANES_MAX];
     struct lease_board relays;
-    struct lane_lease shards[TASK_HANDLERS][TASK_SHARDS]; /* of the retry lane */
+    struct lane_lease shards[TASK_HANDLERS][TASK_SHARDS]; /* of the retry queue */
     struct lease_board retries[TASK_HANDLERS];
     struct row keys[SIM_KEYS + 1];
 };
@@ -88,7 +88,7 @@ struct lane_edge {
 struct lease_edge {
     struct link link;
     size_t lane_count;
-    bool of_shards; /* lanes are shards of the retry lane, of this handler */
+    bool of_shards; /* lanes are shards of the retry queue, of this handler */
     size_t handler;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The promises of the retry lane, held against what its tables have come to: nothing is stuck, and
+/* The promises of the retry queue, held against what its tables have come to: nothing is stuck, and
  * what has ended had its effect, or has its reason, its attempts and its callback. */
 #ifndef TESTS_SIM_TASK_PROMISES_H
 #define TESTS_SIM_TASK_PROMISES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The handlers of the retry lane and the world outside that they change: what fails, is refused,
+/* The handlers of the retry queue and the world outside that they change: what fails, is refused,
  * takes long, or is done by somebody who should have stopped long ago. */
 #ifndef TESTS_SIM_TASK_WORK_H
 #define TESTS_SIM_TASK_WORK_H

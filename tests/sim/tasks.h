@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of the retry lane: tasks, their history and attempts, and the scenes; with the steps
+/* The tables of the retry queue: tasks, their history and attempts, and the scenes; with the steps
  * of which its edge's transactions are made, so that those of several processes meet in any order.
  * What must never be in the tables is seen when a transaction ends. */
 #ifndef TESTS_SIM_TASKS_H

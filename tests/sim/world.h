@@ -23,7 +23,7 @@
 #define SIM_SUBMITTERS_MAX 3
 #define SIM_OPERATORS_MAX 1
 #define SIM_PUBLISHERS_MAX 1
-#define TASK_HANDLERS 2 /* of the retry lane */
+#define TASK_HANDLERS 2 /* of the retry queue */
 #define SIM_REPLAYERS_MAX 2
 #define SIM_HOUSEKEEPERS_MAX 2
 #define SIM_PROCS_MAX                                                                          \
@@ -92,7 +92,7 @@ struct event {
     bool undone;       /* its commit was lost with its database: it may be in the topic or not */
     bool judged;       /* by judge_anyone() */
     bool stale;        /* it changes nothing, and is not logged */
-    bool skipped;      /* by an operator, in the retry lane: it may be in no topic */
+    bool skipped;      /* by an operator, in the retry queue: it may be in no topic */
     int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
     int64_t too_old;   /* those of dead_record that are; set by promises_check() */
 };

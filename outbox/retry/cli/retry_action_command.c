@@ -110,7 +110,7 @@ static int print_table(const struct retry_request *request)
 }
 
 static const char about[] =
-    "Looks after the tasks of the retry lane. Without IDs, the actions that change something say "
+    "Looks after the tasks of the retry queue. Without IDs, the actions that change something say "
     "how many tasks match and ask; --yes answers, and without a terminal it must be said. Whatever "
     "was done once is harmless a second time. The exit code is 1 when something was left as it "
     "was, and 3 when a change of a scene is stored but not in force everywhere within "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry ACTION`: looks after the tasks of the retry lane. Without an action `tallybox
+/* `tallybox retry ACTION`: looks after the tasks of the retry queue. Without an action `tallybox
  * retry` is the role. Main thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_ACTION_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_ACTION_COMMAND_H

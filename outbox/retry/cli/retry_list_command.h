@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry list|show|history`: what waits in the retry lane and what came of it. Main
+/* `tallybox retry list|show|history`: what waits in the retry queue and what came of it. Main
  * thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_LIST_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_LIST_COMMAND_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks of the retry lane for people and for scripts. Whatever a task holds, a terminal gets
+/* Tasks of the retry queue for people and for scripts. Whatever a task holds, a terminal gets
  * printable text, and JSON gets base64 where it is no UTF-8. Pure; any thread. */
 #ifndef OUTBOX_RETRY_CLI_TASK_TEXT_H
 #define OUTBOX_RETRY_CLI_TASK_TEXT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One producer for all workers of the retry lane: idempotent, acks=all, a record a request, so that
- * nobody's record falls with somebody else's. A record that got no answer in time takes the
+/* One producer for all workers of the retry queue: idempotent, acks=all, a record a request, so
+ * that nobody's record falls with somebody else's. A record that got no answer in time takes the
  * producer along: it is purged and closed, so that nothing of it is sent later, and what others had
  * in it they send again with a new one. Any thread; each worker has one record at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_PUBLISHER_KAFKA_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person does to tasks of the retry lane, on a MySQL or MariaDB connection. Every task is
+/* What a person does to tasks of the retry queue, on a MySQL or MariaDB connection. Every task is
  * locked by its id before it is looked at, and a key whose head goes is woken in the same
  * transaction, so that any of it may meet an engine at work, and may be done twice. One thread at a
  * time. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lets keys of the retry lane go on. One thread at a time per db.
+/* Lets keys of the retry queue go on. One thread at a time per db.
  *
  * Whoever ends, unblocks, deletes or gives back a task that has an ordering key (finish, rescue,
  * cancel, unpark, run-now ...) does it so, in one transaction under READ COMMITTED:
