@@ -116,7 +116,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
                          IDLE_MS_MAX(settings->rollup.overlap_ms), err);
     if (rc != RC_OK)
         return rc;
-    config.sink = sink_mysql_seam(one->sink);
+    config.sink = sink_mysql_ops(one->sink);
     rc = applier_init(&one->applier, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -265,7 +265,7 @@ static enum rc open_fetch(struct consume *consume, struct err *err)
 
     if (rc != RC_OK)
         return rc;
-    config.stream = stream_kafka_seam(consume->stream);
+    config.stream = stream_kafka_ops(consume->stream);
     rc = fetch_init(&consume->fetch, &config, err);
     consume->fetch_ready = rc == RC_OK;
     return rc;

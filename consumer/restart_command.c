@@ -89,7 +89,7 @@ static enum rc restart(struct restart_row *request, const struct settings *setti
         rc = sink_mysql_open(&sink, &settings->sink, settings->consumer.group, IDLE_MS, err);
     if (rc != RC_OK)
         return rc;
-    rc = progress_set(sink_mysql_seam(sink), request, &before, err);
+    rc = progress_set(sink_mysql_ops(sink), request, &before, err);
     sink_mysql_close(sink);
     if (rc != RC_OK)
         return rc;

@@ -4,7 +4,7 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "outbox/outbox.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>

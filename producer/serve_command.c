@@ -138,7 +138,7 @@ static enum rc committer_make(struct serve *serve, size_t shard, struct err *err
 
     if (rc != RC_OK)
         return rc;
-    config.store = vote_mysql_seam(lane->vote_store);
+    config.store = vote_mysql_ops(lane->vote_store);
     rc = committer_open(&lane->committer, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -159,7 +159,7 @@ static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
 
     if (rc != RC_OK)
         return rc;
-    config.store = lookup_mysql_seam(lane->lookup_store);
+    config.store = lookup_mysql_ops(lane->lookup_store);
     rc = looker_open(&lane->looker, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -181,7 +181,7 @@ static enum rc clerk_make(struct serve *serve, size_t shard, struct err *err)
 
     if (rc != RC_OK)
         return rc;
-    config.store = task_mysql_seam(lane->task_store);
+    config.store = task_mysql_ops(lane->task_store);
     rc = clerk_open(&lane->clerk, &config, err);
     if (rc != RC_OK)
         return rc;

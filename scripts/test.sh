@@ -16,7 +16,7 @@ test_help() {
 Builds and runs the tests; without a tier unit, flow and e2e.
 
   unit   pure modules, no I/O
-  flow   engines on fakes of their seams and on librdkafka's in-process broker
+  flow   engines on fakes of their ops and on librdkafka's in-process broker
   e2e    the program on real Kafka, once with MariaDB and once with MySQL
   chaos  a minute of ./dev chaos on each database, and the tests of that instrument
   long   what takes minutes, about an hour and a half in all: new seeds of the simulation, also under

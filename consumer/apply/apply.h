@@ -16,7 +16,7 @@
 
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 #include "consumer/apply/tally.h"
 #include "consumer/held/held.h"
 #include "consumer/ingest/batch.h"

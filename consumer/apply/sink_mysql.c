@@ -12,7 +12,7 @@
 struct sink_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory, unless a dead record has made it big */
-    struct sink seam;
+    struct sink ops;
     const char *group;
     int64_t idle_ms;
     uint64_t session; /* the one that knows idle_ms */
@@ -249,56 +249,55 @@ static enum rc sink_move_progress(void *ctx, const struct place *places,
     return sql_run(sink, NULL, err);
 }
 
-static enum rc seam_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
-                                 struct err *err)
+static enum rc ops_lock_tallies(void *ctx, struct tally_row *tallies, size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_lock_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc seam_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                 struct err *err)
+static enum rc ops_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_make_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                  struct err *err)
+static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                 struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_write_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+static enum rc ops_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_read_lasts(sink->db, &sink->sql, lasts, count, err);
 }
 
-static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
-                                struct err *err)
+static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                               struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_write_lasts(sink->db, &sink->sql, lasts, count, err);
 }
 
-static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
-                                 bool *duplicate, struct err *err)
+static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                bool *duplicate, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
     return sink_insert_votes(sink->db, &sink->sql, rows, count, duplicate, err);
 }
 
-static enum rc seam_find_events(void *ctx, const struct vote_row *rows, size_t count,
-                                void (*on_found)(void *found_ctx, const struct id *event_id),
-                                void *found_ctx, struct err *err)
+static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                               void (*on_found)(void *found_ctx, const struct id *event_id),
+                               void *found_ctx, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
@@ -363,8 +362,8 @@ static enum rc dead_compare(struct sink_mysql *sink, const struct place *place,
                     place->topic, place->partition, dead->offset);
 }
 
-static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
-                                struct err *err)
+static enum rc ops_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                               struct err *err)
 {
     struct sink_mysql *sink = ctx;
     uint64_t packet_bytes_max = db_packet_bytes_max(sink->db);
@@ -443,7 +442,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         return err_fail(err, RC_FATAL, 0, "no memory for a database");
     sink->group = group;
     sink->idle_ms = idle_ms;
-    sink->seam = (struct sink){
+    sink->ops = (struct sink){
         .ctx = sink,
         .ping = sink_ping,
         .session = sink_session,
@@ -453,14 +452,14 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .lock_begin = sink_lock_begin,
         .own_progress = sink_own_progress,
         .move_progress = sink_move_progress,
-        .lock_tallies = seam_lock_tallies,
-        .make_tallies = seam_make_tallies,
-        .write_tallies = seam_write_tallies,
-        .read_lasts = seam_read_lasts,
-        .write_lasts = seam_write_lasts,
-        .insert_votes = seam_insert_votes,
-        .find_events = seam_find_events,
-        .insert_dead = seam_insert_dead,
+        .lock_tallies = ops_lock_tallies,
+        .make_tallies = ops_make_tallies,
+        .write_tallies = ops_write_tallies,
+        .read_lasts = ops_read_lasts,
+        .write_lasts = ops_write_lasts,
+        .insert_votes = ops_insert_votes,
+        .find_events = ops_find_events,
+        .insert_dead = ops_insert_dead,
         .read_held = sink_read_held,
         .count_dead = sink_count_dead,
         .commit = sink_commit,
@@ -484,9 +483,9 @@ void sink_mysql_close(struct sink_mysql *sink)
     free(sink);
 }
 
-const struct sink *sink_mysql_seam(struct sink_mysql *sink)
+const struct sink *sink_mysql_ops(struct sink_mysql *sink)
 {
-    return &sink->seam;
+    return &sink->ops;
 }
 
 struct db *sink_mysql_db(struct sink_mysql *sink)

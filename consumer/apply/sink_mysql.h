@@ -6,7 +6,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "common/err.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ enum rc sink_mysql_open(struct sink_mysql **sink, const struct mysql_settings *s
 void sink_mysql_close(struct sink_mysql *sink);
 
 /* Lives as long as the sink. */
-const struct sink *sink_mysql_seam(struct sink_mysql *sink);
+const struct sink *sink_mysql_ops(struct sink_mysql *sink);
 
 /* The sink's connection, for who shares its transactions. */
 struct db *sink_mysql_db(struct sink_mysql *sink);

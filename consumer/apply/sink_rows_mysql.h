@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* See sink_seam.h. sql is for the statement at hand and keeps its memory. */
+/* See sink_ops.h. sql is for the statement at hand and keeps its memory. */
 enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
                           struct err *err);
 enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,

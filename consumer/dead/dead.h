@@ -26,7 +26,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 #include "consumer/ingest/judge.h"
 
 #include <stdbool.h>
@@ -105,7 +105,7 @@ struct dead_view {
     size_t applied_len;
 };
 
-/* What the engine needs of a database beside a sink (sink_seam.h). Where a call belongs to a
+/* What the engine needs of a database beside a sink (sink_ops.h). Where a call belongs to a
  * transaction it is the sink's, and RC_RETRY and RC_FATAL end it. */
 struct dead_store {
     void *ctx;

@@ -320,7 +320,7 @@ const struct dead_store *dead_mysql_store(struct dead_mysql *dead)
 
 const struct sink *dead_mysql_sink(struct dead_mysql *dead)
 {
-    return sink_mysql_seam(dead->sink);
+    return sink_mysql_ops(dead->sink);
 }
 
 enum rc dead_mysql_clock(struct dead_mysql *dead, int64_t *now_ms, struct err *err)

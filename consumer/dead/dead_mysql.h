@@ -5,7 +5,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 #include "consumer/dead/dead.h"
 
 #include <stdbool.h>

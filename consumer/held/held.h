@@ -13,7 +13,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

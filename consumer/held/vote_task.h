@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 #include "consumer/apply/apply.h"
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 #include "consumer/dead/dead.h"
 #include "consumer/held/vote_options.h"
 #include "outbox/retry/handler.h"

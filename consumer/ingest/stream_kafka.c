@@ -21,7 +21,7 @@
 #define NAME_AGAIN_PROBES 5
 
 struct stream_kafka {
-    struct stream seam;
+    struct stream ops;
     const struct settings *settings;
     rd_kafka_t *kafka;
     struct group group;
@@ -270,9 +270,9 @@ static enum rc stream_probe(void *ctx, struct err *err)
     return RC_RETRY;
 }
 
-static void seam_set(struct stream_kafka *stream)
+static void ops_set(struct stream_kafka *stream)
 {
-    stream->seam = (struct stream){
+    stream->ops = (struct stream){
         .ctx = stream,
         .poll = stream_poll,
         .seek = stream_seek,
@@ -287,9 +287,9 @@ static void seam_set(struct stream_kafka *stream)
     };
 }
 
-const struct stream *stream_kafka_seam(struct stream_kafka *stream)
+const struct stream *stream_kafka_ops(struct stream_kafka *stream)
 {
-    return &stream->seam;
+    return &stream->ops;
 }
 
 enum rc stream_kafka_check(const struct settings *settings, const char *instance, struct err *err)
@@ -348,7 +348,7 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
 
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
-    seam_set(stream);
+    ops_set(stream);
     stream->settings = settings;
     rc = handle_open(stream, settings, instance, bell_fd, err);
     if (rc == RC_OK)

@@ -24,6 +24,6 @@ enum rc stream_kafka_open(struct stream_kafka **stream, const struct settings *s
 bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms);
 
 /* Lives as long as the stream. */
-const struct stream *stream_kafka_seam(struct stream_kafka *stream);
+const struct stream *stream_kafka_ops(struct stream_kafka *stream);
 
 #endif

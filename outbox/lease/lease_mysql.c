@@ -353,7 +353,7 @@ void lease_mysql_close(struct lease_mysql *store)
     buf_done(&store->sql);
 }
 
-struct lease_store lease_mysql_seam(struct lease_mysql *store)
+struct lease_store lease_mysql_ops(struct lease_mysql *store)
 {
     return (struct lease_store){
         .ctx = store,

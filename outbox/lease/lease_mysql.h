@@ -6,7 +6,7 @@
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stddef.h>
 
@@ -41,6 +41,6 @@ enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *cl
                          const struct settings *settings, struct err *err);
 void lease_mysql_close(struct lease_mysql *store);
 
-struct lease_store lease_mysql_seam(struct lease_mysql *store);
+struct lease_store lease_mysql_ops(struct lease_mysql *store);
 
 #endif

@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "outbox/relay/note.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

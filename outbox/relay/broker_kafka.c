@@ -584,7 +584,7 @@ void broker_kafka_close(struct broker_kafka *broker)
     broker_reset(broker);
 }
 
-struct broker broker_kafka_seam(struct broker_kafka *broker)
+struct broker broker_kafka_ops(struct broker_kafka *broker)
 {
     return (struct broker){
         .ctx = broker,

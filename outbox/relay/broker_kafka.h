@@ -7,7 +7,7 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/kafka/config.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 struct rd_kafka_s;
 struct rd_kafka_topic_s;
@@ -61,6 +61,6 @@ enum rc broker_kafka_make_headers(struct rd_kafka_headers_s **out, const struct 
                                   int64_t timestamp_ms, const char *lane, const char *source,
                                   struct err *err);
 
-struct broker broker_kafka_seam(struct broker_kafka *broker);
+struct broker broker_kafka_ops(struct broker_kafka *broker);
 
 #endif

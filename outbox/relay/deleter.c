@@ -123,8 +123,7 @@ static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_m
     size_t count = deleter_make_ranges(deleter->work + deleter->work_done,
                                        deleter->work_count - deleter->work_done, ranges,
                                        deleter->ranges_max, &used);
-    enum rc rc =
-        deleter->seam.delete_ranges(deleter->seam.ctx, ranges, count, epoch, &fenced, &err);
+    enum rc rc = deleter->ops.delete_ranges(deleter->ops.ctx, ranges, count, epoch, &fenced, &err);
 
     if (rc != RC_OK)
         return failed(deleter, now_ms, &err);
@@ -202,16 +201,16 @@ size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *
     return runs;
 }
 
-enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
+enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
                      uint64_t dice, struct err *err)
 {
     memset(deleter, 0, sizeof(*deleter));
     deleter->lane = lane;
-    deleter->seam = *seam;
+    deleter->ops = *ops;
     deleter->dice = dice;
     deleter->ranges_max = DELETER_RANGES_MAX;
     deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    diverter_init(&deleter->diverter, lane, seam, ~dice);
+    diverter_init(&deleter->diverter, lane, ops, ~dice);
     deleter->held_max = lane->block_count;
     deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
     /* Whole blocks are deleted: the last one may go past the wanted number. */

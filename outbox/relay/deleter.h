@@ -9,14 +9,14 @@
 #include "common/err.h"
 #include "outbox/relay/diverter.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct deleter {
     struct lane *lane;
-    struct deleter_seam seam;
+    struct deleter_ops ops;
     struct seqs **held; /* blocks whose rows are not deleted yet, all but the last full */
     size_t held_count;
     size_t held_max;
@@ -34,8 +34,8 @@ struct deleter {
     struct diverter diverter;
 };
 
-/* RC_FATAL: no memory. lane and seam are borrowed. dice: 64 random bits. */
-enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_seam *seam,
+/* RC_FATAL: no memory. lane and ops are borrowed. dice: 64 random bits. */
+enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
                      uint64_t dice, struct err *err);
 void deleter_done(struct deleter *deleter);
 

@@ -536,9 +536,9 @@ void deleter_mysql_close(struct deleter_mysql *deleter)
     buf_done(&deleter->options);
 }
 
-struct deleter_seam deleter_mysql_seam(struct deleter_mysql *deleter)
+struct deleter_ops deleter_mysql_ops(struct deleter_mysql *deleter)
 {
-    return (struct deleter_seam){
+    return (struct deleter_ops){
         .ctx = deleter,
         .delete_ranges = delete_ranges,
         .move_rows = move_into_retry,

@@ -8,7 +8,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/origin_mysql.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,6 +36,6 @@ enum rc deleter_mysql_open(struct deleter_mysql *deleter, const char *lane, cons
                            struct err *err);
 void deleter_mysql_close(struct deleter_mysql *deleter);
 
-struct deleter_seam deleter_mysql_seam(struct deleter_mysql *deleter);
+struct deleter_ops deleter_mysql_ops(struct deleter_mysql *deleter);
 
 #endif

@@ -22,7 +22,7 @@
 #define OUTBOX_RELAY_DIVERTED_KEYS_H
 
 #include "common/err.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -17,12 +17,12 @@
 /* Too many keys to know them all: looked at again after this. */
 #define TOO_MANY_MS 1000
 
-void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_seam *seam,
+void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
                    uint64_t dice)
 {
     memset(diverter, 0, sizeof(*diverter));
     diverter->lane = lane;
-    diverter->seam = *seam;
+    diverter->ops = *ops;
     diverter->dice = dice;
     diverter->rows_max = DIVERTER_ROWS_MAX;
     diverter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
@@ -77,8 +77,8 @@ static int64_t load(struct diverter *diverter, int64_t epoch, int64_t now_ms)
         return LANE_WAIT_MS;
     }
     atomic_store(&diverted->too_many, false);
-    rc = diverter->seam.load_keys(diverter->seam.ctx, diverted->count_max + 1, on_key, diverter,
-                                  &err);
+    rc =
+        diverter->ops.load_keys(diverter->ops.ctx, diverted->count_max + 1, on_key, diverter, &err);
     lane_wake(diverter->lane, LANE_SENDER);
     if (atomic_load(&diverted->too_many)) {
         diverter->wait_until_ms = now_ms + TOO_MANY_MS;
@@ -97,7 +97,7 @@ static int64_t move(struct diverter *diverter, const struct relay_move *moves, s
     struct lane *lane = diverter->lane;
     struct err err = {0};
     bool fenced = false;
-    enum rc rc = diverter->seam.move_rows(diverter->seam.ctx, moves, count, epoch, &fenced, &err);
+    enum rc rc = diverter->ops.move_rows(diverter->ops.ctx, moves, count, epoch, &fenced, &err);
 
     if (rc == RC_OK && fenced) {
         log_event(LOG_WARN, "moves_given_up", "lane=%s reason=fenced", lane->name);
@@ -133,7 +133,7 @@ static int64_t ask(struct diverter *diverter, int64_t now_ms)
     diverter->ask_at_ms = now_ms + wait_ms;
     if (count == 0)
         return wait_ms;
-    rc = diverter->seam.keys_left(diverter->seam.ctx, diverter->keys, count, &err);
+    rc = diverter->ops.keys_left(diverter->ops.ctx, diverter->keys, count, &err);
     if (rc != RC_OK)
         return failed(diverter, now_ms, &err);
     worked(diverter, now_ms);

@@ -7,7 +7,7 @@
 
 #include "common/backoff.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 
 struct diverter {
     struct lane *lane;
-    struct deleter_seam seam;
+    struct deleter_ops ops;
     struct backoff backoff;
     uint64_t dice;
     int64_t wait_until_ms; /* after a failure */
@@ -28,8 +28,8 @@ struct diverter {
     struct lane_key keys[DIVERTER_KEYS_MAX];
 };
 
-/* lane and seam are borrowed. dice: 64 random bits. */
-void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_seam *seam,
+/* lane and ops are borrowed. dice: 64 random bits. */
+void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
                    uint64_t dice);
 
 /* epoch: of the lease that is held now; 0: none. Returns when it wants to go on. */

@@ -18,7 +18,7 @@
 #define OUTBOX_RELAY_GAPS_H
 
 #include "common/err.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

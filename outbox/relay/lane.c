@@ -2,7 +2,7 @@
 #include "outbox/relay/lane.h"
 
 #include "common/log.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stdlib.h>
 #include <string.h>

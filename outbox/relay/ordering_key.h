@@ -6,8 +6,8 @@
 #ifndef OUTBOX_RELAY_ORDERING_KEY_H
 #define OUTBOX_RELAY_ORDERING_KEY_H
 
+#include "outbox/relay/relay_ops.h"
 #include "outbox/relay/relay_row.h"
-#include "outbox/relay/relay_seam.h"
 
 #include <stdint.h>
 

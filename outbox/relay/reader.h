@@ -23,7 +23,7 @@
 #include "common/err.h"
 #include "outbox/relay/gaps.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/relay/window.h"
 
 #include <stdbool.h>

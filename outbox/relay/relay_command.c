@@ -103,9 +103,9 @@ static enum rc edges_open(struct strand *strand, struct relay *relay, struct err
 
 static enum rc engines_init(struct strand *strand, struct err *err)
 {
-    const struct source source = source_mysql_seam(&strand->source);
-    const struct deleter_seam deletes = deleter_mysql_seam(&strand->deletes);
-    const struct broker broker = broker_kafka_seam(&strand->broker);
+    const struct source source = source_mysql_ops(&strand->source);
+    const struct deleter_ops deletes = deleter_mysql_ops(&strand->deletes);
+    const struct broker broker = broker_kafka_ops(&strand->broker);
     enum rc rc = reader_init(&strand->reader, &strand->lane, &source, os_random_u64(), err);
 
     if (rc == RC_OK)
@@ -222,7 +222,7 @@ static enum rc leases_open(struct relay *relay, struct err *err)
     rc = lease_mysql_open(&relay->store, &claim, env->settings, err);
     if (rc != RC_OK)
         return rc;
-    store = lease_mysql_seam(&relay->store);
+    store = lease_mysql_ops(&relay->store);
     leases_init(&relay->leases, "lane", env->instance, &store, env->settings->relay.lease_ms,
                 os_random_u64());
     for (size_t i = 0; i < relay->count; i++)

@@ -36,7 +36,7 @@
 #include "common/err.h"
 #include "outbox/relay/flight.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/relay/topics.h"
 
 #include <stdbool.h>

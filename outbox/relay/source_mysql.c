@@ -433,7 +433,7 @@ void source_mysql_close(struct source_mysql *source)
     buf_done(&source->columns);
 }
 
-struct source source_mysql_seam(struct source_mysql *source)
+struct source source_mysql_ops(struct source_mysql *source)
 {
     return (struct source){
         .ctx = source,

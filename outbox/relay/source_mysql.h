@@ -7,7 +7,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/origin_mysql.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/relay/writers_mysql.h"
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ enum rc source_mysql_open(struct source_mysql *source, const char *lane,
                           const struct settings *settings, struct err *err);
 void source_mysql_close(struct source_mysql *source);
 
-struct source source_mysql_seam(struct source_mysql *source);
+struct source source_mysql_ops(struct source_mysql *source);
 
 /* For adapters that look up rows of an outbox table one by one: appends what stands between FROM
  * and the end of the join; the table is called o in it. A list of values in WHERE may be found by

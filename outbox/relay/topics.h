@@ -5,8 +5,8 @@
 #define OUTBOX_RELAY_TOPICS_H
 
 #include "common/err.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/relay/relay_row.h"
-#include "outbox/relay/relay_seam.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 
 #include "common/db/db.h"
 #include "common/err.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -16,7 +16,7 @@
 #include "common/err.h"
 #include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/scenes.h"
 #include "outbox/retry/store_calls.h"
 #include "outbox/retry/task_expiry.h"

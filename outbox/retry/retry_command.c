@@ -74,11 +74,11 @@ static enum rc engines_open(struct retry *retry, struct err *err)
                               err);
     if (rc != RC_OK)
         return rc;
-    store = retry_mysql_seam(&retry->poll_store);
+    store = retry_mysql_ops(&retry->poll_store);
     rc = dispatcher_init(&retry->dispatcher, &retry->pool, &store, os_random_u64(), err);
     if (rc != RC_OK)
         return rc;
-    store = retry_mysql_seam(&retry->beat_store);
+    store = retry_mysql_ops(&retry->beat_store);
     return keeper_init(&retry->keeper, &retry->pool, &store, os_random_u64(), err);
 }
 
@@ -110,7 +110,7 @@ static enum rc leases_open(struct retry *retry, struct err *err)
 
         if (rc != RC_OK)
             return rc;
-        stores[i] = lease_mysql_seam(&retry->lease_stores[i]);
+        stores[i] = lease_mysql_ops(&retry->lease_stores[i]);
     }
     return shard_leases_init(&retry->leases, &retry->pool, retry->env->instance, stores,
                              os_random_u64(), err);

@@ -3,7 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <assert.h>
 #include <inttypes.h>

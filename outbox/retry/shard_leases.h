@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 #include "outbox/lease/leases.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/retry/pool.h"
 
 #include <stdbool.h>

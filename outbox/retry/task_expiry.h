@@ -5,7 +5,7 @@
 #define OUTBOX_RETRY_TASK_EXPIRY_H
 
 #include "outbox/retry/pool.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/scenes.h"
 #include "outbox/retry/store_calls.h"
 #include "outbox/retry/task_slots.h"

@@ -8,7 +8,7 @@
 #include "common/err.h"
 #include "common/said.h"
 #include "outbox/retry/pool.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/store_calls.h"
 #include "outbox/retry/task_slots.h"
 

@@ -7,7 +7,7 @@
 #include "common/err.h"
 #include "common/stop.h"
 #include "producer/queue.h"
-#include "producer/remark/lookup_seam.h"
+#include "producer/remark/lookup_ops.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 struct lookup_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
-    struct lookup_store seam;
+    struct lookup_store ops;
 };
 
 static enum rc store_ping(void *ctx, struct err *err)
@@ -90,7 +90,7 @@ enum rc lookup_mysql_open(struct lookup_mysql **out, const struct mysql_settings
         free(store);
         return rc;
     }
-    store->seam = (struct lookup_store){.ctx = store, .ping = store_ping, .read = store_read};
+    store->ops = (struct lookup_store){.ctx = store, .ping = store_ping, .read = store_read};
     *out = store;
     return RC_OK;
 }
@@ -104,9 +104,9 @@ void lookup_mysql_close(struct lookup_mysql *store)
     free(store);
 }
 
-const struct lookup_store *lookup_mysql_seam(const struct lookup_mysql *store)
+const struct lookup_store *lookup_mysql_ops(const struct lookup_mysql *store)
 {
-    return &store->seam;
+    return &store->ops;
 }
 
 void lookup_mysql_interrupt(struct lookup_mysql *store)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The lookup's seam on a MySQL or MariaDB connection. One thread at a time. */
+/* The lookup's ops on a MySQL or MariaDB connection. One thread at a time. */
 #ifndef PRODUCER_REMARK_LOOKUP_MYSQL_H
 #define PRODUCER_REMARK_LOOKUP_MYSQL_H
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "producer/remark/lookup_seam.h"
+#include "producer/remark/lookup_ops.h"
 
 struct lookup_mysql;
 
@@ -14,8 +14,8 @@ enum rc lookup_mysql_open(struct lookup_mysql **store, const struct mysql_settin
                           struct err *err);
 void lookup_mysql_close(struct lookup_mysql *store);
 
-/* The seam; valid until the close. */
-const struct lookup_store *lookup_mysql_seam(const struct lookup_mysql *store);
+/* The ops; valid until the close. */
+const struct lookup_store *lookup_mysql_ops(const struct lookup_mysql *store);
 
 /* Ends the statement that runs now, from another thread. */
 void lookup_mysql_interrupt(struct lookup_mysql *store);

@@ -10,7 +10,7 @@
 #include "common/stop.h"
 #include "producer/queue.h"
 #include "producer/task/task_item.h"
-#include "producer/task/task_seam.h"
+#include "producer/task/task_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

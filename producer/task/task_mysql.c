@@ -7,7 +7,7 @@
 
 struct task_mysql {
     struct db *db;
-    struct task_store seam;
+    struct task_store ops;
 };
 
 /* Of no table: an installation that does not use the lane may lack the rights on it. */
@@ -100,7 +100,7 @@ enum rc task_mysql_open(struct task_mysql **out, const struct mysql_settings *se
         free(store);
         return rc;
     }
-    store->seam = (struct task_store){
+    store->ops = (struct task_store){
         .ctx = store,
         .ping = store_ping,
         .room = store_room,
@@ -122,9 +122,9 @@ void task_mysql_close(struct task_mysql *store)
     free(store);
 }
 
-const struct task_store *task_mysql_seam(const struct task_mysql *store)
+const struct task_store *task_mysql_ops(const struct task_mysql *store)
 {
-    return &store->seam;
+    return &store->ops;
 }
 
 void task_mysql_interrupt(struct task_mysql *store)

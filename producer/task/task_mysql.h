@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The seam for tasks on a MySQL or MariaDB connection. One thread at a time. */
+/* The ops for tasks on a MySQL or MariaDB connection. One thread at a time. */
 #ifndef PRODUCER_TASK_TASK_MYSQL_H
 #define PRODUCER_TASK_TASK_MYSQL_H
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "producer/task/task_seam.h"
+#include "producer/task/task_ops.h"
 
 struct task_mysql;
 
@@ -14,8 +14,8 @@ enum rc task_mysql_open(struct task_mysql **store, const struct mysql_settings *
                         struct err *err);
 void task_mysql_close(struct task_mysql *store);
 
-/* The seam; valid until the close. */
-const struct task_store *task_mysql_seam(const struct task_mysql *store);
+/* The ops; valid until the close. */
+const struct task_store *task_mysql_ops(const struct task_mysql *store);
 
 /* Ends the statement that runs now, from another thread. */
 void task_mysql_interrupt(struct task_mysql *store);

@@ -8,8 +8,8 @@
 #include "common/err.h"
 #include "common/stop.h"
 #include "producer/queue.h"
+#include "producer/vote/vote_ops.h"
 #include "producer/vote/vote_row.h"
-#include "producer/vote/vote_seam.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
 #define PRODUCER_VOTE_VOTE_H
 
 #include "common/err.h"
+#include "producer/vote/vote_ops.h"
 #include "producer/vote/vote_row.h"
-#include "producer/vote/vote_seam.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@
 struct vote_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
-    struct vote_store seam;
+    struct vote_store ops;
     int64_t lane_count;
     int64_t lock_wait_seconds;
     uint64_t session; /* the one that knows lock_wait_seconds */
@@ -358,7 +358,7 @@ enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *se
     }
     store->lane_count = lane_count;
     store->lock_wait_seconds = (lock_wait_ms + 999) / 1000;
-    store->seam = (struct vote_store){
+    store->ops = (struct vote_store){
         .ctx = store,
         .ping = store_ping,
         .begin = store_begin,
@@ -385,9 +385,9 @@ void vote_mysql_close(struct vote_mysql *store)
     free(store);
 }
 
-const struct vote_store *vote_mysql_seam(const struct vote_mysql *store)
+const struct vote_store *vote_mysql_ops(const struct vote_mysql *store)
 {
-    return &store->seam;
+    return &store->ops;
 }
 
 void vote_mysql_interrupt(struct vote_mysql *store)

@@ -32,7 +32,7 @@ enum rc vote_run_open(struct vote_run *run, const struct settings *settings, str
                              err);
     if (rc != RC_OK)
         return rc;
-    config.store = vote_mysql_seam(run->store);
+    config.store = vote_mysql_ops(run->store);
     return vote_engine_open(&run->engine, &config, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs migrations on one database, and says how far it is. It may be killed between any two calls
- * of its seam, by whatever means, and run again: it goes on where it stopped. One thread at a time;
+ * of its ops, by whatever means, and run again: it goes on where it stopped. One thread at a time;
  * several runners, in any processes, take turns.
  *
  * How: before a statement is handed to the server, schema_history says so (HISTORY_TRYING), and

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The seam of the migrations' runner on MySQL and MariaDB. One thread at a time. */
+/* The ops of the migrations' runner on MySQL and MariaDB. One thread at a time. */
 #ifndef SCHEMA_MIGRATE_MIGRATE_MYSQL_H
 #define SCHEMA_MIGRATE_MIGRATE_MYSQL_H
 
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "schema/migrate/migrate_seam.h"
+#include "schema/migrate/migrate_ops.h"
 
 #include <stdint.h>
 

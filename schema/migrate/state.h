@@ -5,7 +5,7 @@
 #define SCHEMA_MIGRATE_STATE_H
 
 #include "common/err.h"
-#include "schema/migrate/migrate_seam.h"
+#include "schema/migrate/migrate_ops.h"
 #include "schema/migrate/migration.h"
 
 #include <stdbool.h>

@@ -67,7 +67,7 @@ static void workers_open(struct bench *bench)
 {
     struct commit_config commit = {
         .queue = bench->votes,
-        .store = &bench->fake.seam,
+        .store = &bench->fake.ops,
         .batch_votes_max = 100,
         .lane_count = 1,
         .dice = os_random,

@@ -51,7 +51,7 @@ static void committers_open(struct bench *bench)
         struct commit_config config = {
             .queue = bench->queue,
             .shard = i,
-            .store = &bench->fake.seam,
+            .store = &bench->fake.ops,
             .batch_votes_max = BATCH_VOTES_MAX,
             .lane_count = 1,
             .dice = os_random,

@@ -44,7 +44,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
                       int member, const char *owner, const struct rig_limits *limits)
 {
     struct fetch_config fetch = {
-        .stream = &rig->stream.seam,
+        .stream = &rig->stream.ops,
         .links = rig->links,
         .link_count = RIG_APPLIERS,
         .batch_rows_max = limits->rows_max,
@@ -61,7 +61,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
     stream_model_init(&rig->stream, topic, member);
     for (int i = 0; i < RIG_APPLIERS; i++) {
         struct applier_config config = {
-            .sink = &rig->sinks[i].seam,
+            .sink = &rig->sinks[i].ops,
             .owner = rig->owner,
             .batch_rows_max = limits->rows_max,
             .jobs_max = 4, /* small, so that rings are full now and then */

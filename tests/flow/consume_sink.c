@@ -366,7 +366,7 @@ void sink_model_init(struct sink_model *model, struct sink_world *world)
 {
     model->world = world;
     model->open = false;
-    model->seam = (struct sink){
+    model->ops = (struct sink){
         .ctx = model,
         .ping = model_ping,
         .session = model_session,

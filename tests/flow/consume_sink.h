@@ -5,7 +5,7 @@
 #ifndef TESTS_FLOW_CONSUME_SINK_H
 #define TESTS_FLOW_CONSUME_SINK_H
 
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ struct sink_world {
 /* A connection. */
 struct sink_model {
     struct sink_world *world;
-    struct sink seam;
+    struct sink ops;
     bool open;
     struct sink_data data; /* as its transaction sees it */
 };

@@ -220,7 +220,7 @@ void stream_model_init(struct stream_model *model, struct topic_world *world, in
     memset(model, 0, sizeof(*model));
     model->world = world;
     model->member = member;
-    model->seam = (struct stream){
+    model->ops = (struct stream){
         .ctx = model,
         .poll = model_poll,
         .seek = model_seek,

@@ -46,7 +46,7 @@ struct topic_hold {
 
 struct stream_model {
     struct topic_world *world;
-    struct stream seam;
+    struct stream ops;
     int member;
     struct topic_hold holds[TOPIC_PARTITIONS];
     struct stream_place places[TOPIC_PARTITIONS];

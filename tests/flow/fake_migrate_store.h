@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A database in memory behind the runner's seam: it does DDL through shape_apply(), which refuses
+/* A database in memory behind the runner's ops: it does DDL through shape_apply(), which refuses
  * what a server refuses, and can fail or end the process at any one call. */
 #ifndef TESTS_FLOW_FAKE_MIGRATE_STORE_H
 #define TESTS_FLOW_FAKE_MIGRATE_STORE_H
 
-#include "schema/migrate/migrate_seam.h"
+#include "schema/migrate/migrate_ops.h"
 #include "schema/migrate/state.h"
 
 #include <stdbool.h>

@@ -244,7 +244,7 @@ void fake_votes_init(struct fake_votes *fake)
     fake->work = calloc(1, sizeof(*fake->work));
     assert_non_null(fake->committed);
     assert_non_null(fake->work);
-    fake->seam = (struct vote_store){
+    fake->ops = (struct vote_store){
         .ctx = fake,
         .ping = fake_ping,
         .begin = fake_begin,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A database in memory behind the vote engine's seam: transactions, locks by turn (there is one
+/* A database in memory behind the vote engine's ops: transactions, locks by turn (there is one
  * writer at a time), calls that fail when told to, and COMMITs whose answer is lost. */
 #ifndef TESTS_FLOW_FAKE_VOTES_H
 #define TESTS_FLOW_FAKE_VOTES_H
 
-#include "producer/vote/vote_seam.h"
+#include "producer/vote/vote_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ enum fake_commit {
 };
 
 struct fake_votes {
-    struct vote_store seam;
+    struct vote_store ops;
     struct fake_tables *committed;
     struct fake_tables *work; /* of the open transaction */
     bool open;

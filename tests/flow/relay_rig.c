@@ -16,7 +16,7 @@ static void engines_start(struct rig *rig)
 {
     const struct source source = world_source(&rig->world);
     const struct broker broker = world_broker(&rig->world);
-    const struct deleter_seam deleter = world_deleter(&rig->world);
+    const struct deleter_ops deleter = world_deleter(&rig->world);
     enum rc rc =
         lane_init(&rig->lane, "outbox", &rig->settings, relay_metrics_of(0, "outbox"), NULL);
 

@@ -6,7 +6,7 @@
 #ifndef TESTS_FLOW_RELAY_WORLD_H
 #define TESTS_FLOW_RELAY_WORLD_H
 
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,7 +138,7 @@ void world_kill(struct world *world);
 
 struct source world_source(struct world *world);
 struct broker world_broker(struct world *world);
-struct deleter_seam world_deleter(struct world *world);
+struct deleter_ops world_deleter(struct world *world);
 
 /* Rows that are committed and not deleted. */
 size_t world_left(const struct world *world);

@@ -208,11 +208,11 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     return failed ? rc : RC_OK;
 }
 
-struct deleter_seam world_deleter(struct world *world)
+struct deleter_ops world_deleter(struct world *world)
 {
-    return (struct deleter_seam){.ctx = world,
-                                 .delete_ranges = delete_ranges,
-                                 .move_rows = world_move_rows,
-                                 .load_keys = world_load_keys,
-                                 .keys_left = world_keys_left};
+    return (struct deleter_ops){.ctx = world,
+                                .delete_ranges = delete_ranges,
+                                .move_rows = world_move_rows,
+                                .load_keys = world_load_keys,
+                                .keys_left = world_keys_left};
 }

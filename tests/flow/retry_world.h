@@ -8,7 +8,7 @@
 #include "outbox/retry/dispatcher.h"
 #include "outbox/retry/keeper.h"
 #include "outbox/retry/pool.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

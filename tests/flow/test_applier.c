@@ -54,7 +54,7 @@ static void no_wake(void *ctx)
 static void rig_open_with(size_t jobs_max)
 {
     struct applier_config config = {
-        .sink = &rig.model.seam,
+        .sink = &rig.model.ops,
         .owner = "me",
         .batch_rows_max = ROWS_MAX,
         .jobs_max = jobs_max,

@@ -31,7 +31,7 @@ static void rig_open(void)
 {
     memset(&rig, 0, sizeof(rig));
     sink_model_init(&rig.model, &rig.world);
-    assert_int_equal(apply_init(&rig.apply, &rig.model.seam, "me", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_init(&rig.apply, &rig.model.ops, "me", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
     batch_init(&rig.batch, ROWS_MAX, 100000);
     batch_reset(&rig.batch, rig.claimed.next_offset, -1);
@@ -280,7 +280,7 @@ static void another_owner_with_the_same_epoch_fences_it(void **state)
     rig_open();
     put_vote(0, 1, 5, 1);
     rig.world.data.progress[1].epoch--;
-    assert_int_equal(apply_init(&second, &rig.model.seam, "other", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_init(&second, &rig.model.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&second, &place, &other, NULL), RC_OK);
     assert_int_equal(other.epoch, rig.claimed.epoch);
     assert_fenced();
@@ -296,7 +296,7 @@ static void another_owner_fences_it(void **state)
     (void)state;
     rig_open();
     put_vote(0, 1, 5, 1);
-    assert_int_equal(apply_init(&zombie, &rig.model.seam, "other", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_init(&zombie, &rig.model.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&zombie, &place, &other, NULL), RC_OK);
     assert_int_equal(other.epoch, rig.claimed.epoch + 1);
     assert_string_equal(rig.world.data.progress[1].owner, "other");

@@ -62,7 +62,7 @@ static int setup(void **state)
     set_property(settings, "linger.ms", "0");
     set_property(settings, "batch.num.messages", "1");
     broker_kafka_open(&fixture.kafka, "outbox", settings, -1);
-    fixture.broker = broker_kafka_seam(&fixture.kafka);
+    fixture.broker = broker_kafka_ops(&fixture.kafka);
     *state = &fixture;
     return 0;
 }

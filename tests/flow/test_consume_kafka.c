@@ -123,7 +123,7 @@ static void join_group(void)
     name_group();
     if (stream_kafka_open(&kafka, &settings, "member", bell_fd, &err) != RC_OK)
         fail_msg("%s", err.text);
-    stream = stream_kafka_seam(kafka);
+    stream = stream_kafka_ops(kafka);
     while (held < PARTITIONS) {
         struct stream_event event;
 

@@ -142,7 +142,7 @@ static atomic_llong far_lease = INT64_MAX;
 /* The retry queue's handler at work on what is held of a content. */
 static void replay(int content)
 {
-    const struct vote_task task = {.sink = &lane_sink.seam,
+    const struct vote_task task = {.sink = &lane_sink.ops,
                                    .store = &lane_dead.store,
                                    .now_ms = lane_now_ms,
                                    .until_ms = INT64_MAX,

@@ -49,7 +49,7 @@ static void rig_open(void)
     dead_model_init(&rig.model, &rig.sink);
     rig.filter.ids = rig.ids;
     rig.config = (struct dead_config){
-        .sink = &rig.sink.seam,
+        .sink = &rig.sink.ops,
         .store = &rig.model.store,
         .filter = &rig.filter,
         .on_result = on_result,

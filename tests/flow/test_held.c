@@ -33,7 +33,7 @@ static void rig_open(void)
 {
     memset(&rig, 0, sizeof(rig));
     sink_model_init(&rig.model, &rig.world);
-    assert_int_equal(apply_init(&rig.apply, &rig.model.seam, "me", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_init(&rig.apply, &rig.model.ops, "me", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
     batch_init(&rig.batch, ROWS_MAX, 100000);
     batch_reset(&rig.batch, rig.claimed.next_offset, -1);

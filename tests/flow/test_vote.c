@@ -33,7 +33,7 @@ static void bench_open(struct bench *bench, size_t lane_count)
 
     memset(bench, 0, sizeof(*bench));
     fake_votes_init(&bench->fake);
-    config.store = &bench->fake.seam;
+    config.store = &bench->fake.ops;
     assert_int_equal(vote_engine_open(&bench->engine, &config, &bench->err), RC_OK);
 }
 

@@ -39,7 +39,7 @@ static void rig_open(void)
     sink_model_init(&rig.sink, &rig.world);
     dead_model_init(&rig.model, &rig.sink);
     atomic_store(&lease_until_ms, 1000000);
-    rig.task = (struct vote_task){.sink = &rig.sink.seam,
+    rig.task = (struct vote_task){.sink = &rig.sink.ops,
                                   .store = &rig.model.store,
                                   .now_ms = now_ms,
                                   .until_ms = 1000000,

@@ -412,7 +412,7 @@ static void producer_reset(void *ctx)
     forget_all(producer);
 }
 
-struct broker producer_seam(struct producer *producer)
+struct broker producer_ops(struct producer *producer)
 {
     return (struct broker){
         .ctx = producer,

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_BROKER_H
 #define TESTS_SIM_BROKER_H
 
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "tests/sim/tables.h"
 
 #define BROKER_PARTITIONS_MAX 4
@@ -86,6 +86,6 @@ void producer_init(struct producer *producer, struct proc *proc, size_t lane);
 void producer_main(void *producer);
 /* The process is gone. */
 void producer_gone(struct producer *producer);
-struct broker producer_seam(struct producer *producer);
+struct broker producer_ops(struct producer *producer);
 
 #endif

@@ -153,7 +153,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
 {
     struct apply_thread *thread = &consumer->appliers[number];
     struct applier_config config = {
-        .sink = &thread->edge.seam,
+        .sink = &thread->edge.ops,
         .owner = consumer->proc->name,
         .batch_rows_max = rows_max,
         .keep_lasts = consumer->proc->world->plan.anyone,
@@ -188,7 +188,7 @@ static void start(struct proc *proc)
     size_t rows_max = (size_t)world_between(world, 1, 12);
     size_t appliers = (size_t)world_between(world, 1, APPLIERS_MAX);
     struct fetch_config config = {
-        .stream = &consumer->member.seam,
+        .stream = &consumer->member.ops,
         .links = consumer->links,
         .link_count = appliers,
         .batch_rows_max = rows_max,

@@ -299,7 +299,7 @@ void member_init(struct member *member, struct proc *proc, int number)
     memset(member, 0, sizeof(*member));
     member->proc = proc;
     member->number = number;
-    member->seam = (struct stream){
+    member->ops = (struct stream){
         .ctx = member,
         .poll = stream_poll,
         .seek = stream_seek,

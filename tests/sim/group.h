@@ -36,7 +36,7 @@ struct hold {
 struct member {
     struct proc *proc;
     int number;
-    struct stream seam;
+    struct stream ops;
     struct hold holds[BROKER_PARTITIONS_MAX];
     struct stream_place places[BROKER_PARTITIONS_MAX];
     struct fiber *fetch;

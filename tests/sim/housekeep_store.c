@@ -618,7 +618,7 @@ void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->sink_db);
     edge->denied = false;
-    edge->seam = (struct housekeep_store){
+    edge->ops = (struct housekeep_store){
         .ctx = edge,
         .look = store_look,
         .take = store_take,

@@ -44,7 +44,7 @@ static void start(struct proc *proc)
     struct housekeep_process *process = proc->role;
     struct world *world = proc->world;
     struct housekeep_config config = {
-        .store = &process->edge.seam,
+        .store = &process->edge.ops,
         .owner = proc->name,
         .rules = world->months->rules,
         .interval_ms = world->plan.housekeep_ms * DB_CALENDAR_SPEED,

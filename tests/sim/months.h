@@ -101,7 +101,7 @@ int64_t months_refused_votes(const struct world *world, int64_t content);
 
 struct housekeep_edge {
     struct link link;
-    struct housekeep_store seam;
+    struct housekeep_store ops;
     bool denied; /* a deletion of this round was denied: it is left to the next round */
 };
 

@@ -167,7 +167,7 @@ static void strand_start(struct relay_process *relay, size_t number)
     struct world *world = relay->proc->world;
     const char *name = world->tables->lanes[number].name;
     struct source source;
-    struct deleter_seam deletes;
+    struct deleter_ops deletes;
     struct broker broker;
     enum rc rc;
 
@@ -184,7 +184,7 @@ static void strand_start(struct relay_process *relay, size_t number)
     strand->producer.epoch = &strand->sender.epoch;
     source = tables_source(&strand->read_edge);
     deletes = tables_deleter(&strand->delete_edge);
-    broker = producer_seam(&strand->producer);
+    broker = producer_ops(&strand->producer);
     rc = lane_init(&strand->lane, name, &world->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, name), NULL);
     strand->lane.wake = wake;

@@ -261,7 +261,7 @@ static void on_result(void *ctx, const struct dead_result *result)
 static bool replay_run(struct replay_process *replay, const struct dead_filter *filter)
 {
     const struct dead_config config = {
-        .sink = &replay->edge.seam,
+        .sink = &replay->edge.ops,
         .store = &replay->store,
         .filter = filter,
         .rule = JUDGE_KEY,

@@ -189,10 +189,10 @@ static void start(struct proc *proc)
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.seam,
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops,
                          world_dice(), NULL);
     assert(rc == RC_OK);
-    rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.seam, world_dice(), NULL);
+    rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.ops, world_dice(), NULL);
     assert(rc == RC_OK);
     leases_start(retry);
     threads_start(retry);

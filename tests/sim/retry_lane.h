@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_RETRY_LANE_H
 #define TESTS_SIM_RETRY_LANE_H
 
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "tests/sim/db.h"
 #include "tests/sim/tables.h"
 

@@ -258,7 +258,7 @@ static void store_release(void *ctx, const struct turn_hold *hold)
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->sink_db);
-    edge->seam = (struct rollup_store){
+    edge->ops = (struct rollup_store){
         .ctx = edge,
         .look = store_look,
         .take = store_take,

@@ -39,7 +39,7 @@ static void start(struct proc *proc)
     struct rollup_process *process = proc->role;
     const struct world *world = proc->world;
     struct rollup_config config = {
-        .store = &process->edge.seam,
+        .store = &process->edge.ops,
         .owner = proc->name,
         .interval_ms = world->settings.rollup.interval_ms,
         .overlap_ms = world->settings.rollup.overlap_ms,

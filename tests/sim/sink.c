@@ -53,35 +53,35 @@ static struct sink_tables *tables_of(const struct sink_edge *edge)
     return world_of(edge)->sink;
 }
 
-static enum rc seam_ping(void *ctx, struct err *err)
+static enum rc ops_ping(void *ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
 
     return link_ping(&edge->link, err);
 }
 
-static uint64_t seam_session(void *ctx)
+static uint64_t ops_session(void *ctx)
 {
     const struct sink_edge *edge = ctx;
 
     return edge->link.connects;
 }
 
-static enum rc seam_begin(void *ctx, struct err *err)
+static enum rc ops_begin(void *ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
 
     return link_begin(&edge->link, err);
 }
 
-static enum rc seam_commit(void *ctx, struct err *err)
+static enum rc ops_commit(void *ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
 
     return link_commit(&edge->link, err);
 }
 
-static void seam_rollback(void *ctx)
+static void ops_rollback(void *ctx)
 {
     struct sink_edge *edge = ctx;
 
@@ -137,8 +137,8 @@ static enum rc begin_keep(struct sink_edge *edge, struct progress_row *rows, siz
 }
 
 /* In the order of their keys, whatever the order of the question. */
-static enum rc seam_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
-                                  size_t count, struct err *err)
+static enum rc ops_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
+                                 size_t count, struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -152,8 +152,8 @@ static enum rc seam_lock_progress(void *ctx, const struct place *places, struct 
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_make_progress(void *ctx, const struct place *place,
-                                  struct progress_row *progress, struct err *err)
+static enum rc ops_make_progress(void *ctx, const struct place *place,
+                                 struct progress_row *progress, struct err *err)
 {
     struct sink_edge *edge = ctx;
     struct sink_progress *row = &tables_of(edge)->progress[place->partition];
@@ -173,8 +173,8 @@ static enum rc seam_make_progress(void *ctx, const struct place *place,
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_own_progress(void *ctx, const struct place *place,
-                                 const struct progress_row *progress, struct err *err)
+static enum rc ops_own_progress(void *ctx, const struct place *place,
+                                const struct progress_row *progress, struct err *err)
 {
     struct sink_edge *edge = ctx;
     struct sink_progress *row = &tables_of(edge)->progress[place->partition];
@@ -209,8 +209,8 @@ static void progress_move(struct sink_edge *edge, const struct place *place,
     row->now.leader_epoch = progress->leader_epoch;
 }
 
-static enum rc seam_move_progress(void *ctx, const struct place *places,
-                                  const struct progress_row *rows, size_t count, struct err *err)
+static enum rc ops_move_progress(void *ctx, const struct place *places,
+                                 const struct progress_row *rows, size_t count, struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -239,8 +239,7 @@ static void total_settle(struct world *world, struct row *row, bool commit)
 }
 
 /* A row that is not there is not locked: another transaction may make it. */
-static enum rc seam_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
-                                 struct err *err)
+static enum rc ops_lock_tallies(void *ctx, struct tally_row *tallies, size_t count, struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -262,8 +261,8 @@ static enum rc seam_lock_tallies(void *ctx, struct tally_row *tallies, size_t co
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                 struct err *err)
+static enum rc ops_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -284,8 +283,8 @@ static enum rc seam_make_tallies(void *ctx, const struct tally_row *tallies, siz
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                  struct err *err)
+static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                 struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -319,7 +318,7 @@ static void last_settle(struct world *world, struct row *row, bool commit)
 }
 
 /* A plain read: what is committed, and what this transaction has written. */
-static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+static enum rc ops_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -336,8 +335,8 @@ static enum rc seam_read_lasts(void *ctx, struct last_row *lasts, size_t count, 
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
-                                struct err *err)
+static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                               struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -388,8 +387,8 @@ static bool is_refused(const struct world *world, const struct vote_row *row)
 }
 
 /* A statement that is refused has written nothing. */
-static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
-                                 bool *duplicate, struct err *err)
+static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                bool *duplicate, struct err *err)
 {
     struct sink_edge *edge = ctx;
     struct world *world = world_of(edge);
@@ -426,9 +425,9 @@ static enum rc seam_insert_votes(void *ctx, const struct vote_row *rows, size_t 
 }
 
 /* A plain read: what is committed, and what this transaction has written. */
-static enum rc seam_find_events(void *ctx, const struct vote_row *rows, size_t count,
-                                void (*on_found)(void *found_ctx, const struct id *event_id),
-                                void *found_ctx, struct err *err)
+static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                               void (*on_found)(void *found_ctx, const struct id *event_id),
+                               void *found_ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
     struct world *world = world_of(edge);
@@ -487,8 +486,8 @@ bool sink_is_held(enum sink_dead_class dead_class)
     return dead_class == SINK_DEAD_REFUSED || dead_class == SINK_DEAD_BEHIND;
 }
 
-static enum rc seam_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
-                                struct err *err)
+static enum rc ops_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                               struct err *err)
 {
     struct sink_edge *edge = ctx;
     struct world *world = world_of(edge);
@@ -512,9 +511,9 @@ static enum rc seam_insert_dead(void *ctx, const struct place *place, const stru
 }
 
 /* A plain read: what is committed, and what this transaction has written. */
-static enum rc seam_read_held(void *ctx, const struct place *place,
-                              void (*on_content)(void *content_ctx, int64_t content_id),
-                              void *content_ctx, struct err *err)
+static enum rc ops_read_held(void *ctx, const struct place *place,
+                             void (*on_content)(void *content_ctx, int64_t content_id),
+                             void *content_ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
     const struct world *world = world_of(edge);
@@ -531,7 +530,7 @@ static enum rc seam_read_held(void *ctx, const struct place *place,
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static enum rc seam_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+static enum rc ops_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct sink_edge *edge = ctx;
     enum rc rc = link_call(&edge->link, err);
@@ -544,26 +543,26 @@ static enum rc seam_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 void sink_edge_init(struct sink_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->sink_db);
-    edge->seam = (struct sink){
+    edge->ops = (struct sink){
         .ctx = edge,
-        .ping = seam_ping,
-        .session = seam_session,
-        .begin = seam_begin,
-        .make_progress = seam_make_progress,
-        .lock_progress = seam_lock_progress,
-        .lock_begin = seam_lock_begin,
-        .own_progress = seam_own_progress,
-        .move_progress = seam_move_progress,
-        .lock_tallies = seam_lock_tallies,
-        .make_tallies = seam_make_tallies,
-        .write_tallies = seam_write_tallies,
-        .read_lasts = seam_read_lasts,
-        .write_lasts = seam_write_lasts,
-        .insert_votes = seam_insert_votes,
-        .find_events = seam_find_events,
-        .insert_dead = seam_insert_dead,
-        .read_held = seam_read_held,
-        .commit = seam_commit,
-        .rollback = seam_rollback,
+        .ping = ops_ping,
+        .session = ops_session,
+        .begin = ops_begin,
+        .make_progress = ops_make_progress,
+        .lock_progress = ops_lock_progress,
+        .lock_begin = ops_lock_begin,
+        .own_progress = ops_own_progress,
+        .move_progress = ops_move_progress,
+        .lock_tallies = ops_lock_tallies,
+        .make_tallies = ops_make_tallies,
+        .write_tallies = ops_write_tallies,
+        .read_lasts = ops_read_lasts,
+        .write_lasts = ops_write_lasts,
+        .insert_votes = ops_insert_votes,
+        .find_events = ops_find_events,
+        .insert_dead = ops_insert_dead,
+        .read_held = ops_read_held,
+        .commit = ops_commit,
+        .rollback = ops_rollback,
     };
 }

@@ -3,7 +3,7 @@
 #ifndef TESTS_SIM_SINK_H
 #define TESTS_SIM_SINK_H
 
-#include "consumer/apply/sink_seam.h"
+#include "consumer/apply/sink_ops.h"
 #include "consumer/rollup/rollup.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
@@ -95,12 +95,12 @@ struct sink_tables {
 /* One applier's connection. */
 struct sink_edge {
     struct link link;
-    struct sink seam;
+    struct sink ops;
 };
 
 struct rollup_edge {
     struct link link;
-    struct rollup_store seam;
+    struct rollup_store ops;
     int64_t epoch;
 };
 

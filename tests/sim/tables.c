@@ -476,9 +476,9 @@ static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct 
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-struct deleter_seam tables_deleter(struct lane_edge *edge)
+struct deleter_ops tables_deleter(struct lane_edge *edge)
 {
-    return (struct deleter_seam){
+    return (struct deleter_ops){
         .ctx = edge,
         .delete_ranges = delete_ranges,
         .move_rows = move_rows,

@@ -5,7 +5,7 @@
 #define TESTS_SIM_TABLES_H
 
 #include "outbox/relay/lane.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/retry/task_row.h"
 #include "tests/sim/db.h"
 
@@ -103,7 +103,7 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
 
 struct source tables_source(struct lane_edge *edge);
-struct deleter_seam tables_deleter(struct lane_edge *edge);
+struct deleter_ops tables_deleter(struct lane_edge *edge);
 struct lease_store tables_leases(struct lease_edge *edge);
 
 #endif

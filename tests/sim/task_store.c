@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's seam on the model of its tables, statement by statement as the edge does it. */
+/* The engine's ops on the model of its tables, statement by statement as the edge does it. */
 #include "outbox/retry/group.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"
@@ -684,7 +684,7 @@ void task_edge_init(struct task_edge *edge, struct proc *proc)
 {
     link_init(&edge->link, proc, proc->world->main_db);
     edge->recorded = 0;
-    edge->seam = (struct retry_store){
+    edge->ops = (struct retry_store){
         .ctx = edge,
         .look = store_look,
         .scenes = store_scenes,

@@ -7,7 +7,7 @@
 
 #include "outbox/retry/order_row.h"
 #include "outbox/retry/policy/policy.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "tests/sim/db.h"
 
 #define SIM_TASKS_MAX 2048
@@ -103,7 +103,7 @@ struct task_tables {
 struct task_edge {
     struct link link;
     bool compare_and_set; /* retry.claim */
-    struct retry_store seam;
+    struct retry_store ops;
     int64_t recorded; /* the change of the scenes that its process has in force */
 };
 

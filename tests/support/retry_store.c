@@ -371,7 +371,7 @@ static void serve(struct store *store, struct db *db)
     json_t *request;
 
     while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL)) != NULL) {
-        struct asked asked = {retry_mysql_seam(store), db, request, json_object()};
+        struct asked asked = {retry_mysql_ops(store), db, request, json_object()};
         struct err err = {0};
         enum rc rc = answer(&asked, &err);
 

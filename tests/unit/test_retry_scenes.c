@@ -2,7 +2,7 @@
 #include "outbox/retry/scenes.h"
 
 #include "common/log.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #define OUTBOX_RETRY_STORE_HOLD_MYSQL_H
 
 #include "common/err.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/store/store_mysql.h"
 
 #include <stdbool.h>

@@ -9,23 +9,23 @@
 
 #include <string.h>
 
-static enum rc seam_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
+static enum rc ops_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
 {
     return look_classes(ctx, on_class, on_class_ctx, err);
 }
 
-static enum rc seam_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
-                           struct scene_change *change, struct err *err)
+static enum rc ops_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
+                          struct scene_change *change, struct err *err)
 {
     return look_scenes(ctx, on_scene, on_scene_ctx, change, err);
 }
 
-static enum rc seam_record(void *ctx, int64_t change, struct err *err)
+static enum rc ops_record(void *ctx, int64_t change, struct err *err)
 {
     return look_record(ctx, change, err);
 }
 
-static enum rc seam_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
+static enum rc ops_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
     struct store *store = ctx;
     enum rc rc = store_ready(store, err);
@@ -33,45 +33,45 @@ static enum rc seam_groups(void *ctx, retry_on_group on_group, void *on_group_ct
     return rc == RC_OK ? retry_group_each(store->db, NULL, on_group, on_group_ctx, err) : rc;
 }
 
-static enum rc seam_claim(void *ctx, const struct task_class *class, size_t rows_max,
-                          int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
-                          struct err *err)
+static enum rc ops_claim(void *ctx, const struct task_class *class, size_t rows_max,
+                         int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                         struct err *err)
 {
     return claim_tasks(ctx, class, rows_max, lease_ms, on_task, on_task_ctx, full, err);
 }
 
-static enum rc seam_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
-                                  int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
-                                  bool *full, struct err *err)
+static enum rc ops_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
+                                 int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
+                                 bool *full, struct err *err)
 {
     return claim_expired_tasks(ctx, age, rows_max, lease_ms, on_task, on_task_ctx, full, err);
 }
 
-static enum rc seam_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
-                           struct err *err)
+static enum rc ops_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+                          struct err *err)
 {
     return finish_tasks(ctx, results, count, lost, err);
 }
 
-static enum rc seam_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                         int64_t lease_ms, bool *lost, struct err *err)
+static enum rc ops_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                        int64_t lease_ms, bool *lost, struct err *err)
 {
     return hold_beat(ctx, ids, epochs, count, lease_ms, lost, err);
 }
 
-static enum rc seam_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
-                           struct err *err)
+static enum rc ops_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
+                          struct err *err)
 {
     return hold_rescue(ctx, rows_max, count, shortened, err);
 }
 
-static enum rc seam_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
-                             void *on_handler_ctx, struct err *err)
+static enum rc ops_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                            void *on_handler_ctx, struct err *err)
 {
     return look_handlers(ctx, lease_ms, on_handler, on_handler_ctx, err);
 }
 
-static enum rc seam_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
+static enum rc ops_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
 {
     return look_depths(ctx, on_depth, on_depth_ctx, err);
 }
@@ -106,20 +106,20 @@ void retry_mysql_close(struct store *store)
     memset(store, 0, sizeof(*store));
 }
 
-struct retry_store retry_mysql_seam(struct store *store)
+struct retry_store retry_mysql_ops(struct store *store)
 {
     return (struct retry_store){
         .ctx = store,
-        .look = seam_look,
-        .scenes = seam_scenes,
-        .record = seam_record,
-        .claim = seam_claim,
-        .claim_expired = seam_claim_expired,
-        .finish = seam_finish,
-        .beat = seam_beat,
-        .rescue = seam_rescue,
-        .handlers = seam_handlers,
-        .depths = seam_depths,
-        .groups = seam_groups,
+        .look = ops_look,
+        .scenes = ops_scenes,
+        .record = ops_record,
+        .claim = ops_claim,
+        .claim_expired = ops_claim_expired,
+        .finish = ops_finish,
+        .beat = ops_beat,
+        .rescue = ops_rescue,
+        .handlers = ops_handlers,
+        .depths = ops_depths,
+        .groups = ops_groups,
     };
 }

@@ -7,7 +7,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/store/store_mysql.h"
 
 #include <stdbool.h>
@@ -18,6 +18,6 @@ enum rc retry_mysql_open(struct store *store, const struct settings *settings, c
 /* A zeroed store may be closed, too. */
 void retry_mysql_close(struct store *store);
 
-struct retry_store retry_mysql_seam(struct store *store);
+struct retry_store retry_mysql_ops(struct store *store);
 
 #endif

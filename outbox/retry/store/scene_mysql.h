@@ -6,7 +6,7 @@
 
 #include "common/db/db.h"
 #include "common/err.h"
-#include "outbox/retry/retry_seam.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/task_row.h"
 
 #include <stdbool.h>

@@ -3,11 +3,11 @@
  * call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was done, or
  * nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must act.
  * One thread at a time. */
-#ifndef OUTBOX_RETRY_SEAM_H
-#define OUTBOX_RETRY_SEAM_H
+#ifndef OUTBOX_RETRY_OPS_H
+#define OUTBOX_RETRY_OPS_H
 
 #include "common/err.h"
-#include "outbox/relay/relay_seam.h"
+#include "outbox/relay/relay_ops.h"
 #include "outbox/retry/task_row.h"
 
 #include <stdbool.h>

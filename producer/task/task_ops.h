@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What taking in tasks for the retry queue, and answering about them, needs of a database. One
  * thread at a time. */
-#ifndef PRODUCER_TASK_TASK_SEAM_H
-#define PRODUCER_TASK_TASK_SEAM_H
+#ifndef PRODUCER_TASK_TASK_OPS_H
+#define PRODUCER_TASK_TASK_OPS_H
 
 #include "common/buf.h"
 #include "common/err.h"

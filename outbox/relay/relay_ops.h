@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What the relay's engines need from the world: a table to read, a broker to send to, deletes, and
  * leases. Edges fill these structs and decide nothing; tests and the simulation fill them with
- * models. Each seam is used by one thread at a time; calls block no longer than their edge's
- * time-outs.
+ * models. Each struct of ops is used by one thread at a time; calls block no longer than their
+ * edge's time-outs.
  *
  * Unless said otherwise: RC_RETRY and RC_REJECT: try again later; RC_FATAL: people must act, and
  * trying again now and then shows whether they did. */
-#ifndef OUTBOX_RELAY_RELAY_SEAM_H
-#define OUTBOX_RELAY_RELAY_SEAM_H
+#ifndef OUTBOX_RELAY_RELAY_OPS_H
+#define OUTBOX_RELAY_RELAY_OPS_H
 
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
@@ -104,7 +104,7 @@ struct lane_key {
 /* Anything but RC_OK ends the call and is what it returns. */
 typedef enum rc (*deleter_on_key)(void *ctx, const char *ordering_key, struct err *err);
 
-struct deleter_seam {
+struct deleter_ops {
     void *ctx;
     /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
      * he does not. Doing it twice is harmless. */
@@ -134,7 +134,7 @@ struct broker {
     void *ctx;
     /* Sees that the topic exists. RC_REJECT and RC_FATAL: it does not and cannot be made. */
     /* topic_index names it for caches, always the same and below BROKER_TOPICS_MAX; the name lives
-     * as long as the seam is used. Nothing is under way. */
+     * as long as the ops is used. Nothing is under way. */
     enum rc (*topic_open)(void *ctx, const char *topic, size_t topic_index, struct err *err);
     /* Takes a copy of row on its way.
      * RC_RETRY: no room now, poll reports first. RC_REJECT: this row is refused.

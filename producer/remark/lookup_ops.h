@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What reading totals needs of a database. One thread at a time. */
-#ifndef PRODUCER_REMARK_LOOKUP_SEAM_H
-#define PRODUCER_REMARK_LOOKUP_SEAM_H
+#ifndef PRODUCER_REMARK_LOOKUP_OPS_H
+#define PRODUCER_REMARK_LOOKUP_OPS_H
 
 #include "common/err.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the runner of migrations needs of a database. One thread at a time. RC_RETRY and RC_FATAL
  * as in common/db/db.h: the statement was not done, or nobody knows. */
-#ifndef SCHEMA_MIGRATE_MIGRATE_SEAM_H
-#define SCHEMA_MIGRATE_MIGRATE_SEAM_H
+#ifndef SCHEMA_MIGRATE_MIGRATE_OPS_H
+#define SCHEMA_MIGRATE_MIGRATE_OPS_H
 
 #include "common/err.h"
 #include "schema/migrate/shape_row.h"

@@ -2,8 +2,8 @@
 /* What the applying engine needs of a database. Between begin() and commit() or rollback() all
  * calls belong to one transaction; RC_RETRY and RC_FATAL end it. RC_REJECT: the database refuses
  * what is written, and always will. One thread at a time. */
-#ifndef CONSUMER_APPLY_SINK_SEAM_H
-#define CONSUMER_APPLY_SINK_SEAM_H
+#ifndef CONSUMER_APPLY_SINK_OPS_H
+#define CONSUMER_APPLY_SINK_OPS_H
 
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"

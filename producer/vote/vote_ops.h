@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the vote engine needs of a database. Between begin() and commit() or rollback() all calls
  * belong to one transaction; RC_RETRY and RC_FATAL end it. One thread at a time. */
-#ifndef PRODUCER_VOTE_VOTE_SEAM_H
-#define PRODUCER_VOTE_VOTE_SEAM_H
+#ifndef PRODUCER_VOTE_VOTE_OPS_H
+#define PRODUCER_VOTE_VOTE_OPS_H
 
 #include "common/err.h"
 #include "outbox/outbox.h"
