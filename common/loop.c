@@ -22,7 +22,7 @@ enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *eng
     loop->stop = stop;
     atomic_init(&loop->beat_ms, os_now_ms());
     atomic_init(&loop->busy_ms, 0);
-    return bell_init(&loop->bell, err);
+    return wakeup_init(&loop->wakeup, err);
 }
 
 static void *loop_main(void *arg)
@@ -42,8 +42,8 @@ static void *loop_main(void *arg)
         atomic_store(&loop->busy_ms, 0);
         if (wait_ms == LOOP_END)
             break;
-        stopping =
-            wait_ms == 0 ? stop_requested(loop->stop) : bell_wait(&loop->bell, loop->stop, wait_ms);
+        stopping = wait_ms == 0 ? stop_requested(loop->stop)
+                                : wakeup_wait(&loop->wakeup, loop->stop, wait_ms);
     }
     return NULL;
 }
@@ -94,7 +94,7 @@ void loop_join(struct loop *loop)
 
 void loop_done(struct loop *loop)
 {
-    bell_done(&loop->bell);
+    wakeup_done(&loop->wakeup);
 }
 
 void loop_goes_on(int64_t now_ms)
@@ -105,7 +105,7 @@ void loop_goes_on(int64_t now_ms)
 
 void loop_wake(struct loop *loop)
 {
-    bell_ring(&loop->bell);
+    wakeup_signal(&loop->wakeup);
 }
 
 bool loops_stuck(int64_t now_ms, int64_t within_ms, char name[LOOP_NAME_SIZE])

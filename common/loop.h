@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one engine step as one thread: call it, sleep as long as it says or until its bell rings,
+/* Runs one engine step as one thread: call it, sleep as long as it says or until its wakeup,
  * call it again, until stop. Starting and joining are done by the thread that owns the loop. */
 #ifndef COMMON_LOOP_H
 #define COMMON_LOOP_H
@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 /* Does a bounded amount of work and returns in how many milliseconds it wants to be called again:
- * 0 at once, LOOP_BELL only when its bell rings, LOOP_END never. */
+ * 0 at once, LOOP_WAKEUP only after its wakeup, LOOP_END never. */
 typedef int64_t (*loop_step)(void *engine, int64_t now_ms);
 
-#define LOOP_BELL (-1)
+#define LOOP_WAKEUP (-1)
 #define LOOP_END (-2)
 
 struct loop {
@@ -24,7 +24,7 @@ struct loop {
     loop_step step;
     void *engine;
     struct stop *stop;
-    struct bell bell;
+    struct wakeup wakeup;
     pthread_t thread;
     bool started;
     atomic_llong beat_ms; /* when the last step ended, os_now_ms() */
@@ -32,7 +32,7 @@ struct loop {
     struct loop *next;    /* of those that are started */
 };
 
-/* Opens the bell, without a thread. The loop must not move in memory afterwards. */
+/* Opens the wakeup, without a thread. The loop must not move in memory afterwards. */
 enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *engine,
                   struct stop *stop, struct err *err);
 enum rc loop_start(struct loop *loop, struct err *err);

@@ -96,31 +96,32 @@ bool stop_wait(const struct stop *stop, int64_t wait_ms)
     return stop_requested(stop);
 }
 
-enum rc bell_init(struct bell *bell, struct err *err)
+enum rc wakeup_init(struct wakeup *wakeup, struct err *err)
 {
-    return fd_open(&bell->fd, err);
+    return fd_open(&wakeup->fd, err);
 }
 
-void bell_done(struct bell *bell)
+void wakeup_done(struct wakeup *wakeup)
 {
-    if (bell->fd > 0)
-        close(bell->fd);
-    bell->fd = 0;
+    if (wakeup->fd > 0)
+        close(wakeup->fd);
+    wakeup->fd = 0;
 }
 
-void bell_ring(const struct bell *bell)
+void wakeup_signal(const struct wakeup *wakeup)
 {
-    fd_raise(bell->fd);
+    fd_raise(wakeup->fd);
 }
 
-bool bell_wait(const struct bell *bell, const struct stop *stop, int64_t wait_ms)
+bool wakeup_wait(const struct wakeup *wakeup, const struct stop *stop, int64_t wait_ms)
 {
-    struct pollfd fds[2] = {{.fd = bell->fd, .events = POLLIN}, {.fd = stop->fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = wakeup->fd, .events = POLLIN},
+                            {.fd = stop->fd, .events = POLLIN}};
 
     if (stop_requested(stop))
         return true;
     poll(fds, 2, poll_ms(wait_ms));
     if (fds[0].revents & POLLIN)
-        fd_lower(bell->fd);
+        fd_lower(wakeup->fd);
     return stop_requested(stop);
 }

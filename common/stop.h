@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one flag that ends a process, and bells that wake single threads. Sleeping happens here and
- * nowhere else: a sleeper hears its bell, the stop, or its time-out. Any thread. */
+/* The flag that ends a process, and wakeups that end the wait of single threads. Threads sleep here
+ * and nowhere else, until their wakeup, the stop, or a time-out. Any thread. */
 #ifndef COMMON_STOP_H
 #define COMMON_STOP_H
 
@@ -36,17 +36,17 @@ int64_t stop_until_ms(const struct stop *stop, int64_t ms);
 /* Sleeps up to wait_ms (< 0: without end). True when stop was requested. */
 bool stop_wait(const struct stop *stop, int64_t wait_ms);
 
-/* A bell wakes the one thread that waits on it. A ring that nobody hears is kept, once. */
-struct bell {
+/* An eventfd that ends the wait of one thread. A signal that no thread waits for is kept, once. */
+struct wakeup {
     int fd;
 };
 
-enum rc bell_init(struct bell *bell, struct err *err);
-void bell_done(struct bell *bell);
-void bell_ring(const struct bell *bell);
+enum rc wakeup_init(struct wakeup *wakeup, struct err *err);
+void wakeup_done(struct wakeup *wakeup);
+void wakeup_signal(const struct wakeup *wakeup);
 
-/* Sleeps until the bell rang, stop was requested or wait_ms passed (< 0: without end);
- * takes the ring back. True when stop was requested. */
-bool bell_wait(const struct bell *bell, const struct stop *stop, int64_t wait_ms);
+/* Sleeps until the wakeup is signalled, stop is requested or wait_ms passed (< 0: without end), and
+ * clears the signal. True when stop was requested. */
+bool wakeup_wait(const struct wakeup *wakeup, const struct stop *stop, int64_t wait_ms);
 
 #endif

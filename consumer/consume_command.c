@@ -261,7 +261,7 @@ static enum rc open_fetch(struct consume *consume, struct err *err)
         .wall_ms = os_wall_ms,
     };
     enum rc rc = stream_kafka_open(&consume->stream, settings, consume->instance,
-                                   consume->loop.bell.fd, err);
+                                   consume->loop.wakeup.fd, err);
 
     if (rc != RC_OK)
         return rc;

@@ -141,7 +141,7 @@ enum rc signals_start(struct signals *signals, struct stop *stop, const struct s
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
         return err_fail(err, RC_FATAL, errno, "cannot wait for signals: %s", strerror(errno));
-    rc = bell_init(&signals->finished, err);
+    rc = wakeup_init(&signals->finished, err);
     if (rc != RC_OK)
         goto out;
     code = pthread_create(&signals->thread, NULL, signals_main, signals);
@@ -149,7 +149,7 @@ enum rc signals_start(struct signals *signals, struct stop *stop, const struct s
         rc = err_fail(err, RC_FATAL, code, "cannot start a thread for signals: %s", strerror(code));
 out:
     if (rc != RC_OK) {
-        bell_done(&signals->finished);
+        wakeup_done(&signals->finished);
         close(signals->fd);
     }
     return rc;
@@ -157,8 +157,8 @@ out:
 
 void signals_end(struct signals *signals)
 {
-    bell_ring(&signals->finished);
+    wakeup_signal(&signals->finished);
     pthread_join(signals->thread, NULL);
-    bell_done(&signals->finished);
+    wakeup_done(&signals->finished);
     close(signals->fd);
 }

@@ -26,8 +26,8 @@ struct signals {
     struct stop *stop;
     const struct settings *settings;
     struct signals_chores chores;
-    struct bell finished; /* rings when the stop is complete */
-    int fd;               /* signals arrive here */
+    struct wakeup finished; /* signalled when the stop is complete */
+    int fd;                 /* signals arrive here */
     pthread_t thread;
 };
 

@@ -334,6 +334,6 @@ int64_t http_connections_step(void *ctx, int64_t now_ms)
     tick_ms = smaller_ms(tick_ms, all->limits.header_timeout_ms);
     tick_ms = smaller_ms(tick_ms, all->limits.body_timeout_ms);
     if (!any)
-        return LOOP_BELL;
+        return LOOP_WAKEUP;
     return tick_ms > TICK_MS_MIN ? tick_ms : TICK_MS_MIN;
 }

@@ -67,7 +67,7 @@ bool http_connection_admit(struct http_connections *all, struct http_connection 
 
 /* Shuts down what is past its end, and what the peer has closed although the library has not seen
  * it: it misses an end that comes together with the last bytes. Returns when to be called again:
- * LOOP_BELL while there is no connection. ctx: the struct http_connections. */
+ * LOOP_WAKEUP while there is no connection. ctx: the struct http_connections. */
 int64_t http_connections_step(void *ctx, int64_t now_ms);
 
 void http_connections_metrics_register(void);

@@ -206,7 +206,7 @@ static int64_t job_step(struct applier *applier, struct job *job, int64_t now_ms
         applier->finished = 1;
         return give_back(applier);
     }
-    /* A bell may ring while the database is away; it does not come back any sooner for that. */
+    /* A wakeup does not bring the database back any sooner. */
     if (now_ms < applier->retry_ms)
         return applier->retry_ms - now_ms;
     rc = job->kind == JOB_CLAIM ? do_claim(applier, job, &err) : do_apply(applier, job, &err);

@@ -13,7 +13,7 @@
 
 #define READ_MAX 512
 #define EVENTS_MAX 64     /* in one step */
-#define IDLE_WAIT_MS 200  /* bells ring for everything that has a time of its own */
+#define IDLE_WAIT_MS 200  /* a wakeup comes for everything else */
 #define FULL_WAIT_MS 2    /* for room in a ring */
 #define ANSWER_WAIT_MS 20 /* for the broker's word on a topic */
 #define SEEK_RETRY_MS 50
@@ -47,7 +47,7 @@ static void mark_broker_bad(struct fetch *fetch, int64_t now_ms, const struct er
         log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
 }
 
-/* An empty job; NULL when all are in use (their return rings our bell), or memory is out. */
+/* An empty job; NULL when all are in use (their return signals our wakeup), or memory is out. */
 static struct job *take_job(struct fetch *fetch)
 {
     struct job *job = fetch->pool;

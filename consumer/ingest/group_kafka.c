@@ -14,16 +14,16 @@
 
 #define LEAVE_POLL_MS 50
 
-static const uint64_t bell_bytes = 1;
+static const uint64_t wakeup_bytes = 1;
 
-void group_init(struct group *group, struct rd_kafka_s *kafka, int bell_fd)
+void group_init(struct group *group, struct rd_kafka_s *kafka, int wakeup_fd)
 {
     memset(group, 0, sizeof(*group));
     group->kafka = kafka;
-    group->bell_fd = bell_fd;
+    group->wakeup_fd = wakeup_fd;
     rd_kafka_poll_set_consumer(kafka);
     group->queue = rd_kafka_queue_get_consumer(kafka);
-    rd_kafka_queue_io_event_enable(group->queue, bell_fd, &bell_bytes, sizeof(bell_bytes));
+    rd_kafka_queue_io_event_enable(group->queue, wakeup_fd, &wakeup_bytes, sizeof(wakeup_bytes));
 }
 
 static void partition_free(struct group_partition *partition)
@@ -92,8 +92,8 @@ static struct group_partition *partition_make(struct group *group, const char *t
         return NULL;
     }
     rd_kafka_queue_forward(partition->queue, NULL);
-    rd_kafka_queue_io_event_enable(partition->queue, group->bell_fd, &bell_bytes,
-                                   sizeof(bell_bytes));
+    rd_kafka_queue_io_event_enable(partition->queue, group->wakeup_fd, &wakeup_bytes,
+                                   sizeof(wakeup_bytes));
     return partition;
 }
 

@@ -28,7 +28,7 @@ struct group_partition {
 struct group {
     struct rd_kafka_s *kafka;
     struct rd_kafka_queue_s *queue; /* news of the group and of the handle */
-    int bell_fd;
+    int wakeup_fd;
     struct group_partition **partitions;
     size_t partition_count;
     struct stream_place *places;      /* of the last event */
@@ -38,8 +38,8 @@ struct group {
 };
 
 /* Borrows the handle. Whenever there is something to poll, or to read from a partition, eight bytes
- * are written to bell_fd. */
-void group_init(struct group *group, struct rd_kafka_s *kafka, int bell_fd);
+ * are written to wakeup_fd. */
+void group_init(struct group *group, struct rd_kafka_s *kafka, int wakeup_fd);
 /* After the last event; before the handle is destroyed. Harmless on a zeroed group. */
 void group_done(struct group *group);
 

@@ -303,7 +303,7 @@ enum rc stream_kafka_check(const struct settings *settings, const char *instance
 }
 
 static enum rc handle_open(struct stream_kafka *stream, const struct settings *settings,
-                           const char *instance, int bell_fd, struct err *err)
+                           const char *instance, int wakeup_fd, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256] = "";
@@ -317,7 +317,7 @@ static enum rc handle_open(struct stream_kafka *stream, const struct settings *s
         rd_kafka_conf_destroy(conf);
         return err_fail(err, RC_FATAL, 0, "cannot make a Kafka consumer: %s", text);
     }
-    group_init(&stream->group, stream->kafka, bell_fd);
+    group_init(&stream->group, stream->kafka, wakeup_fd);
     return RC_OK;
 }
 
@@ -341,7 +341,7 @@ static enum rc subscribe(struct stream_kafka *stream, const char *topics, struct
 }
 
 enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *settings,
-                          const char *instance, int bell_fd, struct err *err)
+                          const char *instance, int wakeup_fd, struct err *err)
 {
     struct stream_kafka *stream = calloc(1, sizeof(*stream));
     enum rc rc;
@@ -350,7 +350,7 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
         return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
     ops_set(stream);
     stream->settings = settings;
-    rc = handle_open(stream, settings, instance, bell_fd, err);
+    rc = handle_open(stream, settings, instance, wakeup_fd, err);
     if (rc == RC_OK)
         rc = topic_ids_open(&stream->topics, stream->kafka, settings->consumer.topics, err);
     if (rc == RC_OK)

@@ -14,10 +14,10 @@ struct stream_kafka;
 enum rc stream_kafka_check(const struct settings *settings, const char *instance, struct err *err);
 
 /* Joins the group, as soon as a broker is there. Whenever there is something to poll or to read,
- * eight bytes are written to bell_fd. settings are borrowed until the close. RC_FATAL: err says
+ * eight bytes are written to wakeup_fd. settings are borrowed until the close. RC_FATAL: err says
  * what a person must change. */
 enum rc stream_kafka_open(struct stream_kafka **stream, const struct settings *settings,
-                          const char *instance, int bell_fd, struct err *err);
+                          const char *instance, int wakeup_fd, struct err *err);
 
 /* Leaves the group and closes; waits for it, but no longer than until_ms (os_now_ms()). False: no
  * broker answered, and something was left that ends only with the process: see kafka_destroy(). */

@@ -97,7 +97,7 @@ static enum rc edges_open(struct strand *strand, struct relay *relay, struct err
         rc = deleter_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
                                 env->settings, err);
     broker_kafka_open(&strand->broker, strand->name, env->settings,
-                      strand->loops[LANE_SENDER].bell.fd);
+                      strand->loops[LANE_SENDER].wakeup.fd);
     return rc;
 }
 
@@ -140,7 +140,7 @@ static enum rc strand_open(struct relay *relay, const char *name, struct err *er
     if (!strand)
         return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", name);
     for (size_t i = 0; i < LANE_STEPS; i++)
-        strand->loops[i].bell.fd = -1;
+        strand->loops[i].wakeup.fd = -1;
     origin_mysql_init(&strand->origin, origin_lost, strand);
     relay->strands[relay->count] = strand;
     snprintf(strand->name, sizeof(strand->name), "%s", name);
@@ -241,7 +241,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     if (!relay)
         return err_fail(err, RC_FATAL, 0, "out of memory");
     relay->env = env;
-    relay->keeper.bell.fd = -1;
+    relay->keeper.wakeup.fd = -1;
     writers_mysql_init(&relay->writers);
     rc = strands_open(relay, err);
     if (rc == RC_OK)

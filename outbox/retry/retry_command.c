@@ -134,7 +134,7 @@ static enum rc loops_open(struct retry *retry, struct err *err)
     if (!retry->workers || !retry->worker_loops)
         return err_fail(err, RC_FATAL, 0, "out of memory for %zu workers", count);
     for (size_t i = 0; i < count; i++)
-        retry->worker_loops[i].bell.fd = -1;
+        retry->worker_loops[i].wakeup.fd = -1;
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
         retry->workers[i] = (struct pool_worker){&retry->pool, i};
         rc = loop_init(&retry->worker_loops[i], "retry-work", pool_worker_step, &retry->workers[i],
@@ -203,7 +203,7 @@ static enum rc retry_open(void **role, const struct role_env *env, struct err *e
         return err_fail(err, RC_FATAL, 0, "out of memory");
     retry->env = env;
     for (size_t i = 0; i < LOOPS; i++)
-        retry->loops[i].bell.fd = -1;
+        retry->loops[i].wakeup.fd = -1;
     retry_metrics_register();
     rc = parts_open(retry, err);
     if (rc == RC_OK && retry->pool.workers <= 1)

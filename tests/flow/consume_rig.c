@@ -34,7 +34,7 @@ static int64_t wall_ms(void)
     return step_ms;
 }
 
-/* A bell makes its step due at once. */
+/* A wakeup makes its step due at once. */
 static void ring(void *due_ms)
 {
     *(int64_t *)due_ms = 0;
@@ -101,7 +101,7 @@ void consume_rig_step(struct consume_rig *rig, int which, int64_t now_ms)
     if (!rig->alive || rig->ended || now_ms < *due_ms)
         return;
     step_ms = now_ms;
-    *due_ms = now_ms + FAR_MS; /* a bell that rings meanwhile makes it earlier */
+    *due_ms = now_ms + FAR_MS; /* a wakeup meanwhile makes it earlier */
     wait_ms = which == 0 ? fetch_step(&rig->fetch, now_ms)
                          : applier_step(&rig->appliers[which - 1], now_ms);
     rig->ended = wait_ms == LOOP_END;

@@ -112,7 +112,7 @@ static void step(struct rig *rig, enum lane_step which)
 
     if (world->now_ms < rig->due_ms[which] || world_chance(world, (unsigned)rig->late_steps))
         return;
-    /* A wake-up during the step is kept, as a bell keeps it. */
+    /* A wake-up during the step is kept, as the wakeup keeps it. */
     rig->due_ms[which] = INT64_MAX;
     wait_ms = steps[which].step((char *)rig + steps[which].offset, world->now_ms);
     assert(wait_ms >= 0);

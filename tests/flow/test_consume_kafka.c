@@ -34,7 +34,7 @@ static struct stream_kafka *kafka;
 static const struct stream *stream;
 static struct record records[RECORDS * 2];
 static void *handles[PARTITIONS];
-static int bell_fd;
+static int wakeup_fd;
 
 static void nap(void)
 {
@@ -93,15 +93,15 @@ static int setup(void **state)
      * broker's only wait for a processor. */
     property("consumer.session.timeout.ms", "30000");
     property("consumer.heartbeat.interval.ms", "200");
-    bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return bell_fd >= 0 ? 0 : -1;
+    wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return wakeup_fd >= 0 ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
     rd_kafka_destroy(producer);
-    close(bell_fd);
+    close(wakeup_fd);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void join_group(void)
     size_t held = 0;
 
     name_group();
-    if (stream_kafka_open(&kafka, &settings, "member", bell_fd, &err) != RC_OK)
+    if (stream_kafka_open(&kafka, &settings, "member", wakeup_fd, &err) != RC_OK)
         fail_msg("%s", err.text);
     stream = stream_kafka_ops(kafka);
     while (held < PARTITIONS) {
@@ -208,7 +208,7 @@ static void nothing_is_read_before_a_seek_and_all_after_it(void **state)
     leave_group();
 }
 
-static void a_record_produced_later_rings_the_bell_and_is_read(void **state)
+static void a_record_produced_later_signals_the_wakeup_and_is_read(void **state)
 {
     static int later = RECORDS;
     uint64_t rung;
@@ -220,10 +220,10 @@ static void a_record_produced_later_rings_the_bell_and_is_read(void **state)
     seek(0, later);
     assert_int_equal(stream->read(stream->ctx, handles[0], records, 1, &got, &err), RC_OK);
     assert_int_equal(got, 0);
-    while (read(bell_fd, &rung, sizeof(rung)) > 0) {
+    while (read(wakeup_fd, &rung, sizeof(rung)) > 0) {
     }
     produce(later);
-    for (int64_t until_ms = os_now_ms() + WAIT_MS; read(bell_fd, &rung, sizeof(rung)) < 0;) {
+    for (int64_t until_ms = os_now_ms() + WAIT_MS; read(wakeup_fd, &rung, sizeof(rung)) < 0;) {
         assert_true(os_now_ms() < until_ms);
         nap();
     }
@@ -319,7 +319,7 @@ static void it_leaves_before_it_ever_joined(void **state)
 
     (void)state;
     name_group();
-    assert_int_equal(stream_kafka_open(&kafka, &settings, "member", bell_fd, &err), RC_OK);
+    assert_int_equal(stream_kafka_open(&kafka, &settings, "member", wakeup_fd, &err), RC_OK);
     leave_group();
 }
 
@@ -347,7 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_read_before_a_seek_and_all_after_it),
-        cmocka_unit_test(a_record_produced_later_rings_the_bell_and_is_read),
+        cmocka_unit_test(a_record_produced_later_signals_the_wakeup_and_is_read),
         cmocka_unit_test(headers_are_handed_out_with_their_record),
         cmocka_unit_test(
             an_offset_that_is_gone_is_an_error_of_its_partition_until_it_is_sought_anew),

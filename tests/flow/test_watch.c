@@ -239,7 +239,7 @@ static void a_stop_is_no_trouble(void **state)
 
 /* A worker whose step lasts until it is let go. */
 struct hung {
-    struct bell inside;
+    struct wakeup inside;
     atomic_bool free;
 };
 
@@ -248,7 +248,7 @@ static int64_t hung_step(void *arg, int64_t now_ms)
     struct hung *hung = arg;
 
     (void)now_ms;
-    bell_ring(&hung->inside);
+    wakeup_signal(&hung->inside);
     while (!atomic_load(&hung->free))
         usleep(1000);
     return LOOP_END;
@@ -264,10 +264,10 @@ static void a_hung_worker_starves_the_watchdog(void **state)
     int64_t begun_ms;
 
     assert_int_equal(stop_init(&stop, &err), RC_OK);
-    assert_int_equal(bell_init(&hung.inside, &err), RC_OK);
+    assert_int_equal(wakeup_init(&hung.inside, &err), RC_OK);
     assert_int_equal(loop_init(&loop, "relay-send", hung_step, &hung, &stop, &err), RC_OK);
     assert_int_equal(loop_start(&loop, &err), RC_OK);
-    bell_wait(&hung.inside, &stop, -1);
+    wakeup_wait(&hung.inside, &stop, -1);
     begun_ms = atomic_load(&loop.busy_ms);
     readiness_run(&fixture->readiness, parts, 1);
     watch_step(&fixture->watch, begun_ms + 4000);
@@ -283,7 +283,7 @@ static void a_hung_worker_starves_the_watchdog(void **state)
     watch_step(&fixture->watch, begun_ms + 6001);
     assert_string_equal(heard(fixture), "WATCHDOG=1");
     loop_done(&loop);
-    bell_done(&hung.inside);
+    wakeup_done(&hung.inside);
     stop_done(&stop);
 }
 

@@ -22,8 +22,8 @@ struct fiber {
     const int64_t *frozen_until_ms; /* of its process; it does not run before */
     int64_t due_ms;
     bool used;
-    bool idle;  /* sleeps, and a bell may wake it */
-    bool rung;  /* a bell rang while it worked */
+    bool idle;  /* sleeps until a wakeup */
+    bool rung;  /* a wakeup came while it worked */
     bool aside; /* what it waits for is not in its process */
     bool ended;
     bool entered;
@@ -58,10 +58,10 @@ void sched_pause(struct sched *sched, int64_t ms);
 /* As sched_pause(), for something that goes on while its process is frozen. */
 void sched_pause_aside(struct sched *sched, int64_t ms);
 
-/* As sched_pause(), or until its bell rings; a ring from before counts. */
+/* As sched_pause(), or until its wakeup; a signal from before counts. */
 void sched_idle(struct sched *sched, int64_t ms);
 
-/* Rings a fiber's bell. */
+/* Signals a fiber's wakeup. */
 void sched_wake(struct sched *sched, struct fiber *fiber);
 
 /* Gives one fiber its turn; time moves on to when it is due. False: there is none. */

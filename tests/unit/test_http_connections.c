@@ -122,7 +122,7 @@ static void without_a_connection_nothing_is_waited_for(void **state)
 
     (void)state;
     begin(&standard);
-    assert_int_equal(http_connections_step(&all, 1), LOOP_BELL);
+    assert_int_equal(http_connections_step(&all, 1), LOOP_WAKEUP);
     come("10.0.0.1", 1);
     assert_true(http_connections_step(&all, 1) > 0);
     end();

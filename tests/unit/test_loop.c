@@ -12,11 +12,11 @@
 
 #define LONG_MS 60000 /* nobody sleeps that long here: something wakes them */
 
-/* An engine that says what its script says, and rings a bell at every step. */
+/* An engine that says what its script says, and signals a wakeup at every step. */
 struct engine {
     const int64_t *script; /* NULL: it never sleeps, however many steps that makes */
     atomic_int steps;
-    struct bell stepped;
+    struct wakeup stepped;
 };
 
 static int64_t step(void *arg, int64_t now_ms)
@@ -26,7 +26,7 @@ static int64_t step(void *arg, int64_t now_ms)
     int64_t wait_ms = engine->script ? engine->script[number] : 0;
 
     assert_true(now_ms > 0);
-    bell_ring(&engine->stepped);
+    wakeup_signal(&engine->stepped);
     return wait_ms;
 }
 
@@ -44,7 +44,7 @@ static int open_loop(void **state)
     fixture = (struct fixture){0};
     *state = &fixture;
     return stop_init(&fixture.stop, &err) == RC_OK &&
-                   bell_init(&fixture.engine.stepped, &err) == RC_OK &&
+                   wakeup_init(&fixture.engine.stepped, &err) == RC_OK &&
                    loop_init(&fixture.loop, "test", step, &fixture.engine, &fixture.stop, &err) ==
                        RC_OK
                ? 0
@@ -56,7 +56,7 @@ static int close_loop(void **state)
     struct fixture *fixture = *state;
 
     loop_done(&fixture->loop);
-    bell_done(&fixture->engine.stepped);
+    wakeup_done(&fixture->engine.stepped);
     stop_done(&fixture->stop);
     return 0;
 }
@@ -72,7 +72,7 @@ static void start(struct fixture *fixture, const int64_t *script)
 static void wait_for_steps(struct fixture *fixture, int steps)
 {
     while (atomic_load(&fixture->engine.steps) < steps)
-        bell_wait(&fixture->engine.stepped, &fixture->stop, LONG_MS);
+        wakeup_wait(&fixture->engine.stepped, &fixture->stop, LONG_MS);
 }
 
 static void a_step_is_called_again_as_soon_as_it_says(void **state)
@@ -86,9 +86,9 @@ static void a_step_is_called_again_as_soon_as_it_says(void **state)
     assert_true(atomic_load(&fixture->loop.beat_ms) > 0);
 }
 
-static void a_bell_wakes_a_sleeping_loop(void **state)
+static void a_wakeup_ends_the_sleep_of_a_loop(void **state)
 {
-    static const int64_t script[] = {LOOP_BELL, LONG_MS, LOOP_END};
+    static const int64_t script[] = {LOOP_WAKEUP, LONG_MS, LOOP_END};
     struct fixture *fixture = *state;
 
     start(fixture, script);
@@ -178,7 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_step_is_called_again_as_soon_as_it_says, open_loop,
                                         close_loop),
-        cmocka_unit_test_setup_teardown(a_bell_wakes_a_sleeping_loop, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_wakeup_ends_the_sleep_of_a_loop, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_stop_ends_a_sleeping_loop, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_loop_that_never_sleeps_hears_the_stop, open_loop,
                                         close_loop),

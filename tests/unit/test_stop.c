@@ -17,7 +17,7 @@
 
 struct fixture {
     struct stop stop;
-    struct bell bell;
+    struct wakeup wakeup;
 };
 
 static int open_both(void **state)
@@ -26,15 +26,16 @@ static int open_both(void **state)
     struct err err;
 
     *state = &fixture;
-    return stop_init(&fixture.stop, &err) == RC_OK && bell_init(&fixture.bell, &err) == RC_OK ? 0
-                                                                                              : -1;
+    return stop_init(&fixture.stop, &err) == RC_OK && wakeup_init(&fixture.wakeup, &err) == RC_OK
+               ? 0
+               : -1;
 }
 
 static int close_both(void **state)
 {
     struct fixture *fixture = *state;
 
-    bell_done(&fixture->bell);
+    wakeup_done(&fixture->wakeup);
     stop_done(&fixture->stop);
     return 0;
 }
@@ -46,8 +47,8 @@ static void nobody_has_asked_at_first(void **state)
     assert_false(stop_requested(&fixture->stop));
     assert_false(stop_wait(&fixture->stop, 0));
     assert_false(stop_wait(&fixture->stop, SOON_MS));
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, 0));
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, SOON_MS));
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, 0));
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, SOON_MS));
 }
 
 static void a_stop_wakes_now_and_from_now_on(void **state)
@@ -59,7 +60,7 @@ static void a_stop_wakes_now_and_from_now_on(void **state)
     for (int i = 0; i < 3; i++) {
         assert_true(stop_wait(&fixture->stop, LONG_MS));
         assert_true(stop_wait(&fixture->stop, -1));
-        assert_true(bell_wait(&fixture->bell, &fixture->stop, -1));
+        assert_true(wakeup_wait(&fixture->wakeup, &fixture->stop, -1));
     }
     assert_false(atomic_load(&fixture->stop.failed));
 }
@@ -103,37 +104,37 @@ static void a_ring_nobody_heard_is_kept_once(void **state)
     struct fixture *fixture = *state;
     int64_t from_ms = os_now_ms();
 
-    bell_ring(&fixture->bell);
-    bell_ring(&fixture->bell);
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, LONG_MS));
+    wakeup_signal(&fixture->wakeup);
+    wakeup_signal(&fixture->wakeup);
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, LONG_MS));
     assert_true(os_now_ms() - from_ms < LONG_MS);
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, SOON_MS));
-    bell_ring(&fixture->bell);
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, 0));
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, SOON_MS));
+    wakeup_signal(&fixture->wakeup);
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, 0));
     from_ms = os_now_ms();
-    assert_false(bell_wait(&fixture->bell, &fixture->stop, 20));
+    assert_false(wakeup_wait(&fixture->wakeup, &fixture->stop, 20));
     assert_true(os_now_ms() - from_ms >= 19);
 }
 
-static void *wait_for_bell(void *arg)
+static void *wait_for_wakeup(void *arg)
 {
     struct fixture *fixture = arg;
-    bool stopped = bell_wait(&fixture->bell, &fixture->stop, LONG_MS);
+    bool stopped = wakeup_wait(&fixture->wakeup, &fixture->stop, LONG_MS);
 
     return stopped ? fixture : NULL;
 }
 
-static void a_sleeper_hears_its_bell_and_the_stop(void **state)
+static void a_wakeup_and_the_stop_end_a_wait(void **state)
 {
     struct fixture *fixture = *state;
     pthread_t thread;
     void *stopped;
 
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_bell, fixture), 0);
-    bell_ring(&fixture->bell);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_wakeup, fixture), 0);
+    wakeup_signal(&fixture->wakeup);
     pthread_join(thread, &stopped);
     assert_null(stopped);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_bell, fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_wakeup, fixture), 0);
     stop_request(&fixture->stop);
     pthread_join(thread, &stopped);
     assert_ptr_equal(stopped, fixture);
@@ -142,11 +143,11 @@ static void a_sleeper_hears_its_bell_and_the_stop(void **state)
 static void a_zeroed_stop_can_be_released(void **state)
 {
     struct stop stop = {0};
-    struct bell bell = {0};
+    struct wakeup wakeup = {0};
 
     (void)state;
     stop_done(&stop);
-    bell_done(&bell);
+    wakeup_done(&wakeup);
     assert_int_equal(stop.fd, 0);
 }
 
@@ -159,8 +160,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(time_runs_from_the_first_request, open_both, close_both),
         cmocka_unit_test_setup_teardown(the_stop_can_be_polled, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_ring_nobody_heard_is_kept_once, open_both, close_both),
-        cmocka_unit_test_setup_teardown(a_sleeper_hears_its_bell_and_the_stop, open_both,
-                                        close_both),
+        cmocka_unit_test_setup_teardown(a_wakeup_and_the_stop_end_a_wait, open_both, close_both),
         cmocka_unit_test(a_zeroed_stop_can_be_released),
     };
 

@@ -165,7 +165,7 @@ static enum rc line_ready(struct line *line)
 static enum call_end wait_for_end(const struct caller *caller, CURLM *multi,
                                   const struct call *call)
 {
-    struct curl_waitfd bell = {.fd = caller->stop->fd, .events = CURL_WAIT_POLLIN};
+    struct curl_waitfd wakeup = {.fd = caller->stop->fd, .events = CURL_WAIT_POLLIN};
     int64_t until_ms = call->until_ms;
     enum call_end end = CALL_FAILED;
     int running = 1;
@@ -190,7 +190,8 @@ static enum call_end wait_for_end(const struct caller *caller, CURLM *multi,
             left_ms = lease_ms;
         if (left_ms > HANDLER_WAIT_MS_MAX)
             left_ms = HANDLER_WAIT_MS_MAX;
-        if (curl_multi_poll(multi, &bell, end == CALL_CUT ? 0 : 1, (int)left_ms, NULL) != CURLM_OK)
+        if (curl_multi_poll(multi, &wakeup, end == CALL_CUT ? 0 : 1, (int)left_ms, NULL) !=
+            CURLM_OK)
             return end;
     }
     return running == 0 ? CALL_ANSWERED : end;

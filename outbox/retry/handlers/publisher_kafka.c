@@ -51,7 +51,7 @@ struct producer {
 };
 
 struct slot {
-    struct bell bell;
+    struct wakeup wakeup;
     uintptr_t ticket; /* of the record that is out; reports of earlier ones come too late */
     bool reported;
     enum rc rc;
@@ -126,7 +126,7 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
     if (slot->ticket == ticket && !slot->reported) {
         slot->rc = producer_report(message, &slot->err);
         slot->reported = true;
-        bell_ring(&slot->bell);
+        wakeup_signal(&slot->wakeup);
     }
     pthread_mutex_unlock(&publisher->lock);
 }
@@ -414,8 +414,8 @@ static bool await(struct publisher *publisher, size_t worker, const struct publi
         pthread_mutex_unlock(&publisher->lock);
         if (reported || wait_ms <= 0)
             return reported;
-        if (bell_wait(&slot->bell, stop,
-                      wait_ms < HANDLER_WAIT_MS_MAX ? wait_ms : HANDLER_WAIT_MS_MAX) &&
+        if (wakeup_wait(&slot->wakeup, stop,
+                        wait_ms < HANDLER_WAIT_MS_MAX ? wait_ms : HANDLER_WAIT_MS_MAX) &&
             stop == publisher->stop) {
             stop = &publisher->never;
             if (wait_ms > STOP_GRACE_MS)
@@ -526,12 +526,12 @@ enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
     return end;
 }
 
-static enum rc bells_init(struct publisher *publisher, struct err *err)
+static enum rc wakeups_init(struct publisher *publisher, struct err *err)
 {
     enum rc rc = stop_init(&publisher->never, err);
 
     for (size_t i = 0; i < publisher->workers && rc == RC_OK; i++)
-        rc = bell_init(&publisher->slots[i].bell, err);
+        rc = wakeup_init(&publisher->slots[i].wakeup, err);
     return rc;
 }
 
@@ -552,7 +552,7 @@ enum rc publisher_open(struct publisher **out, const struct settings *settings, 
     rc = conf_make(&conf, publisher, err);
     if (rc == RC_OK) {
         rd_kafka_conf_destroy(conf);
-        rc = bells_init(publisher, err);
+        rc = wakeups_init(publisher, err);
     }
     if (rc == RC_OK)
         *out = publisher;
@@ -567,7 +567,7 @@ void publisher_close(struct publisher *publisher)
         return;
     producer_close(publisher->producer);
     for (size_t i = 0; i < publisher->workers; i++)
-        bell_done(&publisher->slots[i].bell);
+        wakeup_done(&publisher->slots[i].wakeup);
     stop_done(&publisher->never);
     pthread_mutex_destroy(&publisher->lock);
     free(publisher);
