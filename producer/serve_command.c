@@ -13,7 +13,7 @@
 #include "producer/remark/lookup.h"
 #include "producer/remark/lookup_mysql.h"
 #include "producer/serve_metrics.h"
-#include "producer/task/clerk.h"
+#include "producer/task/task_intake.h"
 #include "producer/task/task_mysql.h"
 #include "producer/vote/commit.h"
 #include "producer/vote/vote_mysql.h"
@@ -37,7 +37,7 @@ struct lane {
     struct looker *looker;
     struct loop lookup_loop;
     struct task_mysql *task_store;
-    struct clerk *clerk;
+    struct task_intake *intake;
     struct loop task_loop;
 };
 
@@ -78,7 +78,7 @@ static void wake_looker(void *ctx, size_t shard)
     loop_wake(&serve->lanes[shard].lookup_loop);
 }
 
-static void wake_clerk(void *ctx, size_t shard)
+static void wake_task_intake(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
@@ -114,7 +114,7 @@ static enum rc queues_open(struct serve *serve, struct err *err)
     config.waiting = &serve_queue_reads;
     if (rc == RC_OK)
         rc = queue_open(&serve->reads, &config, err);
-    config.wake = wake_clerk;
+    config.wake = wake_task_intake;
     config.waiting = &serve_queue_tasks;
     return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
 }
@@ -166,10 +166,10 @@ static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
     return loop_init(&lane->lookup_loop, "lookup", looker_step, lane->looker, &serve->stop, err);
 }
 
-static enum rc clerk_make(struct serve *serve, size_t shard, struct err *err)
+static enum rc task_intake_make(struct serve *serve, size_t shard, struct err *err)
 {
     struct lane *lane = &serve->lanes[shard];
-    struct clerk_config config = {
+    struct task_intake_config config = {
         .queue = serve->tasks,
         .shard = shard,
         .handlers = task_handlers,
@@ -182,10 +182,10 @@ static enum rc clerk_make(struct serve *serve, size_t shard, struct err *err)
     if (rc != RC_OK)
         return rc;
     config.store = task_mysql_ops(lane->task_store);
-    rc = clerk_open(&lane->clerk, &config, err);
+    rc = task_intake_open(&lane->intake, &config, err);
     if (rc != RC_OK)
         return rc;
-    return loop_init(&lane->task_loop, "task", clerk_step, lane->clerk, &serve->stop, err);
+    return loop_init(&lane->task_loop, "task", task_intake_step, lane->intake, &serve->stop, err);
 }
 
 static enum rc lanes_look(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
@@ -217,7 +217,7 @@ static void serve_close(void *role)
         struct lane *lane = &serve->lanes[i];
 
         loop_done(&lane->task_loop);
-        clerk_close(lane->clerk);
+        task_intake_close(lane->intake);
         task_mysql_close(lane->task_store);
         loop_done(&lane->lookup_loop);
         looker_close(lane->looker);
@@ -256,7 +256,7 @@ static enum rc serve_open_parts(struct serve *serve, struct err *err)
         if (rc == RC_OK)
             rc = looker_make(serve, i, err);
         if (rc == RC_OK)
-            rc = clerk_make(serve, i, err);
+            rc = task_intake_make(serve, i, err);
     }
     return rc;
 }
@@ -294,8 +294,8 @@ static void threads_join(struct serve *serve)
         lane->committer = NULL;
         looker_close(lane->looker);
         lane->looker = NULL;
-        clerk_close(lane->clerk);
-        lane->clerk = NULL;
+        task_intake_close(lane->intake);
+        lane->intake = NULL;
     }
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);

@@ -50,7 +50,7 @@ struct relay {
     struct writers_mysql writers;
     struct lease_mysql store;
     struct leases leases;
-    struct loop keeper;
+    struct loop renewer;
 };
 
 static void wake(void *ctx, enum lane_step step)
@@ -200,7 +200,7 @@ static void relay_close(void *role)
     writers_mysql_done(&relay->writers);
     lease_mysql_close(&relay->store);
     leases_done(&relay->leases);
-    loop_done(&relay->keeper);
+    loop_done(&relay->renewer);
     free(relay);
 }
 
@@ -227,7 +227,7 @@ static enum rc leases_open(struct relay *relay, struct err *err)
                 os_random_u64());
     for (size_t i = 0; i < relay->count; i++)
         leases_add(&relay->leases, &relay->strands[i]->lane.lease);
-    return loop_init(&relay->keeper, "relay-lease", leases_step, &relay->leases, env->stop, err);
+    return loop_init(&relay->renewer, "relay-lease", leases_step, &relay->leases, env->stop, err);
 }
 
 static enum rc relay_open(void **role, const struct role_env *env, struct err *err)
@@ -241,7 +241,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     if (!relay)
         return err_fail(err, RC_FATAL, 0, "out of memory");
     relay->env = env;
-    relay->keeper.wakeup.fd = -1;
+    relay->renewer.wakeup.fd = -1;
     writers_mysql_init(&relay->writers);
     rc = strands_open(relay, err);
     if (rc == RC_OK)
@@ -259,7 +259,7 @@ static void threads_join(struct relay *relay)
         for (size_t step = 0; step < LANE_STEPS; step++)
             loop_join(&relay->strands[i]->loops[step]);
     }
-    loop_join(&relay->keeper);
+    loop_join(&relay->renewer);
 }
 
 static enum rc relay_start(void *role, struct err *err)
@@ -272,7 +272,7 @@ static enum rc relay_start(void *role, struct err *err)
             rc = loop_start(&relay->strands[i]->loops[step], err);
     }
     if (rc == RC_OK)
-        rc = loop_start(&relay->keeper, err);
+        rc = loop_start(&relay->renewer, err);
     if (rc != RC_OK) {
         stop_request(relay->env->stop);
         threads_join(relay);

@@ -8,8 +8,8 @@
  * task goes is known once it is claimed; one whose destination's circuit breaker is open is put
  * off, see destinations.h. Classes take turns, the oldest due first, each with a bounded number of
  * tasks, and a scene takes no more room than it leaves free. While claims come back full and there
- * is room it does not rest. It never waits for a task: the keeper lengthens the leases of tasks in
- * flight. One thread. */
+ * is room it does not rest. It never waits for a task: the lease renewer lengthens the leases of
+ * tasks in flight. One thread. */
 #ifndef OUTBOX_RETRY_DISPATCHER_H
 #define OUTBOX_RETRY_DISPATCHER_H
 

@@ -4,8 +4,8 @@
  *     dispatcher --queue (fair_queue.h)--> worker --done--> dispatcher
  *
  * The dispatcher fills a slot at the claim and empties it when its result is written; between queue
- * and done it is a worker's. What the keeper touches meanwhile (which task, until when we may
- * believe to have it) is under the lock. With no workers the dispatcher plays one. */
+ * and done it is a worker's. What the lease renewer touches meanwhile (which task, until when we
+ * may believe to have it) is under the lock. With no workers the dispatcher plays one. */
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H
 

@@ -7,7 +7,7 @@
 #include "outbox/lease/lease_mysql.h"
 #include "outbox/retry/dispatcher.h"
 #include "outbox/retry/handler_list.h"
-#include "outbox/retry/keeper.h"
+#include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/shard_leases.h"
@@ -22,14 +22,14 @@
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
 
-enum { LOOP_DISPATCHER, LOOP_KEEPER, LOOP_LEASES, LOOPS };
+enum { LOOP_DISPATCHER, LOOP_LEASE_RENEWER, LOOP_LEASES, LOOPS };
 
 struct retry {
     const struct role_env *env;
     struct handler_list handlers;
     struct pool pool;
     struct dispatcher dispatcher;
-    struct keeper keeper;
+    struct lease_renewer renewer;
     struct shard_leases leases;
     struct pool_worker *workers;
     struct store poll_store;
@@ -79,7 +79,7 @@ static enum rc engines_open(struct retry *retry, struct err *err)
     if (rc != RC_OK)
         return rc;
     store = retry_mysql_ops(&retry->beat_store);
-    return keeper_init(&retry->keeper, &retry->pool, &store, os_random_u64(), err);
+    return lease_renewer_init(&retry->renewer, &retry->pool, &store, os_random_u64(), err);
 }
 
 static enum rc lease_store_open(struct retry *retry, size_t handler, struct err *err)
@@ -124,8 +124,8 @@ static enum rc loops_open(struct retry *retry, struct err *err)
                            &retry->dispatcher, stop, err);
 
     if (rc == RC_OK)
-        rc = loop_init(&retry->loops[LOOP_KEEPER], "retry-beat", keeper_step, &retry->keeper, stop,
-                       err);
+        rc = loop_init(&retry->loops[LOOP_LEASE_RENEWER], "retry-beat", lease_renewer_step,
+                       &retry->renewer, stop, err);
     if (rc == RC_OK)
         rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", shard_leases_step, &retry->leases,
                        stop, err);
@@ -158,7 +158,7 @@ static void retry_close(void *role)
     for (size_t i = RETRY_HANDLERS_MAX; i-- > 0;)
         lease_mysql_close(&retry->lease_stores[i]);
     shard_leases_done(&retry->leases);
-    keeper_done(&retry->keeper);
+    lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);
     retry_mysql_close(&retry->beat_store);
     retry_mysql_close(&retry->poll_store);
@@ -292,7 +292,7 @@ static void retry_health(void *role, struct health *health)
     health_of_handlers(retry, stale_ms, health);
 }
 
-/* One thread plays dispatcher and keeper, while workers end what they are at: what has not begun
+/* One thread plays dispatcher and renewer, while workers end what they are at: what has not begun
  * goes back, what is done is written. */
 static void finish(struct retry *retry, int64_t until_ms)
 {
@@ -304,7 +304,7 @@ static void finish(struct retry *retry, int64_t until_ms)
     dispatcher_leave(&retry->dispatcher);
     while (now_ms < until_ms && !dispatcher_left(&retry->dispatcher)) {
         dispatcher_step(&retry->dispatcher, now_ms);
-        keeper_step(&retry->keeper, now_ms);
+        lease_renewer_step(&retry->renewer, now_ms);
         if (!dispatcher_left(&retry->dispatcher))
             stop_wait(&pause, STOP_PAUSE_MS);
         now_ms = os_now_ms();

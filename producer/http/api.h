@@ -35,7 +35,7 @@ struct api_config {
     const struct settings *settings;       /* [api]; borrowed until the close */
     struct queue *votes;                   /* commit_request; borrowed, as reads */
     struct queue *reads;                   /* lookup_request */
-    struct queue *tasks;                   /* clerk_request */
+    struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any */
     size_t shards;                         /* of each queue */
 };

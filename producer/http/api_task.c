@@ -3,8 +3,8 @@
 
 #include "common/os.h"
 #include "producer/serve_metrics.h"
-#include "producer/task/clerk.h"
 #include "producer/task/task_check.h"
+#include "producer/task/task_intake.h"
 #include "producer/task/task_json.h"
 
 #include <stdio.h>
@@ -18,10 +18,10 @@
 
 /* A request about tasks between the server's thread and its answer. */
 struct errand {
-    struct clerk_request request; /* first */
+    struct task_intake_request request; /* first */
     struct http_request *http;
-    struct task_json tasks; /* of CLERK_SUBMIT */
-    char group[WORD_SIZE];  /* of CLERK_LIST, as the filter points to them */
+    struct task_json tasks; /* of TASK_INTAKE_SUBMIT */
+    char group[WORD_SIZE];  /* of TASK_INTAKE_LIST, as the filter points to them */
     char scene[WORD_SIZE];
     char biz_no[WORD_SIZE];
     char outcome[WORD_SIZE];
@@ -45,16 +45,17 @@ static void answer_submit(struct errand *errand)
 static void errand_answer(struct queue_entry *entry, enum queue_end end)
 {
     struct errand *errand = (struct errand *)entry;
-    struct clerk_request *request = &errand->request;
+    struct task_intake_request *request = &errand->request;
 
     if (end != QUEUE_DONE) {
-        if (request->kind == CLERK_SUBMIT)
+        if (request->kind == TASK_INTAKE_SUBMIT)
             metric_add(&serve_tasks_refused, (int64_t)request->count);
         api_answer_end(errand->http, end,
-                       request->kind == CLERK_SUBMIT ? "the tasks may have been taken" : NULL);
+                       request->kind == TASK_INTAKE_SUBMIT ? "the tasks may have been taken"
+                                                           : NULL);
     } else if (request->failed) {
         api_answer_fault(errand->http, &request->fault, FULL_WAIT_MS);
-    } else if (request->kind == CLERK_SUBMIT) {
+    } else if (request->kind == TASK_INTAKE_SUBMIT) {
         answer_submit(errand);
     } else {
         api_answer(errand->http, 200, &request->body);
@@ -71,7 +72,7 @@ static void errand_release(struct queue_entry *entry)
 }
 
 /* NULL: there was no memory, which was answered. */
-static struct errand *errand_make(struct http_request *http, enum clerk_kind kind)
+static struct errand *errand_make(struct http_request *http, enum task_intake_kind kind)
 {
     struct errand *errand = calloc(1, sizeof(*errand));
 
@@ -100,7 +101,7 @@ static void errand_queue(struct api *api, struct errand *errand)
 
     if (verdict == QUEUE_TAKEN)
         return;
-    if (errand->request.kind == CLERK_SUBMIT)
+    if (errand->request.kind == TASK_INTAKE_SUBMIT)
         metric_add(&serve_tasks_refused, (int64_t)errand->request.count);
     errand_release(&errand->request.entry);
     api_answer_verdict(http, verdict, wait_ms);
@@ -143,7 +144,7 @@ static void body_take(struct api *api, struct errand *errand)
     enum rc rc = task_json_parse(&errand->tasks, body, len, &fault);
 
     if (rc == RC_OK) {
-        struct clerk_request *request = &errand->request;
+        struct task_intake_request *request = &errand->request;
 
         items_look(api, errand);
         request->items = errand->tasks.items;
@@ -169,7 +170,7 @@ void api_post_tasks(struct api *api, struct http_request *request)
 
     if (!api_body_is_json(request))
         return;
-    errand = errand_make(request, CLERK_SUBMIT);
+    errand = errand_make(request, TASK_INTAKE_SUBMIT);
     if (errand)
         body_take(api, errand);
 }
@@ -245,7 +246,7 @@ static void groups_limit(struct errand *errand)
 
 static const char *list_read(struct errand *errand, const struct api_arguments *arguments)
 {
-    struct clerk_request *request = &errand->request;
+    struct task_intake_request *request = &errand->request;
     struct retry_filter *filter = &request->filter;
     int64_t limit = LIST_ROWS;
 
@@ -274,7 +275,7 @@ void api_get_tasks(struct api *api, struct http_request *request)
 
     if (!api_arguments_read(request, API_OF_TASKS, &arguments))
         return;
-    errand = errand_make(request, CLERK_LIST);
+    errand = errand_make(request, TASK_INTAKE_LIST);
     if (!errand)
         return;
     groups_limit(errand);
@@ -309,7 +310,7 @@ void api_get_task(struct api *api, struct http_request *request, const char *id)
                    "the id of a task in the path must be a number");
         return;
     }
-    errand = errand_make(request, CLERK_SHOW);
+    errand = errand_make(request, TASK_INTAKE_SHOW);
     if (!errand)
         return;
     groups_limit(errand);

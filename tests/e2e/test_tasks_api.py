@@ -292,7 +292,7 @@ class Finding(TasksCase):
         vote = {"voterId": 1, "contentId": 1, "voting": 1}
         answer = serve.call("POST", "/v1/votes", vote, {"Authorization": f"Bearer {VOTES}"})
         self.assertEqual(answer.status, 200, answer.body)
-        # Each of the two clerks says it once.
+        # Each of the two task intakes says it once.
         self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
 
 

@@ -583,14 +583,14 @@ void host_start(size_t number)
     if (rc == RC_OK)
         rc = dispatcher_init(&host->dispatcher, &host->pool, &store, below(1000), NULL);
     if (rc == RC_OK)
-        rc = keeper_init(&host->keeper, &host->pool, &store, below(1000), NULL);
+        rc = lease_renewer_init(&host->renewer, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
     for (size_t i = 0; i < WORLD_WORKERS_MAX; i++) {
         host->workers[i] = (struct pool_worker){&host->pool, i};
         host->worker_due_ms[i] = 0;
     }
     host->dispatcher_due_ms = 0;
-    host->keeper_due_ms = 0;
+    host->lease_renewer_due_ms = 0;
     host->lives = true;
 }
 
@@ -598,7 +598,7 @@ void host_kill(size_t number)
 {
     struct host *host = &world.hosts[number];
 
-    keeper_done(&host->keeper);
+    lease_renewer_done(&host->renewer);
     dispatcher_done(&host->dispatcher);
     pool_done(&host->pool);
     memset(host->occupied, 0, sizeof(host->occupied));
@@ -614,7 +614,7 @@ bool host_stop(size_t number, int64_t ms)
     for (int64_t until_ms = world.now_ms + ms;
          world.now_ms < until_ms && !dispatcher_left(&host->dispatcher); world.now_ms++) {
         dispatcher_step(&host->dispatcher, world.now_ms);
-        keeper_step(&host->keeper, world.now_ms);
+        lease_renewer_step(&host->renewer, world.now_ms);
     }
     left = dispatcher_left(&host->dispatcher);
     host_kill(number);
@@ -715,8 +715,9 @@ static void step(struct host *host)
             host->dispatcher_due_ms = world.now_ms + (int64_t)which;
         return;
     }
-    if (which == 1 && world.now_ms >= host->keeper_due_ms)
-        host->keeper_due_ms = world.now_ms + keeper_step(&host->keeper, world.now_ms);
+    if (which == 1 && world.now_ms >= host->lease_renewer_due_ms)
+        host->lease_renewer_due_ms =
+            world.now_ms + lease_renewer_step(&host->renewer, world.now_ms);
     if (which < 2 || host->slow || world.now_ms < host->worker_due_ms[which - 2])
         return;
     host->worker_due_ms[which - 2] = INT64_MAX;

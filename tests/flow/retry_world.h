@@ -6,7 +6,7 @@
 
 #include "common/config/settings.h"
 #include "outbox/retry/dispatcher.h"
-#include "outbox/retry/keeper.h"
+#include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
 
@@ -88,13 +88,13 @@ struct host {
     void *opened[2]; /* only "test" runs here, unless a test says otherwise */
     struct pool pool;
     struct dispatcher dispatcher;
-    struct keeper keeper;
+    struct lease_renewer renewer;
     struct pool_worker workers[WORLD_WORKERS_MAX];
     int64_t dispatcher_due_ms;
-    int64_t keeper_due_ms;
+    int64_t lease_renewer_due_ms;
     int64_t worker_due_ms[WORLD_WORKERS_MAX];
     bool lives;
-    bool frozen;  /* the keeper cannot reach the database */
+    bool frozen;  /* the lease renewer cannot reach the database */
     bool slow;    /* its workers are not called */
     bool cut_off; /* no call reaches the database */
     bool timed;   /* a task occupies its worker for takes_ms */

@@ -6,7 +6,7 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/retry/dispatcher.h"
-#include "outbox/retry/keeper.h"
+#include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 
 /* cmocka wants these three before it. */
@@ -38,7 +38,7 @@ static struct settings settings;
 static struct stop stop;
 static struct pool pool;
 static struct dispatcher dispatcher;
-static struct keeper keeper;
+static struct lease_renewer renewer;
 static struct pool_worker runners[WORKERS];
 static struct loop poll_loop;
 static struct loop beat_loop;
@@ -217,7 +217,8 @@ static void threads_run(void)
 {
     assert_int_equal(loop_init(&poll_loop, "poll", dispatcher_step, &dispatcher, &stop, NULL),
                      RC_OK);
-    assert_int_equal(loop_init(&beat_loop, "beat", keeper_step, &keeper, &stop, NULL), RC_OK);
+    assert_int_equal(loop_init(&beat_loop, "beat", lease_renewer_step, &renewer, &stop, NULL),
+                     RC_OK);
     for (size_t i = 0; i < WORKERS; i++) {
         runners[i] = (struct pool_worker){&pool, i};
         assert_int_equal(
@@ -266,9 +267,9 @@ static void work(void)
     pool.wake_worker = wake_worker;
     pool.time_ms = time_ms;
     assert_int_equal(dispatcher_init(&dispatcher, &pool, &store, 1, NULL), RC_OK);
-    assert_int_equal(keeper_init(&keeper, &pool, &store, 2, NULL), RC_OK);
+    assert_int_equal(lease_renewer_init(&renewer, &pool, &store, 2, NULL), RC_OK);
     threads_run();
-    keeper_done(&keeper);
+    lease_renewer_done(&renewer);
     dispatcher_done(&dispatcher);
     pool_done(&pool);
     stop_done(&stop);

@@ -115,14 +115,15 @@ static void the_result_of_a_lost_task_is_not_written(void **state)
     assert_int_equal(task->runs, 2);
 }
 
-/* Time passes while the handler works; the keeper is another thread. */
+/* Time passes while the handler works; the lease renewer is another thread. */
 static void pass_time(int64_t ms)
 {
     struct host *host = &world.hosts[0];
 
     for (int64_t until_ms = world.now_ms + ms; world.now_ms < until_ms; world.now_ms++)
-        if (world.now_ms >= host->keeper_due_ms)
-            host->keeper_due_ms = world.now_ms + keeper_step(&host->keeper, world.now_ms);
+        if (world.now_ms >= host->lease_renewer_due_ms)
+            host->lease_renewer_due_ms =
+                world.now_ms + lease_renewer_step(&host->renewer, world.now_ms);
 }
 
 static void work_for_ten_leases(struct task *task)

@@ -12,7 +12,7 @@
 #include "common/http/http.h"
 #include "common/os.h"
 #include "producer/remark/lookup.h"
-#include "producer/task/clerk.h"
+#include "producer/task/task_intake.h"
 #include "producer/vote/commit.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -240,7 +240,7 @@ static void work_reads(struct queue_entry *entry)
 /* A task is of a group of the token, and so is all that may be found. */
 static void work_tasks(const struct queue_entry *entry)
 {
-    const struct clerk_request *request = (const struct clerk_request *)entry;
+    const struct task_intake_request *request = (const struct task_intake_request *)entry;
 
     fuzz_must(scopes.group_count == 1, "tasks need their scope");
     for (size_t i = 0; i < request->count; i++) {
@@ -250,7 +250,7 @@ static void work_tasks(const struct queue_entry *entry)
                       strcmp(group ? group : RETRY_GROUP_STANDARD, scopes.groups[0]) == 0,
                   "a task is of the token's group");
     }
-    if (request->kind != CLERK_SUBMIT)
+    if (request->kind != TASK_INTAKE_SUBMIT)
         fuzz_must(request->filter.group_count == 1 &&
                       strcmp(request->filter.groups[0], scopes.groups[0]) == 0,
                   "only the token's group is looked at");

@@ -39,7 +39,7 @@ struct relay_process {
     size_t count;
     struct lease_edge lease_edge;
     struct leases leases;
-    bool keeper_busy;
+    bool renewer_busy;
 };
 
 static void wake(void *ctx, enum lane_step step)
@@ -95,12 +95,12 @@ static void deleter_thread(void *arg)
     strand->busy[LANE_DELETER] = false;
 }
 
-static void keeper_thread(void *arg)
+static void renewer_thread(void *arg)
 {
     struct relay_process *relay = arg;
 
     loop(relay->proc, leases_step, &relay->leases);
-    relay->keeper_busy = false;
+    relay->renewer_busy = false;
 }
 
 static bool threads_run(const struct relay_process *relay)
@@ -109,7 +109,7 @@ static bool threads_run(const struct relay_process *relay)
         for (size_t step = 0; step < LANE_STEPS; step++)
             if (relay->strands[i].busy[step])
                 return true;
-    return relay->keeper_busy;
+    return relay->renewer_busy;
 }
 
 /* What relay_command.c does when it is asked to stop: one thread plays all of them. */
@@ -230,8 +230,8 @@ static void start(struct proc *proc)
         strand_start(relay, i);
         leases_add(&relay->leases, &relay->strands[i].lane.lease);
     }
-    relay->keeper_busy = true;
-    proc_thread(proc, keeper_thread, relay);
+    relay->renewer_busy = true;
+    proc_thread(proc, renewer_thread, relay);
     proc_thread(proc, main_thread, relay);
 }
 

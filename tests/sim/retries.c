@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/loop.h"
 #include "outbox/retry/dispatcher.h"
-#include "outbox/retry/keeper.h"
+#include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/shard_leases.h"
 #include "tests/sim/roles.h"
@@ -26,14 +26,14 @@ struct retry_process {
     struct proc *proc;
     size_t number;
     struct task_edge dispatcher_edge;
-    struct task_edge keeper_edge;
+    struct task_edge renewer_edge;
     struct lease_edge lease_edges[TASK_HANDLERS];
     struct shard_leases leases;
     void *opened[TASK_HANDLERS];
     struct retry_handlers handlers;
     struct pool pool;
     struct dispatcher dispatcher;
-    struct keeper keeper;
+    struct lease_renewer renewer;
     struct work_thread workers[WORKERS_MAX];
     struct fiber *dispatcher_fiber;
 };
@@ -79,11 +79,11 @@ static void dispatcher_thread(void *arg)
     loop(retry->proc, dispatcher_step, &retry->dispatcher);
 }
 
-static void keeper_thread(void *arg)
+static void renewer_thread(void *arg)
 {
     struct retry_process *retry = arg;
 
-    loop(retry->proc, keeper_step, &retry->keeper);
+    loop(retry->proc, lease_renewer_step, &retry->renewer);
 }
 
 static void leases_thread(void *arg)
@@ -134,7 +134,7 @@ static void threads_start(struct retry_process *retry)
         thread->fiber = proc_thread(proc, worker_thread, thread);
     }
     retry->dispatcher_fiber = proc_thread(proc, dispatcher_thread, retry);
-    proc_thread(proc, keeper_thread, retry);
+    proc_thread(proc, renewer_thread, retry);
     proc_thread(proc, leases_thread, retry);
     proc_thread(proc, main_thread, retry);
 }
@@ -177,7 +177,7 @@ static void start(struct proc *proc)
 
     proc_start(proc, "retry", retry->number);
     task_edge_init(&retry->dispatcher_edge, proc);
-    task_edge_init(&retry->keeper_edge, proc);
+    task_edge_init(&retry->renewer_edge, proc);
     retry->dispatcher_edge.compare_and_set =
         world_chance(proc->world, proc->world->plan.task_compared);
     handlers_choose(retry);
@@ -192,7 +192,8 @@ static void start(struct proc *proc)
     rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops,
                          world_dice(), NULL);
     assert(rc == RC_OK);
-    rc = keeper_init(&retry->keeper, &retry->pool, &retry->keeper_edge.ops, world_dice(), NULL);
+    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, world_dice(),
+                            NULL);
     assert(rc == RC_OK);
     leases_start(retry);
     threads_start(retry);
@@ -203,11 +204,11 @@ static void end(struct proc *proc)
     struct retry_process *retry = proc->role;
 
     link_close(&retry->dispatcher_edge.link);
-    link_close(&retry->keeper_edge.link);
+    link_close(&retry->renewer_edge.link);
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         link_close(&retry->lease_edges[i].link);
     shard_leases_done(&retry->leases);
-    keeper_done(&retry->keeper);
+    lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);
     pool_done(&retry->pool);
     retry->dispatcher_fiber = NULL;

@@ -6,7 +6,7 @@
 #include "common/os.h"
 #include "common/progress.h"
 #include "common/stop.h"
-#include "outbox/retry/store/desk_mysql.h"
+#include "outbox/retry/store/task_admin_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,30 +22,30 @@
 struct work {
     struct db *db;
     struct retry_request *request;
-    struct desk_order order;
+    struct task_admin_order order;
     bool ended; /* the history is what is looked through */
     uint64_t matched;
     int64_t id_max;
-    uint64_t counts[DESK_OUTCOMES];
+    uint64_t counts[TASK_ADMIN_OUTCOMES];
     uint64_t told;
     struct buf lines;
     struct progress progress;
-    int64_t page[DESK_ROWS_MAX]; /* ids of the page at hand */
+    int64_t page[TASK_ADMIN_ROWS_MAX]; /* ids of the page at hand */
     size_t page_count;
 };
 
 static const char *verb_of(const struct work *work)
 {
     switch (work->order.action) {
-    case DESK_RUN_NOW:
+    case TASK_ADMIN_RUN_NOW:
         return "run now";
-    case DESK_CANCEL:
+    case TASK_ADMIN_CANCEL:
         return "cancel";
-    case DESK_UNPARK:
+    case TASK_ADMIN_UNPARK:
         return "unpark";
-    case DESK_SKIP:
+    case TASK_ADMIN_SKIP:
         return "skip";
-    case DESK_REQUEUE:
+    case TASK_ADMIN_REQUEUE:
         break;
     }
     return "requeue";
@@ -55,81 +55,83 @@ static const char *verb_of(const struct work *work)
 static const char *done_of(const struct work *work)
 {
     switch (work->order.action) {
-    case DESK_RUN_NOW:
+    case TASK_ADMIN_RUN_NOW:
         return "due now";
-    case DESK_CANCEL:
+    case TASK_ADMIN_CANCEL:
         return "cancelled";
-    case DESK_UNPARK:
+    case TASK_ADMIN_UNPARK:
         return "out of the way of its key";
-    case DESK_SKIP:
+    case TASK_ADMIN_SKIP:
         return "skipped";
-    case DESK_REQUEUE:
+    case TASK_ADMIN_REQUEUE:
         break;
     }
     return "requeued";
 }
 
-static const char *word_of(enum desk_outcome outcome)
+static const char *word_of(enum task_admin_outcome outcome)
 {
-    static const char *const words[DESK_OUTCOMES] = {
-        [DESK_DID] = "done",        [DESK_WAS_SO] = "was_so", [DESK_ACTIVE] = "active",
-        [DESK_RUNNING] = "running", [DESK_UNFIT] = "unfit",   [DESK_ENDED] = "ended",
-        [DESK_UNKNOWN] = "unknown",
+    static const char *const words[TASK_ADMIN_OUTCOMES] = {
+        [TASK_ADMIN_DID] = "done",        [TASK_ADMIN_WAS_SO] = "was_so",
+        [TASK_ADMIN_ACTIVE] = "active",   [TASK_ADMIN_RUNNING] = "running",
+        [TASK_ADMIN_UNFIT] = "unfit",     [TASK_ADMIN_ENDED] = "ended",
+        [TASK_ADMIN_UNKNOWN] = "unknown",
     };
 
     return words[outcome];
 }
 
 /* Is the task not as it was asked for? What is cancelled or out of the way already, is. */
-static bool is_left(const struct work *work, enum desk_outcome outcome)
+static bool is_left(const struct work *work, enum task_admin_outcome outcome)
 {
-    if (outcome == DESK_ENDED)
-        return work->order.action == DESK_RUN_NOW;
-    return outcome == DESK_RUNNING || outcome == DESK_UNFIT || outcome == DESK_UNKNOWN;
+    if (outcome == TASK_ADMIN_ENDED)
+        return work->order.action == TASK_ADMIN_RUN_NOW;
+    return outcome == TASK_ADMIN_RUNNING || outcome == TASK_ADMIN_UNFIT ||
+           outcome == TASK_ADMIN_UNKNOWN;
 }
 
-static void sentence_put(struct work *work, const struct desk_result *result)
+static void sentence_put(struct work *work, const struct task_admin_result *result)
 {
     struct buf *out = &work->lines;
 
     buf_print(out, "  %" PRId64 "  ", result->id);
     switch (result->outcome) {
-    case DESK_DID:
+    case TASK_ADMIN_DID:
         buf_text_put(out, done_of(work));
         if (result->other != 0)
             buf_print(out, " as %" PRId64, result->other);
         break;
-    case DESK_WAS_SO:
+    case TASK_ADMIN_WAS_SO:
         if (result->other != 0)
             buf_print(out, "was requeued before, as %" PRId64, result->other);
         else
             buf_text_put(out, "is in nobody's way");
         break;
-    case DESK_ACTIVE:
+    case TASK_ADMIN_ACTIVE:
         buf_print(out, "%" PRId64 " is active and has its idempotency key", result->other);
         break;
-    case DESK_RUNNING:
-        buf_text_put(out, work->order.action == DESK_CANCEL
+    case TASK_ADMIN_RUNNING:
+        buf_text_put(out, work->order.action == TASK_ADMIN_CANCEL
                               ? "runs now; --force cancels it all the same"
                               : "runs now");
         break;
-    case DESK_UNFIT:
+    case TASK_ADMIN_UNFIT:
         buf_print(out, "is %s and stays so%s", task_state_name(result->state),
                   result->state == TASK_PARKED   ? ": unpark its key, or requeue it"
                   : result->state == TASK_QUEUED ? " until its key goes on"
                                                  : "");
         break;
-    case DESK_ENDED:
+    case TASK_ADMIN_ENDED:
         buf_text_put(out, "has ended: tallybox retry history shows it");
         break;
-    case DESK_UNKNOWN:
+    case TASK_ADMIN_UNKNOWN:
         buf_text_put(out, work->ended ? "is not in the history" : "there is no such task");
         break;
     }
     buf_char(out, '\n');
 }
 
-static void tell(struct work *work, const struct desk_result *result)
+static void tell(struct work *work, const struct task_admin_result *result)
 {
     bool named = !retry_request_is_bulk(work->request);
     bool left = is_left(work, result->outcome);
@@ -142,7 +144,7 @@ static void tell(struct work *work, const struct desk_result *result)
                   work->told > 0 ? "," : "", result->id, word_of(result->outcome));
         if (result->other != 0)
             buf_print(&work->lines, ", \"task\": %" PRId64, result->other);
-        if (result->outcome == DESK_UNFIT)
+        if (result->outcome == TASK_ADMIN_UNFIT)
             buf_print(&work->lines, ", \"state\": \"%s\"", task_state_name(result->state));
         buf_char(&work->lines, '}');
         work->told++;
@@ -155,13 +157,14 @@ static void tell(struct work *work, const struct desk_result *result)
 /* A page that fails is tried again a few times. */
 static enum rc page_act(struct work *work, struct err *err)
 {
-    struct desk_result results[DESK_ROWS_MAX];
+    struct task_admin_result results[TASK_ADMIN_ROWS_MAX];
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     struct stop stop = {0};
     enum rc rc = stop_init(&stop, err);
 
     while (rc == RC_OK) {
-        rc = desk_mysql_act(work->db, &work->order, work->page, work->page_count, results, err);
+        rc = task_admin_mysql_act(work->db, &work->order, work->page, work->page_count, results,
+                                  err);
         if (rc != RC_RETRY || backoff.tries == TRIES_MAX)
             break;
         stop_wait(&stop, backoff_next_ms(&backoff, os_random_u64()));
@@ -233,8 +236,8 @@ static enum rc matches_act(struct work *work, struct err *err)
 
     while (rc == RC_OK && page.more) {
         filter->after = page.after;
-        rc = retry_find(work->db, work->ended, filter, false, DESK_ROWS_MAX, page_view, work, &page,
-                        err);
+        rc = retry_find(work->db, work->ended, filter, false, TASK_ADMIN_ROWS_MAX, page_view, work,
+                        &page, err);
         if (rc == RC_OK && work->page_count > 0)
             rc = page_act(work, err);
     }
@@ -248,7 +251,7 @@ static enum rc ids_act(struct work *work, struct err *err)
 
     for (size_t i = 0; rc == RC_OK && i < filter->id_count; i++) {
         work->page[work->page_count++] = filter->ids[i];
-        if (work->page_count == DESK_ROWS_MAX || i + 1 == filter->id_count)
+        if (work->page_count == TASK_ADMIN_ROWS_MAX || i + 1 == filter->id_count)
             rc = page_act(work, err);
     }
     return rc;
@@ -280,8 +283,8 @@ static uint64_t left_count(const struct work *work)
 {
     uint64_t left = 0;
 
-    for (size_t i = 0; i < DESK_OUTCOMES; i++)
-        if (is_left(work, (enum desk_outcome)i))
+    for (size_t i = 0; i < TASK_ADMIN_OUTCOMES; i++)
+        if (is_left(work, (enum task_admin_outcome)i))
             left += work->counts[i];
     return left;
 }
@@ -292,8 +295,9 @@ static int print(struct work *work)
 
     if (work->request->words.json) {
         buf_print(&out, "{\"matched\": %" PRIu64, work->matched);
-        for (size_t i = 0; i < DESK_OUTCOMES; i++)
-            buf_print(&out, ", \"%s\": %" PRIu64, word_of((enum desk_outcome)i), work->counts[i]);
+        for (size_t i = 0; i < TASK_ADMIN_OUTCOMES; i++)
+            buf_print(&out, ", \"%s\": %" PRIu64, word_of((enum task_admin_outcome)i),
+                      work->counts[i]);
         buf_text_put(&out, ",\n\"tasks\": [");
         buf_put(&out, work->lines.data, work->lines.len);
         buf_text_put(&out, work->told > 0 ? "\n]}\n" : "]}\n");
@@ -301,7 +305,7 @@ static int print(struct work *work)
         if (work->matched == 0 && work->request->filter.id_count == 0)
             buf_text_put(&out, "no such task\n");
         else
-            buf_print(&out, "%" PRIu64 " %s\n", work->counts[DESK_DID], done_of(work));
+            buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], done_of(work));
         buf_put(&out, work->lines.data, work->lines.len);
         if (left_count(work) > work->told)
             buf_print(&out, "  and %" PRIu64 " more that stay as they are\n",
@@ -347,15 +351,15 @@ static unsigned states_of(const struct retry_request *request)
     return 0;
 }
 
-static enum desk_action action_of(const struct retry_request *request)
+static enum task_admin_action action_of(const struct retry_request *request)
 {
     if (request->action == RETRY_RUN_NOW)
-        return DESK_RUN_NOW;
+        return TASK_ADMIN_RUN_NOW;
     if (request->action == RETRY_CANCEL)
-        return DESK_CANCEL;
+        return TASK_ADMIN_CANCEL;
     if (request->action == RETRY_UNPARK)
-        return request->words.skip ? DESK_SKIP : DESK_UNPARK;
-    return DESK_REQUEUE;
+        return request->words.skip ? TASK_ADMIN_SKIP : TASK_ADMIN_UNPARK;
+    return TASK_ADMIN_REQUEUE;
 }
 
 int retry_decide(struct db *db, struct retry_request *request, const char *by)

@@ -6,7 +6,7 @@
 #include "common/os.h"
 #include "common/stop.h"
 #include "common/utf8.h"
-#include "outbox/retry/store/desk_mysql.h"
+#include "outbox/retry/store/task_admin_mysql.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -42,15 +42,15 @@ static enum rc options_take(struct buf *text, const char *word, struct err *err)
 }
 
 /* A transaction that fails is tried again a few times. */
-static enum rc edit(struct db *db, const struct desk_edit *wanted, struct desk_result *result,
-                    struct err *err)
+static enum rc edit(struct db *db, const struct task_admin_edit *wanted,
+                    struct task_admin_result *result, struct err *err)
 {
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     struct stop stop = {0};
     enum rc rc = stop_init(&stop, err);
 
     while (rc == RC_OK) {
-        rc = desk_mysql_edit(db, wanted, result, err);
+        rc = task_admin_mysql_edit(db, wanted, result, err);
         if (rc != RC_RETRY || backoff.tries == TRIES_MAX)
             break;
         stop_wait(&stop, backoff_next_ms(&backoff, os_random_u64()));
@@ -60,20 +60,21 @@ static enum rc edit(struct db *db, const struct desk_edit *wanted, struct desk_r
     return rc;
 }
 
-static int print(const struct desk_result *result, bool json)
+static int print(const struct task_admin_result *result, bool json)
 {
-    static const char *const words[DESK_OUTCOMES] = {
-        [DESK_DID] = "edited",  [DESK_RUNNING] = "running", [DESK_UNFIT] = "parked",
-        [DESK_ENDED] = "ended", [DESK_UNKNOWN] = "unknown",
+    static const char *const words[TASK_ADMIN_OUTCOMES] = {
+        [TASK_ADMIN_DID] = "edited",      [TASK_ADMIN_RUNNING] = "running",
+        [TASK_ADMIN_UNFIT] = "parked",    [TASK_ADMIN_ENDED] = "ended",
+        [TASK_ADMIN_UNKNOWN] = "unknown",
     };
-    static const char *const sentences[DESK_OUTCOMES] = {
-        [DESK_DID] = "is edited; tallybox retry run-now makes it due",
-        [DESK_RUNNING] = "runs now and was not changed; try again when the attempt has ended",
-        [DESK_UNFIT] = "is parked and was not changed: unpark its key and requeue it",
-        [DESK_ENDED] = "has ended and was not changed: requeue it and edit the new task",
-        [DESK_UNKNOWN] = "does not exist",
+    static const char *const sentences[TASK_ADMIN_OUTCOMES] = {
+        [TASK_ADMIN_DID] = "is edited; tallybox retry run-now makes it due",
+        [TASK_ADMIN_RUNNING] = "runs now and was not changed; try again when the attempt has ended",
+        [TASK_ADMIN_UNFIT] = "is parked and was not changed: unpark its key and requeue it",
+        [TASK_ADMIN_ENDED] = "has ended and was not changed: requeue it and edit the new task",
+        [TASK_ADMIN_UNKNOWN] = "does not exist",
     };
-    bool done = result->outcome == DESK_DID;
+    bool done = result->outcome == TASK_ADMIN_DID;
 
     if (json)
         printf("{\"id\": %" PRId64 ", \"outcome\": \"%s\"}\n", result->id, words[result->outcome]);
@@ -86,8 +87,8 @@ static int print(const struct desk_result *result, bool json)
 int retry_edit(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
-    struct desk_edit wanted = {.id = request->ids[0]};
-    struct desk_result result = {0};
+    struct task_admin_edit wanted = {.id = request->ids[0]};
+    struct task_admin_result result = {0};
     struct buf options = {0};
     struct buf value = {0};
     struct err err = {0};

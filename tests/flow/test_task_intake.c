@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The clerk of tasks on a fake store, step by step. */
-#include "producer/task/clerk.h"
+/* The intake of tasks on a fake store, step by step. */
+#include "producer/task/task_intake.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -16,9 +16,9 @@
 struct bench {
     struct task_store store;
     struct queue *queue;
-    struct clerk *clerk;
+    struct task_intake *intake;
     struct stop stop;
-    struct clerk_request request;
+    struct task_intake_request request;
     struct task_item items[ITEMS];
     int64_t now_ms;
     int rooms;   /* times that the store was asked */
@@ -157,7 +157,7 @@ static int setup(void **state)
                                  .timeout_ms = 5000,
                                  .breaker_base_ms = 1,
                                  .breaker_cap_ms = 5};
-    struct clerk_config clerk = {
+    struct task_intake_config intake = {
         .store = &bench.store, .clock_ms = clock_ms, .dice = dice, .stop = &bench.stop};
     struct err err;
 
@@ -174,16 +174,16 @@ static int setup(void **state)
                                       .collided = store_collided};
     assert_int_equal(stop_init(&bench.stop, &err), RC_OK);
     assert_int_equal(queue_open(&bench.queue, &queue, &err), RC_OK);
-    clerk.queue = bench.queue;
-    assert_int_equal(clerk_open(&bench.clerk, &clerk, &err), RC_OK);
-    clerk_step(bench.clerk, bench.now_ms); /* finds the database there */
+    intake.queue = bench.queue;
+    assert_int_equal(task_intake_open(&bench.intake, &intake, &err), RC_OK);
+    task_intake_step(bench.intake, bench.now_ms); /* finds the database there */
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    clerk_close(bench.clerk);
+    task_intake_close(bench.intake);
     queue_close(bench.queue);
     queue_drop(bench.queue);
     queue_free(bench.queue);
@@ -192,13 +192,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static void ask(enum clerk_kind kind, size_t count)
+static void ask(enum task_intake_kind kind, size_t count)
 {
     int64_t wait_ms;
 
     buf_done(&bench.request.body);
-    bench.request =
-        (struct clerk_request){.kind = kind, .items = bench.items, .count = count, .rows_max = 10};
+    bench.request = (struct task_intake_request){
+        .kind = kind, .items = bench.items, .count = count, .rows_max = 10};
     bench.request.filter.until_ms = INT64_MAX;
     bench.request.entry.weight = 1;
     bench.request.entry.answer = on_answer;
@@ -213,7 +213,7 @@ static void ask(enum clerk_kind kind, size_t count)
 static void work(void)
 {
     for (int i = 0; i < 20 && !bench.answered; i++) {
-        clerk_step(bench.clerk, bench.now_ms);
+        task_intake_step(bench.intake, bench.now_ms);
         bench.now_ms += 10;
     }
     assert_true(bench.answered);
@@ -222,14 +222,14 @@ static void work(void)
 
 static void submit(size_t count)
 {
-    ask(CLERK_SUBMIT, count);
+    ask(TASK_INTAKE_SUBMIT, count);
     work();
 }
 
 static void each_task_gets_its_ticket(void **state)
 {
     (void)state;
-    ask(CLERK_SUBMIT, 3);
+    ask(TASK_INTAKE_SUBMIT, 3);
     bench.items[1].bad = true;
     work();
     assert_false(bench.request.failed);
@@ -263,7 +263,7 @@ static void a_count_is_believed_for_a_second(void **state)
     submit(1);
     assert_true(bench.items[0].bad);
     assert_int_equal(bench.rooms, 1);
-    bench.now_ms += CLERK_ROOM_MS;
+    bench.now_ms += TASK_INTAKE_ROOM_MS;
     submit(1);
     assert_false(bench.items[0].bad);
     assert_int_equal(bench.rooms, 2);
@@ -271,7 +271,7 @@ static void a_count_is_believed_for_a_second(void **state)
 
 static void assert_forbidden(const char *words)
 {
-    bench.now_ms += CLERK_ROOM_MS;
+    bench.now_ms += TASK_INTAKE_ROOM_MS;
     submit(1);
     assert_true(bench.items[0].bad);
     assert_int_equal(bench.items[0].fault.code, FAULT_NO_SCOPE);
@@ -302,7 +302,7 @@ static void a_task_that_its_group_does_not_allow_is_refused(void **state)
     bench.group.name[0] = '\0';
     assert_forbidden("there is no group default");
     bench.group = good;
-    bench.now_ms += CLERK_ROOM_MS;
+    bench.now_ms += TASK_INTAKE_ROOM_MS;
     submit(1);
     assert_false(bench.items[0].bad);
 }
@@ -348,7 +348,7 @@ static void a_list_begun_twice_is_answered_once(void **state)
 {
     (void)state;
     bench.find_rc = RC_RETRY;
-    ask(CLERK_LIST, 0);
+    ask(TASK_INTAKE_LIST, 0);
     work();
     assert_false(bench.request.failed);
     assert_memory_equal(bench.request.body.data, "{\"tasks\":[{\"id\":7,", 18);
@@ -358,11 +358,11 @@ static void a_list_begun_twice_is_answered_once(void **state)
 static void one_task_is_shown_or_there_is_none(void **state)
 {
     (void)state;
-    ask(CLERK_SHOW, 0);
+    ask(TASK_INTAKE_SHOW, 0);
     bench.request.id = 7;
     work();
     assert_non_null(strstr(buf_text(&bench.request.body), "\"attempts\":[{\"at\":0,"));
-    ask(CLERK_SHOW, 0);
+    ask(TASK_INTAKE_SHOW, 0);
     bench.request.id = 8;
     work();
     assert_true(bench.request.failed);

@@ -2,8 +2,8 @@
 /* Lengthens the leases of the tasks in flight, well before they run out, and says of which ones the
  * database knows that they are somebody else's by now. A thread and a connection of its own, so
  * that nothing slow can make this process look dead. */
-#ifndef OUTBOX_RETRY_KEEPER_H
-#define OUTBOX_RETRY_KEEPER_H
+#ifndef OUTBOX_RETRY_LEASE_RENEWER_H
+#define OUTBOX_RETRY_LEASE_RENEWER_H
 
 #include "common/backoff.h"
 #include "common/err.h"
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct keeper {
+struct lease_renewer {
     struct pool *pool;
     struct retry_store store; /* only its beat */
     int64_t *ids;
@@ -29,11 +29,11 @@ struct keeper {
 };
 
 /* RC_FATAL: no memory. pool and store are borrowed. dice: 64 random bits. */
-enum rc keeper_init(struct keeper *keeper, struct pool *pool, const struct retry_store *store,
-                    uint64_t dice, struct err *err);
-void keeper_done(struct keeper *keeper);
+enum rc lease_renewer_init(struct lease_renewer *renewer, struct pool *pool,
+                           const struct retry_store *store, uint64_t dice, struct err *err);
+void lease_renewer_done(struct lease_renewer *renewer);
 
 /* A loop_step. */
-int64_t keeper_step(void *keeper, int64_t now_ms);
+int64_t lease_renewer_step(void *renewer, int64_t now_ms);
 
 #endif

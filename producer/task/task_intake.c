@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/task/clerk.h"
+#include "producer/task/task_intake.h"
 
 #include "common/log.h"
 #include "producer/serve_metrics.h"
@@ -25,10 +25,10 @@ struct room {
     struct buf options;
 };
 
-struct clerk {
-    struct clerk_config config;
+struct task_intake {
+    struct task_intake_config config;
     struct worker worker;
-    struct clerk_request *request; /* in hand, or NULL */
+    struct task_intake_request *request; /* in hand, or NULL */
     struct room rooms[ROOMS];
     size_t room_next; /* to be taken for another scene */
     const char *names[TASK_HANDLERS_MAX];
@@ -40,7 +40,8 @@ struct clerk {
 
 static void hand_set(void *ctx, struct queue_entry **entries, size_t count)
 {
-    ((struct clerk *)ctx)->request = count > 0 ? (struct clerk_request *)entries[0] : NULL;
+    ((struct task_intake *)ctx)->request =
+        count > 0 ? (struct task_intake_request *)entries[0] : NULL;
 }
 
 static const char *group_of(const struct task_item *item)
@@ -48,10 +49,10 @@ static const char *group_of(const struct task_item *item)
     return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
 }
 
-static struct room *room_known(struct clerk *clerk, const struct task_item *item)
+static struct room *room_known(struct task_intake *intake, const struct task_item *item)
 {
     for (size_t i = 0; i < ROOMS; i++) {
-        struct room *room = &clerk->rooms[i];
+        struct room *room = &intake->rooms[i];
 
         if (room->until_ms != 0 && strcmp(room->scene, item->task.scene) == 0 &&
             strcmp(room->group, group_of(item)) == 0)
@@ -60,17 +61,17 @@ static struct room *room_known(struct clerk *clerk, const struct task_item *item
     return NULL;
 }
 
-static enum rc room_find(struct clerk *clerk, const struct task_item *item, struct room **out,
-                         struct err *err)
+static enum rc room_find(struct task_intake *intake, const struct task_item *item,
+                         struct room **out, struct err *err)
 {
-    const struct task_store *store = clerk->config.store;
-    struct room *room = room_known(clerk, item);
-    int64_t now_ms = clerk->config.clock_ms();
+    const struct task_store *store = intake->config.store;
+    struct room *room = room_known(intake, item);
+    int64_t now_ms = intake->config.clock_ms();
     enum rc rc;
 
     if (!room) {
-        room = &clerk->rooms[clerk->room_next];
-        clerk->room_next = (clerk->room_next + 1) % ROOMS;
+        room = &intake->rooms[intake->room_next];
+        intake->room_next = (intake->room_next + 1) % ROOMS;
         snprintf(room->group, sizeof(room->group), "%s", group_of(item));
         snprintf(room->scene, sizeof(room->scene), "%s", item->task.scene);
         room->until_ms = 0;
@@ -79,15 +80,15 @@ static enum rc room_find(struct clerk *clerk, const struct task_item *item, stru
     if (room->until_ms > now_ms)
         return RC_OK;
     buf_reset(&room->options);
-    rc = store->room(store->ctx, room->group, room->scene, clerk->names, clerk->name_count,
+    rc = store->room(store->ctx, room->group, room->scene, intake->names, intake->name_count,
                      &room->said, &room->options, err);
     if (rc == RC_OK)
         rc = store->group(store->ctx, room->group, &room->group_row, &room->has_group, err);
-    room->until_ms = rc == RC_OK ? now_ms + CLERK_ROOM_MS : 0;
+    room->until_ms = rc == RC_OK ? now_ms + TASK_INTAKE_ROOM_MS : 0;
     return rc;
 }
 
-static void item_refuse(struct clerk_request *request, size_t index, enum fault_code code,
+static void item_refuse(struct task_intake_request *request, size_t index, enum fault_code code,
                         const char *words)
 {
     struct task_item *item = &request->items[index];
@@ -101,17 +102,18 @@ static void item_refuse(struct clerk_request *request, size_t index, enum fault_
 }
 
 /* May this task be taken? RC_OK also when it may not: it is bad then. */
-static enum rc item_look(struct clerk *clerk, size_t index, struct room **room, struct err *err)
+static enum rc item_look(struct task_intake *intake, size_t index, struct room **room,
+                         struct err *err)
 {
-    struct clerk_request *request = clerk->request;
+    struct task_intake_request *request = intake->request;
     struct task_item *item = &request->items[index];
     struct err fault = {0};
     char words[200];
-    enum rc rc = room_find(clerk, item, room, err);
+    enum rc rc = room_find(intake, item, room, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = task_check(clerk->config.handlers, &item->task,
+    rc = task_check(intake->config.handlers, &item->task,
                     (*room)->has_group ? &(*room)->group_row : NULL, buf_text(&(*room)->options),
                     &fault);
     if (rc == RC_REJECT) {
@@ -131,9 +133,9 @@ static enum rc item_look(struct clerk *clerk, size_t index, struct room **room, 
     return RC_OK;
 }
 
-static void tickets_give(struct clerk *clerk)
+static void tickets_give(struct task_intake *intake)
 {
-    struct clerk_request *request = clerk->request;
+    struct task_intake_request *request = intake->request;
     size_t next = 0;
 
     for (size_t i = 0; i < request->count; i++) {
@@ -141,17 +143,17 @@ static void tickets_give(struct clerk *clerk)
 
         if (request->items[i].bad)
             continue;
-        request->items[i].ticket = clerk->tickets[next++];
-        room = room_known(clerk, &request->items[i]);
+        request->items[i].ticket = intake->tickets[next++];
+        room = room_known(intake, &request->items[i]);
         if (request->items[i].ticket.existed && room && room->said.pending > 0)
             room->said.pending--;
     }
 }
 
-static enum rc submit(struct clerk *clerk, struct err *err)
+static enum rc submit(struct task_intake *intake, struct err *err)
 {
-    const struct task_store *store = clerk->config.store;
-    struct clerk_request *request = clerk->request;
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
     size_t count = 0;
     enum rc rc = RC_OK;
 
@@ -159,15 +161,15 @@ static enum rc submit(struct clerk *clerk, struct err *err)
         struct room *room;
 
         if (!request->items[i].bad)
-            rc = item_look(clerk, i, &room, err);
+            rc = item_look(intake, i, &room, err);
         if (rc == RC_OK && !request->items[i].bad)
-            clerk->tasks[count++] = request->items[i].task;
+            intake->tasks[count++] = request->items[i].task;
     }
     if (rc != RC_OK || count == 0)
         return rc;
-    rc = store->append(store->ctx, clerk->tasks, count, clerk->tickets, err);
+    rc = store->append(store->ctx, intake->tasks, count, intake->tickets, err);
     if (rc == RC_OK)
-        tickets_give(clerk);
+        tickets_give(intake);
     return rc;
 }
 
@@ -208,10 +210,10 @@ static enum rc attempt_put(void *ctx, const struct retry_attempt_view *attempt, 
     return RC_OK;
 }
 
-static enum rc list(struct clerk *clerk, struct err *err)
+static enum rc list(struct task_intake *intake, struct err *err)
 {
-    const struct task_store *store = clerk->config.store;
-    struct clerk_request *request = clerk->request;
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
     struct putting putting = {.body = &request->body};
     struct retry_page page;
     enum rc rc;
@@ -226,10 +228,10 @@ static enum rc list(struct clerk *clerk, struct err *err)
     return rc;
 }
 
-static enum rc show(struct clerk *clerk, struct err *err)
+static enum rc show(struct task_intake *intake, struct err *err)
 {
-    const struct task_store *store = clerk->config.store;
-    struct clerk_request *request = clerk->request;
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
     struct putting putting = {.body = &request->body, .whole = true};
     struct retry_page page;
     enum rc rc;
@@ -257,56 +259,56 @@ static enum rc show(struct clerk *clerk, struct err *err)
 }
 
 /* A right or a table that is missing is no reason to take the votes down with it. */
-static void request_break(struct clerk *clerk, const struct err *err)
+static void request_break(struct task_intake *intake, const struct err *err)
 {
-    if (!clerk->broken)
+    if (!intake->broken)
         log_error(LOG_ERROR, "tasks_broken", err, "what=\"the retry queue cannot be asked\"");
-    clerk->broken = true;
-    clerk->request->failed = true;
-    fault_set(&clerk->request->fault, FAULT_AWAY,
+    intake->broken = true;
+    intake->request->failed = true;
+    fault_set(&intake->request->fault, FAULT_AWAY,
               "the retry queue cannot be used here, the server's log says why; nothing was done");
 }
 
-static void request_reject(struct clerk *clerk, const struct err *err)
+static void request_reject(struct task_intake *intake, const struct err *err)
 {
-    clerk->request->failed = true;
-    fault_set(&clerk->request->fault, FAULT_REFUSED, "%s; nothing was done",
+    intake->request->failed = true;
+    fault_set(&intake->request->fault, FAULT_REFUSED, "%s; nothing was done",
               err->code == 0 ? err->text : "the database refuses one of the tasks");
 }
 
 static enum rc hand_attempt(void *ctx, bool *finished, struct err *err)
 {
-    struct clerk *clerk = ctx;
+    struct task_intake *intake = ctx;
     enum rc rc = RC_OK;
 
-    switch (clerk->request->kind) {
-    case CLERK_SUBMIT:
-        rc = submit(clerk, err);
+    switch (intake->request->kind) {
+    case TASK_INTAKE_SUBMIT:
+        rc = submit(intake, err);
         break;
-    case CLERK_LIST:
-        rc = list(clerk, err);
+    case TASK_INTAKE_LIST:
+        rc = list(intake, err);
         break;
-    case CLERK_SHOW:
-        rc = show(clerk, err);
+    case TASK_INTAKE_SHOW:
+        rc = show(intake, err);
         break;
     }
     *finished = rc != RC_RETRY;
     if (rc == RC_FATAL)
-        request_break(clerk, err);
+        request_break(intake, err);
     if (rc == RC_REJECT)
-        request_reject(clerk, err);
+        request_reject(intake, err);
     if (rc == RC_OK)
-        clerk->broken = false;
+        intake->broken = false;
     return rc == RC_RETRY ? RC_RETRY : RC_OK;
 }
 
 static void hand_finished(void *ctx)
 {
-    const struct clerk_request *request = ((struct clerk *)ctx)->request;
+    const struct task_intake_request *request = ((struct task_intake *)ctx)->request;
     int64_t made = 0;
     int64_t existed = 0;
 
-    if (request->kind != CLERK_SUBMIT)
+    if (request->kind != TASK_INTAKE_SUBMIT)
         return;
     for (size_t i = 0; i < request->count && !request->failed; i++) {
         made += !request->items[i].bad && !request->items[i].ticket.existed;
@@ -319,14 +321,14 @@ static void hand_finished(void *ctx)
 
 static enum rc database_ping(void *ctx, struct err *err)
 {
-    const struct task_store *store = ((struct clerk *)ctx)->config.store;
+    const struct task_store *store = ((struct task_intake *)ctx)->config.store;
 
     return store->ping(store->ctx, err);
 }
 
 static bool database_collided(void *ctx, const struct err *err)
 {
-    const struct task_store *store = ((struct clerk *)ctx)->config.store;
+    const struct task_store *store = ((struct task_intake *)ctx)->config.store;
 
     return store->collided(store->ctx, err);
 }
@@ -339,46 +341,47 @@ static const struct worker_ops ops = {
     .collided = database_collided,
 };
 
-enum rc clerk_open(struct clerk **out, const struct clerk_config *config, struct err *err)
+enum rc task_intake_open(struct task_intake **out, const struct task_intake_config *config,
+                         struct err *err)
 {
-    struct clerk *clerk = calloc(1, sizeof(*clerk));
+    struct task_intake *intake = calloc(1, sizeof(*intake));
     struct worker_config worker = {
-        .name = "clerk",
+        .name = "intake",
         .queue = config->queue,
         .shard = config->shard,
         .entries_max = 1,
         .weight_max = TASK_ITEMS_MAX,
         .ops = &ops,
-        .ctx = clerk,
+        .ctx = intake,
         .dice = config->dice,
         .stop = config->stop,
     };
     enum rc rc;
 
     *out = NULL;
-    if (!clerk)
-        return err_fail(err, RC_FATAL, 0, "no memory for a clerk of tasks");
-    clerk->config = *config;
-    clerk->name_count = task_check_names(config->handlers, clerk->names);
-    rc = worker_init(&clerk->worker, &worker, err);
+    if (!intake)
+        return err_fail(err, RC_FATAL, 0, "no memory for a intake of tasks");
+    intake->config = *config;
+    intake->name_count = task_check_names(config->handlers, intake->names);
+    rc = worker_init(&intake->worker, &worker, err);
     if (rc != RC_OK)
-        free(clerk);
+        free(intake);
     else
-        *out = clerk;
+        *out = intake;
     return rc;
 }
 
-void clerk_close(struct clerk *clerk)
+void task_intake_close(struct task_intake *intake)
 {
-    if (!clerk)
+    if (!intake)
         return;
-    worker_done(&clerk->worker);
+    worker_done(&intake->worker);
     for (size_t i = 0; i < ROOMS; i++)
-        buf_done(&clerk->rooms[i].options);
-    free(clerk);
+        buf_done(&intake->rooms[i].options);
+    free(intake);
 }
 
-int64_t clerk_step(void *arg, int64_t now_ms)
+int64_t task_intake_step(void *arg, int64_t now_ms)
 {
-    return worker_step(&((struct clerk *)arg)->worker, now_ms);
+    return worker_step(&((struct task_intake *)arg)->worker, now_ms);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/store/desk_mysql.h"
+#include "outbox/retry/store/task_admin_mysql.h"
 
 #include "common/buf.h"
 #include "outbox/retry/store/store_mysql.h"
@@ -25,11 +25,11 @@
 /* What is done under the locks: each result has got its state, or that there is no such task. */
 struct acting {
     struct db *db;
-    const struct desk_order *order;
-    struct desk_result *results;
+    const struct task_admin_order *order;
+    struct task_admin_result *results;
     size_t count;
-    struct order_key hashes[DESK_ROWS_MAX]; /* of the tasks; "": no order */
-    struct order_key wakes[DESK_ROWS_MAX];
+    struct order_key hashes[TASK_ADMIN_ROWS_MAX]; /* of the tasks; "": no order */
+    struct order_key wakes[TASK_ADMIN_ROWS_MAX];
     size_t wake_count;
     struct buf sql;
 };
@@ -39,7 +39,7 @@ static enum rc run(struct acting *acting, uint64_t *affected, struct err *err)
     return db_exec_buf(acting->db, &acting->sql, affected, err);
 }
 
-static struct desk_result *result_of(struct acting *acting, int64_t id, size_t *index)
+static struct task_admin_result *result_of(struct acting *acting, int64_t id, size_t *index)
 {
     for (*index = 0; *index < acting->count; ++*index)
         if (acting->results[*index].id == id)
@@ -49,7 +49,7 @@ static struct desk_result *result_of(struct acting *acting, int64_t id, size_t *
 
 static enum rc lock(struct acting *acting, const char *select, db_on_row on_row, struct err *err)
 {
-    int64_t ids[DESK_ROWS_MAX];
+    int64_t ids[TASK_ADMIN_ROWS_MAX];
 
     for (size_t i = 0; i < acting->count; i++)
         ids[i] = acting->results[i].id;
@@ -64,12 +64,12 @@ static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct acting *acting = ctx;
     size_t index;
-    struct desk_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
 
     (void)err;
     if (!result)
         return RC_OK;
-    result->outcome = DESK_UNFIT;
+    result->outcome = TASK_ADMIN_UNFIT;
     result->state = (enum task_state)db_column_i64(row, 1);
     if (row->columns[2])
         snprintf(acting->hashes[index].hash, sizeof(acting->hashes[index].hash), "%s",
@@ -81,11 +81,11 @@ static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err
 {
     struct acting *acting = ctx;
     size_t index;
-    struct desk_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
 
     (void)err;
-    if (result && result->outcome == DESK_UNKNOWN) {
-        result->outcome = DESK_ENDED;
+    if (result && result->outcome == TASK_ADMIN_UNKNOWN) {
+        result->outcome = TASK_ADMIN_ENDED;
         result->other = db_column_i64(row, 1);
     }
     return RC_OK;
@@ -97,13 +97,13 @@ static enum rc ended_look(struct acting *acting, struct err *err)
     bool missing = false;
 
     for (size_t i = 0; i < acting->count; i++)
-        missing = missing || acting->results[i].outcome == DESK_UNKNOWN;
+        missing = missing || acting->results[i].outcome == TASK_ADMIN_UNKNOWN;
     if (!missing)
         return RC_OK;
     buf_reset(&acting->sql);
     buf_text_put(&acting->sql, "SELECT id, requeued_as FROM retry_task_history WHERE id IN (0");
     for (size_t i = 0; i < acting->count; i++)
-        if (acting->results[i].outcome == DESK_UNKNOWN)
+        if (acting->results[i].outcome == TASK_ADMIN_UNKNOWN)
             buf_print(&acting->sql, ",%" PRId64, acting->results[i].id);
     buf_char(&acting->sql, ')');
     return db_query_buf(acting->db, &acting->sql, ended_on_row, acting, err);
@@ -165,35 +165,35 @@ static bool is_waiting(enum task_state state)
     return state == TASK_WAITING || state == TASK_QUEUED;
 }
 
-/* What the action does to a task in its state; the outcome stays DESK_UNFIT where that is
+/* What the action does to a task in its state; the outcome stays TASK_ADMIN_UNFIT where that is
  * nothing. */
 static enum rc task_act(struct acting *acting, size_t index, struct err *err)
 {
-    struct desk_result *result = &acting->results[index];
-    enum desk_action action = acting->order->action;
+    struct task_admin_result *result = &acting->results[index];
+    enum task_admin_action action = acting->order->action;
     enum task_state state = result->state;
     enum rc rc;
 
-    if (state == TASK_RUNNING && !(action == DESK_CANCEL && acting->order->force)) {
-        result->outcome = DESK_RUNNING;
+    if (state == TASK_RUNNING && !(action == TASK_ADMIN_CANCEL && acting->order->force)) {
+        result->outcome = TASK_ADMIN_RUNNING;
         return RC_OK;
     }
-    if ((action == DESK_CANCEL && state != TASK_PARKED) ||
-        (action == DESK_SKIP && state == TASK_BLOCKED))
+    if ((action == TASK_ADMIN_CANCEL && state != TASK_PARKED) ||
+        (action == TASK_ADMIN_SKIP && state == TASK_BLOCKED))
         rc = task_cancel(acting, index, err);
-    else if (action == DESK_RUN_NOW && state == TASK_WAITING)
+    else if (action == TASK_ADMIN_RUN_NOW && state == TASK_WAITING)
         rc = task_hasten(acting, index, err);
-    else if (state == TASK_BLOCKED && action != DESK_CANCEL)
+    else if (state == TASK_BLOCKED && action != TASK_ADMIN_CANCEL)
         rc = task_freshen(acting, index, err);
-    else if (state == TASK_PARKED && (action == DESK_UNPARK || action == DESK_SKIP))
+    else if (state == TASK_PARKED && (action == TASK_ADMIN_UNPARK || action == TASK_ADMIN_SKIP))
         rc = task_delete(acting, index, err);
     else {
-        if (is_waiting(state) && (action == DESK_UNPARK || action == DESK_SKIP))
-            result->outcome = DESK_WAS_SO;
+        if (is_waiting(state) && (action == TASK_ADMIN_UNPARK || action == TASK_ADMIN_SKIP))
+            result->outcome = TASK_ADMIN_WAS_SO;
         return RC_OK;
     }
     if (rc == RC_OK)
-        result->outcome = DESK_DID;
+        result->outcome = TASK_ADMIN_DID;
     return rc;
 }
 
@@ -206,9 +206,10 @@ static enum rc tasks_act(struct acting *acting, struct err *err)
                       task_on_row, err);
 
     for (size_t i = 0; rc == RC_OK && i < acting->count; i++) {
-        const struct desk_result *result = &acting->results[i];
+        const struct task_admin_result *result = &acting->results[i];
 
-        if (result->outcome == DESK_UNKNOWN || (states != 0 && (states & 1U << result->state) == 0))
+        if (result->outcome == TASK_ADMIN_UNKNOWN ||
+            (states != 0 && (states & 1U << result->state) == 0))
             continue;
         rc = task_act(acting, i, err);
     }
@@ -221,13 +222,13 @@ static enum rc history_on_row(void *ctx, const struct db_row *row, struct err *e
 {
     struct acting *acting = ctx;
     size_t index;
-    struct desk_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
 
     (void)err;
     if (!result)
         return RC_OK;
     result->other = db_column_i64(row, 1);
-    result->outcome = result->other != 0 ? DESK_WAS_SO : DESK_UNFIT;
+    result->outcome = result->other != 0 ? TASK_ADMIN_WAS_SO : TASK_ADMIN_UNFIT;
     return RC_OK;
 }
 
@@ -247,7 +248,8 @@ static enum rc active_on_row(void *ctx, const struct db_row *row, struct err *er
 }
 
 /* One task may be active for what it does: if that is another one, it stands for this one too. */
-static enum rc history_requeue(struct acting *acting, struct desk_result *result, struct err *err)
+static enum rc history_requeue(struct acting *acting, struct task_admin_result *result,
+                               struct err *err)
 {
     struct active active = {0};
     uint64_t affected = 0;
@@ -269,8 +271,9 @@ static enum rc history_requeue(struct acting *acting, struct desk_result *result
     if (rc != RC_OK)
         return rc;
     result->other = active.id;
-    result->outcome = affected == 1 && active.parent_id == result->id ? DESK_DID : DESK_ACTIVE;
-    if (result->outcome == DESK_ACTIVE)
+    result->outcome =
+        affected == 1 && active.parent_id == result->id ? TASK_ADMIN_DID : TASK_ADMIN_ACTIVE;
+    if (result->outcome == TASK_ADMIN_ACTIVE)
         return RC_OK;
     buf_reset(&acting->sql);
     buf_print(&acting->sql,
@@ -287,22 +290,24 @@ static enum rc history_act(struct acting *acting, struct err *err)
                       history_on_row, err);
 
     for (size_t i = 0; rc == RC_OK && i < acting->count; i++)
-        if (acting->results[i].outcome == DESK_UNFIT)
+        if (acting->results[i].outcome == TASK_ADMIN_UNFIT)
             rc = history_requeue(acting, &acting->results[i], err);
     return rc;
 }
 
-enum rc desk_mysql_act(struct db *db, const struct desk_order *order, const int64_t *ids,
-                       size_t count, struct desk_result *results, struct err *err)
+enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order,
+                             const int64_t *ids, size_t count, struct task_admin_result *results,
+                             struct err *err)
 {
     struct acting acting = {.db = db, .order = order, .results = results, .count = count};
     enum rc rc = db_begin(db, err);
 
-    assert(count > 0 && count <= DESK_ROWS_MAX);
+    assert(count > 0 && count <= TASK_ADMIN_ROWS_MAX);
     for (size_t i = 0; i < count; i++)
-        results[i] = (struct desk_result){.id = ids[i], .outcome = DESK_UNKNOWN};
+        results[i] = (struct task_admin_result){.id = ids[i], .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
-        rc = order->action == DESK_REQUEUE ? history_act(&acting, err) : tasks_act(&acting, err);
+        rc = order->action == TASK_ADMIN_REQUEUE ? history_act(&acting, err)
+                                                 : tasks_act(&acting, err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (rc != RC_OK && db_in_transaction(db))
@@ -311,7 +316,7 @@ enum rc desk_mysql_act(struct db *db, const struct desk_order *order, const int6
     return rc;
 }
 
-static enum rc task_edit(struct acting *acting, const struct desk_edit *edit, struct err *err)
+static enum rc task_edit(struct acting *acting, const struct task_admin_edit *edit, struct err *err)
 {
     buf_reset(&acting->sql);
     buf_text_put(&acting->sql, "UPDATE retry_task SET epoch = epoch + 1, updated_at = "
@@ -331,33 +336,34 @@ static enum rc task_edit(struct acting *acting, const struct desk_edit *edit, st
     return run(acting, NULL, err);
 }
 
-static enum rc edit_under_lock(struct acting *acting, const struct desk_edit *edit, struct err *err)
+static enum rc edit_under_lock(struct acting *acting, const struct task_admin_edit *edit,
+                               struct err *err)
 {
-    struct desk_result *result = acting->results;
+    struct task_admin_result *result = acting->results;
     enum rc rc = lock(acting,
                       "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
                       "WHERE id ",
                       task_on_row, err);
 
-    if (rc != RC_OK || result->outcome == DESK_UNKNOWN)
+    if (rc != RC_OK || result->outcome == TASK_ADMIN_UNKNOWN)
         return rc == RC_OK ? ended_look(acting, err) : rc;
     if (result->state == TASK_RUNNING)
-        result->outcome = DESK_RUNNING;
+        result->outcome = TASK_ADMIN_RUNNING;
     else if (result->state != TASK_PARKED) {
         rc = task_edit(acting, edit, err);
-        result->outcome = DESK_DID;
+        result->outcome = TASK_ADMIN_DID;
     }
     return rc;
 }
 
-enum rc desk_mysql_edit(struct db *db, const struct desk_edit *edit, struct desk_result *result,
-                        struct err *err)
+enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
+                              struct task_admin_result *result, struct err *err)
 {
     struct acting acting = {.db = db, .results = result, .count = 1};
     enum rc rc = db_begin(db, err);
 
     assert(edit->options || edit->params);
-    *result = (struct desk_result){.id = edit->id, .outcome = DESK_UNKNOWN};
+    *result = (struct task_admin_result){.id = edit->id, .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
         rc = edit_under_lock(&acting, edit, err);
     if (rc == RC_OK)

@@ -2,8 +2,8 @@
 /* Takes in tasks for the retry queue and answers about them: a worker of the task queue. Decides
  * which tasks are refused because their scene is full or their handler does not take them. Requests
  * belong to any thread until they are queued. */
-#ifndef PRODUCER_TASK_CLERK_H
-#define PRODUCER_TASK_CLERK_H
+#ifndef PRODUCER_TASK_TASK_INTAKE_H
+#define PRODUCER_TASK_TASK_INTAKE_H
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -18,27 +18,27 @@
 
 struct retry_handlers;
 
-#define CLERK_ROOM_MS 1000 /* so long a count of a scene's tasks is believed */
+#define TASK_INTAKE_ROOM_MS 1000 /* so long a count of a scene's tasks is believed */
 
-enum clerk_kind { CLERK_SUBMIT, CLERK_LIST, CLERK_SHOW };
+enum task_intake_kind { TASK_INTAKE_SUBMIT, TASK_INTAKE_LIST, TASK_INTAKE_SHOW };
 
 /* entry.weight is how many tasks are submitted, or 1. After QUEUE_DONE either failed is set and
  * fault says why nothing was done, or it is answered by items, or by body. */
-struct clerk_request {
+struct task_intake_request {
     struct queue_entry entry; /* first */
-    enum clerk_kind kind;
-    struct task_item *items; /* of CLERK_SUBMIT; the good ones get tickets, or become bad */
+    enum task_intake_kind kind;
+    struct task_item *items; /* of TASK_INTAKE_SUBMIT; the good ones get tickets, or become bad */
     size_t count;
-    bool ended; /* of CLERK_LIST: in the history */
+    bool ended; /* of TASK_INTAKE_LIST: in the history */
     size_t rows_max;
-    struct retry_filter filter; /* of CLERK_SHOW: one id */
+    struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;
     struct buf body; /* what was found, as JSON */
     bool failed;
     struct fault fault;
 };
 
-struct clerk_config {
+struct task_intake_config {
     struct queue *queue;
     size_t shard;
     const struct task_store *store;
@@ -48,13 +48,14 @@ struct clerk_config {
     struct stop *stop;                     /* of the process */
 };
 
-struct clerk;
+struct task_intake;
 
 /* RC_FATAL: no memory. */
-enum rc clerk_open(struct clerk **clerk, const struct clerk_config *config, struct err *err);
-void clerk_close(struct clerk *clerk);
+enum rc task_intake_open(struct task_intake **intake, const struct task_intake_config *config,
+                         struct err *err);
+void task_intake_close(struct task_intake *intake);
 
 /* A loop_step. */
-int64_t clerk_step(void *clerk, int64_t now_ms);
+int64_t task_intake_step(void *intake, int64_t now_ms);
 
 #endif
