@@ -14,7 +14,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS };
 
 #define METRIC_BUCKETS 16
 
-/* name: tallybox_<room>_<what>_<unit>, `_total` for counters. labels: `lane="outbox"` or NULL;
+/* name: tallybox_<component>_<what>_<unit>, `_total` for counters. labels: `lane="outbox"` or NULL;
  * several metrics of one name with different labels are registered one after the other.
  * A METRIC_SECONDS is a histogram in seconds, 0.5 ms to 16 s in powers of two, fed in us. */
 struct metric {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # outbox_lanes: which lane a key belongs to; for engines, too.
-house_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/lanes.c
+tallybox_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/lanes.c
               ${CMAKE_CURRENT_LIST_DIR}/outbox.c LINKS common_core)
 
-# outbox_append: the public way to append events and tasks, for our own rooms and for C applications.
-house_library(
+# outbox_append: the public way to append events and tasks, for the other components and for C applications.
+tallybox_library(
   outbox_append
   ${CMAKE_CURRENT_LIST_DIR}/lanes_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task_mysql.c
@@ -19,6 +19,6 @@ target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
 # retry_states: the words for owners and states of tasks, and the rules of groups.
 # retry_find: tasks as people and programs see them.
-house_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/group.c
+tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/group.c
               ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
-house_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)
+tallybox_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

@@ -4,7 +4,7 @@ if(TALLYBOX_TESTS)
   find_library(MATH m REQUIRED)
   function(bench_program name)
     add_executable(bench_${name} EXCLUDE_FROM_ALL bench/${name}.c bench/bench.c ${ARGN})
-    target_link_libraries(bench_${name} PRIVATE house schema_core dep::rdkafka dep::mysql ${MATH})
+    target_link_libraries(bench_${name} PRIVATE tallybox_flags schema_core dep::rdkafka dep::mysql ${MATH})
     add_dependencies(bench bench_${name})
   endfunction()
 
@@ -20,6 +20,6 @@ if(TALLYBOX_TESTS)
 
   # The role alone; its handler is the program's own.
   add_executable(bench_retry_noop EXCLUDE_FROM_ALL bench/retry_noop.c)
-  target_link_libraries(bench_retry_noop PRIVATE house common schema outbox retry)
+  target_link_libraries(bench_retry_noop PRIVATE tallybox_flags common schema outbox retry)
   add_dependencies(bench bench_retry_noop)
 endif()

@@ -22,7 +22,7 @@ function(tallybox_fuzz name label)
     DEPENDS ${archive}
     VERBATIM)
   add_executable(fuzz_${name} ${corpus}/${name}.unpacked fuzz/${name}.c fuzz/fuzz.c ${FUZZ_UNPARSED_ARGUMENTS})
-  target_link_libraries(fuzz_${name} PRIVATE house ${FUZZ_LINKS})
+  target_link_libraries(fuzz_${name} PRIVATE tallybox_flags ${FUZZ_LINKS})
   add_dependencies(fuzz fuzz_${name})
   if(TALLYBOX_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)

@@ -36,10 +36,10 @@ if(TALLYBOX_TESTS AND NOT TALLYBOX_SANITIZE MATCHES "thread")
     sim/votes.c
     sim/world.c
     sim/writers.c)
-  target_link_libraries(sim PRIVATE house PUBLIC retry_core outbox_core consumer_core producer_core)
+  target_link_libraries(sim PRIVATE tallybox_flags PUBLIC retry_core outbox_core consumer_core producer_core)
 
   add_executable(tallybox-sim sim/main.c)
-  target_link_libraries(tallybox-sim PRIVATE house sim)
+  target_link_libraries(tallybox-sim PRIVATE tallybox_flags sim)
   set_target_properties(tallybox-sim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
   tallybox_test(test_sim flow sim/test_sim.c LINKS sim)

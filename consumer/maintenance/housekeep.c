@@ -170,7 +170,7 @@ static enum rc changed(struct housekeep *housekeep, enum rc rc, bool *no_more)
     return RC_OK;
 }
 
-/* Rows behind the last month come from wrong clocks, or from a time when nobody kept house. */
+/* Rows behind the last month come from wrong clocks, or from a time without housekeeping. */
 static enum rc check_move(struct housekeep *housekeep, const struct housekeep_part *last)
 {
     const struct housekeep_store *store = housekeep->config.store;

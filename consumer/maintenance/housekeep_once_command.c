@@ -244,7 +244,7 @@ int housekeep_once_command(role_gate gate, int argc, char **argv)
     bool dry = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"once", OPTION_FLAG, &once, NULL, "keep house now, once, and end"},
+        {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end"},
         {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing, and print what would be done"},
         {"json", OPTION_FLAG, &json, NULL, "print it as JSON"},
     };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the relay's engines need from the world: a table to read, a broker to send to, deletes, and
- * leases. Edges fill these structs and decide nothing; tests and the simulation fill them with
+ * leases. Adapters fill these structs and decide nothing; tests and the simulation fill them with
  * models. Each struct of ops is used by one thread at a time; calls block no longer than their
- * edge's time-outs.
+ * adapter's time-outs.
  *
  * Unless said otherwise: RC_RETRY and RC_REJECT: try again later; RC_FATAL: people must act, and
  * trying again now and then shows whether they did. */

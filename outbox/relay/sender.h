@@ -8,7 +8,8 @@
  * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
  * through the retry queue, in order, until the key has no task there any more (diverted_keys.h).
  *
- * The producer keeps order within a partition even when one of its requests fails; see the edge.
+ * The producer keeps order within a partition even when one of its requests fails; see
+ * broker_kafka.c.
  *
  * A relay may be frozen (SIGSTOP, a stopped machine) and wake up after another one has taken the
  * lane. It looks at the clock before each row, so it sends nothing that is still in its hands. What

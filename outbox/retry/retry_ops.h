@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry queue's engine needs of a database. The edge decides nothing but how to ask; every
- * call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was done, or
- * nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must act.
- * One thread at a time. */
+/* What the retry queue's engine needs of a database. The adapter decides nothing but how to ask;
+ * every call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was
+ * done, or nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must
+ * act. One thread at a time. */
 #ifndef OUTBOX_RETRY_OPS_H
 #define OUTBOX_RETRY_OPS_H
 

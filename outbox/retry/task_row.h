@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of the retry queue as its engine and its edges carry them. Pure data. */
+/* The rows of the retry queue as its engine and its adapters carry them. Pure data. */
 #ifndef OUTBOX_RETRY_TASK_ROW_H
 #define OUTBOX_RETRY_TASK_ROW_H
 

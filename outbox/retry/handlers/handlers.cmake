@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # retry_handler_core: what tasks of each handler say, and what is decided on the way.
-house_library(
+tallybox_library(
   retry_handler_core
   handlers/child.c
   handlers/endpoints.c
@@ -17,7 +17,7 @@ house_library(
 target_link_libraries(retry_handler_core PRIVATE dep::jansson)
 
 # retry_handlers: what runs the tasks; the producer's ways are the relay's.
-house_library(
+tallybox_library(
   retry_handlers
   handlers/call_http.c
   handlers/http_handler.c

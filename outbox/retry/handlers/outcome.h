@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the handlers of this room say when they are not done, and what marks all they send as a
+/* What the handlers of this folder say when they are not done, and what marks all they send as a
  * retry. Pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_OUTCOME_H
 #define OUTBOX_RETRY_HANDLERS_OUTCOME_H

@@ -4,12 +4,12 @@ include(CheckCSourceCompiles)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
-add_library(house INTERFACE)
-target_include_directories(house INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_definitions(house INTERFACE _POSIX_C_SOURCE=200809L
+add_library(tallybox_flags INTERFACE)
+target_include_directories(tallybox_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(tallybox_flags INTERFACE _POSIX_C_SOURCE=200809L
                            TALLYBOX_VERSION="${PROJECT_VERSION}")
 target_compile_options(
-  house
+  tallybox_flags
   INTERFACE -Wall
             -Wextra
             -Wpedantic
@@ -28,33 +28,33 @@ target_compile_options(
             -fno-common
             -UNDEBUG # asserts stay on in release
             -fstack-protector-strong)
-target_link_libraries(house INTERFACE Threads::Threads)
+target_link_libraries(tallybox_flags INTERFACE Threads::Threads)
 if(TALLYBOX_WERROR)
-  target_compile_options(house INTERFACE -Werror)
+  target_compile_options(tallybox_flags INTERFACE -Werror)
 endif()
 if(TALLYBOX_SANITIZE)
-  target_compile_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE} -fno-omit-frame-pointer
+  target_compile_options(tallybox_flags INTERFACE -fsanitize=${TALLYBOX_SANITIZE} -fno-omit-frame-pointer
                                          -fno-sanitize-recover=all)
-  target_link_options(house INTERFACE -fsanitize=${TALLYBOX_SANITIZE})
+  target_link_options(tallybox_flags INTERFACE -fsanitize=${TALLYBOX_SANITIZE})
 else()
   # scripts/hardened reads from the program whether all of it is there.
   set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
-  check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" HOUSE_FORTIFY_3
+  check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" TALLYBOX_FORTIFY_3
                           FAIL_REGEX "FORTIFY")
   unset(CMAKE_REQUIRED_FLAGS)
   target_compile_options(
-    house
+    tallybox_flags
     INTERFACE -U_FORTIFY_SOURCE
-              $<$<CONFIG:Release,RelWithDebInfo>:-D_FORTIFY_SOURCE=$<IF:$<BOOL:${HOUSE_FORTIFY_3}>,3,2>>
+              $<$<CONFIG:Release,RelWithDebInfo>:-D_FORTIFY_SOURCE=$<IF:$<BOOL:${TALLYBOX_FORTIFY_3}>,3,2>>
               -fstack-clash-protection)
-  target_link_options(house INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+  target_link_options(tallybox_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 endif()
 
-# house_library(NAME SOURCES... LINKS libraries...): one static library of a floor or a room.
-function(house_library name)
+# tallybox_library(NAME SOURCES... LINKS libraries...): one static library of a component.
+function(tallybox_library name)
   cmake_parse_arguments(PARSE_ARGV 1 LIB "" "" "LINKS")
   add_library(${name} STATIC ${LIB_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PUBLIC ${LIB_LINKS} PRIVATE house)
+  target_link_libraries(${name} PUBLIC ${LIB_LINKS} PRIVATE tallybox_flags)
 endfunction()
 
 # tallybox_test(NAME LABEL SOURCES... LINKS libraries...): a cmocka program run by ctest.
@@ -65,7 +65,7 @@ function(tallybox_test name label)
   endif()
   cmake_parse_arguments(PARSE_ARGV 2 TEST "" "" "LINKS")
   add_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE house ${TEST_LINKS} dep::cmocka)
+  target_link_libraries(${name} PRIVATE tallybox_flags ${TEST_LINKS} dep::cmocka)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   # Against tests that hang; one that only computes may share its core with many others.
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
