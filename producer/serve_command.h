@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox serve`: the HTTP API, its committers, readers of totals and task intakes of tasks. */
+/* `tallybox serve`: the HTTP API, its committers, readers of totals and task intakes. */
 #ifndef PRODUCER_SERVE_COMMAND_H
 #define PRODUCER_SERVE_COMMAND_H
 

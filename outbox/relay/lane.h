@@ -105,7 +105,7 @@ void lane_origin_lost(struct lane *lane, const struct err *why);
 /* The reader begins its next pass over the table as soon as it can. Any thread. */
 void lane_sweep(struct lane *lane);
 
-/* For the sender. lane_hold() asks once; lane_holds(): the reader has diverted, and gives nothing
+/* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
  * until lane_free(). */
 void lane_hold(struct lane *lane);
 bool lane_holds(const struct lane *lane);

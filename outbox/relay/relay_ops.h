@@ -134,7 +134,7 @@ struct broker {
     void *ctx;
     /* Sees that the topic exists. RC_REJECT and RC_FATAL: it does not and cannot be made. */
     /* topic_index names it for caches, always the same and below BROKER_TOPICS_MAX; the name lives
-     * as long as the ops is used. Nothing is under way. */
+     * as long as the ops are used. Nothing is under way. */
     enum rc (*topic_open)(void *ctx, const char *topic, size_t topic_index, struct err *err);
     /* Takes a copy of row on its way.
      * RC_RETRY: no room now, poll reports first. RC_REJECT: this row is refused.

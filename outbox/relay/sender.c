@@ -217,7 +217,7 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
     if (atomic_load(&lane->diverted.too_many)) {
         err_set(&err,
                 "more than relay.diverted_keys_max = %zu keys of this lane have tasks in the retry "
-                "lane; nothing is sent until they are fewer",
+                "queue; nothing is sent until they are fewer",
                 lane->diverted.count_max);
         note_set(&lane->full, now_ms, &err);
     }

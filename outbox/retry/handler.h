@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* How a handler of the retry queue looks: what does the work of a task. `kafka`, `http`, `exec` and
- * `steps` are in outbox/retry, `vote` is the consumer's; main.c has the table of all of them.
+ * `steps` are in outbox/retry/handlers, `vote` is the consumer's; main.c has the table of all of
+ * them.
  *
  * A handler is opened once in a process and run by several threads at once. It may be run twice for
- * one task (at least once is what the lane promises), so its effect has to be harmless the second
+ * one task (at least once is what the queue promises), so its effect has to be harmless the second
  * time: job->idempotency_key is the same in every attempt. */
 #ifndef OUTBOX_RETRY_HANDLER_H
 #define OUTBOX_RETRY_HANDLER_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The public way to hand a task to the retry queue, inside the caller's own transaction: when it
- * commits, the lane runs the task, now or at its time, and again by the rules of its scene; when it
- * does not, there never was a task. Applications in other languages do one INSERT into retry_task.
+ * commits, the queue runs the task, now or at its time, and again by the rules of its scene; when
+ * it does not, there never was a task. Applications in other languages do one INSERT into
+ * retry_task.
  *
  * Tasks of one group and ordering key run one at a time and in the order of their ids. One task is
  * active per group, scene and idempotency key. One thread at a time per db. */

@@ -360,7 +360,7 @@ enum rc task_intake_open(struct task_intake **out, const struct task_intake_conf
 
     *out = NULL;
     if (!intake)
-        return err_fail(err, RC_FATAL, 0, "no memory for a intake of tasks");
+        return err_fail(err, RC_FATAL, 0, "no memory for a task intake");
     intake->config = *config;
     intake->name_count = task_check_names(config->handlers, intake->names);
     rc = worker_init(&intake->worker, &worker, err);

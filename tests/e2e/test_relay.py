@@ -217,7 +217,7 @@ class Refused(house.Case):
             "SELECT idempotency_key FROM retry_task WHERE task_group = 'outbox' AND scene = "
             "'publish' AND handler = 'kafka' ORDER BY id")]
 
-    def check_stopped(self, relay, rows):
+    def check_diverted(self, relay, rows):
         """bad goes into the retry queue, good flows, and people can see it."""
         self.wait_left([])
         more = row(self.kind, "good", b"flows")
@@ -228,7 +228,7 @@ class Refused(house.Case):
         house.wait_for("the diverted key to be counted",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         house.wait_for("its name in the log", lambda: "bad" in relay.log_text())
-        house.wait_for("status to show it", lambda: "stopped" in self.stack.tallybox(
+        house.wait_for("status to show it", lambda: "diverted" in self.stack.tallybox(
             "status").stdout.lower(), every=0.5)
 
     def check_free(self, relay):
@@ -249,7 +249,7 @@ class Refused(house.Case):
         relay = self.start("relay")
         rows = self.rows(big=25000)
         self.stack.append(rows)
-        self.check_stopped(relay, rows)
+        self.check_diverted(relay, rows)
         task = self.stack.sql("SELECT ordering_key, reason_class, reason, params FROM retry_task "
                               "ORDER BY id")
         self.assertEqual([one[0] for one in task], [f"{self.topic}/bad"] * 2)
@@ -270,7 +270,7 @@ class Refused(house.Case):
         relay = self.start("relay")
         rows = self.rows(big=15000)
         self.stack.append(rows)
-        self.check_stopped(relay, rows)
+        self.check_diverted(relay, rows)
         self.drop_tasks()
         self.check_free(relay)
 
@@ -279,7 +279,7 @@ class Refused(house.Case):
         rows = self.rows(big=5)
         rows[1]["headers"] = "{not json"
         self.stack.append(rows)
-        self.check_stopped(relay, rows)
+        self.check_diverted(relay, rows)
         options = json.loads(self.stack.number("SELECT options FROM retry_task ORDER BY id"))
         self.assertEqual(options["headers"], "{not json")
         self.drop_tasks()

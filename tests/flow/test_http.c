@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define CLOSE_WAIT_MS 2000 /* as in common/http.c */
+#define CLOSE_WAIT_MS 2000 /* as in common/http/http.c */
 
 static void a_request_is_answered_at_once(void **state)
 {

@@ -365,7 +365,7 @@ static void check_fence(const struct lane_edge *edge, int64_t epoch)
                    edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
 }
 
-/* As the edge does it: first a look at the lease, then the deletions. */
+/* As the adapter does it: first a look at the lease, then the deletions. */
 static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err)
 {

@@ -78,7 +78,7 @@ struct lane_origin {
     struct lane *lane;
 };
 
-/* One lane of a relay as its edges see it. */
+/* One lane of a relay as its adapters see it. */
 struct lane_edge {
     struct link link;
     size_t lane;

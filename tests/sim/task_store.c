@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's ops on the model of its tables, statement by statement as the edge does it. */
+/* The engine's ops on the model of its tables, statement by statement as the adapter does it. */
 #include "outbox/retry/group.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"

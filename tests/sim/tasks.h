@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of the retry queue: tasks, their history and attempts, and the scenes; with the steps
- * of which its edge's transactions are made, so that those of several processes meet in any order.
- * What must never be in the tables is seen when a transaction ends. */
+ * of which its adapter's transactions are made, so that those of several processes meet in any
+ * order. What must never be in the tables is seen when a transaction ends. */
 #ifndef TESTS_SIM_TASKS_H
 #define TESTS_SIM_TASKS_H
 

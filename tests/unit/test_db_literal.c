@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* A db that was never connected, as the engines' edges have at their first statement. */
+/* A db that was never connected, as adapters have at their first statement. */
 static int setup(void **state)
 {
     static struct mysql_settings settings;

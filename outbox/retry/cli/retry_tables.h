@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lane's own tables of words as Markdown: what a policy may say, the waits with a name, the
- * handlers. RETRY.md has them as the program prints them. Pure; any thread. */
+/* The retry queue's own tables of words as Markdown: what a policy may say, the waits with a name,
+ * the handlers. RETRY.md has them as the program prints them. Pure; any thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_TABLES_H
 #define OUTBOX_RETRY_CLI_RETRY_TABLES_H
 

@@ -56,7 +56,8 @@ static struct bytes text_bytes(const char *text)
     return (struct bytes){text, strlen(text)};
 }
 
-/* Ours take the place of any of the same name: an event of the lane may come to the lane again. */
+/* Ours take the place of any of the same name: an event of the queue may come to the queue again.
+ */
 static size_t headers_take(struct publisher_header *headers, const struct kafka_options *options,
                            const char *attempt)
 {

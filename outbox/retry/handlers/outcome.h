@@ -6,7 +6,7 @@
 
 #include "outbox/retry/handler.h"
 
-/* What a downstream sees of the lane: which attempt it is, and that whoever fails at it need not
+/* What a downstream sees of the queue: which attempt it is, and that whoever fails at it need not
  * try again by himself. An answer with the second one ends the task. */
 #define HEADER_ATTEMPT "tallybox-attempt"
 #define HEADER_NO_RETRY "tallybox-no-retry"
