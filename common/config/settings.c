@@ -127,7 +127,7 @@ const struct setting settings_table[] = {
     {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
      "Bytes of rows held from one read; the rest is read again."},
     {NUMBER(relay, row_bytes_max), "1000000", 1024, 67108864, NULL,
-     "Largest row that is published, in bytes; a larger one stops its key."},
+     "Largest row that is published, in bytes; a larger one diverts its key."},
     {NUMBER(relay, window_rows_max), "100000", 1, 10000000, NULL,
      "Rows of one lane read and not yet acknowledged or deleted."},
     {LIVE_NUMBER(relay, poll_ms), "2", 0, 60000, NULL,

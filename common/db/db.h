@@ -3,8 +3,8 @@
  * module that sees the client library. A db belongs to one thread at a time.
  *
  * Every session runs in READ COMMITTED, UTC, utf8mb4, a strict sql_mode without
- * NO_BACKSLASH_ESCAPES, autocommit on, and sets all else that SQL depends on (see db_handle.c): the
- * server's defaults for new sessions do not matter.
+ * NO_BACKSLASH_ESCAPES, autocommit on, and sets all else that SQL depends on (see
+ * common/db/handle.c): the server's defaults for new sessions do not matter.
  *
  * RC_RETRY: the connection was lost, a deadlock, a lock time-out, a server that is starting, full,
  * or read-only: whatever the transaction did is undone or (in db_commit()) unknown.

@@ -3,8 +3,8 @@
  * every call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was
  * done, or nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must
  * act. One thread at a time. */
-#ifndef OUTBOX_RETRY_OPS_H
-#define OUTBOX_RETRY_OPS_H
+#ifndef OUTBOX_RETRY_RETRY_OPS_H
+#define OUTBOX_RETRY_RETRY_OPS_H
 
 #include "common/err.h"
 #include "outbox/relay/relay_ops.h"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of docs/performance.md: table.py FILE..., files of ./dev bench --json. Of a case that is in several of them, with one database, the last counts."""
+"""The tables of docs/performance.md: table.py FILE..., files of ./dev bench --json. Of a case that
+is in several of them, with one database, the last counts."""
 
 import json
 import re
