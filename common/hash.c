@@ -8,14 +8,19 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len)
+uint64_t hash_fnv1a(uint64_t start, const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
     uint64_t hash = start;
 
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return mix(hash);
+    return hash;
+}
+
+uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len)
+{
+    return mix(hash_fnv1a(start, bytes, len));
 }
 
 uint64_t dice_next(uint64_t *state)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A hash of bytes and a little chance, for the relay's own tables; neither leaves the process.
- * Pure. */
+/* Hashes of bytes, and a sequence of random bits. Pure; any thread. */
 #ifndef COMMON_HASH_H
 #define COMMON_HASH_H
 
@@ -9,8 +8,11 @@
 
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), with a last mix, so that every bit depends on
- * all bytes. Feed one result into the next call to hash several pieces. */
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Feed one result into the next call to hash
+ * several pieces. The result may be stored: it never changes. */
+uint64_t hash_fnv1a(uint64_t start, const void *bytes, size_t len);
+
+/* The same with a last mix, so that every bit depends on all bytes; for tables of the process. */
 uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len);
 
 /* The next of a row of 64 random bits (G. L. Steele, D. Lea, C. H. Flood, SplitMix, 2014). */

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/outbox.h"
 
-#include <stdint.h>
+#include "common/hash.h"
+
 #include <stdio.h>
 #include <string.h>
 
 size_t outbox_lane_of(const char *aggregate_id, size_t lane_count)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (const char *at = aggregate_id; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    return (size_t)(hash % lane_count);
+    return (size_t)(hash_fnv1a(HASH_START, aggregate_id, strlen(aggregate_id)) % lane_count);
 }
 
 void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane)

@@ -59,7 +59,7 @@ fuzz_targets() {
     done
 }
 
-# The same files make the same archive, byte by byte, whoever packs them.
+# The same files make the same archive, byte by byte, on every machine.
 fuzz_add() {
     local archive=tests/fuzz/corpus/$FUZZ_TARGET.tar.gz folder
     local -a names

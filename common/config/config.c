@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ENVIRONMENT_PREFIX "TALLYBOX_"
-#define FOREIGN_DISTANCE 3 /* so many letters apart, a variable is somebody else's */
+#define FOREIGN_DISTANCE 3 /* so many letters apart, a variable belongs to another program */
 #define MASK "***"
 #define PLACE_COLUMN 43
 #define PLACE_SIZE 192
@@ -524,7 +524,7 @@ static enum rc check_orders(struct config *config, struct err *err)
 
         if (low + orders[i].apart <= high)
             continue;
-        /* The one that somebody set is the one to name first. */
+        /* The error names first the setting that has no default value. */
         if (!first) {
             err_set(err, "%" PRId64 " must be %s %s.%s (%" PRId64 ", default): %s", high,
                     orders[i].apart ? "more than" : "at least", less->section, less->key, low,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead/dead.h"
 
+#include "common/hash.h"
 #include "consumer/apply/apply.h"
 
 #include <stdio.h>
@@ -8,16 +9,6 @@
 #include <string.h>
 
 #define SLOTS_FIRST 64 /* of dead_keys */
-
-/* FNV-1a. */
-static uint64_t hash_add(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 static struct dead_wait *find_slot(const struct dead_keys *keys, uint64_t key)
 {
@@ -378,13 +369,13 @@ void dead_keys_done(struct dead_keys *keys)
 uint64_t dead_key_of(const struct dead_item *item)
 {
     size_t len = item->key_len < DEAD_KEY_BYTES_MAX ? item->key_len : DEAD_KEY_BYTES_MAX;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = HASH_START;
 
     if (!item->key)
         return 0;
-    hash = hash_add(hash, item->topic, strlen(item->topic) + 1);
-    hash = hash_add(hash, &item->partition, sizeof(item->partition));
-    hash = hash_add(hash, item->key, len);
+    hash = hash_fnv1a(hash, item->topic, strlen(item->topic) + 1);
+    hash = hash_fnv1a(hash, &item->partition, sizeof(item->partition));
+    hash = hash_fnv1a(hash, item->key, len);
     return hash != 0 ? hash : 1;
 }
 

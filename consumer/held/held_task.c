@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/held_task.h"
 
+#include "common/hash.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,17 +10,6 @@
 
 /* What is left of a name that does not fit, before its hash. */
 #define NAME_KEPT 47
-
-/* FNV-1a. */
-static uint64_t hash_of(const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 static bool fits(char c)
 {
@@ -39,7 +30,7 @@ static void group_fit(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
     out[len < RETRY_NAME_BYTES_MAX ? len : RETRY_NAME_BYTES_MAX] = '\0';
     if (!whole)
         snprintf(out + (len < NAME_KEPT ? len : NAME_KEPT), RETRY_NAME_BYTES_MAX - NAME_KEPT + 1,
-                 "-%016" PRIx64, hash_of(group, len));
+                 "-%016" PRIx64, hash_fnv1a(HASH_START, group, len));
 }
 
 static bool is_number(const char *key, size_t len)
@@ -65,7 +56,7 @@ enum rc held_task_make(struct held_task *task, const struct vote_options *option
                  task->biz_no);
     } else if (place->key) {
         snprintf(order, HELD_TASK_ORDER_SIZE, "%s/%" PRId32 "/#%016" PRIx64, place->topic,
-                 place->partition, hash_of(place->key, place->key_len));
+                 place->partition, hash_fnv1a(HASH_START, place->key, place->key_len));
     }
     buf_reset(&task->options);
     vote_options_put(&task->options, options);

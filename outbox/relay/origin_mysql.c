@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/origin_mysql.h"
 
+#include "common/hash.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +50,12 @@ void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *tu
 
 uint64_t origin_mysql_server(struct origin_mysql *origin)
 {
-    uint64_t server = UINT64_C(0xcbf29ce484222325);
+    uint64_t server;
     bool noted;
 
     pthread_mutex_lock(&origin->lock);
     noted = origin->noted;
-    for (const char *at = origin->origin.server; *at; at++)
-        server = (server ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    server = hash_fnv1a(HASH_START, origin->origin.server, strlen(origin->origin.server));
     pthread_mutex_unlock(&origin->lock);
     return noted ? server : 0;
 }
