@@ -5,7 +5,7 @@
 
 #define TRIES_MAX 30 /* 2^30 times any base is past every cap */
 
-int64_t backoff_next_ms(struct backoff *backoff, uint64_t dice)
+int64_t backoff_next_ms(struct backoff *backoff, uint64_t random_bits)
 {
     int64_t limit = backoff->base_ms;
 
@@ -16,7 +16,7 @@ int64_t backoff_next_ms(struct backoff *backoff, uint64_t dice)
         limit = backoff->cap_ms;
     if (backoff->tries < TRIES_MAX)
         backoff->tries++;
-    return 1 + (int64_t)(dice % (uint64_t)limit);
+    return 1 + (int64_t)(random_bits % (uint64_t)limit);
 }
 
 void backoff_reset(struct backoff *backoff)
@@ -44,7 +44,7 @@ int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms)
     return breaker->probing ? breaker->backoff.base_ms : 0;
 }
 
-bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice)
+bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t random_bits)
 {
     bool opened = !breaker->open;
 
@@ -52,7 +52,7 @@ bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice)
         return false;
     breaker->open = true;
     breaker->probing = false;
-    breaker->open_until_ms = now_ms + backoff_next_ms(&breaker->backoff, dice);
+    breaker->open_until_ms = now_ms + backoff_next_ms(&breaker->backoff, random_bits);
     return opened;
 }
 

@@ -14,8 +14,8 @@ struct backoff {
     unsigned tries;  /* failures in a row */
 };
 
-/* The next wait, 1..cap_ms: uniform below min(cap, base * 2^tries). dice: 64 random bits. */
-int64_t backoff_next_ms(struct backoff *backoff, uint64_t dice);
+/* The next wait, 1..cap_ms: uniform below min(cap, base * 2^tries), chosen by random_bits. */
+int64_t backoff_next_ms(struct backoff *backoff, uint64_t random_bits);
 void backoff_reset(struct backoff *backoff);
 
 /* Closed: everything passes. After a failure it is open until a time, then half open: one probe
@@ -37,7 +37,7 @@ int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms);
 /* The outcome of a call; failures of calls made before it opened change nothing while it is open.
  * breaker_failed() is true when this opened a closed breaker, and
  * breaker_worked() is true when this closed an open one: say it once, in the log. */
-bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t dice);
+bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t random_bits);
 bool breaker_worked(struct breaker *breaker);
 
 #endif

@@ -23,7 +23,7 @@ uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len)
     return mix(hash_fnv1a(start, bytes, len));
 }
 
-uint64_t dice_next(uint64_t *state)
+uint64_t rng_next(uint64_t *state)
 {
     *state += UINT64_C(0x9e3779b97f4a7c15);
     return mix(*state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hashes of bytes, and a sequence of random bits. Pure; any thread. */
+/* Hashes of bytes, and a random number generator. Pure; any thread. */
 #ifndef COMMON_HASH_H
 #define COMMON_HASH_H
 
@@ -15,7 +15,8 @@ uint64_t hash_fnv1a(uint64_t start, const void *bytes, size_t len);
 /* The same with a last mix, so that every bit depends on all bytes; for tables of the process. */
 uint64_t hash_bytes(uint64_t start, const void *bytes, size_t len);
 
-/* The next of a row of 64 random bits (G. L. Steele, D. Lea, C. H. Flood, SplitMix, 2014). */
-uint64_t dice_next(uint64_t *state);
+/* The next 64 random bits of the sequence of *state (G. L. Steele, D. Lea, C. H. Flood, SplitMix,
+ * 2014). */
+uint64_t rng_next(uint64_t *state);
 
 #endif

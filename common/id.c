@@ -5,21 +5,21 @@
 
 #include <string.h>
 
-void id_make(struct id *id, int64_t wall_ms, const uint8_t dice[10])
+void id_make(struct id *id, int64_t wall_ms, const uint8_t random_bytes[10])
 {
     for (int i = 0; i < 6; i++)
         id->bytes[i] = (uint8_t)((uint64_t)wall_ms >> (40 - 8 * i));
-    memcpy(id->bytes + 6, dice, 10);
+    memcpy(id->bytes + 6, random_bytes, 10);
     id->bytes[6] = (uint8_t)(0x70 | (id->bytes[6] & 0x0f));
     id->bytes[8] = (uint8_t)(0x80 | (id->bytes[8] & 0x3f));
 }
 
 void id_new(struct id *id)
 {
-    uint8_t dice[10];
+    uint8_t random_bytes[10];
 
-    os_random(dice, sizeof(dice));
-    id_make(id, os_wall_ms(), dice);
+    os_random(random_bytes, sizeof(random_bytes));
+    id_make(id, os_wall_ms(), random_bytes);
 }
 
 static bool dash_at(size_t place)

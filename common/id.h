@@ -15,8 +15,8 @@ struct id {
     uint8_t bytes[ID_BYTES];
 };
 
-/* Makes an id from the time and ten bytes of dice. Ids of one millisecond have no order. */
-void id_make(struct id *id, int64_t wall_ms, const uint8_t dice[10]);
+/* Makes an id from the time and ten random bytes. Ids of one millisecond have no order. */
+void id_make(struct id *id, int64_t wall_ms, const uint8_t random_bytes[10]);
 
 /* As id_make() with the machine's clock and generator. */
 void id_new(struct id *id);

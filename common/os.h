@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that asks the machine: clocks, dice, names, the service manager. Everything else
- * gets the time and the dice as parameters. Any thread may call these. */
+/* The only place that asks the machine: clocks, random bits, names, the service manager. All other
+ * code gets the time and randomness as parameters. Any thread may call these. */
 #ifndef COMMON_OS_H
 #define COMMON_OS_H
 

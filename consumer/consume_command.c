@@ -102,7 +102,7 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .dead_max = &settings->consumer.dead_max,
         .jobs_max = batches_max(consume) + JOBS_EXTRA,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
         .clock_us = os_now_us,
         .wake_fetch = loop_wake_any,
         .wake_ctx = &consume->loop,
@@ -257,7 +257,7 @@ static enum rc open_fetch(struct consume *consume, struct err *err)
         .batch_bytes_max = (size_t)settings->consumer.batch_bytes_max,
         .batches_max = batches_max(consume),
         .batch_wait_ms = settings->consumer.batch_wait_ms,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
         .wall_ms = os_wall_ms,
     };
     enum rc rc = stream_kafka_open(&consume->stream, settings, consume->instance,

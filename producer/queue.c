@@ -379,12 +379,12 @@ bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms)
     return closed;
 }
 
-bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice)
+bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t random_bits)
 {
     bool opened;
 
     pthread_mutex_lock(&queue->lock);
-    opened = breaker_failed(&queue->breaker, now_ms, dice) || queue->unseen;
+    opened = breaker_failed(&queue->breaker, now_ms, random_bits) || queue->unseen;
     if (opened)
         queue->away_ms = now_ms;
     queue->unseen = false;

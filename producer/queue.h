@@ -93,7 +93,7 @@ bool queue_is_full(struct queue *queue);
 bool queue_may_try(struct queue *queue, int64_t now_ms);
 int64_t queue_wait_ms(struct queue *queue, int64_t now_ms);
 bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms);
-bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t dice);
+bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t random_bits);
 bool queue_is_away(struct queue *queue);
 
 #endif

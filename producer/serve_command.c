@@ -128,8 +128,8 @@ static enum rc committer_make(struct serve *serve, size_t shard, struct err *err
         .shard = shard,
         .batch_votes_max = (size_t)settings->api.batch_votes_max,
         .lane_count = (size_t)settings->api.lane_count,
-        .dice = os_random,
-        .dice_u64 = os_random_u64,
+        .rng_bytes = os_random,
+        .rng = os_random_u64,
         .clock_us = os_now_us,
         .stop = serve->env.stop,
     };
@@ -152,7 +152,7 @@ static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
     struct lookup_config config = {
         .queue = serve->reads,
         .shard = shard,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
         .stop = serve->env.stop,
     };
     enum rc rc = lookup_mysql_open(&lane->lookup_store, &serve->env.settings->mysql, err);
@@ -174,7 +174,7 @@ static enum rc task_intake_make(struct serve *serve, size_t shard, struct err *e
         .shard = shard,
         .handlers = task_handlers,
         .clock_ms = os_now_ms,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
         .stop = serve->env.stop,
     };
     enum rc rc = task_mysql_open(&lane->task_store, &serve->env.settings->mysql, err);

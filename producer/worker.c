@@ -102,7 +102,7 @@ static int64_t database_away(struct worker *worker, int64_t now_ms, const struct
 
     if (worker->losses++ == 0 && !queue_is_away(config->queue))
         return 0;
-    if (queue_failed(config->queue, now_ms, config->dice()))
+    if (queue_failed(config->queue, now_ms, config->rng()))
         log_error(LOG_WARN, "database_away", err, "worker=%s", config->name);
     worker->try_ms = now_ms + queue_wait_ms(config->queue, now_ms);
     return worker->try_ms - now_ms;
@@ -134,7 +134,7 @@ static int64_t attempt_outcome(struct worker *worker, enum rc rc, bool finished,
         if (!config->ops->collided(config->ctx, err))
             return database_away(worker, now_ms, err);
         database_there(worker, now_ms);
-        worker->try_ms = now_ms + backoff_next_ms(&worker->collisions, config->dice());
+        worker->try_ms = now_ms + backoff_next_ms(&worker->collisions, config->rng());
         return worker->try_ms - now_ms;
     case RC_REJECT: /* not in the contract of attempt() */
     case RC_FATAL:

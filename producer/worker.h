@@ -38,7 +38,7 @@ struct worker_config {
     size_t weight_max;  /* of the hand; a heavier entry goes alone */
     const struct worker_ops *ops;
     void *ctx;
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     struct stop *stop; /* of the process; RC_FATAL fails it */
 };
 

@@ -58,11 +58,11 @@ struct daemon {
 static void make_instance_name(char name[INSTANCE_SIZE])
 {
     char host[65];
-    uint32_t dice;
+    uint32_t random_bits;
 
     os_host_name(host, sizeof(host));
-    os_random(&dice, sizeof(dice));
-    snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)dice);
+    os_random(&random_bits, sizeof(random_bits));
+    snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)random_bits);
 }
 
 static enum rc open_admin(struct daemon *daemon, struct err *err)

@@ -69,7 +69,7 @@ static void database_good(struct applier *applier, int64_t now_ms)
 
 static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
 {
-    int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.dice());
+    int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.rng());
 
     if (trouble_set(&applier->database, now_ms, err))
         log_error(LOG_WARN, "consumer_database_trouble", err, "rc=retry wait_ms=%" PRId64, wait_ms);

@@ -28,7 +28,7 @@ struct applier_config {
     const _Atomic int64_t *dead_max; /* see apply_limit_dead(); NULL: no limit */
     bool keep_lasts;                 /* see apply_keep_lasts() */
     size_t jobs_max;                 /* in each ring */
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     int64_t (*clock_us)(void);
     void (*wake_fetch)(void *ctx); /* there is something in done */
     void *wake_ctx;

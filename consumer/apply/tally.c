@@ -29,7 +29,7 @@ static int compare_tallies(const void *left, const void *right)
     return (a->content_id > b->content_id) - (a->content_id < b->content_id);
 }
 
-/* Both halves count: in one kind of UUID the first bytes are a clock, in another they are dice. */
+/* Hashes both halves: in one kind of UUID the first bytes are a clock, in another random. */
 static size_t hash_event(const struct id *event_id)
 {
     uint64_t halves[2];

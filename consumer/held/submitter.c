@@ -14,12 +14,12 @@
 #define RETRY_CAP_MS 30000
 
 enum rc submitter_init(struct submitter *submitter, const struct held_store *store,
-                       const char *group, uint64_t (*dice)(void), struct err *err)
+                       const char *group, uint64_t (*rng)(void), struct err *err)
 {
     memset(submitter, 0, sizeof(*submitter));
     submitter->store = store;
     submitter->group = group;
-    submitter->dice = dice;
+    submitter->rng = rng;
     submitter->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     trouble_init(&submitter->trouble, NULL);
     submitter->page = calloc(SUBMITTER_PAGE_ROWS, sizeof(*submitter->page));
@@ -119,7 +119,7 @@ static enum rc page_submit(struct submitter *submitter, struct err *err)
 /* Whatever it is: consuming goes on, and what is held stays where it is. */
 static int64_t look_failed(struct submitter *submitter, const struct err *err, int64_t now_ms)
 {
-    int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->dice());
+    int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->rng());
 
     if (trouble_set(&submitter->trouble, now_ms, err))
         log_error(LOG_WARN, "held_wait", err, "wait_ms=%" PRId64, wait_ms);

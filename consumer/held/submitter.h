@@ -59,7 +59,7 @@ struct held_store {
 struct submitter {
     const struct held_store *store;
     const char *group; /* of the consumers */
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     atomic_uint kept; /* grows when something was kept; any thread */
     unsigned seen;    /* of it, when the last look began */
     bool looking;
@@ -79,7 +79,7 @@ struct submitter {
 
 /* store and group are borrowed for the life of submitter. RC_FATAL: no memory. */
 enum rc submitter_init(struct submitter *submitter, const struct held_store *store,
-                       const char *group, uint64_t (*dice)(void), struct err *err);
+                       const char *group, uint64_t (*rng)(void), struct err *err);
 void submitter_done(struct submitter *submitter);
 
 /* Something was kept: look soon. Any thread; the loop has to be woken, too. */

@@ -154,7 +154,7 @@ static void take_back_batch(struct fetch *fetch, struct part *part, struct job *
                   part->holding.place.partition);
         drop_filling(fetch, part);
         part_restart(part, now_ms,
-                     FENCED_WAIT_MS + (int64_t)(fetch->config.dice() % FENCED_WAIT_MS));
+                     FENCED_WAIT_MS + (int64_t)(fetch->config.rng() % FENCED_WAIT_MS));
         break;
     case JOB_STOPPED:
         stop_part(fetch, part, &job->err, now_ms);

@@ -110,7 +110,7 @@ struct fetch_config {
     size_t batch_bytes_max;
     size_t batches_max; /* of all partitions, filling and under way */
     int64_t batch_wait_ms;
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     int64_t (*wall_ms)(void);
 };
 

@@ -381,7 +381,7 @@ static int64_t step_outcome(struct housekeep *housekeep, int64_t now_ms, int64_t
             log_error(LOG_WARN, "housekeep_waits", &housekeep->err, "step=%s",
                       phase_name(housekeep->phase));
         housekeep->failing = true;
-        return backoff_next_ms(&housekeep->backoff, housekeep->config.dice());
+        return backoff_next_ms(&housekeep->backoff, housekeep->config.rng());
     case RC_REJECT: /* where it can be put off, it was; of anything else it will stay */
     case RC_FATAL:
         metric_add(&housekeep_failures, 1);

@@ -139,7 +139,7 @@ struct housekeep_config {
     int64_t interval_ms; /* rounds begin at multiples of it since 1970 */
     int64_t lease_ms;
     bool once; /* one round, due or not, and then LOOP_END */
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     struct stop *stop; /* told when no further work makes sense; may be NULL */
 };
 

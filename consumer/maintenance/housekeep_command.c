@@ -76,7 +76,7 @@ static enum rc part_open(void **role, const struct role_env *env, struct err *er
             .rules = housekeep_rules_of(env->settings),
             .interval_ms = env->settings->housekeep.interval_ms,
             .lease_ms = HOUSEKEEP_LEASE_MS,
-            .dice = os_random_u64,
+            .rng = os_random_u64,
             .stop = env->stop,
         };
 

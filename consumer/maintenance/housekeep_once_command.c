@@ -104,7 +104,7 @@ static enum rc once_run(const struct settings *settings, struct housekeep_mysql 
         .interval_ms = settings->housekeep.interval_ms,
         .lease_ms = HOUSEKEEP_LEASE_MS,
         .once = true,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
     };
     enum rc rc = stop_init(&stop, err);
 

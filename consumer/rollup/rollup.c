@@ -320,7 +320,7 @@ static int64_t step_outcome(struct rollup *rollup, int64_t now_ms, int64_t wait_
             log_error(LOG_WARN, "rollup_waits", &rollup->err, "step=%s", phase_name(rollup->phase));
         }
         rollup->failing = true;
-        return backoff_next_ms(&rollup->backoff, rollup->config.dice());
+        return backoff_next_ms(&rollup->backoff, rollup->config.rng());
     case RC_REJECT: /* of a single row it was handled; of anything else it will not change */
     case RC_FATAL:
         metric_add(&rollup_failures, 1);

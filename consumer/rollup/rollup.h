@@ -98,7 +98,7 @@ struct rollup_config {
     int64_t lease_ms;
     size_t batch_rows_max;
     bool once; /* one window, due or not, and then LOOP_END */
-    uint64_t (*dice)(void);
+    uint64_t (*rng)(void);
     struct stop *stop; /* told when no further work makes sense; may be NULL */
 };
 

@@ -42,7 +42,7 @@ static struct rollup_config config_of(const struct settings *settings,
         .overlap_ms = settings->rollup.overlap_ms,
         .lease_ms = ROLLUP_LEASE_MS,
         .batch_rows_max = (size_t)settings->rollup.batch_rows_max,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
     };
 }
 

@@ -20,7 +20,7 @@
 #define MARGIN_PART 8
 
 void leases_init(struct leases *leases, const char *word, const char *name,
-                 const struct lease_store *store, int64_t lease_ms, uint64_t dice)
+                 const struct lease_store *store, int64_t lease_ms, uint64_t seed)
 {
     memset(leases, 0, sizeof(*leases));
     leases->word = word;
@@ -28,7 +28,7 @@ void leases_init(struct leases *leases, const char *word, const char *name,
     leases->name = name;
     leases->store = *store;
     leases->lease_ms = lease_ms;
-    leases->dice = dice;
+    leases->rng = seed;
     leases->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     note_init(&leases->trouble, "leases_not_kept", "all");
 }
@@ -436,7 +436,7 @@ int64_t leases_step(void *arg, int64_t now_ms)
     }
     note_set(&leases->trouble, now_ms, &err);
     leases->beat_at_ms = now_ms;
-    return backoff_next_ms(&leases->backoff, dice_next(&leases->dice));
+    return backoff_next_ms(&leases->backoff, rng_next(&leases->rng));
 }
 
 void leases_leave(struct leases *leases, int64_t now_ms)

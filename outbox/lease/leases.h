@@ -62,7 +62,7 @@ struct leases {
     bool beaten; /* in this step */
     struct note trouble;
     struct backoff backoff;
-    uint64_t dice;
+    uint64_t rng;
 
     size_t instances;
     size_t me; /* my place among them, or instances when I am not listed */
@@ -72,7 +72,7 @@ struct leases {
 
 /* Everything is borrowed for the life of leases. */
 void leases_init(struct leases *leases, const char *word, const char *name,
-                 const struct lease_store *store, int64_t lease_ms, uint64_t dice);
+                 const struct lease_store *store, int64_t lease_ms, uint64_t seed);
 void leases_done(struct leases *leases);
 
 #define LEASES_GROUP_SIZE 32

@@ -92,7 +92,7 @@ static void choose(struct deleter *deleter)
 
 static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err *err)
 {
-    int64_t wait_ms = backoff_next_ms(&deleter->backoff, dice_next(&deleter->dice));
+    int64_t wait_ms = backoff_next_ms(&deleter->backoff, rng_next(&deleter->rng));
 
     note_set(&deleter->lane->deleting, now_ms, err);
     deleter->wait_until_ms = now_ms + wait_ms;
@@ -202,15 +202,15 @@ size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *
 }
 
 enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
-                     uint64_t dice, struct err *err)
+                     uint64_t seed, struct err *err)
 {
     memset(deleter, 0, sizeof(*deleter));
     deleter->lane = lane;
     deleter->ops = *ops;
-    deleter->dice = dice;
+    deleter->rng = seed;
     deleter->ranges_max = DELETER_RANGES_MAX;
     deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    diverter_init(&deleter->diverter, lane, ops, ~dice);
+    diverter_init(&deleter->diverter, lane, ops, ~seed);
     deleter->held_max = lane->block_count;
     deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
     /* Whole blocks are deleted: the last one may go past the wanted number. */

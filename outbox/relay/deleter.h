@@ -30,13 +30,13 @@ struct deleter {
     int64_t wait_until_ms; /* after a failure */
     size_t ranges_max;     /* DELETER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
-    uint64_t dice;
+    uint64_t rng;
     struct diverter diverter;
 };
 
-/* RC_FATAL: no memory. lane and ops are borrowed. dice: 64 random bits. */
+/* RC_FATAL: no memory. lane and ops are borrowed. seed: 64 random bits. */
 enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
-                     uint64_t dice, struct err *err);
+                     uint64_t seed, struct err *err);
 void deleter_done(struct deleter *deleter);
 
 /* A loop_step: one deletion and one call of the diverter's at most. */

@@ -18,19 +18,19 @@
 #define TOO_MANY_MS 1000
 
 void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
-                   uint64_t dice)
+                   uint64_t seed)
 {
     memset(diverter, 0, sizeof(*diverter));
     diverter->lane = lane;
     diverter->ops = *ops;
-    diverter->dice = dice;
+    diverter->rng = seed;
     diverter->rows_max = DIVERTER_ROWS_MAX;
     diverter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
 }
 
 static int64_t failed(struct diverter *diverter, int64_t now_ms, const struct err *err)
 {
-    int64_t wait_ms = backoff_next_ms(&diverter->backoff, dice_next(&diverter->dice));
+    int64_t wait_ms = backoff_next_ms(&diverter->backoff, rng_next(&diverter->rng));
 
     note_set(&diverter->lane->moving, now_ms, err);
     diverter->wait_until_ms = now_ms + wait_ms;

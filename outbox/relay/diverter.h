@@ -20,7 +20,7 @@ struct diverter {
     struct lane *lane;
     struct deleter_ops ops;
     struct backoff backoff;
-    uint64_t dice;
+    uint64_t rng;
     int64_t wait_until_ms; /* after a failure */
     int64_t ask_at_ms;
     size_t cursor;   /* of the questions */
@@ -28,9 +28,9 @@ struct diverter {
     struct lane_key keys[DIVERTER_KEYS_MAX];
 };
 
-/* lane and ops are borrowed. dice: 64 random bits. */
+/* lane and ops are borrowed. seed: 64 random bits. */
 void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
-                   uint64_t dice);
+                   uint64_t seed);
 
 /* epoch: of the lease that is held now; 0: none. Returns when it wants to go on. */
 int64_t diverter_step(struct diverter *diverter, int64_t epoch, int64_t now_ms);

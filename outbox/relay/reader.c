@@ -213,7 +213,7 @@ static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const s
 
     note_set(&reader->lane->reading, now_ms, err);
     if (rc != RC_FATAL)
-        wait_ms = backoff_next_ms(&reader->backoff, dice_next(&reader->dice));
+        wait_ms = backoff_next_ms(&reader->backoff, rng_next(&reader->rng));
     reader->retry_ms = now_ms + wait_ms;
     return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
 }
@@ -625,7 +625,7 @@ static int64_t read_on(struct reader *reader, int64_t now_ms)
 }
 
 enum rc reader_init(struct reader *reader, struct lane *lane, const struct source *source,
-                    uint64_t dice, struct err *err)
+                    uint64_t seed, struct err *err)
 {
     const struct settings *settings = lane->settings;
     enum rc rc;
@@ -633,7 +633,7 @@ enum rc reader_init(struct reader *reader, struct lane *lane, const struct sourc
     memset(reader, 0, sizeof(*reader));
     reader->lane = lane;
     reader->source = *source;
-    reader->dice = dice;
+    reader->rng = seed;
     reader->ranges_max = READER_RANGES_MAX;
     reader->again_from = INT64_MAX;
     reader->left_from = INT64_MAX;

@@ -65,13 +65,13 @@ struct reader {
     int64_t oldest_seen_ms; /* when this one was first seen to wait, on our clock */
     struct backoff backoff;
     int64_t retry_ms; /* the source is not asked before, after trouble */
-    uint64_t dice;
+    uint64_t rng;
     bool merging; /* said once that gaps are merged */
 };
 
-/* RC_FATAL: no memory. lane and source are borrowed. dice: 64 random bits. */
+/* RC_FATAL: no memory. lane and source are borrowed. seed: 64 random bits. */
 enum rc reader_init(struct reader *reader, struct lane *lane, const struct source *source,
-                    uint64_t dice, struct err *err);
+                    uint64_t seed, struct err *err);
 void reader_done(struct reader *reader);
 
 /* A loop_step. */

@@ -648,7 +648,7 @@ static void end_drain(struct sender *sender, int64_t now_ms)
     if (sender->purged)
         reset_producer(sender);
     if (sender->penalty && sender->refused == 0) {
-        breaker_failed(&sender->breaker, now_ms, dice_next(&sender->dice));
+        breaker_failed(&sender->breaker, now_ms, rng_next(&sender->rng));
         note_set(&sender->lane->sending, now_ms, &sender->report);
     }
     if (sender->keys_full)
@@ -776,7 +776,7 @@ static size_t flight_rows(const struct settings *settings)
 }
 
 enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
-                    uint64_t dice, struct err *err)
+                    uint64_t seed, struct err *err)
 {
     const struct settings *settings = lane->settings;
     enum rc rc;
@@ -784,7 +784,7 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
     memset(sender, 0, sizeof(*sender));
     sender->lane = lane;
     sender->broker = *broker;
-    sender->dice = dice;
+    sender->rng = seed;
     sender->breaker.backoff =
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);

@@ -59,7 +59,7 @@ struct sender {
     struct suspects suspects;
     struct flight flight;
     struct breaker breaker;
-    uint64_t dice;
+    uint64_t rng;
 
     struct relay_batch *batch; /* in hand, or NULL */
     struct seqs *acks;         /* being filled, or NULL */
@@ -89,9 +89,9 @@ struct sender {
     int64_t drain_until_ms;
 };
 
-/* RC_FATAL: no memory. lane is borrowed. dice: 64 random bits. */
+/* RC_FATAL: no memory. lane is borrowed. seed: 64 random bits. */
 enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
-                    uint64_t dice, struct err *err);
+                    uint64_t seed, struct err *err);
 void sender_done(struct sender *sender);
 
 /* A loop_step. */

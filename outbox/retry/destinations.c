@@ -159,13 +159,13 @@ int64_t destination_put_off_ms(struct destination *destination, int64_t now_ms)
 }
 
 void destinations_failed(struct destinations *destinations, struct destination *destination,
-                         const struct err *err, int64_t now_ms, uint64_t rng)
+                         const struct err *err, int64_t now_ms, uint64_t random_bits)
 {
     destination->failures++;
     snprintf(destination->why, sizeof(destination->why), "%.255s", err->text);
     if (destination->failures < DESTINATION_FAILURES && !destination->breaker.open)
         return;
-    if (!breaker_failed(&destination->breaker, now_ms, rng))
+    if (!breaker_failed(&destination->breaker, now_ms, random_bits))
         return;
     destination->opened_ms = now_ms;
     destination->return_ms = 0;

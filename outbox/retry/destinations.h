@@ -66,9 +66,10 @@ bool destination_passes(struct destination *destination, int64_t now_ms, bool *p
 /* For how long a task that did not pass is put off. */
 int64_t destination_put_off_ms(struct destination *destination, int64_t now_ms);
 
-/* The outcome of an attempt; both log a change of the breaker. rng: 64 random bits. */
+/* The outcome of an attempt; both log a change of the breaker. random_bits choose how
+ * long the breaker stays open. */
 void destinations_failed(struct destinations *destinations, struct destination *destination,
-                         const struct err *err, int64_t now_ms, uint64_t rng);
+                         const struct err *err, int64_t now_ms, uint64_t random_bits);
 void destinations_worked(struct destinations *destinations, struct destination *destination,
                          int64_t now_ms);
 /* A probe came to no end: the next task is one. */

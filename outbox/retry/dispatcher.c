@@ -257,7 +257,7 @@ static int64_t draw_poll_wait_ms(struct dispatcher *dispatcher)
     int64_t poll_ms = settings->retry.poll_ms;
     int64_t jitter_ms = poll_ms * settings->retry.poll_jitter_percent / 100;
 
-    return poll_ms + (int64_t)(dice_next(&dispatcher->dice) % (uint64_t)(jitter_ms + 1));
+    return poll_ms + (int64_t)(rng_next(&dispatcher->rng) % (uint64_t)(jitter_ms + 1));
 }
 
 /* The next look comes a poll later, or when the next task is due that we may claim. */
@@ -637,14 +637,14 @@ static enum rc init_memory(struct dispatcher *dispatcher, struct err *err)
 }
 
 enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
-                        const struct retry_store *store, uint64_t dice, struct err *err)
+                        const struct retry_store *store, uint64_t seed, struct err *err)
 {
     enum rc rc;
 
     memset(dispatcher, 0, sizeof(*dispatcher));
     dispatcher->pool = pool;
     dispatcher->store = *store;
-    dispatcher->dice = dice;
+    dispatcher->rng = seed;
     dispatcher->inline_worker.pool = pool;
     dispatcher->expiry = (struct task_expiry){
         .pool = pool,
@@ -655,11 +655,11 @@ enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
         .calls = &dispatcher->calls,
     };
     scenes_init(&dispatcher->scenes, pool);
-    store_calls_init(&dispatcher->calls, pool, &dispatcher->dice);
+    store_calls_init(&dispatcher->calls, pool, &dispatcher->rng);
     rc = task_slots_init(&dispatcher->slots, pool, &dispatcher->groups, err);
     if (rc == RC_OK)
         rc = writeback_init(&dispatcher->writeback, &dispatcher->slots, &dispatcher->store,
-                            &dispatcher->calls, &dispatcher->dice, err);
+                            &dispatcher->calls, &dispatcher->rng, err);
     if (rc == RC_OK)
         rc = init_memory(dispatcher, err);
     if (rc != RC_OK)

@@ -41,7 +41,7 @@ struct dispatcher {
     struct scenes scenes;
     struct groups groups;
     struct pool_worker inline_worker; /* with no threads */
-    uint64_t dice;
+    uint64_t rng;
     struct store_calls calls;
     struct task_slots slots;
     struct writeback writeback;
@@ -60,9 +60,9 @@ struct dispatcher {
     int64_t look_at_ms;
 };
 
-/* RC_FATAL: no memory. pool and store are borrowed. dice: 64 random bits. */
+/* RC_FATAL: no memory. pool and store are borrowed. seed: 64 random bits. */
 enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
-                        const struct retry_store *store, uint64_t dice, struct err *err);
+                        const struct retry_store *store, uint64_t seed, struct err *err);
 void dispatcher_done(struct dispatcher *dispatcher);
 
 /* A loop_step. */

@@ -14,12 +14,12 @@
 #define BACKOFF_CAP_MS 500
 
 enum rc lease_renewer_init(struct lease_renewer *renewer, struct pool *pool,
-                           const struct retry_store *store, uint64_t dice, struct err *err)
+                           const struct retry_store *store, uint64_t seed, struct err *err)
 {
     memset(renewer, 0, sizeof(*renewer));
     renewer->pool = pool;
     renewer->store = *store;
-    renewer->dice = dice;
+    renewer->rng = seed;
     renewer->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     renewer->ids = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->ids));
     renewer->epochs = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->epochs));
@@ -109,7 +109,7 @@ int64_t lease_renewer_step(void *arg, int64_t now_ms)
         if (renewer->store.beat(renewer->store.ctx, renewer->ids, renewer->epochs, renewer->count,
                                 renewer->lease_ms, renewer->lost, &err) != RC_OK) {
             note_set(note, now_ms, &err);
-            return backoff_next_ms(&renewer->backoff, dice_next(&renewer->dice));
+            return backoff_next_ms(&renewer->backoff, rng_next(&renewer->rng));
         }
         note_leases(renewer, now_ms);
         note_clear(note, now_ms);

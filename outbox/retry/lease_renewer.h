@@ -25,12 +25,12 @@ struct lease_renewer {
     int64_t lease_ms; /* of those gathered */
     int64_t next_ms;  /* when the next one is due, of those seen */
     struct backoff backoff;
-    uint64_t dice;
+    uint64_t rng;
 };
 
-/* RC_FATAL: no memory. pool and store are borrowed. dice: 64 random bits. */
+/* RC_FATAL: no memory. pool and store are borrowed. seed: 64 random bits. */
 enum rc lease_renewer_init(struct lease_renewer *renewer, struct pool *pool,
-                           const struct retry_store *store, uint64_t dice, struct err *err);
+                           const struct retry_store *store, uint64_t seed, struct err *err);
 void lease_renewer_done(struct lease_renewer *renewer);
 
 /* A loop_step. */

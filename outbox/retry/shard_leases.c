@@ -16,10 +16,10 @@ void shard_leases_group(const struct pool *pool, size_t handler,
 }
 
 static void set_init(struct shard_set *set, struct pool *pool, size_t handler, const char *name,
-                     const struct lease_store *store, uint64_t dice)
+                     const struct lease_store *store, uint64_t seed)
 {
     set->handler = handler;
-    leases_init(&set->leases, "shard", name, store, pool->settings->retry.lease_ms, dice);
+    leases_init(&set->leases, "shard", name, store, pool->settings->retry.lease_ms, seed);
     /* There are many of them: the log has their number instead. */
     set->leases.level = LOG_DEBUG;
     for (unsigned i = 0; pool_shares(pool) && i < TASK_SHARDS; i++) {
@@ -32,7 +32,7 @@ static void set_init(struct shard_set *set, struct pool *pool, size_t handler, c
 }
 
 enum rc shard_leases_init(struct shard_leases *leases, struct pool *pool, const char *name,
-                          const struct lease_store *stores, uint64_t dice, struct err *err)
+                          const struct lease_store *stores, uint64_t seed, struct err *err)
 {
     const struct retry_handlers *handlers = pool->handlers;
 
@@ -43,7 +43,7 @@ enum rc shard_leases_init(struct shard_leases *leases, struct pool *pool, const 
         return err_fail(err, RC_FATAL, 0, "out of memory for the leases of shards");
     for (size_t i = 0; i < handlers->count; i++)
         if (handlers->opened[i])
-            set_init(&leases->sets[leases->count++], pool, i, name, &stores[i], dice_next(&dice));
+            set_init(&leases->sets[leases->count++], pool, i, name, &stores[i], rng_next(&seed));
     return RC_OK;
 }
 

@@ -40,7 +40,7 @@ void shard_leases_group(const struct pool *pool, size_t handler,
 /* stores: one for each of pool->handlers; those of handlers that do not run here are not used.
  * name: of this instance. RC_FATAL: no memory. All is borrowed. */
 enum rc shard_leases_init(struct shard_leases *leases, struct pool *pool, const char *name,
-                          const struct lease_store *stores, uint64_t dice, struct err *err);
+                          const struct lease_store *stores, uint64_t seed, struct err *err);
 void shard_leases_done(struct shard_leases *leases);
 
 /* A loop_step. */

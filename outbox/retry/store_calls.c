@@ -10,11 +10,11 @@
 /* Trouble that people must end is looked at this often. */
 #define FATAL_WAIT_MS 3000
 
-void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *dice)
+void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *rng)
 {
     memset(calls, 0, sizeof(*calls));
     calls->pool = pool;
-    calls->dice = dice;
+    calls->rng = rng;
     for (size_t i = 0; i < POOL_CALLS; i++)
         calls->backoffs[i] = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
 }
@@ -22,7 +22,7 @@ void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *di
 void store_calls_failed(struct store_calls *calls, enum pool_call call, enum rc rc,
                         const struct err *err, int64_t now_ms)
 {
-    int64_t wait_ms = backoff_next_ms(&calls->backoffs[call], dice_next(calls->dice));
+    int64_t wait_ms = backoff_next_ms(&calls->backoffs[call], rng_next(calls->rng));
 
     note_set(&calls->pool->notes[call], now_ms, err);
     if (rc == RC_FATAL && wait_ms < FATAL_WAIT_MS)

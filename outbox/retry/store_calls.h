@@ -12,13 +12,13 @@
 
 struct store_calls {
     struct pool *pool;
-    uint64_t *dice;
+    uint64_t *rng;
     int64_t at_ms[POOL_CALLS]; /* not before, after a failure or by its own time */
     struct backoff backoffs[POOL_CALLS];
 };
 
-/* pool and dice, a source of random bits, are borrowed. */
-void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *dice);
+/* pool and rng, the state of rng_next(), are borrowed. */
+void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *rng);
 
 /* The call failed: calls->at_ms[call] is the end of its backoff. */
 void store_calls_failed(struct store_calls *calls, enum pool_call call, enum rc rc,

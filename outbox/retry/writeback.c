@@ -43,7 +43,7 @@ static void tell_breaker(struct writeback *writeback, struct slot *slot, int64_t
     case ATTEMPT_FAILED:
         if (classify_fault(slot) != FAULT_REFUSED)
             destinations_failed(&writeback->slots->destinations, destination, &slot->outcome.err,
-                                now_ms, dice_next(writeback->dice));
+                                now_ms, rng_next(writeback->rng));
         else if (slot->outcome.source != FAULT_PLAIN)
             destinations_worked(&writeback->slots->destinations, destination, now_ms);
         else if (slot->probe)
@@ -233,7 +233,7 @@ static void decide_end(struct writeback *writeback, struct slot *slot, int64_t n
                                     slot->outcome.delay_ms};
     int64_t database_ms = now_ms + slot->database_ahead_ms;
     struct verdict judged =
-        judge(&slot->kind->scene->policy, &task, &attempt, database_ms, dice_next(writeback->dice));
+        judge(&slot->kind->scene->policy, &task, &attempt, database_ms, rng_next(writeback->rng));
 
     slot->verdict.attempts = judged.attempts;
     if (slot->outcome.end == ATTEMPT_CUT && !slot->tried && task_slot_is_expired(slot, now_ms) &&
@@ -429,7 +429,7 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
 }
 
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
-                       const struct retry_store *store, struct store_calls *calls, uint64_t *dice,
+                       const struct retry_store *store, struct store_calls *calls, uint64_t *rng,
                        struct err *err)
 {
     size_t count = slots->pool->slot_count;
@@ -439,7 +439,7 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
     writeback->slots = slots;
     writeback->store = store;
     writeback->calls = calls;
-    writeback->dice = dice;
+    writeback->rng = rng;
     writeback->decided = calloc(count, sizeof(struct slot *));
     writeback->results = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->results));
     writeback->lost = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->lost));

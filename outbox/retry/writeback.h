@@ -21,7 +21,7 @@ struct writeback {
     struct task_slots *slots;
     const struct retry_store *store; /* only its finish */
     struct store_calls *calls;
-    uint64_t *dice;
+    uint64_t *rng;
     struct slot **decided; /* to be written */
     size_t decided_count;
     size_t write_alone; /* so many are written one by one: one of them is refused */
@@ -31,9 +31,9 @@ struct writeback {
     struct said said;
 };
 
-/* RC_FATAL: no memory. All is borrowed; dice: a source of random bits. */
+/* RC_FATAL: no memory. All is borrowed; rng: the state of rng_next(). */
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
-                       const struct retry_store *store, struct store_calls *calls, uint64_t *dice,
+                       const struct retry_store *store, struct store_calls *calls, uint64_t *rng,
                        struct err *err);
 /* A zeroed struct may be passed, too. */
 void writeback_done(struct writeback *writeback);

@@ -68,7 +68,7 @@ enum rc looker_open(struct looker **out, const struct lookup_config *config, str
         .weight_max = LOOKUP_REQUEST_CONTENTS_MAX,
         .ops = &ops,
         .ctx = looker,
-        .dice = config->dice,
+        .rng = config->rng,
         .stop = config->stop,
     };
     enum rc rc;

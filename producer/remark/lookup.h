@@ -27,8 +27,8 @@ struct lookup_config {
     struct queue *queue;
     size_t shard;
     const struct lookup_store *store;
-    uint64_t (*dice)(void); /* os_random_u64() */
-    struct stop *stop;      /* of the process */
+    uint64_t (*rng)(void); /* os_random_u64() */
+    struct stop *stop;     /* of the process */
 };
 
 struct looker;

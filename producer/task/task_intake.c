@@ -353,7 +353,7 @@ enum rc task_intake_open(struct task_intake **out, const struct task_intake_conf
         .weight_max = TASK_ITEMS_MAX,
         .ops = &ops,
         .ctx = intake,
-        .dice = config->dice,
+        .rng = config->rng,
         .stop = config->stop,
     };
     enum rc rc;

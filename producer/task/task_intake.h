@@ -44,7 +44,7 @@ struct task_intake_config {
     const struct task_store *store;
     const struct retry_handlers *handlers; /* NULL: not known; borrowed */
     int64_t (*clock_ms)(void);             /* os_now_ms() */
-    uint64_t (*dice)(void);                /* os_random_u64() */
+    uint64_t (*rng)(void);                 /* os_random_u64() */
     struct stop *stop;                     /* of the process */
 };
 

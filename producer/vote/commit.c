@@ -110,7 +110,7 @@ static enum rc parts_open(struct committer *committer, struct err *err)
         .store = config->store,
         .items_max = committer->items_max,
         .lane_count = config->lane_count,
-        .dice = config->dice,
+        .rng_bytes = config->rng_bytes,
     };
     struct worker_config worker = {
         .name = "committer",
@@ -120,7 +120,7 @@ static enum rc parts_open(struct committer *committer, struct err *err)
         .weight_max = config->batch_votes_max,
         .ops = &ops,
         .ctx = committer,
-        .dice = config->dice_u64,
+        .rng = config->rng,
         .stop = config->stop,
     };
     enum rc rc;

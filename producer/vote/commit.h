@@ -30,10 +30,10 @@ struct commit_config {
     const struct vote_store *store;
     size_t batch_votes_max;
     size_t lane_count;
-    void (*dice)(void *bytes, size_t len); /* os_random() */
-    uint64_t (*dice_u64)(void);            /* os_random_u64() */
-    int64_t (*clock_us)(void);             /* os_now_us() */
-    struct stop *stop;                     /* of the process */
+    void (*rng_bytes)(void *bytes, size_t len); /* os_random() */
+    uint64_t (*rng)(void);                      /* os_random_u64() */
+    int64_t (*clock_us)(void);                  /* os_now_us() */
+    struct stop *stop;                          /* of the process */
 };
 
 struct committer;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DICE_BYTES 10    /* of one event id */
+#define RANDOM_BYTES 10  /* of one event id */
 #define KEY_TEXT_SIZE 21 /* a BIGINT in decimal, and the end */
 
 struct vote_engine {
@@ -28,7 +28,7 @@ struct vote_engine {
     char (*keys)[KEY_TEXT_SIZE]; /* aggregate ids of the events */
     size_t *payload_ends;        /* of each event, in payloads */
     struct buf payloads;
-    uint8_t *dice;
+    uint8_t *random_bytes;
     uint64_t tries; /* transactions begun, the number of the one under way */
 };
 
@@ -49,9 +49,9 @@ enum rc vote_engine_open(struct vote_engine **out, const struct vote_engine_conf
     engine->lane_events = calloc(max, sizeof(*engine->lane_events));
     engine->keys = calloc(max, sizeof(*engine->keys));
     engine->payload_ends = calloc(max, sizeof(*engine->payload_ends));
-    engine->dice = calloc(max, DICE_BYTES);
+    engine->random_bytes = calloc(max, RANDOM_BYTES);
     if (!engine->counts || !engine->states || !engine->events || !engine->lane_events ||
-        !engine->keys || !engine->payload_ends || !engine->dice) {
+        !engine->keys || !engine->payload_ends || !engine->random_bytes) {
         vote_engine_close(engine);
         return err_fail(err, RC_FATAL, 0, "no memory for batches of %zu votes", max);
     }
@@ -64,7 +64,7 @@ void vote_engine_close(struct vote_engine *engine)
     if (!engine)
         return;
     buf_done(&engine->payloads);
-    free(engine->dice);
+    free(engine->random_bytes);
     free(engine->payload_ends);
     free(engine->keys);
     free(engine->lane_events);
@@ -221,7 +221,8 @@ static void item_apply(struct vote_engine *engine, struct vote_item *item, int64
     if (item->changed) {
         count->votes += item->voting == 1 ? 1 : -1;
         count->changed = true;
-        id_make(&state->event_id, now_ms, engine->dice + engine->event_count * DICE_BYTES);
+        id_make(&state->event_id, now_ms,
+                engine->random_bytes + engine->event_count * RANDOM_BYTES);
         state->voting = item->voting;
         state->version++;
         state->found = true;
@@ -243,7 +244,7 @@ static enum rc items_apply(struct vote_engine *engine, struct vote_item **items,
 
     engine->event_count = 0;
     buf_reset(&engine->payloads);
-    engine->config.dice(engine->dice, count * DICE_BYTES);
+    engine->config.rng_bytes(engine->random_bytes, count * RANDOM_BYTES);
     for (size_t i = 0; i < count; i++)
         item_apply(engine, items[i], now_ms);
     if (engine->payloads.failed)

@@ -19,10 +19,10 @@
 struct vote_engine;
 
 struct vote_engine_config {
-    const struct vote_store *store;        /* borrowed until close */
-    size_t items_max;                      /* longest batch */
-    size_t lane_count;                     /* outbox tables to spread over, >= 1 */
-    void (*dice)(void *bytes, size_t len); /* random bits of event ids: os_random() */
+    const struct vote_store *store;             /* borrowed until close */
+    size_t items_max;                           /* longest batch */
+    size_t lane_count;                          /* outbox tables to spread over, >= 1 */
+    void (*rng_bytes)(void *bytes, size_t len); /* fills bytes for event ids: os_random() */
 };
 
 /* All memory is taken here. RC_FATAL: there is not enough. */

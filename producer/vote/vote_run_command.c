@@ -21,7 +21,7 @@ enum rc vote_run_open(struct vote_run *run, const struct settings *settings, str
     struct vote_engine_config config = {
         .items_max = VOTE_RUN_ITEMS_MAX,
         .lane_count = (size_t)settings->api.lane_count,
-        .dice = os_random,
+        .rng_bytes = os_random,
     };
     enum rc rc;
 

@@ -87,7 +87,7 @@ void bench_print(long long rows)
 }
 
 /* splitmix64: S. Vigna, public domain description at prng.di.unimi.it. */
-uint64_t bench_dice(uint64_t *state)
+uint64_t bench_rng_next(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -121,15 +121,15 @@ struct bench_contents *bench_contents_open(const char *kind, long long count)
     return contents;
 }
 
-long long bench_content(const struct bench_contents *contents, uint64_t dice)
+long long bench_content(const struct bench_contents *contents, uint64_t random_bits)
 {
     double at;
     long long low = 0;
     long long high = contents->count - 1;
 
     if (!contents->sums)
-        return 1 + (long long)(dice % (uint64_t)contents->count);
-    at = (double)(dice >> 11) / 9007199254740992.0 * contents->sums[high];
+        return 1 + (long long)(random_bits % (uint64_t)contents->count);
+    at = (double)(random_bits >> 11) / 9007199254740992.0 * contents->sums[high];
     while (low < high) {
         long long middle = low + (high - low) / 2;
 

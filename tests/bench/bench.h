@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bench's small programs share: their command line, clocks, dice, and the one JSON line
- * that each prints at its end. Main thread. */
+/* What the bench's small programs share: their command line, clocks, random numbers, and the one
+ * JSON line that each prints at its end. Main thread. */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
@@ -20,13 +20,13 @@ void bench_start(void);
 void bench_print(long long rows);
 
 /* The same numbers for the same seed. */
-uint64_t bench_dice(uint64_t *state);
+uint64_t bench_rng_next(uint64_t *state);
 
 /* Contents 1..contents, each as likely, or by Zipf's law with s = 1.1: the n-th is 1/n^1.1 as
  * likely as the first. */
 struct bench_contents;
 struct bench_contents *bench_contents_open(const char *kind, long long contents);
-long long bench_content(const struct bench_contents *contents, uint64_t dice);
+long long bench_content(const struct bench_contents *contents, uint64_t random_bits);
 void bench_contents_close(struct bench_contents *contents);
 
 #endif

@@ -66,7 +66,7 @@ static void rows_build(struct batch *batch, const struct row *rows, long long co
     buf_text_put(&batch->rows, "INSERT INTO vote_document (gmt_create, voter_id, content_id, "
                                "voting, votes, create_date, event_id, content_seq) VALUES ");
     for (long long i = 0; i < count; i++) {
-        uint64_t id[2] = {bench_dice(state), bench_dice(state)};
+        uint64_t id[2] = {bench_rng_next(state), bench_rng_next(state)};
         int seconds = (int)((first + i) % 86400);
 
         buf_print(&batch->rows,
@@ -113,7 +113,7 @@ static struct batch *batches_build(int argc, char **argv, long long rows, long l
         long long mine = rows - first < size ? rows - first : size;
 
         for (long long j = 0; j < mine; j++) {
-            batch_rows[j].content = bench_content(contents, bench_dice(&state));
+            batch_rows[j].content = bench_content(contents, bench_rng_next(&state));
             batch_rows[j].votes = ++votes[batch_rows[j].content];
         }
         rows_build(&batches[i], batch_rows, mine, first, &state);

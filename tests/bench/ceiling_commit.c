@@ -18,7 +18,7 @@ struct statements {
 static void vote_put(struct statements *sql, long long i, long long voter, long long content,
                      uint64_t *state)
 {
-    uint64_t id[2] = {bench_dice(state), bench_dice(state)};
+    uint64_t id[2] = {bench_rng_next(state), bench_rng_next(state)};
     const char *comma = i > 0 ? "," : "";
 
     buf_print(&sql->counts, "%s(%lld,1)", comma, content);
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     while (done < votes) {
         begin(&sql);
         for (long long i = 0; i < batch && done < votes; i++, done++)
-            vote_put(&sql, i, ++voter, 1 + (long long)(bench_dice(&state) % contents), &state);
+            vote_put(&sql, i, ++voter, 1 + (long long)(bench_rng_next(&state) % contents), &state);
         commit(db, &sql);
     }
     bench_print(votes);

@@ -77,11 +77,11 @@ static void samples_make(size_t bytes)
         struct sample *sample = &samples[i];
 
         snprintf(sample->id, sizeof(sample->id), "%08x-7c00-11f0-8000-0242ac110002",
-                 (unsigned)bench_dice(&state));
+                 (unsigned)bench_rng_next(&state));
         sample->bytes = (size_t)snprintf(sample->payload, sizeof(sample->payload),
                                          "{\"orderId\":%zu,\"text\":\"", i);
         while (sample->bytes + 2 < bytes)
-            sample->payload[sample->bytes++] = digits[bench_dice(&state) % 16];
+            sample->payload[sample->bytes++] = digits[bench_rng_next(&state) % 16];
         memcpy(sample->payload + sample->bytes, "\"}", 2);
         sample->bytes += 2;
     }

@@ -52,16 +52,16 @@ static void sleep_until(int64_t at_us)
 
 static void insert(MYSQL *db, struct buf *sql, long long row, uint64_t *state)
 {
-    uint64_t dice[2] = {bench_dice(state), bench_dice(state)};
+    uint64_t random_bits[2] = {bench_rng_next(state), bench_rng_next(state)};
     struct vote_event event = {
         .voter_id = row + 1,
-        .content_id = 1 + (int64_t)(dice[0] % 1000),
+        .content_id = 1 + (int64_t)(random_bits[0] % 1000),
         .voting = 1,
         .votes = VOTE_EVENT_VOTES_UNKNOWN,
         .occurred_ms = (int64_t)time(NULL) * 1000,
     };
 
-    memcpy(event.event_id.bytes, dice, sizeof(dice));
+    memcpy(event.event_id.bytes, random_bits, sizeof(random_bits));
     buf_reset(sql);
     buf_text_put(sql, "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
                       "(UUID(), 'vote', '");

@@ -87,9 +87,9 @@ static void connect_encode(const struct vote_event *event, struct buf *out)
 
 static void event_make(struct vote_event *event, long long row, long long content, uint64_t *state)
 {
-    uint64_t dice[2] = {bench_dice(state), bench_dice(state)};
+    uint64_t random_bits[2] = {bench_rng_next(state), bench_rng_next(state)};
 
-    memcpy(event->event_id.bytes, dice, sizeof(dice));
+    memcpy(event->event_id.bytes, random_bits, sizeof(random_bits));
     event->voter_id = 1 + row;
     event->content_id = content;
     event->voting = 1;
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     for (long long row = 0; row < rows; row++) {
         struct vote_event event;
 
-        event_make(&event, row, bench_content(contents, bench_dice(&state)), &state);
+        event_make(&event, row, bench_content(contents, bench_rng_next(&state)), &state);
         buf_reset(&value);
         (connect ? connect_encode : vote_event_encode)(&event, &value);
         value_send(kafka, topic, &value, event.content_id);

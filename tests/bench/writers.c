@@ -33,11 +33,11 @@ static void *writer_main(void *arg)
         buf_print(&sql,
                   "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
                   "(UUID(), 'order', '%u', 'OrderPlaced', '{\"text\":\"",
-                  (unsigned)(bench_dice(&state) % 1000));
+                  (unsigned)(bench_rng_next(&state) % 1000));
         for (int i = 0; i < 10; i++) {
-            uint64_t dice = bench_dice(&state);
+            uint64_t random_bits = bench_rng_next(&state);
 
-            buf_hex(&sql, &dice, sizeof(dice));
+            buf_hex(&sql, &random_bits, sizeof(random_bits));
         }
         buf_text_put(&sql, "\"}')");
         if (sql.failed)

@@ -54,8 +54,8 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, ledgers, seed):
         super().__init__(("127.0.0.1", 0), Handler)
         self.ledger = ledger.Ledger(ledgers / "effects-http.ledger")
-        self.lock = threading.Lock()  # guards ledger, dice and the spell
-        self.dice = random.Random(f"{seed} effects")
+        self.lock = threading.Lock()  # guards ledger, rng and the spell
+        self.rng = random.Random(f"{seed} effects")
         self.spell = (0, 0)
         self.healthy = False  # nothing goes wrong any more
         self.thread = threading.Thread(target=self.serve_forever, name="effects", daemon=True)
@@ -65,8 +65,8 @@ class Server(http.server.ThreadingHTTPServer):
         """Every call fails for a while, now and then. Under the lock."""
         now = time.monotonic()
         if now > self.spell[1]:
-            begin = now + self.dice.uniform(*SPELL_GAP_S)
-            self.spell = begin, begin + self.dice.uniform(*SPELL_S)
+            begin = now + self.rng.uniform(*SPELL_GAP_S)
+            self.spell = begin, begin + self.rng.uniform(*SPELL_S)
         return self.spell[0] <= now
 
     def fate(self):
@@ -75,10 +75,10 @@ class Server(http.server.ThreadingHTTPServer):
             if self.healthy:
                 return None, 0, None
             if self.is_down():
-                return self.dice.choice((503, "reset")), 0, None
-            before = self.dice.choices((None, 503, 429, "reset"), (92, 4, 2, 2))[0]
-            wait = self.dice.choices((0, self.dice.uniform(0.1, 1.5), LATE_S), (92, 6, 2))[0]
-            behind = self.dice.choices((None, 500, "reset"), (92, 3, 5))[0]
+                return self.rng.choice((503, "reset")), 0, None
+            before = self.rng.choices((None, 503, 429, "reset"), (92, 4, 2, 2))[0]
+            wait = self.rng.choices((0, self.rng.uniform(0.1, 1.5), LATE_S), (92, 6, 2))[0]
+            behind = self.rng.choices((None, 500, "reset"), (92, 3, 5))[0]
             return before, wait, behind
 
     def record(self, event, key, n):

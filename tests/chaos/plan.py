@@ -44,99 +44,99 @@ SERVER_KINDS = {"kill": 7, "stop": 3}
 def survivors(seed):
     """One of each kind of role that is frozen and cut off like all others, but killed only when
     all are: what its memory does in a long life can be judged."""
-    dice = random.Random(f"survivors {seed}")
-    return {dice.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS, HOUSEKEEPS,
+    rng = random.Random(f"survivors {seed}")
+    return {rng.choice(group) for group in (RELAYS, CONSUMERS, SERVES, ROLLUPS, HOUSEKEEPS,
                                                RETRIES)}
 
 
 def settings(seed):
     """What operators set one way or the other, so that seeds meet different installations."""
-    dice = random.Random(f"settings {seed}")
+    rng = random.Random(f"settings {seed}")
     return {
         "kafka.consumer.partition.assignment.strategy":
-            dice.choice(("range", "roundrobin", "cooperative-sticky")),
-        "consumer.appliers": dice.choice((1, 1, 3)),
-        "consumer.batch_rows_max": dice.choice((20, 200, 5000)),
-        "api.committers": dice.choice((1, 2, 4)),
-        "api.batch_votes_max": dice.choice((10, 1000)),
-        "relay.read_rows_max": dice.choice((50, 5000)),
-        "relay.delete_rows_max": dice.choice((100, 40000)),
-        "retry.claim": dice.choice(("skip_locked", "skip_locked", "compare_and_set")),
-        "retry.threads": dice.choice((1, 4, 8)),
-        "retry.batch_rows_max": dice.choice((2, 100)),
+            rng.choice(("range", "roundrobin", "cooperative-sticky")),
+        "consumer.appliers": rng.choice((1, 1, 3)),
+        "consumer.batch_rows_max": rng.choice((20, 200, 5000)),
+        "api.committers": rng.choice((1, 2, 4)),
+        "api.batch_votes_max": rng.choice((10, 1000)),
+        "relay.read_rows_max": rng.choice((50, 5000)),
+        "relay.delete_rows_max": rng.choice((100, 40000)),
+        "retry.claim": rng.choice(("skip_locked", "skip_locked", "compare_and_set")),
+        "retry.threads": rng.choice((1, 4, 8)),
+        "retry.batch_rows_max": rng.choice((2, 100)),
     }
 
 
-def _choose(dice, weights):
-    return dice.choices(list(weights), list(weights.values()))[0]
+def _choose(rng, weights):
+    return rng.choices(list(weights), list(weights.values()))[0]
 
 
-def _length(dice, kind):
+def _length(rng, kind):
     if kind in ("kill", "restart"):
-        return dice.choice((0.2, 0.5, 1.0, dice.uniform(1, 7)))
+        return rng.choice((0.2, 0.5, 1.0, rng.uniform(1, 7)))
     if kind == "cut":
-        return dice.choice((0, 0, dice.uniform(0.2, 4)))
+        return rng.choice((0, 0, rng.uniform(0.2, 4)))
     if kind == "slow":
-        return dice.uniform(2, 8)
-    return dice.uniform(*(SHORT_S if dice.random() < 0.6 else LONG_S))
+        return rng.uniform(2, 8)
+    return rng.uniform(*(SHORT_S if rng.random() < 0.6 else LONG_S))
 
 
-def _server_troubles(dice, seconds):
+def _server_troubles(rng, seconds):
     for server in SERVERS:
-        at = dice.uniform(*SERVER_FIRST_S)
+        at = rng.uniform(*SERVER_FIRST_S)
         kind = "kill"
         while at < seconds - 1:
-            length = dice.uniform(0.2, 3) if kind == "kill" else dice.uniform(1, 8)
+            length = rng.uniform(0.2, 3) if kind == "kill" else rng.uniform(1, 8)
             yield Trouble(at, kind, server, length)
-            at += length + dice.uniform(*SERVER_GAP_S)
-            kind = _choose(dice, SERVER_KINDS)
+            at += length + rng.uniform(*SERVER_GAP_S)
+            kind = _choose(rng, SERVER_KINDS)
 
 
-def _reloads(dice, seconds):
+def _reloads(rng, seconds):
     """New settings and a SIGHUP for everybody."""
-    at = dice.uniform(*RELOAD_GAP_S)
+    at = rng.uniform(*RELOAD_GAP_S)
     while at < seconds - 1:
         yield Trouble(at, "reload", SETTINGS, 0)
-        at += dice.uniform(*RELOAD_GAP_S)
+        at += rng.uniform(*RELOAD_GAP_S)
 
 
-def _blackout(dice, seconds):
+def _blackout(rng, seconds):
     """Every relay, consumer and retry dies at once, in the first third of a long enough run."""
     if seconds < 45:
         return
-    at = dice.uniform(FIRST_AT_S + 10, seconds / 3)
+    at = rng.uniform(FIRST_AT_S + 10, seconds / 3)
     for role in RELAYS + CONSUMERS + RETRIES:
-        yield Trouble(at, "kill", role, dice.uniform(0.5, 4))
+        yield Trouble(at, "kill", role, rng.uniform(0.5, 4))
 
 
-def _role_or_link(dice, at, busy, spared):
+def _role_or_link(rng, at, busy, spared):
     """A trouble for a target that has none meanwhile, or None when there is no such target."""
-    kind = _choose(dice, {**ROLE_KINDS, **LINK_KINDS})
-    length = _length(dice, kind)
+    kind = _choose(rng, {**ROLE_KINDS, **LINK_KINDS})
+    length = _length(rng, kind)
     names = LINKS if kind in LINK_KINDS else ROLES
     targets = [name for name in names
                if (kind not in ("kill", "restart") or name not in spared)
                and all(until <= at or at + length + REST_S <= since
                        for since, until in busy[name])]
-    return Trouble(at, kind, dice.choice(targets), length) if targets else None
+    return Trouble(at, kind, rng.choice(targets), length) if targets else None
 
 
 def make(seed, seconds):
     """The troubles of a run in order of time."""
-    dice = random.Random(f"plan {seed} {seconds}")
-    troubles = [*_server_troubles(dice, seconds), *_blackout(dice, seconds),
-                *_reloads(dice, seconds)]
+    rng = random.Random(f"plan {seed} {seconds}")
+    troubles = [*_server_troubles(rng, seconds), *_blackout(rng, seconds),
+                *_reloads(rng, seconds)]
     busy = collections.defaultdict(list)  # target: [(from, until)]
     for trouble in troubles:
         busy[trouble.target].append((trouble.at, trouble.at + trouble.seconds + REST_S))
     spared = survivors(seed)
     at = FIRST_AT_S
     while at < seconds - 1:
-        trouble = _role_or_link(dice, at, busy, spared)
+        trouble = _role_or_link(rng, at, busy, spared)
         if trouble:
             troubles.append(trouble)
             busy[trouble.target].append((at, at + trouble.seconds + REST_S))
-        at += max(0.1, dice.expovariate(1 / MEAN_GAP_S))
+        at += max(0.1, rng.expovariate(1 / MEAN_GAP_S))
     return sorted(troubles)
 
 

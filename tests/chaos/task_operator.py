@@ -26,7 +26,7 @@ class TaskOperator:
     def __init__(self, stack, folder, seed, lanes):
         self.stack = stack
         self.lanes = lanes
-        self.dice = random.Random(f"{seed} operator")
+        self.rng = random.Random(f"{seed} operator")
         self.ledger = ledger.Ledger(folder / "operator.ledger")
         self.decided = set()
 
@@ -54,7 +54,7 @@ class TaskOperator:
         if action == "skip":
             self.retry("cancel", str(task))
             return
-        if self.correct(task, event) and self.dice.random() >= INTERRUPTED:
+        if self.correct(task, event) and self.rng.random() >= INTERRUPTED:
             self.retry("run-now", str(task))
 
     def correct(self, task, event):

@@ -72,7 +72,7 @@ class Writer(threading.Thread):
 
     def __init__(self, name, seed, folder, stop, pause_s):
         super().__init__(name=name)
-        self.dice = random.Random(f"{seed} {name}")
+        self.rng = random.Random(f"{seed} {name}")
         self.number = int(name.rsplit("-", 1)[1])
         self.ledger = ledger.Ledger(folder / f"{name}.ledger")
         self.stop = stop
@@ -84,7 +84,7 @@ class Writer(threading.Thread):
 
     def run(self):
         try:
-            while not self.stop.wait(self.pause_s * self.dice.uniform(0.2, 1.8)):
+            while not self.stop.wait(self.pause_s * self.rng.uniform(0.2, 1.8)):
                 if self.limit is None or not self.limit.paused:
                     self.act()
         except Exception as reason:  # pylint: disable=broad-except
@@ -110,21 +110,21 @@ class HttpVoter(Writer):
         self.connections = {}
 
     def act(self):
-        votes = {(self.dice.randint(1, 60) * 100 + self.number,
-                  self.dice.randint(1, CONTENTS)): self.dice.randint(0, 1)
-                 for _ in range(self.dice.choice((1, 2, 5, 10, 20)))}
-        port = self.dice.choice(self.ports)
+        votes = {(self.rng.randint(1, 60) * 100 + self.number,
+                  self.rng.randint(1, CONTENTS)): self.rng.randint(0, 1)
+                 for _ in range(self.rng.choice((1, 2, 5, 10, 20)))}
+        port = self.rng.choice(self.ports)
         for _ in range(4):
-            if self.ask(votes, port) or self.stop.is_set() or self.dice.random() < 0.2:
+            if self.ask(votes, port) or self.stop.is_set() or self.rng.random() < 0.2:
                 return
-            self.stop.wait(self.dice.uniform(0.05, 0.4))
-            port = self.dice.choice(self.ports)
+            self.stop.wait(self.rng.uniform(0.05, 0.4))
+            port = self.rng.choice(self.ports)
 
     def ask(self, votes, port):
         """True when every vote has its answer."""
         body = json.dumps([{"voterId": v, "contentId": c, "voting": g}
                            for (v, c), g in votes.items()])
-        answer = self.post(port, body, self.dice.choice((1, 4, READ_TIMEOUT_S)))
+        answer = self.post(port, body, self.rng.choice((1, 4, READ_TIMEOUT_S)))
         if answer is None:
             self.write_all("unknown", votes)
             return False
@@ -208,7 +208,7 @@ class SqlWriter(Writer):
                 self.write(cursor, written)
                 cursor.execute("INSERT INTO chaos_transaction (id) VALUES (%s)", [name])
                 self.hold()
-            chance = self.dice.random()
+            chance = self.rng.random()
             if chance < 0.12:
                 self.connection.rollback()
             elif chance < 0.16:
@@ -234,7 +234,7 @@ class SqlWriter(Writer):
 
     def hold(self):
         """Most transactions are short; some stay open for longer than a gap is watched."""
-        self.stop.wait(self.dice.choices((0, 0.01, 0.2, 1, 5), (60, 30, 7, 2.5, 0.5))[0])
+        self.stop.wait(self.rng.choices((0, 0.01, 0.2, 1, 5), (60, 30, 7, 2.5, 0.5))[0])
 
     def append(self, cursor, table, events):
         """One INSERT of (id, aggregatetype, aggregateid, type, payload, headers)s."""
@@ -249,10 +249,10 @@ class SqlVoter(SqlWriter):
 
     def hold(self):
         # It holds the rows that every voter of these contents needs.
-        self.stop.wait(self.dice.choices((0, 0.01, 0.1, 1.2), (70, 20, 8, 2))[0])
+        self.stop.wait(self.rng.choices((0, 0.01, 0.1, 1.2), (70, 20, 8, 2))[0])
 
     def write(self, cursor, written):
-        contents = sorted(self.dice.sample(range(1, CONTENTS + 1), self.dice.choice((1, 1, 2))))
+        contents = sorted(self.rng.sample(range(1, CONTENTS + 1), self.rng.choice((1, 1, 2))))
         for content in contents:
             cursor.execute("INSERT INTO vote_count (content_id, votes) VALUES (%s, 0) "
                            "ON DUPLICATE KEY UPDATE votes = vote_count.votes", [content])
@@ -260,7 +260,7 @@ class SqlVoter(SqlWriter):
                            [content])
             votes = cursor.fetchone()[0]
             events = []
-            for voter in sorted(self.dice.sample(range(1, 31), self.dice.choice((1, 1, 3)))):
+            for voter in sorted(self.rng.sample(range(1, 31), self.rng.choice((1, 1, 3)))):
                 votes, event = self.vote(cursor, voter * 100 + 50 + self.number, content, votes,
                                          written)
                 events.append(event)
@@ -288,14 +288,14 @@ class SqlVoter(SqlWriter):
             "votes": votes, "occurredAt": int(now_s * 1000)}), None)
 
 
-def poisoned_row(dice, n):
+def poisoned_row(rng, n):
     """Payload and headers of a row that is refused; the number is the first word of the
     payload."""
-    kind = dice.choice(("topic", "row", "headers"))
+    kind = rng.choice(("topic", "row", "headers"))
     if kind == "headers":
-        return str(n), dice.choice(('["no object"]', '{"a": 1}', "{"))
+        return str(n), rng.choice(('["no object"]', '{"a": 1}', "{"))
     junk = ROW_BYTES_MAX if kind == "row" else TOPIC_BYTES_MAX
-    return f"{n} {base64.b64encode(dice.randbytes(junk)).decode()}", None
+    return f"{n} {base64.b64encode(rng.randbytes(junk)).decode()}", None
 
 
 class Stepper(SqlWriter):
@@ -304,9 +304,9 @@ class Stepper(SqlWriter):
     are none."""
 
     def write(self, cursor, written):
-        for key in sorted(self.dice.sample(range(KEYS), self.dice.choice((1, 1, 1, 2, 3)))):
+        for key in sorted(self.rng.sample(range(KEYS), self.rng.choice((1, 1, 1, 2, 3)))):
             name = f"key-{key}"
-            count = self.dice.choice((1, 1, 2, 4, 7))
+            count = self.rng.choice((1, 1, 2, 4, 7))
             cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
             cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
             last = cursor.fetchone()[0]
@@ -314,13 +314,13 @@ class Stepper(SqlWriter):
             rows = []
             for _, n, event in steps:
                 payload, headers = str(n), None
-                if self.dice.random() < REFUSED_PART:
-                    payload, headers = poisoned_row(self.dice, n)
+                if self.rng.random() < REFUSED_PART:
+                    payload, headers = poisoned_row(self.rng, n)
                     written["refused"].append(event)
                 rows.append((event, "step", name, "Stepped", payload, headers))
             self.append(cursor, lane_of(name, STEP_LANES), rows)
             written["steps"] += steps
-            if self.dice.random() < 0.1:
+            if self.rng.random() < 0.1:
                 self.hold()
 
 
@@ -334,17 +334,17 @@ class Submitter(SqlWriter):
 
     def write(self, cursor, written):
         rows = []
-        for key in sorted(self.dice.sample(range(TASK_KEYS), self.dice.choice((1, 1, 2)))):
+        for key in sorted(self.rng.sample(range(TASK_KEYS), self.rng.choice((1, 1, 2)))):
             name = f"task-{key}"
-            count = self.dice.choice((1, 1, 3))
+            count = self.rng.choice((1, 1, 3))
             cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
             cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
             last = cursor.fetchone()[0]
             for n in range(last - count + 1, last + 1):
-                if self.dice.random() < 0.02:
+                if self.rng.random() < 0.02:
                     rows.append(self.poison(name, written))
                 rows.append(self.step(name, name, n, written))
-        if self.dice.random() < 0.4:
+        if self.rng.random() < 0.4:
             rows.append(self.step(None, f"free-{new_id()}", 1, written))
         marks = ", ".join(["(%s, 'kafka', %s, %s, %s, %s)"] * len(rows))
         cursor.execute("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
@@ -360,7 +360,7 @@ class Submitter(SqlWriter):
     def poison(self, name, written):
         event = new_id()
         written["poison"].append(event)
-        return (self.dice.choice(("parked", "blocked")), name, event,
+        return (self.rng.choice(("parked", "blocked")), name, event,
                 json.dumps({"topic": "no topic"}), "")
 
 
@@ -376,18 +376,18 @@ class Caller(SqlWriter):
 
     def write(self, cursor, written):
         rows = []
-        for key in sorted(self.dice.sample(range(CALL_KEYS), self.dice.choice((1, 1, 2)))):
+        for key in sorted(self.rng.sample(range(CALL_KEYS), self.rng.choice((1, 1, 2)))):
             handler = "exec" if key % 3 == 0 else "http"  # a program costs more
             name = f"{handler}-{key}"
-            count = self.dice.choice((1, 1, 3))
+            count = self.rng.choice((1, 1, 3))
             cursor.execute("UPDATE chaos_counter SET n = n + %s WHERE k = %s", [count, name])
             cursor.execute("SELECT n FROM chaos_counter WHERE k = %s", [name])
             last = cursor.fetchone()[0]
             for n in range(last - count + 1, last + 1):
-                if self.dice.random() < 0.01:
+                if self.rng.random() < 0.01:
                     event = new_id()
                     written["poison"].append(event)
-                    rows.append((self.dice.choice(("parked", "blocked")), handler, name, event,
+                    rows.append((self.rng.choice(("parked", "blocked")), handler, name, event,
                                  self.options[handler], f"{name} 0 {effects.REFUSED}\n"))
                 event = new_id()
                 written["calls"].append([handler, name, n, event])

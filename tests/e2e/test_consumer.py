@@ -233,12 +233,12 @@ class ForeignVotes(ConsumerCase):
 
     def rounds(self, count):
         """Votes as they come, what each pair's last vote is then, and how many changed it."""
-        dice = random.Random(7)
+        rng = random.Random(7)
         events, last, changes, now = [], {}, 0, int(time.time() * 1000) - 100000
         for number in range(count):
-            pair = (dice.randint(1, self.contents), dice.randint(1, self.voters))
-            voting = dice.randint(0, 1)
-            stale = pair in last and dice.random() < 0.2
+            pair = (rng.randint(1, self.contents), rng.randint(1, self.voters))
+            voting = rng.randint(0, 1)
+            stale = pair in last and rng.random() < 0.2
             events.append(event(pair[1], pair[0], voting,
                                 occurredAt=now - 50000 if stale else now + number))
             if not stale:

@@ -29,7 +29,7 @@ class Writer(threading.Thread):
 
     def __init__(self, stack, number, tables, stop):
         super().__init__(name=f"writer-{number}")
-        self.dice = random.Random(number)
+        self.rng = random.Random(number)
         self.number = number
         self.tables = tables
         self.stop = stop
@@ -54,14 +54,14 @@ class Writer(threading.Thread):
 
     def transaction(self, connection, hold=None):
         """Locks keys, takes their next numbers, appends their events, then commits or not."""
-        keys = sorted(self.dice.sample(range(KEYS), self.dice.choice((1, 1, 1, 2, 3))))
+        keys = sorted(self.rng.sample(range(KEYS), self.rng.choice((1, 1, 1, 2, 3))))
         events = []
         try:
             with connection.cursor() as cursor:
                 for key in keys:
                     events += self.append(cursor, key)
                 self.hold(hold)
-            if self.dice.random() < 0.2:
+            if self.rng.random() < 0.2:
                 connection.rollback()
                 self.rolled_back += [event[2] for event in events]
             else:
@@ -78,7 +78,7 @@ class Writer(threading.Thread):
         cursor.execute("UPDATE counter SET n = n + 10 WHERE k = %s", [key])
         cursor.execute("SELECT n FROM counter WHERE k = %s", [key])
         base = cursor.fetchone()[0]
-        events = [(key, base + n, str(uuid.uuid4())) for n in range(self.dice.randint(1, 4))]
+        events = [(key, base + n, str(uuid.uuid4())) for n in range(self.rng.randint(1, 4))]
         table = self.tables[key % len(self.tables)]
         rows = ", ".join(["(%s, 'step', %s, 'Step', %s)"] * len(events))
         values = [value for key, n, name in events for value in (name, f"key-{key}", str(n))]
@@ -89,7 +89,7 @@ class Writer(threading.Thread):
     def hold(self, seconds):
         """Most transactions are short; some stay open."""
         if seconds is None:
-            seconds = self.dice.choice((0, 0, 0.002, 0.002, 0.02, 0.2))
+            seconds = self.rng.choice((0, 0, 0.002, 0.002, 0.02, 0.2))
         time.sleep(seconds)
 
 

@@ -201,14 +201,14 @@ class TwoDatabases(LaneCase):
     def test_killed_at_any_moment_busy_keys_lose_double_and_overtake_nothing(self):
         days = [self.months.first(0), self.months.first(2)]
         self.way()
-        dice = random.Random(4711)
+        rng = random.Random(4711)
         ends = threading.Event()
         votes = []
 
         def write():
             while not ends.is_set():
                 batch = [(len(votes) + i + 1, 7 + i % 2, 1) for i in range(4)]
-                self.vote_on(days[dice.random() < 0.3], *batch)
+                self.vote_on(days[rng.random() < 0.3], *batch)
                 votes.extend(batch)
                 ends.wait(0.02)
 

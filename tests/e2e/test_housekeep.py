@@ -125,12 +125,12 @@ class HousekeepCase(unittest.TestCase):
 
     def fill(self, months, contents=20, voters=5):
         """The same number of votes in each of the months; contents in different hands later."""
-        dice = random.Random(4711)
+        rng = random.Random(4711)
         states = {}
         for month in months:
             votes = []
             for _ in range(contents * voters):
-                voter, content = dice.randint(1, voters), dice.randint(1, contents)
+                voter, content = rng.randint(1, voters), rng.randint(1, contents)
                 states[voter, content] = 1 - states.get((voter, content), 0)
                 votes.append((voter, content, states[voter, content]))
             self.vote_on(self.months.first(month), *votes)
@@ -301,7 +301,7 @@ class Behind(HousekeepCase):
         self.fill([-5, -4, -3, 0], contents=30)
         self.wait_logged()
         tallies = self.tallies()
-        dice = random.Random(7)
+        rng = random.Random(7)
         kills = 0
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 7,
                 "housekeep.interval_ms": 1000}
@@ -311,7 +311,7 @@ class Behind(HousekeepCase):
         reader.cursor().execute("SELECT id FROM vote_document LIMIT 1")
         while self.parts()[0] != self.months.name(-1):
             role = self.stack.role("housekeep", sets=sets, ready=False)
-            time.sleep(dice.uniform(0.02, 0.3))
+            time.sleep(rng.uniform(0.02, 0.3))
             role.kill()
             kills += 1
             self.assertLess(kills, 300)

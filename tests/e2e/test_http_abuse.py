@@ -558,7 +558,7 @@ class Wrong(Abuse):
                 self.refused(request, (400, 413, 414, 431, 501, None))
 
     def test_methods_and_paths_of_all_kinds_are_answered(self):
-        dice = random.Random(7)
+        rng = random.Random(7)
         methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT",
                    "BREW", "get", "M" * 200]
         paths = ["/", "*", "/v1", "/v1/votes", "/v1/votes/", "//v1/votes", "/v1/../v1/votes",
@@ -567,7 +567,7 @@ class Wrong(Abuse):
                  "/v1/contents/1/votes?voterId=%", "/%ff%fe", "/%zz", "http://x/v1/votes", "x:1",
                  "/v1/votes?voterId=1&contentIds=" + "," * 500, "/" + "a/" * 2000]
         for _ in range(600):
-            method, path = dice.choice(methods), dice.choice(paths)
+            method, path = rng.choice(methods), rng.choice(paths)
             with self.subTest(method=method, path=path[:60]):
                 connection = self.connect(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
                                           "Connection: close\r\n\r\n".encode())
@@ -576,9 +576,9 @@ class Wrong(Abuse):
                                 or status in (204, 400, 404, 405, 415), f"{status}")
 
     def test_bytes_that_are_no_text_are_answered(self):
-        dice = random.Random(8)
+        rng = random.Random(8)
         for number in range(300):
-            rubbish = bytes(dice.randrange(128, 256) for _ in range(dice.randrange(1, 40)))
+            rubbish = bytes(rng.randrange(128, 256) for _ in range(rng.randrange(1, 40)))
             request = (b"GET /v1/contents/" + rubbish + b"/votes HTTP/1.1\r\n",
                        b"GET /v1/contents/1/votes?" + rubbish + b"=" + rubbish + b" HTTP/1.1\r\n",
                        b"GET /nothing HTTP/1.1\r\n" + b"X-" + b"a: " + rubbish + b"\r\n",
@@ -592,9 +592,9 @@ class Wrong(Abuse):
                 self.assertIn("error", json.loads(body.decode("utf-8")))
 
     def test_random_bytes_are_answered_or_let_go(self):
-        dice = random.Random(9)
+        rng = random.Random(9)
         for _ in range(300):
-            data = bytes(dice.randrange(256) for _ in range(dice.randrange(1, 300)))
+            data = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 300)))
             reset(self.connect(data))
             connection = self.connect(data + b"\r\n\r\n")
             connection.close()

@@ -261,7 +261,7 @@ class Voter(threading.Thread):
         super().__init__(name=f"voter-{number}")
         self.case = case
         self.number = number
-        self.dice = random.Random(number)
+        self.rng = random.Random(number)
         self.done = threading.Event()
         self.changes = 0
         self.refused = 0
@@ -271,7 +271,7 @@ class Voter(threading.Thread):
         voting = {}
         try:
             while not self.done.is_set():
-                content = self.dice.randrange(1, CONTENTS + 1)
+                content = self.rng.randrange(1, CONTENTS + 1)
                 wish = 1 - voting.get(content, 0)
                 try:
                     answer = Lanes.post(self.case.serves[0], self.number, content, wish)

@@ -95,8 +95,8 @@ class Memory(house.Case):
             "SELECT COUNT(DISTINCT record_key) FROM dead_record") == count, 120)
 
     def test_large_rows_in_bounded_memory(self):
-        """They are no votes: the consumer keeps each as a dead record. They are made of dice,
-        because what a fetch brings is bounded before it is unpacked."""
+        """They are no votes: the consumer keeps each as a dead record. They are random bytes,
+        because the size of a fetch is bounded before it is decompressed."""
         self.stack.sql("DELETE FROM outbox")
         self.numbers(200)
         self.stack.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "

@@ -206,7 +206,7 @@ class Refused(house.Case):
 
     def rows(self, big):
         """big is refused; the key's next row follows it, other keys' rows do not."""
-        # Behind the mark come dice: what can be compressed would fit through any limit.
+        # Random bytes follow the mark: a payload that can be compressed would fit any limit.
         return [row(self.kind, "bad", b"first"),
                 row(self.kind, "bad", (b"x" * 10 + os.urandom(big))[:big]),
                 row(self.kind, "bad", b"behind"), row(self.kind, "good", b"free")]

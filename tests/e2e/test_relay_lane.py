@@ -22,7 +22,7 @@ BIG = 6000  # for the relay; the retry queue of these tests takes it
 
 
 def event(kind, key, number, poison=False, **more):
-    """The number is the first word of the payload. Behind it come dice, which cannot be packed."""
+    """The number is the first word of the payload. Random bytes, which cannot be compressed, follow it."""
     payload = b"%d " % number + (os.urandom(BIG) if poison else b"x")
     return {"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": key, "type": "Happened",
             "payload": payload, **more}
@@ -209,7 +209,7 @@ class Lane(house.Case):
         self.check_order([one] + bad + good)
 
     def test_relays_that_are_killed_lose_nothing_and_keep_each_keys_order(self):
-        dice = random.Random(7)
+        rng = random.Random(7)
         events = []
         done = threading.Event()
 
@@ -218,10 +218,10 @@ class Lane(house.Case):
             numbers = {}
             while not done.is_set():
                 rows = []
-                for _ in range(dice.randint(1, 8)):
-                    key = f"key-{dice.randrange(12)}"
+                for _ in range(rng.randint(1, 8)):
+                    key = f"key-{rng.randrange(12)}"
                     numbers[key] = numbers.get(key, -1) + 1
-                    rows.append(event(self.kind, key, numbers[key], dice.random() < 0.02))
+                    rows.append(event(self.kind, key, numbers[key], rng.random() < 0.02))
                 self.stack.append(rows, connection=connection)
                 events.extend(rows)
                 time.sleep(0.005)
@@ -233,7 +233,7 @@ class Lane(house.Case):
         writer.start()
         try:
             for n in range(8):
-                time.sleep(dice.uniform(0.3, 2.5))
+                time.sleep(rng.uniform(0.3, 2.5))
                 relays[n % 2].kill()
                 relays[n % 2] = self.start("relay", ready=False)
             house.wait_for("a row for the retry queue among many", lambda: len(events) > 200 and any(

@@ -24,7 +24,7 @@ class Client(threading.Thread):
 
     def __init__(self, number, port, stop):
         super().__init__(name=f"client-{number}")
-        self.dice = random.Random(number)
+        self.rng = random.Random(number)
         self.number = number
         self.port = port
         self.stop = stop
@@ -41,8 +41,8 @@ class Client(threading.Thread):
 
     def vote(self):
         """One array, repeated until it is answered or the test ends."""
-        pairs = {(self.dice.randint(1, 40) * 100 + self.number, self.dice.randint(1, CONTENTS)):
-                 self.dice.randint(0, 1) for _ in range(self.dice.randint(1, 20))}
+        pairs = {(self.rng.randint(1, 40) * 100 + self.number, self.rng.randint(1, CONTENTS)):
+                 self.rng.randint(0, 1) for _ in range(self.rng.randint(1, 20))}
         body = json.dumps([{"voterId": v, "contentId": c, "voting": g}
                            for (v, c), g in pairs.items()]).encode()
         while not self.stop.is_set():

@@ -125,7 +125,7 @@ class Thread(threading.Thread):
 
     def __init__(self, case, seed, step):
         super().__init__(daemon=True)
-        self.case, self.step, self.dice = case, step, random.Random(seed)
+        self.case, self.step, self.rng = case, step, random.Random(seed)
 
     def run(self):
         try:
@@ -149,7 +149,7 @@ class RetryHammer(retry_store.Case):
 
     def worker(self, name, **more):
         store = self.store(name, **more)
-        return lambda thread: self.work(store, thread.dice)
+        return lambda thread: self.work(store, thread.rng)
 
     def ask(self, store, what, **more):
         """None when nobody knows whether it was done."""
@@ -161,28 +161,28 @@ class RetryHammer(retry_store.Case):
         self.ledger.count("retried")
         return None
 
-    def work(self, store, dice):
+    def work(self, store, rng):
         looked = self.ask(store, "look")
         classes = [one for one in (looked or {"classes": []})["classes"] if one["due"] <= 0]
         if not classes:
             self.stopping.wait(0.005)
             return
         asked, began = self.ledger.now(), time.monotonic()
-        lease = 1 if dice.random() < 0.03 else LEASE_MS
-        claimed = self.ask(store, "claim", rows=dice.choice((1, 3, 20, 100)), lease=lease,
-                           **dice.choice(classes))
+        lease = 1 if rng.random() < 0.03 else LEASE_MS
+        claimed = self.ask(store, "claim", rows=rng.choice((1, 3, 20, 100)), lease=lease,
+                           **rng.choice(classes))
         if claimed is None or lease == 1:
             return  # as a process that was killed now
         for task in claimed["tasks"]:
             self.ledger.claim(task, asked, began + lease / 1000)
-        if dice.random() < 0.3:
-            self.stopping.wait(dice.random() * 0.02)
-        self.finish(store, claimed["tasks"], dice, began + lease / 1000)
+        if rng.random() < 0.3:
+            self.stopping.wait(rng.random() * 0.02)
+        self.finish(store, claimed["tasks"], rng, began + lease / 1000)
 
-    def finish(self, store, tasks, dice, until):
+    def finish(self, store, tasks, rng, until):
         chosen = {}
         for task in tasks:
-            end = dice.choices(list(ENDS), list(ENDS.values()))[0]
+            end = rng.choices(list(ENDS), list(ENDS.values()))[0]
             if task["key"] is None and end in ("park", "block"):
                 end = "skip"
             chosen.setdefault(end, []).append(task)
@@ -194,8 +194,8 @@ class RetryHammer(retry_store.Case):
             self.ledger.ends(some, end in ("done", "skip"))
             results += [(task, {"id": task["id"], "epoch": task["epoch"], "end": end,
                                 "attempts": task["attempts"] + 1, "outcome": "failed",
-                                "delay": dice.choice((0, 20))}) for task in some]
-        dice.shuffle(results)
+                                "delay": rng.choice((0, 20))}) for task in some]
+        rng.shuffle(results)
         while results:
             answer = self.ask(store, "finish", results=[result for _, result in results])
             if answer:
@@ -205,7 +205,7 @@ class RetryHammer(retry_store.Case):
 
     def rescuer(self, store):
         def step(thread):
-            self.ask(store, "rescue", rows=thread.dice.choice((1, 100)))
+            self.ask(store, "rescue", rows=thread.rng.choice((1, 100)))
             self.stopping.wait(0.2)
         return step
 
@@ -235,8 +235,8 @@ class RetryHammer(retry_store.Case):
                 stuck = rows(cursor, "state IN (3, 4)", 3)
                 # What is parked can only be let go; an id that runs again must not count as gone.
                 for one in stuck:
-                    self.end(store, [one], again=one[2] == 3 and thread.dice.random() < 0.5)
-                if thread.dice.random() < 0.3:
+                    self.end(store, [one], again=one[2] == 3 and thread.rng.random() < 0.5)
+                if thread.rng.random() < 0.3:
                     for one in rows(cursor, "state IN (0, 2)", 2):
                         self.cancel(store, one)
             self.stopping.wait(0.02)
@@ -258,15 +258,15 @@ class RetryHammer(retry_store.Case):
         def transaction(thread):
             tasks = []
             with connection.cursor() as cursor:
-                for _ in range(thread.dice.choice((1, 1, 2, 5))):
-                    key = thread.dice.choice((None, *(f"k{n}" for n in range(KEYS))))
+                for _ in range(thread.rng.choice((1, 1, 2, 5))):
+                    key = thread.rng.choice((None, *(f"k{n}" for n in range(KEYS))))
                     cursor.execute("INSERT INTO retry_task (scene, handler, ordering_key, params) "
                                    "VALUES (%s, 'kafka', %s, %s)",
-                                   [thread.dice.choice("ab"), key, f"{number}/{next(counter)}"])
+                                   [thread.rng.choice("ab"), key, f"{number}/{next(counter)}"])
                     tasks.append((cursor.lastrowid, key))
-                    if thread.dice.random() < 0.3:
-                        self.stopping.wait(thread.dice.choice((0.001, 0.01, 0.05)))
-            if thread.dice.random() < 0.2:
+                    if thread.rng.random() < 0.3:
+                        self.stopping.wait(thread.rng.choice((0.001, 0.01, 0.05)))
+            if thread.rng.random() < 0.2:
                 connection.rollback()
                 return
             connection.commit()
@@ -285,8 +285,8 @@ class RetryHammer(retry_store.Case):
         return step
 
     def cutter(self, thread):
-        self.stopping.wait(0.1 + thread.dice.random() * 0.5)
-        kind = thread.dice.randrange(4)
+        self.stopping.wait(0.1 + thread.rng.random() * 0.5)
+        kind = thread.rng.randrange(4)
         if kind == 0:
             self.edge.cut_all()
         elif kind == 1:

@@ -317,7 +317,7 @@ class Killed(SchemaCase):
         self.migrate("verify")
 
     def test_runs_killed_anywhere_are_completed(self):
-        dice = random.Random(20260101)
+        rng = random.Random(20260101)
         began = time.monotonic()
         self.migrate("up")
         whole = time.monotonic() - began
@@ -328,7 +328,7 @@ class Killed(SchemaCase):
             self.drop()
             for _ in range(3):
                 process = self.start("up")
-                time.sleep(dice.uniform(0.1, 1) * whole)
+                time.sleep(rng.uniform(0.1, 1) * whole)
                 process.kill()
                 process.communicate()
                 killed += process.returncode == -9
@@ -338,12 +338,12 @@ class Killed(SchemaCase):
             self.assert_completes()
 
     def test_a_crash_of_the_server_is_got_over(self):
-        dice = random.Random(20260102)
+        rng = random.Random(20260102)
         for _ in range(2):
             house.wait_for("the server", lambda: self.drop() or True)
             self.migrate("up", "--to", 1)
             process = self.start("up")
-            time.sleep(dice.uniform(0.02, 0.1))
+            time.sleep(rng.uniform(0.02, 0.1))
             house.database().kill()
             text = process.communicate()[0]
             self.assertIn(process.returncode, (house.DONE, house.UNAVAILABLE), text)

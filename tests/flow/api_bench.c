@@ -70,15 +70,15 @@ static void workers_open(struct bench *bench)
         .store = &bench->fake.ops,
         .batch_votes_max = 100,
         .lane_count = 1,
-        .dice = os_random,
-        .dice_u64 = os_random_u64,
+        .rng_bytes = os_random,
+        .rng = os_random_u64,
         .clock_us = os_now_us,
         .stop = &bench->stop,
     };
     struct lookup_config lookup = {
         .queue = bench->reads,
         .store = &bench->lookups,
-        .dice = os_random_u64,
+        .rng = os_random_u64,
         .stop = &bench->stop,
     };
     struct err err;

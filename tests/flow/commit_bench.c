@@ -54,8 +54,8 @@ static void committers_open(struct bench *bench)
             .store = &bench->fake.ops,
             .batch_votes_max = BATCH_VOTES_MAX,
             .lane_count = 1,
-            .dice = os_random,
-            .dice_u64 = longest,
+            .rng_bytes = os_random,
+            .rng = longest,
             .clock_us = no_time,
             .stop = &bench->stop,
         };

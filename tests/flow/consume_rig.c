@@ -14,12 +14,12 @@
 
 #define FAR_MS 1000000
 
-static uint64_t dice_state = 1;
+static uint64_t rng_state = 1;
 
-static uint64_t next_dice(void)
+static uint64_t fake_rng(void)
 {
-    dice_state = dice_state * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return dice_state >> 16;
+    rng_state = rng_state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return rng_state >> 16;
 }
 
 static int64_t no_time(void)
@@ -51,7 +51,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
         .batch_bytes_max = 100000,
         .batches_max = limits->batches_max,
         .batch_wait_ms = limits->wait_ms,
-        .dice = next_dice,
+        .rng = fake_rng,
         .wall_ms = wall_ms,
     };
 
@@ -65,7 +65,7 @@ void consume_rig_open(struct consume_rig *rig, struct topic_world *topic, struct
             .owner = rig->owner,
             .batch_rows_max = limits->rows_max,
             .jobs_max = 4, /* small, so that rings are full now and then */
-            .dice = next_dice,
+            .rng = fake_rng,
             .clock_us = no_time,
             .wake_fetch = ring,
             .wake_ctx = &rig->fetch_ms,

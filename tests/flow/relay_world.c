@@ -10,7 +10,7 @@
 void world_init(struct world *world, uint64_t seed)
 {
     memset(world, 0, sizeof(*world));
-    world->dice = seed;
+    world->rng = seed;
     world->now_ms = 1000000;
     world->seq_next = 1;
     world->writer_next = 100;
@@ -21,7 +21,7 @@ void world_init(struct world *world, uint64_t seed)
 
 uint64_t world_below(struct world *world, uint64_t limit)
 {
-    return dice_next(&world->dice) % limit;
+    return rng_next(&world->rng) % limit;
 }
 
 bool world_chance(struct world *world, unsigned thousandths)

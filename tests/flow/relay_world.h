@@ -69,7 +69,7 @@ struct world_faults {
 };
 
 struct world {
-    uint64_t dice;
+    uint64_t rng;
     int64_t now_ms;
     struct world_faults faults;
     bool writing; /* writers begin new transactions */

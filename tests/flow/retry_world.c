@@ -14,7 +14,7 @@ struct world world;
 
 static uint64_t below(uint64_t limit)
 {
-    return dice_next(&world.dice) % limit;
+    return rng_next(&world.rng) % limit;
 }
 
 struct task *world_find(int64_t id)
@@ -545,7 +545,7 @@ void world_reset(uint64_t seed)
     memset((char *)&world + offsetof(struct world, count), 0,
            sizeof(world) - offsetof(struct world, count));
     world.now_ms = 1000000;
-    world.dice = seed;
+    world.rng = seed;
     world.fail_kind = CALLS;
     world.fail_rc = RC_RETRY;
     world_group(RETRY_GROUP_STANDARD);

@@ -105,7 +105,7 @@ struct host {
 
 struct world {
     int64_t now_ms;
-    uint64_t dice;
+    uint64_t rng;
     struct task tasks[WORLD_TASKS_MAX];
     size_t count;
     struct scene_row scenes[WORLD_SCENES_MAX];

@@ -36,7 +36,7 @@ struct rig {
 
 static struct rig rig;
 
-static uint64_t no_dice(void)
+static uint64_t no_rng(void)
 {
     return 0;
 }
@@ -58,7 +58,7 @@ static void rig_open_with(size_t jobs_max)
         .owner = "me",
         .batch_rows_max = ROWS_MAX,
         .jobs_max = jobs_max,
-        .dice = no_dice,
+        .rng = no_rng,
         .clock_us = no_time,
         .wake_fetch = no_wake,
     };

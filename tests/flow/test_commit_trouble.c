@@ -255,33 +255,33 @@ static void what_is_done_stays_done_when_somebody_leaves_the_hand(void **state)
     assert_int_equal(fake_votes_total(&bench->fake, 10), 4);
 }
 
-static unsigned roll(unsigned *dice, unsigned sides)
+static unsigned roll(unsigned *rng, unsigned sides)
 {
-    *dice = *dice * 1103515245 + 12345;
-    return (*dice >> 8) % sides;
+    *rng = *rng * 1103515245 + 12345;
+    return (*rng >> 8) % sides;
 }
 
-static void trouble_make(struct bench *bench, unsigned *dice)
+static void trouble_make(struct bench *bench, unsigned *rng)
 {
     struct fake_votes *fake = &bench->fake;
 
-    fake->away = fake->away ? roll(dice, 3) > 0 : roll(dice, 40) == 0;
-    fake->collides = roll(dice, 2) == 0;
-    fake->fail_at = roll(dice, 4) == 0 ? fake->calls + 1 + roll(dice, 9) : 0;
-    if (roll(dice, 5) == 0)
-        fake->next = (enum fake_commit)roll(dice, 3);
+    fake->away = fake->away ? roll(rng, 3) > 0 : roll(rng, 40) == 0;
+    fake->collides = roll(rng, 2) == 0;
+    fake->fail_at = roll(rng, 4) == 0 ? fake->calls + 1 + roll(rng, 9) : 0;
+    if (roll(rng, 5) == 0)
+        fake->next = (enum fake_commit)roll(rng, 3);
 }
 
-static void ask_random(struct bench *bench, unsigned *dice)
+static void ask_random(struct bench *bench, unsigned *rng)
 {
-    size_t shard = roll(dice, SHARDS);
-    size_t count = 1 + roll(dice, 14);
+    size_t shard = roll(rng, SHARDS);
+    size_t count = 1 + roll(rng, 14);
     struct asked *asked = bench_make(bench, count);
 
     for (size_t i = 0; i < count; i++)
-        asked->items[i] = (struct vote_item){.voter_id = 1 + roll(dice, 20),
-                                             .content_id = 1 + roll(dice, 5),
-                                             .voting = (uint8_t)roll(dice, 2)};
+        asked->items[i] = (struct vote_item){.voter_id = 1 + roll(rng, 20),
+                                             .content_id = 1 + roll(rng, 5),
+                                             .voting = (uint8_t)roll(rng, 2)};
     bench_put(bench, shard, asked);
 }
 
@@ -310,16 +310,16 @@ static void random_trouble_answers_everybody_once_and_truly(void **state)
     struct bench *bench = *state;
 
     for (unsigned seed = 1; seed <= 20; seed++) {
-        unsigned dice = seed * 7919;
+        unsigned rng = seed * 7919;
 
         for (int round = 0; round < 150; round++) {
-            trouble_make(bench, &dice);
-            if (roll(&dice, 3) > 0)
-                ask_random(bench, &dice);
-            bench_step(bench, roll(&dice, SHARDS));
-            if (roll(&dice, 4) == 0)
+            trouble_make(bench, &rng);
+            if (roll(&rng, 3) > 0)
+                ask_random(bench, &rng);
+            bench_step(bench, roll(&rng, SHARDS));
+            if (roll(&rng, 4) == 0)
                 queue_expire(bench->queue, bench->now_ms);
-            bench->now_ms += roll(&dice, 200);
+            bench->now_ms += roll(&rng, 200);
         }
         bench->fake.away = false;
         bench->fake.fail_at = 0;

@@ -34,7 +34,7 @@
 static struct topic_world topic;
 static struct sink_world sink;
 static struct consume_rig rigs[MEMBERS];
-static uint64_t state_of_dice;
+static uint64_t rng_state;
 static int64_t now_ms;
 static int events;  /* votes made so far: their ids are 1 ... */
 static int poisons; /* dead records to come */
@@ -44,16 +44,17 @@ static bool refuses;
 static struct sink_model lane_sink;
 static struct dead_model lane_dead;
 
-static unsigned dice(unsigned below)
+static unsigned random_below(unsigned below)
 {
-    state_of_dice = state_of_dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(state_of_dice >> 33) % below;
+    rng_state = rng_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(rng_state >> 33) % below;
 }
 
 static void start_member(int member)
 {
-    const struct rig_limits limits = {
-        .rows_max = 1 + dice(12), .batches_max = 1 + dice(6), .wait_ms = dice(20)};
+    const struct rig_limits limits = {.rows_max = 1 + random_below(12),
+                                      .batches_max = 1 + random_below(6),
+                                      .wait_ms = random_below(20)};
     char owner[16];
 
     snprintf(owner, sizeof(owner), "p%d", ++born);
@@ -62,9 +63,9 @@ static void start_member(int member)
 
 static void produce(void)
 {
-    int content = 1 + (int)dice(CONTENTS);
+    int content = 1 + (int)random_below(CONTENTS);
 
-    switch (dice(12)) {
+    switch (random_below(12)) {
     case 0:
         topic_put(&topic, topic_partition_of(content), "1", "poison");
         poisons++;
@@ -93,23 +94,23 @@ static bool room_to_produce(void)
 static void rebalance(void)
 {
     for (int i = 0; i < TOPIC_PARTITIONS; i++)
-        if (dice(3) == 0)
-            topic.partitions[i].owner = (int)dice(MEMBERS + 1) - 1;
+        if (random_below(3) == 0)
+            topic.partitions[i].owner = (int)random_below(MEMBERS + 1) - 1;
 }
 
 static void break_database(void)
 {
     if (sink.faults.calls < sink.faults.fail_at)
         return;
-    sink.faults =
-        (struct sink_faults){.fail_at = 1 + (int)dice(25), .rc = RC_RETRY, .lost = dice(2) == 0};
+    sink.faults = (struct sink_faults){
+        .fail_at = 1 + (int)random_below(25), .rc = RC_RETRY, .lost = random_below(2) == 0};
 }
 
 static void happen(void)
 {
-    int member = (int)dice(MEMBERS);
+    int member = (int)random_below(MEMBERS);
 
-    switch (dice(40)) {
+    switch (random_below(40)) {
     case 0:
         rebalance();
         break;
@@ -121,11 +122,11 @@ static void happen(void)
         rigs[member].stream.deaf = !rigs[member].stream.deaf;
         break;
     case 3:
-        sink.faults.away = dice(4) == 0;
+        sink.faults.away = random_below(4) == 0;
         break;
     case 4:
-        rigs[member].stream.seeks_lost = (int)dice(2);
-        rigs[member].stream.seek_lost_ends = dice(2) == 0;
+        rigs[member].stream.seeks_lost = (int)random_below(2);
+        rigs[member].stream.seek_lost_ends = random_below(2) == 0;
         break;
     default:
         break_database();
@@ -158,11 +159,11 @@ static void replay(int content)
 
 static void refuse_or_replay(void)
 {
-    if (dice(300) == 0)
-        refused = dice(2) == 0 ? 0 : (int)(dice(10) * 16 + dice(10));
+    if (random_below(300) == 0)
+        refused = random_below(2) == 0 ? 0 : (int)(random_below(10) * 16 + random_below(10));
     sink.faults.refused_event = refused;
-    if (dice(40) == 0)
-        replay(1 + (int)dice(CONTENTS));
+    if (random_below(40) == 0)
+        replay(1 + (int)random_below(CONTENTS));
 }
 
 static size_t count_dead(bool held)
@@ -182,9 +183,9 @@ static size_t count_dead(bool held)
 /* One live member's step, or time goes on. */
 static void step(void)
 {
-    if (dice(3) == 0)
-        now_ms += dice(40);
-    consume_rig_step(&rigs[dice(MEMBERS)], (int)dice(RIG_APPLIERS + 1), now_ms);
+    if (random_below(3) == 0)
+        now_ms += random_below(40);
+    consume_rig_step(&rigs[random_below(MEMBERS)], (int)random_below(RIG_APPLIERS + 1), now_ms);
 }
 
 static bool all_applied(void)
@@ -246,7 +247,7 @@ static size_t live(uint64_t seed)
 {
     size_t held = 0;
 
-    state_of_dice = seed * 7919 + 1;
+    rng_state = seed * 7919 + 1;
     now_ms = 1000;
     events = poisons = born = 0;
     topic_world_init(&topic);
@@ -258,9 +259,9 @@ static size_t live(uint64_t seed)
         start_member(i);
     rebalance();
     for (int i = 0; i < STEPS; i++) {
-        if (dice(8) == 0 && room_to_produce())
+        if (random_below(8) == 0 && room_to_produce())
             produce();
-        if (dice(10) == 0)
+        if (random_below(10) == 0)
             happen();
         if (refuses)
             refuse_or_replay();

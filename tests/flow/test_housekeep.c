@@ -22,7 +22,7 @@ static struct housekeep_model model;
 static struct housekeep one;
 static struct housekeep two;
 
-static uint64_t no_dice(void)
+static uint64_t no_rng(void)
 {
     return 0;
 }
@@ -46,7 +46,7 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
         .interval_ms = HOUR_MS,
         .lease_ms = HOUSEKEEP_LEASE_MS,
         .once = once,
-        .dice = no_dice,
+        .rng = no_rng,
     };
 
     assert_int_equal(housekeep_init(housekeep, &config, NULL), RC_OK);
@@ -278,17 +278,17 @@ static void two_in_any_order_do_the_work_of_one(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 300; seed++) {
-        unsigned dice = seed * 2654435761U;
+        unsigned rng = seed * 2654435761U;
         struct housekeep *engines[] = {&one, &two};
 
         housekeep_model_init(&model);
         engine_start(&one, "a", false);
         engine_start(&two, "b", false);
         for (int i = 0; i < STEPS_MAX && one.rounds + two.rounds == 0; i++) {
-            dice = dice * 1103515245 + 12345;
-            if ((dice >> 16) % 16 == 0)
+            rng = rng * 1103515245 + 12345;
+            if ((rng >> 16) % 16 == 0)
                 model.state.now_ms += HOUSEKEEP_LEASE_MS + 1;
-            step(engines[(dice >> 20) % 2]);
+            step(engines[(rng >> 20) % 2]);
         }
         assert_int_equal(one.rounds + two.rounds, 1);
         assert_kept();

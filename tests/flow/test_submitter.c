@@ -86,7 +86,7 @@ static enum rc model_submit(void *ctx, const struct retry_new_task *tasks, size_
     return rc;
 }
 
-static uint64_t no_dice(void)
+static uint64_t no_rng(void)
 {
     return 0;
 }
@@ -95,7 +95,7 @@ static void rig_open(void)
 {
     memset(&rig, 0, sizeof(rig));
     rig.store = (struct held_store){.read_keys = model_read_keys, .submit = model_submit};
-    assert_int_equal(submitter_init(&rig.submitter, &rig.store, "readers", no_dice, NULL), RC_OK);
+    assert_int_equal(submitter_init(&rig.submitter, &rig.store, "readers", no_rng, NULL), RC_OK);
     rig.now_ms = 100000;
 }
 

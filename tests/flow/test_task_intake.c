@@ -39,7 +39,7 @@ static int64_t clock_ms(void)
     return bench.now_ms;
 }
 
-static uint64_t dice(void)
+static uint64_t fake_rng(void)
 {
     return 0;
 }
@@ -158,7 +158,7 @@ static int setup(void **state)
                                  .breaker_base_ms = 1,
                                  .breaker_cap_ms = 5};
     struct task_intake_config intake = {
-        .store = &bench.store, .clock_ms = clock_ms, .dice = dice, .stop = &bench.stop};
+        .store = &bench.store, .clock_ms = clock_ms, .rng = fake_rng, .stop = &bench.stop};
     struct err err;
 
     (void)state;

@@ -29,7 +29,7 @@ struct bench {
 static void bench_open(struct bench *bench, size_t lane_count)
 {
     struct vote_engine_config config = {
-        .items_max = ITEMS_MAX, .lane_count = lane_count, .dice = os_random};
+        .items_max = ITEMS_MAX, .lane_count = lane_count, .rng_bytes = os_random};
 
     memset(bench, 0, sizeof(*bench));
     fake_votes_init(&bench->fake);
@@ -463,22 +463,22 @@ static void random_trouble_never_loses_or_doubles_a_vote(void **state)
     struct bench *bench = *state;
     int votings[8][4] = {{0}};
     int64_t totals[4] = {0};
-    unsigned dice = 12345;
+    unsigned random_bits = 12345;
 
     for (size_t round = 0; round < 400; round++) {
         int wanted[ITEMS_MAX][3];
         size_t count = 1 + round % 12;
 
         for (size_t i = 0; i < count; i++) {
-            dice = dice * 1103515245 + 12345;
-            wanted[i][0] = (int)(dice >> 16) % 8;
-            wanted[i][1] = (int)(dice >> 20) % 4;
-            wanted[i][2] = (int)(dice >> 24) % 2;
+            random_bits = random_bits * 1103515245 + 12345;
+            wanted[i][0] = (int)(random_bits >> 16) % 8;
+            wanted[i][1] = (int)(random_bits >> 20) % 4;
+            wanted[i][2] = (int)(random_bits >> 24) % 2;
             add(bench, 1 + wanted[i][0], 1 + wanted[i][1], wanted[i][2]);
         }
-        bench->fake.next = (enum fake_commit)((dice >> 8) % 3);
+        bench->fake.next = (enum fake_commit)((random_bits >> 8) % 3);
         bench->fake.calls = 0;
-        bench->fake.fail_at = (dice >> 12) % 12;
+        bench->fake.fail_at = (random_bits >> 12) % 12;
         run(bench, 2);
         for (size_t i = 0; i < count; i++) {
             int *voting = &votings[wanted[i][0]][wanted[i][1]];

@@ -115,7 +115,7 @@ static void submitter_start(struct consumer_process *consumer)
     struct proc *proc = consumer->proc;
 
     held_edge_init(&consumer->held_edge, proc);
-    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", world_dice,
+    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", world_rng,
                        NULL) != RC_OK)
         abort(); /* no memory */
     consumer->submit_busy = true;
@@ -158,7 +158,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
         .batch_rows_max = rows_max,
         .keep_lasts = consumer->proc->world->plan.anyone,
         .jobs_max = 4, /* small, so that rings are full now and then */
-        .dice = world_dice,
+        .rng = world_rng,
         .clock_us = world_clock_us,
         .on_kept = consumer->submits ? on_kept : NULL,
         .kept_ctx = consumer,
@@ -195,7 +195,7 @@ static void start(struct proc *proc)
         .batch_bytes_max = 100000,
         .batches_max = (size_t)world_between(world, 1, 12),
         .batch_wait_ms = world_between(world, 0, 20),
-        .dice = world_dice,
+        .rng = world_rng,
         .wall_ms = world_wall_ms,
     };
 

@@ -49,7 +49,7 @@ static void start(struct proc *proc)
         .rules = world->months->rules,
         .interval_ms = world->plan.housekeep_ms * DB_CALENDAR_SPEED,
         .lease_ms = LEASE_MS * DB_CALENDAR_SPEED,
-        .dice = world_dice,
+        .rng = world_rng,
     };
 
     proc_start(proc, "housekeep", process->number);

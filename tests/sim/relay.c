@@ -192,11 +192,11 @@ static void strand_start(struct relay_process *relay, size_t number)
     strand->lane.time_ms = time_ms;
     strand->lane.time_ctx = strand;
     if (rc == RC_OK)
-        rc = reader_init(&strand->reader, &strand->lane, &source, world_dice(), NULL);
+        rc = reader_init(&strand->reader, &strand->lane, &source, world_rng(), NULL);
     if (rc == RC_OK)
-        rc = sender_init(&strand->sender, &strand->lane, &broker, world_dice(), NULL);
+        rc = sender_init(&strand->sender, &strand->lane, &broker, world_rng(), NULL);
     if (rc == RC_OK)
-        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, world_dice(), NULL);
+        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, world_rng(), NULL);
     assert(rc == RC_OK);
     /* Small, so that long lists are met. */
     strand->reader.ranges_max = 3;
@@ -225,7 +225,7 @@ static void start(struct proc *proc)
     relay->lease_edge.lane_count = relay->count;
     store = tables_leases(&relay->lease_edge);
     leases_init(&relay->leases, "lane", proc->name, &store, world->settings.relay.lease_ms,
-                world_dice());
+                world_rng());
     for (size_t i = 0; i < relay->count; i++) {
         strand_start(relay, i);
         leases_add(&relay->leases, &relay->strands[i].lane.lease);

@@ -153,7 +153,7 @@ static void leases_start(struct retry_process *retry)
         link_init(&edge->link, retry->proc, retry->proc->world->main_db);
         stores[i] = tables_leases(edge);
     }
-    rc = shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, world_dice(),
+    rc = shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, world_rng(),
                            NULL);
     assert(rc == RC_OK);
 }
@@ -189,10 +189,10 @@ static void start(struct proc *proc)
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops,
-                         world_dice(), NULL);
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops, world_rng(),
+                         NULL);
     assert(rc == RC_OK);
-    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, world_dice(),
+    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, world_rng(),
                             NULL);
     assert(rc == RC_OK);
     leases_start(retry);

@@ -45,7 +45,7 @@ static void start(struct proc *proc)
         .overlap_ms = world->settings.rollup.overlap_ms,
         .lease_ms = LEASE_MS,
         .batch_rows_max = ROWS_MAX,
-        .dice = world_dice,
+        .rng = world_rng,
     };
 
     proc_start(proc, "rollup", process->number);

@@ -84,14 +84,14 @@ static void begin(struct run *run, uint64_t seed, enum model_fault fault)
 
     world_running = world;
     world->seed = seed;
-    world->dice = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    world->rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     world->fault = fault;
     world->writing = true;
     world->healed = world->grown = world->failed = false;
     world->proc_count = 0;
     world->event_count = 0;
     memset(world->order_next, 0, sizeof(world->order_next));
-    sched_reset(&world->sched, &world->dice, SIM_START_MS);
+    sched_reset(&world->sched, &world->rng, SIM_START_MS);
     chaos_plan(world);
     db_begin_world(&run->main_db, world, "main-db");
     db_begin_world(&run->sink_db, world, "sink-db");

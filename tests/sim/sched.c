@@ -15,13 +15,13 @@
 /* makecontext() hands over integers only. */
 static struct sched *starting;
 
-void sched_reset(struct sched *sched, uint64_t *dice, int64_t now_ms)
+void sched_reset(struct sched *sched, uint64_t *rng, int64_t now_ms)
 {
     assert(!sched->current);
     for (size_t i = 0; i < SCHED_FIBERS_MAX; i++)
         sched->fibers[i].used = false;
     sched->count = 0;
-    sched->dice = dice;
+    sched->rng = rng;
     sched->now_ms = now_ms;
     sched->switches = 0;
 }
@@ -161,7 +161,7 @@ void sched_wake(struct sched *sched, struct fiber *fiber)
         fiber->rung = true;
 }
 
-/* Who is due first; among equals the dice decide. */
+/* Who is due first; among equals a random number decides. */
 static struct fiber *choose(struct sched *sched, int64_t *due_ms)
 {
     struct fiber *best[SCHED_FIBERS_MAX];
@@ -185,7 +185,7 @@ static struct fiber *choose(struct sched *sched, int64_t *due_ms)
     }
     if (count == 0)
         return NULL;
-    return best[count == 1 ? 0 : dice_next(sched->dice) % count];
+    return best[count == 1 ? 0 : rng_next(sched->rng) % count];
 }
 
 bool sched_turn(struct sched *sched)

@@ -36,13 +36,13 @@ struct sched {
     struct fiber *current; /* NULL: nobody runs */
     ucontext_t home;
     jmp_buf home_here;
-    uint64_t *dice;
+    uint64_t *rng;
     int64_t now_ms;
     uint64_t switches;
 };
 
 /* For a new world; stacks are kept. */
-void sched_reset(struct sched *sched, uint64_t *dice, int64_t now_ms);
+void sched_reset(struct sched *sched, uint64_t *rng, int64_t now_ms);
 void sched_done(struct sched *sched);
 
 /* It begins at the next turn. frozen_until_ms may be NULL: never frozen. */

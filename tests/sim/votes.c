@@ -282,7 +282,7 @@ static struct vote_store store_of(struct voter_process *voter)
 }
 
 /* Event ids hold the number of an event that we keep. */
-static void event_dice(void *bytes, size_t len)
+static void event_rng_bytes(void *bytes, size_t len)
 {
     uint8_t *at = bytes;
 
@@ -355,7 +355,7 @@ static void start(struct proc *proc)
         .store = &voter->store,
         .items_max = ITEMS_MAX,
         .lane_count = proc->world->plan.lanes,
-        .dice = event_dice,
+        .rng_bytes = event_rng_bytes,
     };
 
     proc_start(proc, "voter", voter->number);

@@ -14,7 +14,7 @@ struct world *world_running;
 
 uint64_t world_below(struct world *world, uint64_t limit)
 {
-    return dice_next(&world->dice) % limit;
+    return rng_next(&world->rng) % limit;
 }
 
 bool world_chance(struct world *world, unsigned thousandths)
@@ -32,9 +32,9 @@ int64_t world_now(const struct world *world)
     return world->sched.now_ms;
 }
 
-uint64_t world_dice(void)
+uint64_t world_rng(void)
 {
-    return dice_next(&world_running->dice);
+    return rng_next(&world_running->rng);
 }
 
 int64_t world_wall_ms(void)
@@ -74,12 +74,12 @@ void world_tell(struct world *world, const char *who, int64_t key, const char *f
     story_tell(&world->story, world->sched.now_ms - SIM_START_MS, who, key, format, a, b, c);
 }
 
-/* The dice part of the id holds the number: ids are unique, and found at once. */
+/* The random part of the id holds the number: ids are unique, and found at once. */
 size_t world_event_make(struct world *world, enum event_kind kind, int64_t key)
 {
     size_t number = world->event_count++;
     struct event *event = &world->events[number];
-    uint8_t dice[10] = {0};
+    uint8_t random_bytes[10] = {0};
     struct id id;
 
     assert(number < SIM_EVENTS_MAX);
@@ -87,8 +87,8 @@ size_t world_event_make(struct world *world, enum event_kind kind, int64_t key)
     event->kind = kind;
     event->key = key;
     for (int i = 0; i < 4; i++)
-        dice[6 + i] = (uint8_t)((number + 1) >> (24 - 8 * i));
-    id_make(&id, SIM_WALL_MS, dice);
+        random_bytes[6 + i] = (uint8_t)((number + 1) >> (24 - 8 * i));
+    id_make(&id, SIM_WALL_MS, random_bytes);
     id_format(&id, event->id);
     return number;
 }

@@ -190,7 +190,7 @@ struct months;
 
 struct world {
     uint64_t seed;
-    uint64_t dice;
+    uint64_t rng;
     struct sched sched;
     struct story story;
     struct plan plan;
@@ -235,7 +235,7 @@ int64_t world_between(struct world *world, int64_t low, int64_t high);
 int64_t world_now(const struct world *world);
 
 /* For the engines. */
-uint64_t world_dice(void);
+uint64_t world_rng(void);
 int64_t world_wall_ms(void);
 int64_t world_clock_us(void);
 

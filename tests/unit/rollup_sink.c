@@ -207,7 +207,7 @@ void sink_init(struct sink *sink)
         };
 }
 
-static uint64_t no_dice(void)
+static uint64_t no_rng(void)
 {
     return 0;
 }
@@ -222,7 +222,7 @@ void engine_start(struct rollup *rollup, const struct sink *sink, const char *ow
         .lease_ms = LEASE_MS,
         .batch_rows_max = BATCH_ROWS,
         .once = once,
-        .dice = no_dice,
+        .rng = no_rng,
     };
 
     assert_int_equal(rollup_init(rollup, &config, NULL), RC_OK);

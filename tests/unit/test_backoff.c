@@ -10,17 +10,17 @@
 
 #define BASE_MS 100
 #define CAP_MS 1000
-#define DICE_MAX UINT64_C(4000) /* every remainder up to the cap */
+#define BITS_MAX UINT64_C(4000) /* every remainder up to the cap */
 
-/* The longest wait that dice can throw next, and the try counts. */
+/* The longest wait that random bits can give next, and the try counts. */
 static int64_t longest_ms(struct backoff *backoff)
 {
     struct backoff copy = *backoff;
     int64_t longest = 0;
 
-    for (uint64_t dice = 0; dice < DICE_MAX; dice++) {
+    for (uint64_t random_bits = 0; random_bits < BITS_MAX; random_bits++) {
         struct backoff thrown = copy;
-        int64_t wait_ms = backoff_next_ms(&thrown, dice);
+        int64_t wait_ms = backoff_next_ms(&thrown, random_bits);
 
         assert_true(wait_ms >= 1);
         if (wait_ms > longest)
@@ -77,7 +77,7 @@ static struct breaker closed_breaker(void)
     return (struct breaker){.backoff = {.base_ms = BASE_MS, .cap_ms = CAP_MS}};
 }
 
-#define WAIT(ms) ((uint64_t)(ms)-1) /* dice that throw this wait */
+#define WAIT(ms) ((uint64_t)(ms)-1) /* random bits that give this wait */
 
 static void a_closed_breaker_lets_everything_pass(void **state)
 {

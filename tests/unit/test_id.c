@@ -14,25 +14,26 @@
 /* The example of RFC 9562, appendix A.6. */
 static void the_rfc_example_comes_out(void **state)
 {
-    static const uint8_t dice[10] = {0x0c, 0xc3, 0x18, 0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f};
+    static const uint8_t random_bytes[10] = {0x0c, 0xc3, 0x18, 0xc4, 0xdc,
+                                             0x0c, 0x0c, 0x07, 0x39, 0x8f};
     char text[ID_TEXT_SIZE];
     struct id id;
 
     (void)state;
-    id_make(&id, 0x017f22e279b0, dice);
+    id_make(&id, 0x017f22e279b0, random_bytes);
     id_format(&id, text);
     assert_string_equal(text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
 }
 
-static void version_and_variant_hold_whatever_the_dice(void **state)
+static void version_and_variant_hold_whatever_the_random_bytes(void **state)
 {
-    uint8_t dice[10];
+    uint8_t random_bytes[10];
     struct id id;
 
     (void)state;
     for (int fill = 0; fill < 256; fill++) {
-        memset(dice, fill, sizeof(dice));
-        id_make(&id, 1, dice);
+        memset(random_bytes, fill, sizeof(random_bytes));
+        id_make(&id, 1, random_bytes);
         assert_int_equal(id.bytes[6] >> 4, 7);
         assert_int_equal(id.bytes[8] >> 6, 2);
     }
@@ -122,7 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rfc_example_comes_out),
-        cmocka_unit_test(version_and_variant_hold_whatever_the_dice),
+        cmocka_unit_test(version_and_variant_hold_whatever_the_random_bytes),
         cmocka_unit_test(later_ids_sort_later),
         cmocka_unit_test(new_ids_differ_and_carry_the_time),
         cmocka_unit_test(what_was_formatted_parses_back),

@@ -18,30 +18,30 @@
 static const char *const names[NAMES] = {"http://a:80", "http://b:80", "http://c:80"};
 
 static struct endpoints endpoints;
-static uint64_t dice;
+static uint64_t rng;
 
 static int setup(void **state)
 {
     (void)state;
     memset(&endpoints, 0, sizeof(endpoints));
-    dice = 1;
+    rng = 1;
     return 0;
 }
 
 static size_t pick(int64_t now_ms)
 {
-    return endpoints_pick(&endpoints, names, NAMES, now_ms, dice_next(&dice));
+    return endpoints_pick(&endpoints, names, NAMES, now_ms, rng_next(&rng));
 }
 
 static bool end(size_t index, bool failed, int64_t now_ms)
 {
-    return endpoints_end(&endpoints, names[index], failed, now_ms, dice_next(&dice));
+    return endpoints_end(&endpoints, names[index], failed, now_ms, rng_next(&rng));
 }
 
 static void fail_out(size_t index, int64_t now_ms)
 {
     for (int i = 0; i < ENDPOINT_FAILURES_OUT; i++) {
-        assert_int_equal(endpoints_pick(&endpoints, &names[index], 1, now_ms, dice_next(&dice)), 0);
+        assert_int_equal(endpoints_pick(&endpoints, &names[index], 1, now_ms, rng_next(&rng)), 0);
         assert_int_equal(end(index, true, now_ms), i + 1 == ENDPOINT_FAILURES_OUT);
     }
 }
@@ -66,7 +66,7 @@ static void the_busiest_is_not_taken(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++)
-        endpoints_pick(&endpoints, &names[1], 1, 0, dice_next(&dice));
+        endpoints_pick(&endpoints, &names[1], 1, 0, rng_next(&rng));
     for (int i = 0; i < ROUNDS; i++) {
         size_t index = pick(0);
 
@@ -91,12 +91,12 @@ static void who_fails_is_left_out_and_comes_back(void **state)
     /* Its time is over: one call tries it, and while this is under way no other. */
     now_ms += ENDPOINT_OUT_MS_BASE + 1;
     for (int i = 0; i < ROUNDS; i++)
-        tries += endpoints_pick(&endpoints, names, 2, now_ms, dice_next(&dice)) == 0;
+        tries += endpoints_pick(&endpoints, names, 2, now_ms, rng_next(&rng)) == 0;
     assert_int_equal(tries, 1);
     assert_false(end(0, false, now_ms));
     tries = 0;
     for (int i = 0; i < ROUNDS && tries == 0; i++)
-        tries += endpoints_pick(&endpoints, names, 2, now_ms, dice_next(&dice)) == 0;
+        tries += endpoints_pick(&endpoints, names, 2, now_ms, rng_next(&rng)) == 0;
     assert_int_equal(tries, 1);
 }
 
@@ -108,7 +108,7 @@ static void a_probe_that_fails_leaves_it_out_for_longer(void **state)
     fail_out(0, now_ms);
     for (int i = 0; i < 20; i++) {
         now_ms = endpoints.list[0].out_until_ms;
-        assert_int_equal(endpoints_pick(&endpoints, names, 1, now_ms, dice_next(&dice)), 0);
+        assert_int_equal(endpoints_pick(&endpoints, names, 1, now_ms, rng_next(&rng)), 0);
         assert_true(end(0, true, now_ms));
         assert_true(endpoints.list[0].out_until_ms > now_ms);
         assert_true(endpoints.list[0].out_until_ms <= now_ms + ENDPOINT_OUT_MS_CAP);
@@ -133,9 +133,9 @@ static void more_than_can_be_remembered_do_no_harm(void **state)
     (void)state;
     for (int i = 0; i < 2 * ENDPOINTS_MAX; i++) {
         snprintf(text, sizeof(text), "http://h%d:80", i);
-        endpoints_pick(&endpoints, &name, 1, i, dice_next(&dice));
+        endpoints_pick(&endpoints, &name, 1, i, rng_next(&rng));
         if (i % 2 == 0)
-            endpoints_end(&endpoints, name, false, i, dice_next(&dice));
+            endpoints_end(&endpoints, name, false, i, rng_next(&rng));
     }
     assert_int_equal(endpoints.count, ENDPOINTS_MAX);
     /* One that found no place comes to an end as well. */

@@ -24,10 +24,10 @@ static struct wait wait_of(const char *text)
     return wait;
 }
 
-static int64_t next_of(const char *text, unsigned failures, uint64_t dice)
+static int64_t next_of(const char *text, unsigned failures, uint64_t random_bits)
 {
     struct wait wait = wait_of(text);
-    int64_t next_ms = wait_next_ms(&wait, failures, NOW_MS, dice);
+    int64_t next_ms = wait_next_ms(&wait, failures, NOW_MS, random_bits);
 
     wait_done(&wait);
     return next_ms == WAIT_NEVER ? -1 : next_ms - NOW_MS;
@@ -67,8 +67,8 @@ static void a_random_wait_lies_between_its_ends(void **state)
     int64_t high = 0;
 
     (void)state;
-    for (uint64_t dice = 0; dice < 100; dice++) {
-        int64_t wait_ms = next_of("random 5ms 9ms", 3, dice * 7919);
+    for (uint64_t random_bits = 0; random_bits < 100; random_bits++) {
+        int64_t wait_ms = next_of("random 5ms 9ms", 3, random_bits * 7919);
 
         low = wait_ms < low ? wait_ms : low;
         high = wait_ms > high ? wait_ms : high;

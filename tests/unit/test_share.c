@@ -90,18 +90,18 @@ static void nothing_moves_when_all_is_even(void **state)
 /* Everybody acts on the same numbers, one after the other, from any start. */
 static void from_any_start_it_ends_even_with_few_moves(void **state)
 {
-    uint64_t dice = 5;
+    uint64_t rng = 5;
 
     (void)state;
     for (int round = 0; round < 2000; round++) {
         size_t held[8] = {0};
-        size_t instances = 1 + (size_t)(dice_next(&dice) % 8);
-        size_t lanes = (size_t)(dice_next(&dice) % 20);
+        size_t instances = 1 + (size_t)(rng_next(&rng) % 8);
+        size_t lanes = (size_t)(rng_next(&rng) % 20);
         size_t free_lanes = 0;
         size_t moves = 0;
 
         for (size_t i = 0; i < lanes; i++)
-            held[dice_next(&dice) % instances]++;
+            held[rng_next(&rng) % instances]++;
         for (int turn = 0; turn < 200; turn++) {
             size_t me = (size_t)turn % instances;
 
@@ -145,24 +145,24 @@ static void weights_share_as_they_say(void **state)
 
 static void from_any_start_weights_are_kept_with_few_moves(void **state)
 {
-    uint64_t dice = 6;
+    uint64_t rng = 6;
 
     (void)state;
     for (int round = 0; round < 2000; round++) {
         size_t held[8] = {0};
         int64_t weights[8];
-        size_t instances = 1 + (size_t)(dice_next(&dice) % 8);
-        size_t lanes = (size_t)(dice_next(&dice) % 20);
+        size_t instances = 1 + (size_t)(rng_next(&rng) % 8);
+        size_t lanes = (size_t)(rng_next(&rng) % 20);
         struct share share = {held, instances, 0, lanes, 0, weights};
         size_t moves = 0;
         size_t sum = 0;
 
         for (size_t i = 0; i < instances; i++) {
-            weights[i] = 1 + (int64_t)(dice_next(&dice) % 5);
+            weights[i] = 1 + (int64_t)(rng_next(&rng) % 5);
             sum += (size_t)weights[i];
         }
         for (size_t i = 0; i < lanes; i++)
-            held[dice_next(&dice) % instances]++;
+            held[rng_next(&rng) % instances]++;
         for (int turn = 0; turn < 300; turn++) {
             share.me = (size_t)turn % instances;
             if (share_surplus(&share) > 0) {

@@ -207,7 +207,7 @@ static void a_value_of_any_length_is_refused_unread(void **state)
     assert_non_null(strstr(err.text, "the value has 65537 bytes"));
 }
 
-static uint64_t dice_next(uint64_t *seed)
+static uint64_t random_next(uint64_t *seed)
 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -219,11 +219,11 @@ static uint64_t dice_next(uint64_t *seed)
 static size_t mutate(char *text, size_t len, uint64_t *seed)
 {
     static const char bytes[] = "0123456789{}[]\",:-+.eEaf \\u\n";
-    size_t changes = 1 + dice_next(seed) % 3;
+    size_t changes = 1 + random_next(seed) % 3;
 
     for (size_t i = 0; i < changes && len > 1; i++) {
-        size_t at = dice_next(seed) % len;
-        uint64_t way = dice_next(seed) % 4;
+        size_t at = random_next(seed) % len;
+        uint64_t way = random_next(seed) % 4;
 
         if (way == 0) {
             memmove(text + at, text + at + 1, len - at - 1);
@@ -232,7 +232,7 @@ static size_t mutate(char *text, size_t len, uint64_t *seed)
             memmove(text + at + 1, text + at, len - at);
             len++;
         } else {
-            text[at] = bytes[dice_next(seed) % (sizeof(bytes) - 1)];
+            text[at] = bytes[random_next(seed) % (sizeof(bytes) - 1)];
         }
     }
     return len;
@@ -255,8 +255,8 @@ static void both_ways_of_reading_agree_on_mutations(void **state)
         size_t len;
         enum rc rc;
 
-        sample.voter_id = 1 | (int64_t)(dice_next(&seed) >> 1 >> (i % 63));
-        sample.votes = (int64_t)(dice_next(&seed) % 3) - 1;
+        sample.voter_id = 1 | (int64_t)(random_next(&seed) >> 1 >> (i % 63));
+        sample.votes = (int64_t)(random_next(&seed) % 3) - 1;
         buf_reset(&out);
         vote_event_encode(&sample, &out);
         memcpy(text, out.data, out.len);

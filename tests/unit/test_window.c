@@ -35,12 +35,12 @@ static void it_agrees_with_a_plain_table_at_every_step(void **state)
 {
     static bool inside[SEQS + 1];
     struct window window;
-    uint64_t dice = 3;
+    uint64_t rng = 3;
 
     (void)state;
     assert_int_equal(window_init(&window, 1000, NULL), RC_OK);
     for (int i = 0; i < 200000; i++) {
-        int64_t seq = 1 + (int64_t)(dice_next(&dice) % SEQS);
+        int64_t seq = 1 + (int64_t)(rng_next(&rng) % SEQS);
 
         assert_int_equal(window_has(&window, seq), inside[seq]);
         if (inside[seq])

@@ -81,7 +81,7 @@ static size_t nth_in(struct endpoints *endpoints, const char *const *names, size
 }
 
 static size_t choose(struct endpoints *endpoints, const char *const *names, size_t count,
-                     int64_t now_ms, uint64_t dice)
+                     int64_t now_ms, uint64_t random_bits)
 {
     size_t in = 0;
     size_t one;
@@ -91,19 +91,19 @@ static size_t choose(struct endpoints *endpoints, const char *const *names, size
         in += !is_out(find(endpoints, names[i]), now_ms);
     if (in == 0)
         return first_back(endpoints, names, count);
-    one = (size_t)(dice & UINT32_MAX) % in;
+    one = (size_t)(random_bits & UINT32_MAX) % in;
     if (in == 1)
         return nth_in(endpoints, names, count, now_ms, one);
-    two = (one + 1 + (size_t)(dice >> 32) % (in - 1)) % in;
+    two = (one + 1 + (size_t)(random_bits >> 32) % (in - 1)) % in;
     one = nth_in(endpoints, names, count, now_ms, one);
     two = nth_in(endpoints, names, count, now_ms, two);
     return load_of(find(endpoints, names[two])) < load_of(find(endpoints, names[one])) ? two : one;
 }
 
 size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, size_t count,
-                      int64_t now_ms, uint64_t dice)
+                      int64_t now_ms, uint64_t random_bits)
 {
-    size_t index = choose(endpoints, names, count, now_ms, dice);
+    size_t index = choose(endpoints, names, count, now_ms, random_bits);
     struct endpoint *endpoint = learn(endpoints, names[index]);
 
     if (endpoint) {
@@ -113,7 +113,7 @@ size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, siz
     return index;
 }
 
-static int64_t out_ms(unsigned failures, uint64_t dice)
+static int64_t out_ms(unsigned failures, uint64_t random_bits)
 {
     int64_t ms = ENDPOINT_OUT_MS_BASE;
 
@@ -122,11 +122,11 @@ static int64_t out_ms(unsigned failures, uint64_t dice)
     if (ms > ENDPOINT_OUT_MS_CAP)
         ms = ENDPOINT_OUT_MS_CAP;
     /* Half of it by chance, so that not all processes come back at once. */
-    return ms / 2 + (int64_t)(dice % (uint64_t)(ms / 2 + 1));
+    return ms / 2 + (int64_t)(random_bits % (uint64_t)(ms / 2 + 1));
 }
 
 bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
-                   uint64_t dice)
+                   uint64_t random_bits)
 {
     struct endpoint *endpoint = find(endpoints, name);
 
@@ -142,6 +142,6 @@ bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, i
         endpoint->failures++;
     if (endpoint->failures < ENDPOINT_FAILURES_OUT)
         return false;
-    endpoint->out_until_ms = now_ms + out_ms(endpoint->failures, dice);
+    endpoint->out_until_ms = now_ms + out_ms(endpoint->failures, random_bits);
     return true;
 }

@@ -30,14 +30,13 @@ struct endpoints {
     size_t count;
 };
 
-/* The index of the name to call, which is under way then until endpoints_end(). count > 0. dice: 64
- * random bits. */
+/* The index of the name to call, which is under way then until endpoints_end(). count > 0. */
 size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, size_t count,
-                      int64_t now_ms, uint64_t dice);
+                      int64_t now_ms, uint64_t random_bits);
 
 /* The call has come to an end. failed: the server's own trouble, not the caller's. True: it is left
  * out from now on. */
 bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
-                   uint64_t dice);
+                   uint64_t random_bits);
 
 #endif

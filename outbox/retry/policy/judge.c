@@ -15,7 +15,8 @@ static struct verdict again(int64_t attempts, int64_t next_ms)
 }
 
 static struct verdict judge_failed(const struct policy *policy, const struct judged *task,
-                                   const struct attempt *attempt, int64_t now_ms, uint64_t dice)
+                                   const struct attempt *attempt, int64_t now_ms,
+                                   uint64_t random_bits)
 {
     int64_t attempts = task->attempts + 1;
     int64_t next_ms;
@@ -25,7 +26,7 @@ static struct verdict judge_failed(const struct policy *policy, const struct jud
     if (policy->attempts_max > 0 && attempts >= policy->attempts_max)
         return over(attempts, "attempts");
     next_ms = attempt->delay_ms == ATTEMPT_NO_DELAY
-                  ? wait_next_ms(&policy->wait, (unsigned)attempts, now_ms, dice)
+                  ? wait_next_ms(&policy->wait, (unsigned)attempts, now_ms, random_bits)
                   : now_ms + attempt->delay_ms;
     if (next_ms == WAIT_NEVER)
         return over(attempts, "wait");
@@ -46,13 +47,13 @@ static struct verdict judge_snoozed(const struct policy *policy, const struct ju
 }
 
 struct verdict judge(const struct policy *policy, const struct judged *task,
-                     const struct attempt *attempt, int64_t now_ms, uint64_t dice)
+                     const struct attempt *attempt, int64_t now_ms, uint64_t random_bits)
 {
     switch (attempt->end) {
     case ATTEMPT_DONE:
         return (struct verdict){.kind = VERDICT_DONE, .attempts = task->attempts};
     case ATTEMPT_FAILED:
-        return judge_failed(policy, task, attempt, now_ms, dice);
+        return judge_failed(policy, task, attempt, now_ms, random_bits);
     case ATTEMPT_SNOOZED:
         return judge_snoozed(policy, task, attempt, now_ms);
     case ATTEMPT_REJECTED:

@@ -34,8 +34,8 @@ struct verdict {
     const char *why; /* of VERDICT_EXHAUSTED: a word for its history; static */
 };
 
-/* now_ms: by the database's clock, as made_ms. dice: 64 random bits. */
+/* now_ms: by the database's clock, as made_ms. */
 struct verdict judge(const struct policy *policy, const struct judged *task,
-                     const struct attempt *attempt, int64_t now_ms, uint64_t dice);
+                     const struct attempt *attempt, int64_t now_ms, uint64_t random_bits);
 
 #endif

@@ -218,22 +218,23 @@ void wait_done(struct wait *wait)
     wait->zone = NULL;
 }
 
-static int64_t random_ms(const struct wait *wait, uint64_t dice)
+static int64_t random_ms(const struct wait *wait, uint64_t random_bits)
 {
     uint64_t width = (uint64_t)(wait->high_ms - wait->low_ms) + 1;
 
-    return wait->low_ms + (int64_t)(dice % width);
+    return wait->low_ms + (int64_t)(random_bits % width);
 }
 
-static int64_t exponential_ms(const struct wait *wait, unsigned failures, uint64_t dice)
+static int64_t exponential_ms(const struct wait *wait, unsigned failures, uint64_t random_bits)
 {
     struct backoff backoff = {
         .base_ms = wait->low_ms, .cap_ms = wait->high_ms, .tries = failures - 1};
 
-    return backoff_next_ms(&backoff, dice);
+    return backoff_next_ms(&backoff, random_bits);
 }
 
-int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms, uint64_t dice)
+int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms,
+                     uint64_t random_bits)
 {
     int64_t next_ms;
 
@@ -243,9 +244,9 @@ int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms,
     case WAIT_FIXED:
         return now_ms + wait->low_ms;
     case WAIT_RANDOM:
-        return now_ms + random_ms(wait, dice);
+        return now_ms + random_ms(wait, random_bits);
     case WAIT_EXPONENTIAL:
-        return now_ms + exponential_ms(wait, failures, dice);
+        return now_ms + exponential_ms(wait, failures, random_bits);
     case WAIT_CRON:
         next_ms = cron_next_ms(&wait->cron, wait->zone, now_ms);
         return next_ms < 0 ? WAIT_NEVER : next_ms;

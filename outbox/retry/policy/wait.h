@@ -56,7 +56,8 @@ void wait_done(struct wait *wait);
 #define WAIT_NEVER INT64_MAX
 
 /* When to try again, in ms since 1970, after failures (>= 1) attempts that failed, the last one at
- * now_ms. dice: 64 random bits. WAIT_NEVER: the rule knows no further time. */
-int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms, uint64_t dice);
+ * now_ms. WAIT_NEVER: the rule knows no further time. */
+int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms,
+                     uint64_t random_bits);
 
 #endif
