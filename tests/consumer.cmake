@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 tallybox_test(test_rollup unit unit/test_rollup.c unit/rollup_sink.c LINKS consumer_core)
-tallybox_test(test_rollup_turns unit unit/test_rollup_turns.c unit/rollup_sink.c LINKS consumer_core)
+tallybox_test(test_rollup_lease unit unit/test_rollup_lease.c unit/rollup_sink.c LINKS consumer_core)
 tallybox_test(test_status unit unit/test_status.c LINKS consumer_core dep::jansson)
 tallybox_test(test_dead_text unit unit/test_dead_text.c LINKS consumer_core dep::jansson)
 foreach(name IN ITEMS keys request)

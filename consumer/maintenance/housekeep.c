@@ -49,26 +49,26 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
         return rc;
     metric_set(&housekeep_last_success, state.finished_ms);
     housekeep->other[0] = '\0';
-    due_ms = turn_due_ms(state.finished_ms, state.now_ms, config->interval_ms);
+    due_ms = singleton_due_ms(state.finished_ms, state.now_ms, config->interval_ms);
     if (!config->once && due_ms > state.now_ms) {
-        housekeep->late_since_ms = HOUSEKEEP_ON_TIME;
+        housekeep->late_since_ms = SINGLETON_ON_TIME;
         *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
         return RC_OK;
     }
-    if (housekeep->late_since_ms == HOUSEKEEP_ON_TIME)
+    if (housekeep->late_since_ms == SINGLETON_ON_TIME)
         housekeep->late_since_ms = now_ms;
-    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, config->lease_ms,
-                         config->owner)) {
+    if (singleton_lease_is_anothers(state.owner, state.lease_until_ms, state.now_ms,
+                                    config->lease_ms, config->owner)) {
         snprintf(housekeep->other, sizeof(housekeep->other), "%s", state.owner);
         housekeep->late_since_ms = now_ms;
         *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
         return RC_OK;
     }
-    housekeep->hold.epoch = state.epoch + 1;
-    rc = config->store->take(config->store->ctx, &housekeep->hold, &taken, &housekeep->err);
+    housekeep->lease.epoch = state.epoch + 1;
+    rc = config->store->take(config->store->ctx, &housekeep->lease, &taken, &housekeep->err);
     *wait_ms = taken ? 0 : BUSY_MS;
     if (rc == RC_OK && taken && state.owner[0] &&
-        turn_is_implausible(state.lease_until_ms, state.now_ms, config->lease_ms))
+        singleton_lease_is_implausible(state.lease_until_ms, state.now_ms, config->lease_ms))
         log_event(LOG_WARN, "lease_implausible",
                   "job=housekeep owner=%s ends_after_ms=%" PRId64
                   " text=\"the database clock was set back: its lease counts as expired\"",
@@ -81,7 +81,7 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
 /* Somebody else took over while we were silent for longer than the lease: the round is theirs. */
 static void lease_lost(struct housekeep *housekeep)
 {
-    log_event(LOG_WARN, "housekeep_lease_lost", "epoch=%" PRId64, housekeep->hold.epoch);
+    log_event(LOG_WARN, "housekeep_lease_lost", "epoch=%" PRId64, housekeep->lease.epoch);
     housekeep->phase = HOUSEKEEP_LOOK;
 }
 
@@ -132,7 +132,7 @@ static enum rc plan(struct housekeep *housekeep)
     const struct housekeep_store *store = housekeep->config.store;
     struct housekeep_state state = {0};
     bool held = false;
-    enum rc rc = store->renew(store->ctx, &housekeep->hold, &held, &housekeep->err);
+    enum rc rc = store->renew(store->ctx, &housekeep->lease, &held, &housekeep->err);
 
     if (rc != RC_OK)
         return rc;
@@ -212,7 +212,7 @@ static enum rc move_begin(struct housekeep *housekeep)
     const struct housekeep_store *store = housekeep->config.store;
     bool held = false;
     char date[DATE_SIZE];
-    enum rc rc = store->move_begin(store->ctx, &housekeep->hold, housekeep->part.limit_day, &held,
+    enum rc rc = store->move_begin(store->ctx, &housekeep->lease, housekeep->part.limit_day, &held,
                                    &housekeep->err);
 
     if (rc != RC_OK)
@@ -232,7 +232,7 @@ static enum rc fold(struct housekeep *housekeep, int64_t *wait_ms)
     const struct housekeep_store *store = housekeep->config.store;
     uint64_t rows = 0;
     bool held = false;
-    enum rc rc = store->fold(store->ctx, &housekeep->hold, &housekeep->part,
+    enum rc rc = store->fold(store->ctx, &housekeep->lease, &housekeep->part,
                              housekeep->config.rules.batch_rows_max, &rows, &held, &housekeep->err);
 
     if (rc != RC_OK)
@@ -280,7 +280,7 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
         housekeep->phase = HOUSEKEEP_FINISH;
         return RC_OK;
     }
-    rc = store->renew(store->ctx, &housekeep->hold, &held, &housekeep->err);
+    rc = store->renew(store->ctx, &housekeep->lease, &held, &housekeep->err);
     if (rc != RC_OK)
         return rc;
     if (!held) {
@@ -320,7 +320,7 @@ static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
     const struct housekeep_store *store = housekeep->config.store;
     struct housekeep_counts *counts = &housekeep->counts;
     bool held = false;
-    enum rc rc = store->finish(store->ctx, &housekeep->hold, &held, &housekeep->err);
+    enum rc rc = store->finish(store->ctx, &housekeep->lease, &held, &housekeep->err);
 
     if (rc != RC_OK)
         return rc;
@@ -330,7 +330,7 @@ static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
     }
     counts->ms = now_ms - housekeep->start_ms;
     housekeep->rounds++;
-    housekeep->late_since_ms = HOUSEKEEP_ON_TIME;
+    housekeep->late_since_ms = SINGLETON_ON_TIME;
     housekeep->phase = housekeep->config.once ? HOUSEKEEP_ENDED : HOUSEKEEP_LOOK;
     metric_set(&housekeep_postponed, (int64_t)counts->postponed);
     if (!housekeep->config.once)
@@ -550,9 +550,9 @@ enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_confi
     assert(config->interval_ms > 0 && config->lease_ms > 0 && config->rules.batch_rows_max > 0);
     *housekeep = (struct housekeep){
         .config = *config,
-        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
+        .lease = {.owner = config->owner, .lease_ms = config->lease_ms},
         .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
-        .late_since_ms = HOUSEKEEP_ON_TIME,
+        .late_since_ms = SINGLETON_ON_TIME,
     };
     housekeep->parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*housekeep->parts));
     if (!housekeep->parts)
@@ -608,7 +608,7 @@ void housekeep_leave(struct housekeep *housekeep)
 
     /* In trouble the way to the store may take longer than the lease would last. */
     if (holds && !housekeep->failing)
-        housekeep->config.store->release(housekeep->config.store->ctx, &housekeep->hold);
+        housekeep->config.store->release(housekeep->config.store->ctx, &housekeep->lease);
     housekeep->phase = HOUSEKEEP_ENDED;
 }
 

@@ -14,7 +14,7 @@
 #include "common/backoff.h"
 #include "common/err.h"
 #include "common/stop.h"
-#include "consumer/turn_row.h"
+#include "consumer/singleton_lease.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,9 +39,9 @@ struct housekeep_state {
     int64_t finished_ms; /* end of the last round; 0 = none ever ended */
     int64_t lease_until_ms;
     int64_t epoch;
-    char owner[TURN_OWNER_SIZE]; /* "": nobody */
-    int64_t begin_day;           /* of the log: older votes are refused */
-    int64_t newest_day;          /* of the newest vote in the log; INT64_MIN: there is none */
+    char owner[SINGLETON_OWNER_SIZE]; /* "": nobody */
+    int64_t begin_day;                /* of the log: older votes are refused */
+    int64_t newest_day;               /* of the newest vote in the log; INT64_MIN: there is none */
 };
 
 /* Rows that may go when they are old. */
@@ -64,11 +64,11 @@ struct housekeep_store {
     /* Reads the state. RC_FATAL: a row that migrations made is gone, and nobody may guess it. */
     enum rc (*look)(void *ctx, struct housekeep_state *state, struct err *err);
 
-    /* See turn_mysql_take(). */
-    enum rc (*take)(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err);
+    /* See singleton_mysql_take(). */
+    enum rc (*take)(void *ctx, const struct singleton_lease *lease, bool *taken, struct err *err);
 
     /* Renews the lease. *held false: another one took it, and nothing was written. */
-    enum rc (*renew)(void *ctx, const struct turn_hold *hold, bool *held, struct err *err);
+    enum rc (*renew)(void *ctx, const struct singleton_lease *lease, bool *held, struct err *err);
 
     /* The partitions in their order. RC_REJECT: they are not cut by day, or are more than max. */
     enum rc (*read_parts)(void *ctx, struct housekeep_part *parts, size_t max, size_t *count,
@@ -88,15 +88,16 @@ struct housekeep_store {
      * is folded in counts anew for what lies before begin_day. *held as above. RC_RETRY: a
      * partition that ends before begin_day is there, as after a fail-over that lost its drop; what
      * is folded in counts for one partition only. */
-    enum rc (*move_begin)(void *ctx, const struct turn_hold *hold, int64_t begin_day, bool *held,
-                          struct err *err);
+    enum rc (*move_begin)(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
+                          bool *held, struct err *err);
 
     /* Adds the next rows of the partition, rows_max at most, to vote_base and notes how far that
      * is, in one transaction; renews the lease. *rows 0: all are folded in. *held as above.
      * RC_RETRY: the log begins before the end of the partition, as after a fail-over that lost
      * move_begin(). */
-    enum rc (*fold)(void *ctx, const struct turn_hold *hold, const struct housekeep_part *part,
-                    size_t rows_max, uint64_t *rows, bool *held, struct err *err);
+    enum rc (*fold)(void *ctx, const struct singleton_lease *lease,
+                    const struct housekeep_part *part, size_t rows_max, uint64_t *rows, bool *held,
+                    struct err *err);
 
     /* Drops a partition, if it is there; waits as make_part(). RC_REJECT: it has a row that is not
      * folded in. */
@@ -111,12 +112,12 @@ struct housekeep_store {
     enum rc (*count_old)(void *ctx, enum housekeep_kind kind, int64_t days, uint64_t max,
                          uint64_t *rows, struct err *err);
 
-    /* Ends the round: notes the time, gives the lease back. Done twice by the same hold is as good
+    /* Ends the round: notes the time, gives the lease back. Done twice by the same lease is as good
      * as once. */
-    enum rc (*finish)(void *ctx, const struct turn_hold *hold, bool *held, struct err *err);
+    enum rc (*finish)(void *ctx, const struct singleton_lease *lease, bool *held, struct err *err);
 
     /* Gives the lease back in the middle of a round; best effort. */
-    void (*release)(void *ctx, const struct turn_hold *hold);
+    void (*release)(void *ctx, const struct singleton_lease *lease);
 };
 
 /* A holder that is silent for so long has lost its lease. */
@@ -168,7 +169,7 @@ enum housekeep_phase {
 struct housekeep {
     struct housekeep_config config;
     enum housekeep_phase phase;
-    struct turn_hold hold;
+    struct singleton_lease lease;
 
     int64_t start_ms; /* of the round, on the caller's clock */
     struct housekeep_part *parts;
@@ -184,13 +185,11 @@ struct housekeep {
     bool failing;
     enum rc rc;     /* of the last step */
     struct err err; /* while failing */
-    /* Since when a due round makes no progress, on the caller's clock; HOUSEKEEP_ON_TIME: none. */
+    /* Since when a due round makes no progress, on the caller's clock; SINGLETON_ON_TIME: none. */
     int64_t late_since_ms;
-    int64_t rounds;              /* finished by this engine */
-    char other[TURN_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
+    int64_t rounds;                   /* finished by this engine */
+    char other[SINGLETON_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
 };
-
-#define HOUSEKEEP_ON_TIME (-1)
 
 /* No day is so early. */
 #define HOUSEKEEP_KEEP_ALL INT64_MIN

@@ -64,7 +64,7 @@ static enum rc part_open(void **role, const struct role_env *env, struct err *er
         return err_fail(err, RC_FATAL, 0, "out of memory");
     housekeep_metrics_register();
     part->settings = env->settings;
-    part->late_since_ms = HOUSEKEEP_ON_TIME;
+    part->late_since_ms = SINGLETON_ON_TIME;
     pthread_mutex_init(&part->lock, NULL);
     rc = loop_init(&part->loop, "housekeep", part_step, part, env->stop, err);
     if (rc == RC_OK)
@@ -109,7 +109,7 @@ static void part_health(void *role, struct health *health)
     looked = part->looked;
     failing = part->failing;
     err = part->err;
-    late_ms = part->late_since_ms == HOUSEKEEP_ON_TIME ? 0 : now_ms - part->late_since_ms;
+    late_ms = part->late_since_ms == SINGLETON_ON_TIME ? 0 : now_ms - part->late_since_ms;
     pthread_mutex_unlock(&part->lock);
     if (failing)
         health_bad(health, "sink database", "%s", err.text);

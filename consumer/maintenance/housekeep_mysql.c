@@ -5,7 +5,7 @@
 #include "common/db/db.h"
 #include "consumer/apply/date_row.h"
 #include "consumer/maintenance/housekeep_rows_mysql.h"
-#include "consumer/turn_mysql.h"
+#include "consumer/singleton_mysql.h"
 #include "consumer/verify/vote_sum_mysql.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ struct housekeep_mysql {
     uint64_t sink_session; /* the one that waits no longer than a second */
     uint64_t writers_session;
     struct buf sql; /* keeps its memory */
-    struct turn_mysql turn;
+    struct singleton_mysql singleton;
     struct housekeep_store store;
 };
 
@@ -111,72 +111,74 @@ static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *
     return rc;
 }
 
-static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                          struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
     enum rc rc = sink_ready(mysql, err);
 
-    return rc == RC_OK ? turn_mysql_take(&mysql->turn, hold, taken, err) : rc;
+    return rc == RC_OK ? singleton_mysql_take(&mysql->singleton, lease, taken, err) : rc;
 }
 
 static enum rc state_set(struct housekeep_mysql *mysql, const char *what, struct err *err)
 {
     buf_text_put(&mysql->sql, what);
     buf_text_put(&mysql->sql, " WHERE name = '" NAME "'");
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc lease_renew(struct housekeep_mysql *mysql, const struct turn_hold *hold,
+static enum rc lease_renew(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
                            const char *more, struct err *err)
 {
     buf_reset(&mysql->sql);
     buf_text_put(&mysql->sql, "UPDATE housekeep_state SET ");
-    turn_mysql_put_lease(&mysql->turn, hold);
+    singleton_mysql_put_lease(&mysql->singleton, lease);
     return state_set(mysql, more, err);
 }
 
-/* What runs inside a transaction, after the check that hold is still the holder. */
-typedef enum rc (*inside)(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
-                          struct err *err);
+/* What runs inside a transaction, after the check that the lease is still held. */
+typedef enum rc (*inside)(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                          void *ctx, struct err *err);
 
-/* turn_mysql_check() or turn_mysql_check_end(). */
-typedef enum rc (*check)(const struct turn_mysql *turn, const struct turn_hold *hold, bool *held,
-                         struct err *err);
+/* singleton_mysql_check() or singleton_mysql_check_end(). */
+typedef enum rc (*check)(const struct singleton_mysql *row, const struct singleton_lease *lease,
+                         bool *held, struct err *err);
 
-static enum rc transact_checked(struct housekeep_mysql *mysql, const struct turn_hold *hold,
+static enum rc transact_checked(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
                                 check is_held, bool *held, inside run, void *ctx, struct err *err)
 {
     enum rc rc = sink_ready(mysql, err);
 
     if (rc == RC_OK)
-        rc = turn_mysql_begin(&mysql->turn, err);
+        rc = singleton_mysql_begin(&mysql->singleton, err);
     if (rc != RC_OK)
         return rc;
-    rc = is_held(&mysql->turn, hold, held, err);
+    rc = is_held(&mysql->singleton, lease, held, err);
     if (rc == RC_OK && *held)
-        rc = run(mysql, hold, ctx, err);
+        rc = run(mysql, lease, ctx, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->sink, err);
     db_rollback(mysql->sink);
     return rc;
 }
 
-static enum rc transact(struct housekeep_mysql *mysql, const struct turn_hold *hold, bool *held,
-                        inside run, void *ctx, struct err *err)
+static enum rc transact(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                        bool *held, inside run, void *ctx, struct err *err)
 {
-    return transact_checked(mysql, hold, turn_mysql_check, held, run, ctx, err);
+    return transact_checked(mysql, lease, singleton_mysql_check, held, run, ctx, err);
 }
 
-static enum rc renew_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
-                            struct err *err)
+static enum rc renew_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                            void *ctx, struct err *err)
 {
     (void)ctx;
-    return lease_renew(mysql, hold, "", err);
+    return lease_renew(mysql, lease, "", err);
 }
 
-static enum rc store_renew(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc store_renew(void *ctx, const struct singleton_lease *lease, bool *held,
+                           struct err *err)
 {
-    return transact(ctx, hold, held, renew_inside, NULL, err);
+    return transact(ctx, lease, held, renew_inside, NULL, err);
 }
 
 struct part_reading {
@@ -300,7 +302,7 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
         part_put(sql, part);
         buf_char(sql, ')');
     }
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
 /* Invariant: rows from before log_begin are in one partition at most, because folded_id counts for
@@ -327,8 +329,8 @@ static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, stru
 /* Whoever applies a batch holds the row of log_begin shared until the end of the transaction: when
  * it is ours, nobody has votes from before it in hand. Moved by this call or an earlier one of the
  * same meaning: what is folded in is counted from 0 once. */
-static enum rc begin_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
-                            struct err *err)
+static enum rc begin_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                            void *ctx, struct err *err)
 {
     const int64_t *begin_day = ctx;
     uint64_t affected = 0;
@@ -344,16 +346,16 @@ static enum rc begin_inside(struct housekeep_mysql *mysql, const struct turn_hol
               "UPDATE log_begin SET begin_date = '%s' WHERE name = '" NAME
               "' AND begin_date < '%s'",
               date, date);
-    rc = turn_mysql_run(&mysql->turn, &affected, err);
+    rc = singleton_mysql_run(&mysql->singleton, &affected, err);
     if (rc != RC_OK)
         return rc;
-    return lease_renew(mysql, hold, affected > 0 ? ", folded_id = 0" : "", err);
+    return lease_renew(mysql, lease, affected > 0 ? ", folded_id = 0" : "", err);
 }
 
-static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t begin_day,
+static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
                                 bool *held, struct err *err)
 {
-    return transact(ctx, hold, held, begin_inside, &begin_day, err);
+    return transact(ctx, lease, held, begin_inside, &begin_day, err);
 }
 
 struct folding {
@@ -429,11 +431,11 @@ static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *
               "vote_sum = vote_base.vote_sum + VALUES(vote_sum), "
               "fingerprint = vote_base.fingerprint + VALUES(fingerprint)",
               folding->from_id, folding->until_id);
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc fold_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
-                           struct err *err)
+static enum rc fold_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                           void *ctx, struct err *err)
 {
     struct folding *folding = ctx;
     char more[64] = "";
@@ -443,15 +445,15 @@ static enum rc fold_inside(struct housekeep_mysql *mysql, const struct turn_hold
         snprintf(more, sizeof(more), ", folded_id = %" PRId64, folding->until_id);
         rc = folding_add(mysql, folding, err);
     }
-    return rc == RC_OK ? lease_renew(mysql, hold, more, err) : rc;
+    return rc == RC_OK ? lease_renew(mysql, lease, more, err) : rc;
 }
 
-static enum rc store_fold(void *ctx, const struct turn_hold *hold,
+static enum rc store_fold(void *ctx, const struct singleton_lease *lease,
                           const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
                           bool *held, struct err *err)
 {
     struct folding folding = {.part = part, .rows_max = rows_max};
-    enum rc rc = transact(ctx, hold, held, fold_inside, &folding, err);
+    enum rc rc = transact(ctx, lease, held, fold_inside, &folding, err);
 
     *rows = folding.rows;
     return rc;
@@ -494,7 +496,7 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
         buf_reset(&mysql->sql);
         buf_text_put(&mysql->sql, "ALTER TABLE vote_document DROP PARTITION ");
         db_put_name(&mysql->sql, part->name);
-        rc = turn_mysql_run(&mysql->turn, NULL, &away);
+        rc = singleton_mysql_run(&mysql->singleton, NULL, &away);
     }
     if (rc == RC_OK || away.code == NOTHING_TO_DROP || away.code == NO_SUCH_PARTITION)
         return RC_OK;
@@ -536,26 +538,27 @@ static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days
     return rc == RC_OK ? housekeep_rows_count(&rows, kind, days, max, count, err) : rc;
 }
 
-static enum rc finish_inside(struct housekeep_mysql *mysql, const struct turn_hold *hold, void *ctx,
-                             struct err *err)
+static enum rc finish_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                             void *ctx, struct err *err)
 {
     (void)ctx;
     buf_reset(&mysql->sql);
-    buf_text_put(&mysql->sql, "UPDATE housekeep_state SET " TURN_MYSQL_FINISHED);
-    turn_mysql_put_where(&mysql->turn, hold);
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    buf_text_put(&mysql->sql, "UPDATE housekeep_state SET " SINGLETON_MYSQL_FINISHED);
+    singleton_mysql_put_where(&mysql->singleton, lease);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc store_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc store_finish(void *ctx, const struct singleton_lease *lease, bool *held,
+                            struct err *err)
 {
-    return transact_checked(ctx, hold, turn_mysql_check_end, held, finish_inside, NULL, err);
+    return transact_checked(ctx, lease, singleton_mysql_check_end, held, finish_inside, NULL, err);
 }
 
-static void store_release(void *ctx, const struct turn_hold *hold)
+static void store_release(void *ctx, const struct singleton_lease *lease)
 {
     struct housekeep_mysql *mysql = ctx;
 
-    turn_mysql_release(&mysql->turn, hold);
+    singleton_mysql_release(&mysql->singleton, lease);
 }
 
 enum rc housekeep_mysql_open(struct housekeep_mysql **out, const struct settings *settings,
@@ -586,7 +589,7 @@ enum rc housekeep_mysql_open(struct housekeep_mysql **out, const struct settings
     rc = db_open(&mysql->sink, &settings->sink, err);
     if (rc == RC_OK)
         rc = db_open(&mysql->writers, &settings->mysql, err);
-    mysql->turn = (struct turn_mysql){
+    mysql->singleton = (struct singleton_mysql){
         .db = mysql->sink, .sql = &mysql->sql, .table = "housekeep_state", .name = NAME};
     if (rc == RC_OK)
         *out = mysql;

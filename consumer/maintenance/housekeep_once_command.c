@@ -94,7 +94,7 @@ static enum rc once_run(const struct settings *settings, struct housekeep_mysql 
                         struct housekeep_counts *counts, struct err *err)
 {
     struct housekeep housekeep = {0};
-    char owner[TURN_OWNER_SIZE];
+    char owner[SINGLETON_OWNER_SIZE];
     char host[65];
     struct stop stop;
     const struct housekeep_config config = {

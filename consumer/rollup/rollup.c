@@ -57,7 +57,7 @@ static int64_t due_at_ms(const struct rollup *rollup, const struct rollup_state 
 {
     if (state->rolled_until_ms > state->finished_ms)
         return state->now_ms;
-    return turn_due_ms(state->rolled_until_ms, state->now_ms, rollup->config.interval_ms);
+    return singleton_due_ms(state->rolled_until_ms, state->now_ms, rollup->config.interval_ms);
 }
 
 static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
@@ -74,24 +74,24 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
     rollup->other[0] = '\0';
     due_ms = due_at_ms(rollup, &state);
     if (!rollup->config.once && due_ms > state.now_ms) {
-        rollup->late_since_ms = ROLLUP_ON_TIME;
+        rollup->late_since_ms = SINGLETON_ON_TIME;
         *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
         return RC_OK;
     }
-    if (rollup->late_since_ms == ROLLUP_ON_TIME)
+    if (rollup->late_since_ms == SINGLETON_ON_TIME)
         rollup->late_since_ms = now_ms;
-    if (turn_is_anothers(state.owner, state.lease_until_ms, state.now_ms, rollup->config.lease_ms,
-                         rollup->config.owner)) {
+    if (singleton_lease_is_anothers(state.owner, state.lease_until_ms, state.now_ms,
+                                    rollup->config.lease_ms, rollup->config.owner)) {
         snprintf(rollup->other, sizeof(rollup->other), "%s", state.owner);
         rollup->late_since_ms = now_ms;
         *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
         return RC_OK;
     }
-    rollup->hold.epoch = state.epoch + 1;
-    rc = store->take(store->ctx, &rollup->hold, &taken, &rollup->err);
+    rollup->lease.epoch = state.epoch + 1;
+    rc = store->take(store->ctx, &rollup->lease, &taken, &rollup->err);
     *wait_ms = taken ? 0 : BUSY_MS;
     if (rc == RC_OK && taken && state.owner[0] &&
-        turn_is_implausible(state.lease_until_ms, state.now_ms, rollup->config.lease_ms))
+        singleton_lease_is_implausible(state.lease_until_ms, state.now_ms, rollup->config.lease_ms))
         log_event(LOG_WARN, "lease_implausible",
                   "job=rollup owner=%s ends_after_ms=%" PRId64
                   " text=\"the database clock was set back: its lease counts as expired\"",
@@ -185,7 +185,7 @@ static enum rc read_page(struct rollup *rollup)
 /* Somebody else took over while we were silent for longer than the lease: the window is theirs. */
 static void lease_lost(struct rollup *rollup)
 {
-    log_event(LOG_WARN, "rollup_lease_lost", "epoch=%" PRId64, rollup->hold.epoch);
+    log_event(LOG_WARN, "rollup_lease_lost", "epoch=%" PRId64, rollup->lease.epoch);
     rollup->phase = ROLLUP_LOOK;
 }
 
@@ -218,7 +218,7 @@ static enum rc write_rows(struct rollup *rollup)
     /* Once its last rows are in, the page needs not be read again. */
     if (count == rest && !rollup->reading_due)
         progress_ms = lesser(greater(progress_ms, rollup->after.changed_ms), rollup->target_ms);
-    rc = store->write(store->ctx, &rollup->hold, progress_ms, rollup->rows + rollup->at, count,
+    rc = store->write(store->ctx, &rollup->lease, progress_ms, rollup->rows + rollup->at, count,
                       &changed, &held, &rollup->err);
     if (rc == RC_REJECT && count > 0) {
         rows_refused(rollup, count);
@@ -246,7 +246,7 @@ static enum rc finish(struct rollup *rollup, int64_t now_ms)
     const struct rollup_store *store = rollup->config.store;
     struct rollup_counts *counts = &rollup->counts;
     bool held = false;
-    enum rc rc = store->finish(store->ctx, &rollup->hold, rollup->target_ms, &held, &rollup->err);
+    enum rc rc = store->finish(store->ctx, &rollup->lease, rollup->target_ms, &held, &rollup->err);
 
     if (rc != RC_OK)
         return rc;
@@ -256,7 +256,7 @@ static enum rc finish(struct rollup *rollup, int64_t now_ms)
     }
     counts->ms = now_ms - rollup->start_ms;
     rollup->windows++;
-    rollup->late_since_ms = ROLLUP_ON_TIME;
+    rollup->late_since_ms = SINGLETON_ON_TIME;
     rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_LOOK;
     metric_observe_us(&rollup_seconds, counts->ms * 1000);
     if (!rollup->config.once)
@@ -359,7 +359,7 @@ void rollup_leave(struct rollup *rollup)
 
     /* In trouble the way to the store may take longer than the lease would last. */
     if (holds && !rollup->failing)
-        rollup->config.store->release(rollup->config.store->ctx, &rollup->hold);
+        rollup->config.store->release(rollup->config.store->ctx, &rollup->lease);
     rollup->phase = ROLLUP_ENDED;
 }
 
@@ -368,9 +368,9 @@ enum rc rollup_init(struct rollup *rollup, const struct rollup_config *config, s
     assert(config->interval_ms > 0 && config->lease_ms > 0 && config->batch_rows_max > 0);
     *rollup = (struct rollup){
         .config = *config,
-        .hold = {.owner = config->owner, .lease_ms = config->lease_ms},
+        .lease = {.owner = config->owner, .lease_ms = config->lease_ms},
         .backoff = {.base_ms = RETRY_MS, .cap_ms = RETRY_MS_MAX},
-        .late_since_ms = ROLLUP_ON_TIME,
+        .late_since_ms = SINGLETON_ON_TIME,
     };
     rollup->rows = calloc(config->batch_rows_max, sizeof(*rollup->rows));
     if (!rollup->rows)

@@ -14,7 +14,7 @@
 #include "common/backoff.h"
 #include "common/err.h"
 #include "common/stop.h"
-#include "consumer/turn_row.h"
+#include "consumer/singleton_lease.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +26,8 @@ struct rollup_state {
     int64_t rolled_until_ms; /* changes before it are in remark; 0 = nothing is */
     int64_t finished_ms;     /* end of the last window; 0 = none ever ended */
     int64_t lease_until_ms;
-    int64_t epoch;               /* grows with every new owner */
-    char owner[TURN_OWNER_SIZE]; /* empty: nobody */
+    int64_t epoch;                    /* grows with every new owner */
+    char owner[SINGLETON_OWNER_SIZE]; /* empty: nobody */
 };
 
 /* A place in the order of (changed_at, content_id). */
@@ -56,9 +56,9 @@ struct rollup_store {
     /* Reads the state; makes the row where there is none. */
     enum rc (*look)(void *ctx, struct rollup_state *state, struct err *err);
 
-    /* Takes the lease for hold when the epoch is still hold->epoch - 1 and the lease is free, over
+    /* Takes the lease when the epoch is still lease->epoch - 1 and the lease is free, over
      * or already that owner's. After RC_RETRY it may be taken; look() tells. */
-    enum rc (*take)(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err);
+    enum rc (*take)(void *ctx, const struct singleton_lease *lease, bool *taken, struct err *err);
 
     /* Up to max totals behind `after` and not changed later than until_ms, in order, without locks:
      * votes and seq of a row belong together. */
@@ -70,21 +70,21 @@ struct rollup_store {
     enum rc (*read_due)(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
                         size_t *count, struct err *err);
 
-    /* In one transaction: checks that hold is still the holder, brings remarks whose votes_seq is
+    /* In one transaction: checks that the lease is still held, brings remarks whose votes_seq is
      * lower up to rows, marks those that were due as seen, notes rolled_until_ms and renews the
      * lease. *changed: remarks written. *held false: another one took the lease, and nothing was
      * written. */
-    enum rc (*write)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+    enum rc (*write)(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                      const struct rollup_row *rows, size_t count, uint64_t *changed, bool *held,
                      struct err *err);
 
     /* Ends the window: notes rolled_until_ms and the time, gives the lease back. Done twice by the
-     * same hold is as good as once. */
-    enum rc (*finish)(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms, bool *held,
-                      struct err *err);
+     * same lease is as good as once. */
+    enum rc (*finish)(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
+                      bool *held, struct err *err);
 
     /* Gives the lease back in the middle of a window; best effort. */
-    void (*release)(void *ctx, const struct turn_hold *hold);
+    void (*release)(void *ctx, const struct singleton_lease *lease);
 };
 
 /* A holder that is silent for so long has lost its lease. */
@@ -122,7 +122,7 @@ enum rollup_phase {
 struct rollup {
     struct rollup_config config;
     enum rollup_phase phase;
-    struct turn_hold hold;
+    struct singleton_lease lease;
 
     int64_t start_ms;          /* of the window, on the caller's clock */
     int64_t target_ms;         /* the database's time then: what rolled_until will be */
@@ -143,13 +143,11 @@ struct rollup {
     int64_t failing_ms; /* since then */
     enum rc rc;         /* of the last step */
     struct err err;     /* while failing */
-    /* Since when a due window makes no progress, on the caller's clock; ROLLUP_ON_TIME: none. */
+    /* Since when a due window makes no progress, on the caller's clock; SINGLETON_ON_TIME: none. */
     int64_t late_since_ms;
-    int64_t windows;             /* finished by this engine */
-    char other[TURN_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
+    int64_t windows;                  /* finished by this engine */
+    char other[SINGLETON_OWNER_SIZE]; /* who held the lease at the last look; "" = nobody else */
 };
-
-#define ROLLUP_ON_TIME (-1)
 
 /* Takes its memory; a zeroed rollup may be given to rollup_done(). RC_FATAL: there is none. */
 enum rc rollup_init(struct rollup *rollup, const struct rollup_config *config, struct err *err);

@@ -3,7 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "consumer/turn_mysql.h"
+#include "consumer/singleton_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 struct rollup_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
-    struct turn_mysql turn;
+    struct singleton_mysql singleton;
     struct rollup_store store;
 };
 
@@ -85,11 +85,12 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
     return rc;
 }
 
-static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                          struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
 
-    return turn_mysql_take(&mysql->turn, hold, taken, err);
+    return singleton_mysql_take(&mysql->singleton, lease, taken, err);
 }
 
 struct page {
@@ -193,7 +194,7 @@ static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_ro
     buf_text_put(sql, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', votes BIGINT PATH '$[1]', "
                       "seq BIGINT PATH '$[2]')) t STRAIGHT_JOIN remark r ON r.id = t.id "
                       "SET r.votes = t.votes, r.votes_seq = t.seq WHERE r.votes_seq < t.seq");
-    return turn_mysql_run(&mysql->turn, changed, err);
+    return singleton_mysql_run(&mysql->singleton, changed, err);
 }
 
 static enum rc remarks_mark(struct rollup_mysql *mysql, const struct rollup_row *rows, size_t count,
@@ -212,29 +213,29 @@ static enum rc remarks_mark(struct rollup_mysql *mysql, const struct rollup_row 
         buf_i64(sql, rows[i].place.content_id);
     }
     buf_char(sql, ')');
-    return due > 0 ? turn_mysql_run(&mysql->turn, NULL, err) : RC_OK;
+    return due > 0 ? singleton_mysql_run(&mysql->singleton, NULL, err) : RC_OK;
 }
 
 /* The lease is renewed last, so that it begins when the others may see it. */
-static enum rc hold_renew(struct rollup_mysql *mysql, const struct turn_hold *hold,
-                          int64_t rolled_until_ms, struct err *err)
+static enum rc renew_lease(struct rollup_mysql *mysql, const struct singleton_lease *lease,
+                           int64_t rolled_until_ms, struct err *err)
 {
     struct buf *sql = &mysql->sql;
 
     buf_reset(sql);
     buf_text_put(sql, "UPDATE rollup_state SET ");
-    turn_mysql_put_lease(&mysql->turn, hold);
+    singleton_mysql_put_lease(&mysql->singleton, lease);
     buf_text_put(sql, ", rolled_until = ");
     put_time(sql, rolled_until_ms);
     buf_text_put(sql, " WHERE name = '" NAME "'");
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc write_inside(struct rollup_mysql *mysql, const struct turn_hold *hold,
+static enum rc write_inside(struct rollup_mysql *mysql, const struct singleton_lease *lease,
                             int64_t rolled_until_ms, const struct rollup_row *rows, size_t count,
                             uint64_t *changed, bool *held, struct err *err)
 {
-    enum rc rc = turn_mysql_check(&mysql->turn, hold, held, err);
+    enum rc rc = singleton_mysql_check(&mysql->singleton, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
@@ -243,62 +244,62 @@ static enum rc write_inside(struct rollup_mysql *mysql, const struct turn_hold *
     if (rc == RC_OK)
         rc = remarks_mark(mysql, rows, count, err);
     if (rc == RC_OK)
-        rc = hold_renew(mysql, hold, rolled_until_ms, err);
+        rc = renew_lease(mysql, lease, rolled_until_ms, err);
     return rc;
 }
 
-static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                            const struct rollup_row *rows, size_t count, uint64_t *changed,
                            bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    enum rc rc = turn_mysql_begin(&mysql->turn, err);
+    enum rc rc = singleton_mysql_begin(&mysql->singleton, err);
 
     *changed = 0;
     if (rc != RC_OK)
         return rc;
-    rc = write_inside(mysql, hold, rolled_until_ms, rows, count, changed, held, err);
+    rc = write_inside(mysql, lease, rolled_until_ms, rows, count, changed, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);
     return rc;
 }
 
-static enum rc finish_inside(struct rollup_mysql *mysql, const struct turn_hold *hold,
+static enum rc finish_inside(struct rollup_mysql *mysql, const struct singleton_lease *lease,
                              int64_t rolled_until_ms, bool *held, struct err *err)
 {
     struct buf *sql = &mysql->sql;
-    enum rc rc = turn_mysql_check_end(&mysql->turn, hold, held, err);
+    enum rc rc = singleton_mysql_check_end(&mysql->singleton, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
     buf_reset(sql);
-    buf_text_put(sql, "UPDATE rollup_state SET " TURN_MYSQL_FINISHED ", rolled_until = ");
+    buf_text_put(sql, "UPDATE rollup_state SET " SINGLETON_MYSQL_FINISHED ", rolled_until = ");
     put_time(sql, rolled_until_ms);
-    turn_mysql_put_where(&mysql->turn, hold);
-    return turn_mysql_run(&mysql->turn, NULL, err);
+    singleton_mysql_put_where(&mysql->singleton, lease);
+    return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc store_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                             bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    enum rc rc = turn_mysql_begin(&mysql->turn, err);
+    enum rc rc = singleton_mysql_begin(&mysql->singleton, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = finish_inside(mysql, hold, rolled_until_ms, held, err);
+    rc = finish_inside(mysql, lease, rolled_until_ms, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);
     return rc;
 }
 
-static void store_release(void *ctx, const struct turn_hold *hold)
+static void store_release(void *ctx, const struct singleton_lease *lease)
 {
     struct rollup_mysql *mysql = ctx;
 
-    turn_mysql_release(&mysql->turn, hold);
+    singleton_mysql_release(&mysql->singleton, lease);
 }
 
 enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings *settings,
@@ -320,7 +321,7 @@ enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings
         .release = store_release,
     };
     rc = db_open(&mysql->db, settings, err);
-    mysql->turn = (struct turn_mysql){
+    mysql->singleton = (struct singleton_mysql){
         .db = mysql->db, .sql = &mysql->sql, .table = "rollup_state", .name = NAME};
     if (rc == RC_OK)
         *out = mysql;

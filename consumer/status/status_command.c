@@ -6,10 +6,10 @@
 #include "common/os.h"
 #include "consumer/maintenance/housekeep.h"
 #include "consumer/rollup/rollup.h"
+#include "consumer/singleton_lease.h"
 #include "consumer/status/status_kafka.h"
 #include "consumer/status/status_mysql.h"
 #include "consumer/status/status_print.h"
-#include "consumer/turn_row.h"
 
 #include <stdlib.h>
 
@@ -45,10 +45,10 @@ static int show(const struct settings *settings, struct status *status, bool jso
     if (rc != RC_OK)
         return options_fail(rc, &err);
     status_kafka_fill(status, settings);
-    status->rollup.due_ms =
-        turn_due_ms(status->rollup.rolled_until_ms, status->now_ms, settings->rollup.interval_ms);
-    status->housekeep.due_ms =
-        turn_due_ms(status->housekeep.finished_ms, status->now_ms, settings->housekeep.interval_ms);
+    status->rollup.due_ms = singleton_due_ms(status->rollup.rolled_until_ms, status->now_ms,
+                                             settings->rollup.interval_ms);
+    status->housekeep.due_ms = singleton_due_ms(status->housekeep.finished_ms, status->now_ms,
+                                                settings->housekeep.interval_ms);
     if (json)
         status_print_json(status, &out);
     else

@@ -4,7 +4,7 @@
 #include "common/buf.h"
 #include "common/db/cluster.h"
 #include "common/db/db.h"
-#include "consumer/turn_row.h"
+#include "consumer/singleton_lease.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -352,8 +352,8 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* Empty when the lease is over, also by turn_is_implausible(); with the microseconds that a lease
- * may still last. */
+/* Empty when the lease is over, also by singleton_lease_is_implausible(); with the microseconds
+ * that a lease may still last. */
 #define OWNER_OF(owner, until)                                                       \
     "IF(" until " BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64 \
     " MICROSECOND, " owner ", '')"
@@ -375,7 +375,7 @@ static void fill_rollup(struct side *side, struct status *status, int64_t overla
     buf_print(&side->sql,
               "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF("finished_at") ", 0), " OWNER_OF(
                   "owner", "lease_until") " FROM rollup_state WHERE name = 'remark'",
-              status->rollup_lease_ms * TURN_LENGTHS_MAX * 1000);
+              status->rollup_lease_ms * SINGLETON_LEASE_LENGTHS_MAX * 1000);
     query(side, &rollup->fault, rollup_on_row, rollup);
     sql_set(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
                   "ON r.id = t.content_id WHERE t.changed_at >= TIMESTAMP'1970-01-01 00:00:00' + "
@@ -418,7 +418,7 @@ static void fill_housekeep(struct side *side, struct status *status)
                   "s.owner", "s.lease_until") ", IF(b.begin_date > '1970-01-01', b.begin_date, '') "
                                               "FROM housekeep_state s JOIN log_begin b ON b.name = "
                                               "s.name WHERE s.name = 'vote_document'",
-              status->housekeep_lease_ms * TURN_LENGTHS_MAX * 1000);
+              status->housekeep_lease_ms * SINGLETON_LEASE_LENGTHS_MAX * 1000);
     query(side, &housekeep->fault, housekeep_on_row, housekeep);
     sql_set(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
                   "SUBSTRING(partition_description, 2, 10))), '') FROM "

@@ -2,7 +2,7 @@
 #include "consumer/status/status_print.h"
 
 #include "common/when.h"
-#include "consumer/turn_row.h"
+#include "consumer/singleton_lease.h"
 #include "outbox/outbox.h"
 
 #include <assert.h>
@@ -244,7 +244,8 @@ static void put_outbox(const struct status *status, struct buf *out)
             put_line(out, "%s: there is no such table", lane->name);
         else if (lane->fault.rc != RC_OK)
             put_line(out, "%s: not known: %s", lane->name, lane->fault.err.text);
-        else if (lane->lease_ms > 0 && turn_is_implausible(lane->lease_left_ms, 0, lane->lease_ms))
+        else if (lane->lease_ms > 0 &&
+                 singleton_lease_is_implausible(lane->lease_left_ms, 0, lane->lease_ms))
             put_line(out,
                      "%s: the database clock was set back: its lease ends too far in the future; "
                      "it counts as expired, and the next relay shortens it",
@@ -260,7 +261,7 @@ static void put_outbox(const struct status *status, struct buf *out)
 static bool is_silent(const struct status *status, const struct status_instance *one)
 {
     return one->seen_ms > status->relay_lease_ms ||
-           turn_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
+           singleton_lease_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
 }
 
 static void instance_rows(const struct status *status, struct table *table)

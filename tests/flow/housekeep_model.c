@@ -24,14 +24,14 @@ static enum rc trouble(struct housekeep_model *model, enum model_call call, bool
     return err_fail(err, model->fail_rc, 1, "call %d failed", model->calls);
 }
 
-static bool is_held(const struct housekeep_model *model, const struct turn_hold *hold)
+static bool is_held(const struct housekeep_model *model, const struct singleton_lease *lease)
 {
-    return model->state.epoch == hold->epoch;
+    return model->state.epoch == lease->epoch;
 }
 
-static void renew(struct housekeep_model *model, const struct turn_hold *hold)
+static void renew(struct housekeep_model *model, const struct singleton_lease *lease)
 {
-    model->state.lease_until_ms = model->state.now_ms + hold->lease_ms;
+    model->state.lease_until_ms = model->state.now_ms + lease->lease_ms;
 }
 
 static enum rc model_look(void *ctx, struct housekeep_state *state, struct err *err)
@@ -49,7 +49,8 @@ static enum rc model_look(void *ctx, struct housekeep_state *state, struct err *
     return trouble(model, MODEL_LOOK, true, err);
 }
 
-static enum rc model_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc model_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                          struct err *err)
 {
     struct housekeep_model *model = ctx;
     struct housekeep_state *state = &model->state;
@@ -57,27 +58,28 @@ static enum rc model_take(void *ctx, const struct turn_hold *hold, bool *taken, 
 
     if (rc != RC_OK)
         return rc;
-    *taken = state->epoch == hold->epoch - 1 &&
-             !turn_is_anothers(state->owner, state->lease_until_ms, state->now_ms, hold->lease_ms,
-                               hold->owner);
+    *taken = state->epoch == lease->epoch - 1 &&
+             !singleton_lease_is_anothers(state->owner, state->lease_until_ms, state->now_ms,
+                                          lease->lease_ms, lease->owner);
     if (*taken) {
-        snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
-        state->epoch = hold->epoch;
-        renew(model, hold);
+        snprintf(state->owner, sizeof(state->owner), "%s", lease->owner);
+        state->epoch = lease->epoch;
+        renew(model, lease);
     }
     return trouble(model, MODEL_TAKE, true, err);
 }
 
-static enum rc model_renew(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc model_renew(void *ctx, const struct singleton_lease *lease, bool *held,
+                           struct err *err)
 {
     struct housekeep_model *model = ctx;
     enum rc rc = trouble(model, MODEL_RENEW, false, err);
 
     if (rc != RC_OK)
         return rc;
-    *held = is_held(model, hold);
+    *held = is_held(model, lease);
     if (*held)
-        renew(model, hold);
+        renew(model, lease);
     return trouble(model, MODEL_RENEW, true, err);
 }
 
@@ -157,7 +159,7 @@ static enum rc model_make_part(void *ctx, const struct housekeep_part *part,
     return trouble(model, MODEL_MAKE, true, err);
 }
 
-static enum rc model_move_begin(void *ctx, const struct turn_hold *hold, int64_t begin_day,
+static enum rc model_move_begin(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
                                 bool *held, struct err *err)
 {
     struct housekeep_model *model = ctx;
@@ -165,7 +167,7 @@ static enum rc model_move_begin(void *ctx, const struct turn_hold *hold, int64_t
 
     if (rc != RC_OK)
         return rc;
-    *held = is_held(model, hold);
+    *held = is_held(model, lease);
     for (size_t i = 0; *held && i < model->part_count; i++)
         if (!model->gone[i] && model->parts[i].limit_day < begin_day)
             return err_fail(err, RC_RETRY, 0, "an earlier partition is there");
@@ -174,7 +176,7 @@ static enum rc model_move_begin(void *ctx, const struct turn_hold *hold, int64_t
         model->folded_id = 0;
     }
     if (*held)
-        renew(model, hold);
+        renew(model, lease);
     return trouble(model, MODEL_BEGIN, true, err);
 }
 
@@ -193,7 +195,7 @@ static struct model_row *next_row(struct housekeep_model *model, size_t part)
     return next;
 }
 
-static enum rc model_fold(void *ctx, const struct turn_hold *hold,
+static enum rc model_fold(void *ctx, const struct singleton_lease *lease,
                           const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
                           bool *held, struct err *err)
 {
@@ -204,7 +206,7 @@ static enum rc model_fold(void *ctx, const struct turn_hold *hold,
     if (rc != RC_OK)
         return rc;
     *rows = 0;
-    *held = is_held(model, hold);
+    *held = is_held(model, lease);
     if (*held && index == model->part_count)
         return err_fail(err, RC_RETRY, 1735, "unknown partition");
     if (*held && model->state.begin_day < part->limit_day)
@@ -219,7 +221,7 @@ static enum rc model_fold(void *ctx, const struct turn_hold *hold,
         model->folded_id = row->id;
     }
     if (*held)
-        renew(model, hold);
+        renew(model, lease);
     return trouble(model, MODEL_FOLD, true, err);
 }
 
@@ -268,14 +270,15 @@ static enum rc model_count_old(void *ctx, enum housekeep_kind kind, int64_t days
     return trouble(model, MODEL_COUNT, false, err);
 }
 
-static enum rc model_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc model_finish(void *ctx, const struct singleton_lease *lease, bool *held,
+                            struct err *err)
 {
     struct housekeep_model *model = ctx;
     enum rc rc = trouble(model, MODEL_FINISH, false, err);
 
     if (rc != RC_OK)
         return rc;
-    *held = is_held(model, hold);
+    *held = is_held(model, lease);
     if (*held) {
         model->state.finished_ms = model->state.now_ms;
         model->state.lease_until_ms = model->state.now_ms;
@@ -284,11 +287,11 @@ static enum rc model_finish(void *ctx, const struct turn_hold *hold, bool *held,
     return trouble(model, MODEL_FINISH, true, err);
 }
 
-static void model_release(void *ctx, const struct turn_hold *hold)
+static void model_release(void *ctx, const struct singleton_lease *lease)
 {
     struct housekeep_model *model = ctx;
 
-    if (is_held(model, hold))
+    if (is_held(model, lease))
         model->state.owner[0] = '\0';
 }
 

@@ -56,7 +56,7 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
  * the next change. */
 static int64_t step(struct housekeep *housekeep)
 {
-    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->hold.epoch != model.state.epoch;
+    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->lease.epoch != model.state.epoch;
     int64_t wait_ms = housekeep_step(housekeep, model.state.now_ms);
 
     housekeep_model_check(&model);
@@ -431,7 +431,7 @@ static void a_due_round_without_progress_is_late(void **state)
     assert_in_range(one.late_since_ms, 1, began_ms);
     model.fail_kind = 0;
     run_round(&one);
-    assert_int_equal(one.late_since_ms, HOUSEKEEP_ON_TIME);
+    assert_int_equal(one.late_since_ms, SINGLETON_ON_TIME);
     housekeep_done(&one);
 }
 

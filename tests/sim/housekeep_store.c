@@ -69,8 +69,8 @@ static void state_settle(struct world *world, struct row *row, bool commit)
     for (size_t i = 0; i < months->folded_count; i++)
         fold_check(world, months->folded[i]);
     months->folded_count = 0;
-    if (months->now.turn.begin_day != months->old.turn.begin_day)
-        begin_check(world, months->now.turn.begin_day);
+    if (months->now.row.begin_day != months->old.row.begin_day)
+        begin_check(world, months->now.row.begin_day);
     months->old = months->now;
 }
 
@@ -103,30 +103,30 @@ static enum rc state_begin(struct housekeep_edge *edge, struct err *err)
     return rc;
 }
 
-static bool is_held(const struct housekeep_edge *edge, const struct turn_hold *hold)
+static bool is_held(const struct housekeep_edge *edge, const struct singleton_lease *lease)
 {
-    const struct housekeep_state *turn = &months_of(edge)->now.turn;
+    const struct housekeep_state *row = &months_of(edge)->now.row;
     enum model_fault fault = world_of(edge)->fault;
 
     if (fault == FAULT_HOUSEKEEP_UNFENCED)
         return true;
-    return turn->epoch == hold->epoch &&
-           (fault == FAULT_TURN_OWNER_IGNORED || strcmp(turn->owner, hold->owner) == 0);
+    return row->epoch == lease->epoch &&
+           (fault == FAULT_SINGLETON_OWNER_IGNORED || strcmp(row->owner, lease->owner) == 0);
 }
 
-/* As turn_mysql_check(). */
-static enum rc hold_begin(struct housekeep_edge *edge, const struct turn_hold *hold, bool *held,
-                          struct err *err)
+/* As singleton_mysql_check(). */
+static enum rc begin_held(struct housekeep_edge *edge, const struct singleton_lease *lease,
+                          bool *held, struct err *err)
 {
     enum rc rc = state_begin(edge, err);
 
-    *held = rc == RC_OK && is_held(edge, hold);
+    *held = rc == RC_OK && is_held(edge, lease);
     if (rc == RC_OK && !*held)
         link_rollback(&edge->link);
     return rc;
 }
 
-static enum rc hold_commit(struct housekeep_edge *edge, struct err *err)
+static enum rc commit_held(struct housekeep_edge *edge, struct err *err)
 {
     const struct proc *proc = edge->link.proc;
     const struct months_state *state = &months_of(edge)->now;
@@ -134,15 +134,15 @@ static enum rc hold_commit(struct housekeep_edge *edge, struct err *err)
     /* The promise: who was overtaken writes nothing. A session that ended has lost its transaction,
      * and the row may be another one's. */
     if (link_is_open(&edge->link) && (state->holder != proc || state->holder_life != proc->lives))
-        world_fail(world_of(edge), STORY_ALL, "fence: %s works in the turn of %s, epoch %lld",
+        world_fail(world_of(edge), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
                    proc->name, state->holder ? state->holder->name : "nobody",
-                   (long long)state->turn.epoch);
+                   (long long)state->row.epoch);
     return link_commit(&edge->link, err);
 }
 
-static void lease_renew(struct housekeep_edge *edge, const struct turn_hold *hold)
+static void lease_renew(struct housekeep_edge *edge, const struct singleton_lease *lease)
 {
-    months_of(edge)->now.turn.lease_until_ms = now_ms(edge) + hold->lease_ms;
+    months_of(edge)->now.row.lease_until_ms = now_ms(edge) + lease->lease_ms;
 }
 
 /* Rows that may be deleted appear as time passes. */
@@ -164,49 +164,51 @@ static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *
     if (rc != RC_OK)
         return rc;
     rows_appear(edge);
-    *state = months_of(edge)->old.turn;
+    *state = months_of(edge)->old.row;
     state->now_ms = now_ms(edge);
     state->newest_day = months_newest_day(world_of(edge));
     return link_answer(&edge->link, err);
 }
 
-static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                          struct err *err)
 {
     struct housekeep_edge *edge = ctx;
-    struct housekeep_state *turn = &months_of(edge)->now.turn;
+    struct housekeep_state *row = &months_of(edge)->now.row;
     enum rc rc = state_begin(edge, err);
 
     *taken = false;
     edge->denied = false;
     if (rc != RC_OK)
         return rc;
-    if (turn->epoch != hold->epoch - 1 ||
-        !sink_turn_is_free(turn->owner, turn->lease_until_ms, now_ms(edge), hold)) {
+    if (row->epoch != lease->epoch - 1 ||
+        !sink_lease_is_free(row->owner, row->lease_until_ms, now_ms(edge), lease)) {
         link_rollback(&edge->link);
         return RC_OK;
     }
-    snprintf(turn->owner, sizeof(turn->owner), "%s", hold->owner);
-    turn->epoch = hold->epoch;
+    snprintf(row->owner, sizeof(row->owner), "%s", lease->owner);
+    row->epoch = lease->epoch;
     months_of(edge)->now.holder = edge->link.proc;
     months_of(edge)->now.holder_life = edge->link.proc->lives;
     months_of(edge)->now.round_ms = now_ms(edge);
-    lease_renew(edge, hold);
+    lease_renew(edge, lease);
     rc = link_commit(&edge->link, err);
     *taken = rc == RC_OK;
     world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
-               "takes the housekeeping with epoch %lld: %lld", hold->epoch, *taken, 0);
+               "takes the housekeeping with epoch %lld: %lld", lease->epoch, *taken, 0);
     return rc;
 }
 
-static enum rc store_renew(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc store_renew(void *ctx, const struct singleton_lease *lease, bool *held,
+                           struct err *err)
 {
     struct housekeep_edge *edge = ctx;
-    enum rc rc = hold_begin(edge, hold, held, err);
+    enum rc rc = begin_held(edge, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
-    lease_renew(edge, hold);
-    return hold_commit(edge, err);
+    lease_renew(edge, lease);
+    return commit_held(edge, err);
 }
 
 static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t max, size_t *count,
@@ -358,12 +360,12 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
     return link_commit(&edge->link, err);
 }
 
-static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t begin_day,
+static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
                                 bool *held, struct err *err)
 {
     struct housekeep_edge *edge = ctx;
     struct months *months = months_of(edge);
-    enum rc rc = hold_begin(edge, hold, held, err);
+    enum rc rc = begin_held(edge, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
@@ -380,13 +382,13 @@ static enum rc store_move_begin(void *ctx, const struct turn_hold *hold, int64_t
         link_rollback(&edge->link);
         return rc;
     }
-    if (months->now.turn.begin_day < begin_day) {
-        months->now.turn.begin_day = begin_day;
+    if (months->now.row.begin_day < begin_day) {
+        months->now.row.begin_day = begin_day;
         if (world_of(edge)->fault != FAULT_FOLD_GOES_ON)
             months->now.folded_id = 0;
     }
-    lease_renew(edge, hold);
-    return hold_commit(edge, err);
+    lease_renew(edge, lease);
+    return commit_held(edge, err);
 }
 
 /* The event of the next row of the partition behind what is in vote_base, by id. */
@@ -425,7 +427,7 @@ static void fold_add(struct housekeep_edge *edge, size_t number)
 }
 
 /* The fault: vote_base and how far it is are written in two transactions. */
-static enum rc fold_apart(struct housekeep_edge *edge, const struct turn_hold *hold,
+static enum rc fold_apart(struct housekeep_edge *edge, const struct singleton_lease *lease,
                           struct err *err)
 {
     bool held = false;
@@ -433,16 +435,16 @@ static enum rc fold_apart(struct housekeep_edge *edge, const struct turn_hold *h
     enum rc rc;
 
     months_of(edge)->now.folded_id = months_of(edge)->old.folded_id;
-    rc = hold_commit(edge, err);
+    rc = commit_held(edge, err);
     if (rc == RC_OK)
-        rc = hold_begin(edge, hold, &held, err);
+        rc = begin_held(edge, lease, &held, err);
     if (rc != RC_OK || !held)
         return rc;
     months_of(edge)->now.folded_id = folded_id;
-    return hold_commit(edge, err);
+    return commit_held(edge, err);
 }
 
-static enum rc store_fold(void *ctx, const struct turn_hold *hold,
+static enum rc store_fold(void *ctx, const struct singleton_lease *lease,
                           const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
                           bool *held, struct err *err)
 {
@@ -452,7 +454,7 @@ static enum rc store_fold(void *ctx, const struct turn_hold *hold,
     int64_t until_day = 0;
     size_t number = 0;
     size_t at = 0;
-    enum rc rc = hold_begin(edge, hold, held, err);
+    enum rc rc = begin_held(edge, lease, held, err);
 
     *rows = 0;
     if (rc != RC_OK || !*held)
@@ -460,7 +462,7 @@ static enum rc store_fold(void *ctx, const struct turn_hold *hold,
     rc = link_call(&edge->link, err);
     if (rc == RC_OK && !months_find(&months->ddl.old, part->name, &at, &from_day, &until_day))
         rc = err_fail(err, RC_REJECT, NO_SUCH_PARTITION, "no partition %s", part->name);
-    if (rc == RC_OK && months->now.turn.begin_day < until_day)
+    if (rc == RC_OK && months->now.row.begin_day < until_day)
         rc = err_fail(err, RC_RETRY, 0, "the log begins before the end of %s", part->name);
     if (rc == RC_OK)
         rc = open_check(edge, err);
@@ -474,10 +476,10 @@ static enum rc store_fold(void *ctx, const struct turn_hold *hold,
         fold_add(edge, number);
         months->now.folded_id = world_of(edge)->sink->votes[number].id;
     }
-    lease_renew(edge, hold);
+    lease_renew(edge, lease);
     if (world_of(edge)->fault == FAULT_FOLD_APART && *rows > 0)
-        return fold_apart(edge, hold, err);
-    return hold_commit(edge, err);
+        return fold_apart(edge, lease, err);
+    return commit_held(edge, err);
 }
 
 /* As drop_check(): a statement of its own. */
@@ -489,7 +491,7 @@ static enum rc drop_check(struct housekeep_edge *edge, const struct housekeep_pa
 
     if (rc != RC_OK)
         return rc;
-    if (state->turn.begin_day < part->limit_day || rows_count(edge, part, state->folded_id) > 0)
+    if (state->row.begin_day < part->limit_day || rows_count(edge, part, state->folded_id) > 0)
         return err_fail(err, RC_REJECT, 0, "partition %s has rows that are not in vote_base",
                         part->name);
     return link_answer(&edge->link, err);
@@ -582,36 +584,37 @@ static void retention_check(const struct housekeep_edge *edge)
     }
 }
 
-static enum rc store_finish(void *ctx, const struct turn_hold *hold, bool *held, struct err *err)
+static enum rc store_finish(void *ctx, const struct singleton_lease *lease, bool *held,
+                            struct err *err)
 {
     struct housekeep_edge *edge = ctx;
-    struct housekeep_state *turn = &months_of(edge)->now.turn;
+    struct housekeep_state *row = &months_of(edge)->now.row;
     enum rc rc = state_begin(edge, err);
 
-    /* As turn_mysql_check_end(): the COMMIT of the last try may have worked. */
+    /* As singleton_mysql_check_end(): the COMMIT of the last try may have worked. */
     *held = rc == RC_OK &&
-            (is_held(edge, hold) || (turn->epoch == hold->epoch && turn->owner[0] == '\0'));
+            (is_held(edge, lease) || (row->epoch == lease->epoch && row->owner[0] == '\0'));
     if (rc != RC_OK)
         return rc;
-    if (!is_held(edge, hold)) {
+    if (!is_held(edge, lease)) {
         link_rollback(&edge->link);
         return RC_OK;
     }
     retention_check(edge);
-    turn->owner[0] = '\0';
-    turn->lease_until_ms = turn->finished_ms = now_ms(edge);
-    return hold_commit(edge, err);
+    row->owner[0] = '\0';
+    row->lease_until_ms = row->finished_ms = now_ms(edge);
+    return commit_held(edge, err);
 }
 
-static void store_release(void *ctx, const struct turn_hold *hold)
+static void store_release(void *ctx, const struct singleton_lease *lease)
 {
     struct housekeep_edge *edge = ctx;
     bool held = false;
 
-    if (hold_begin(edge, hold, &held, NULL) != RC_OK || !held)
+    if (begin_held(edge, lease, &held, NULL) != RC_OK || !held)
         return;
-    months_of(edge)->now.turn.owner[0] = '\0';
-    (void)hold_commit(edge, NULL);
+    months_of(edge)->now.row.owner[0] = '\0';
+    (void)commit_held(edge, NULL);
 }
 
 void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)

@@ -68,7 +68,7 @@ enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err
         return RC_OK;
     if (world->fault != FAULT_BEGIN_UNLOCKED)
         rc = share(link, months->begin_readers, err);
-    *begin_day = months->old.turn.begin_day;
+    *begin_day = months->old.row.begin_day;
     return rc;
 }
 
@@ -121,7 +121,7 @@ bool months_is_row(const struct sink_vote *vote, int64_t from_day, int64_t until
 void months_check_logged(struct world *world, size_t event)
 {
     const struct sink_vote *vote = &world->sink->votes[event];
-    int64_t begin_day = world->months->old.turn.begin_day;
+    int64_t begin_day = world->months->old.row.begin_day;
 
     if (world->plan.housekeepers > 0 && vote->day < begin_day)
         world_fail(world, world->events[event].key,
@@ -132,7 +132,7 @@ void months_check_logged(struct world *world, size_t event)
 void months_check_too_old(struct world *world, size_t event)
 {
     int64_t day = world->events[event].occurred_ms / DATE_MS;
-    int64_t begin_day = world->months->old.turn.begin_day;
+    int64_t begin_day = world->months->old.row.begin_day;
 
     if (day >= begin_day)
         world_fail(world, world->events[event].key,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What housekeeping changes of the log: its partitions, log_begin, vote_base and the housekeeping
- * turn. Worlds without housekeepers keep one log for ever. */
+ * lease. Worlds without housekeepers keep one log for ever. */
 #ifndef TESTS_SIM_MONTHS_H
 #define TESTS_SIM_MONTHS_H
 
@@ -24,11 +24,11 @@ struct months_base {
     int64_t vote_sum;
 };
 
-/* One row of housekeep_state and of log_begin, and all of vote_base: only the turn's holder writes
+/* One row of housekeep_state and of log_begin, and all of vote_base: only the lease's holder writes
  * them. */
 struct months_state {
-    struct housekeep_state turn;
-    const struct proc *holder; /* who took the turn */
+    struct housekeep_state row;
+    const struct proc *holder; /* that took the lease */
     int holder_life;
     int64_t round_ms; /* when that was */
     int64_t folded_id;

@@ -67,15 +67,16 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
     return link_answer(&edge->link, err);
 }
 
-bool sink_turn_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
-                       const struct turn_hold *hold)
+bool sink_lease_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
+                        const struct singleton_lease *lease)
 {
     return owner[0] == '\0' || lease_until_ms <= now_ms ||
-           turn_is_implausible(lease_until_ms, now_ms, hold->lease_ms) ||
-           strcmp(owner, hold->owner) == 0;
+           singleton_lease_is_implausible(lease_until_ms, now_ms, lease->lease_ms) ||
+           strcmp(owner, lease->owner) == 0;
 }
 
-static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                          struct err *err)
 {
     struct rollup_edge *edge = ctx;
     struct rollup_state *state = &world_of(edge)->sink->state;
@@ -86,14 +87,14 @@ static enum rc store_take(void *ctx, const struct turn_hold *hold, bool *taken, 
         rc = state_commit(edge, err);
     if (rc != RC_OK)
         return rc;
-    if (state->epoch == hold->epoch - 1 &&
-        sink_turn_is_free(state->owner, state->lease_until_ms, db_clock(edge->link.db), hold)) {
-        snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
-        state->epoch = hold->epoch;
-        state->lease_until_ms = db_clock(edge->link.db) + hold->lease_ms;
+    if (state->epoch == lease->epoch - 1 &&
+        sink_lease_is_free(state->owner, state->lease_until_ms, db_clock(edge->link.db), lease)) {
+        snprintf(state->owner, sizeof(state->owner), "%s", lease->owner);
+        state->epoch = lease->epoch;
+        state->lease_until_ms = db_clock(edge->link.db) + lease->lease_ms;
         *taken = true;
         world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
-                   "takes the roll-up with epoch %lld", hold->epoch, 0, 0);
+                   "takes the roll-up with epoch %lld", lease->epoch, 0, 0);
     }
     link_rollback(&edge->link);
     return link_answer(&edge->link, err);
@@ -189,15 +190,15 @@ static void remark_write(struct rollup_edge *edge, const struct rollup_row *row,
                row->seq);
 }
 
-static bool is_held(const struct rollup_edge *edge, const struct turn_hold *hold)
+static bool is_held(const struct rollup_edge *edge, const struct singleton_lease *lease)
 {
     const struct rollup_state *state = &world_of(edge)->sink->state;
 
     return world_of(edge)->fault == FAULT_ROLLUP_UNFENCED ||
-           (state->epoch == hold->epoch && strcmp(state->owner, hold->owner) == 0);
+           (state->epoch == lease->epoch && strcmp(state->owner, lease->owner) == 0);
 }
 
-static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                            const struct rollup_row *rows, size_t count, uint64_t *changed,
                            bool *held, struct err *err)
 {
@@ -211,18 +212,18 @@ static enum rc store_write(void *ctx, const struct turn_hold *hold, int64_t roll
         rc = state_commit(edge, err);
     if (rc != RC_OK)
         return rc;
-    *held = is_held(edge, hold);
+    *held = is_held(edge, lease);
     for (size_t i = 0; *held && i < count; i++)
         remark_write(edge, &rows[i], changed);
-    if (*held && state->epoch == hold->epoch) {
+    if (*held && state->epoch == lease->epoch) {
         state->rolled_until_ms = rolled_until_ms;
-        state->lease_until_ms = db_clock(edge->link.db) + hold->lease_ms;
+        state->lease_until_ms = db_clock(edge->link.db) + lease->lease_ms;
     }
     link_rollback(&edge->link);
     return link_answer(&edge->link, err);
 }
 
-static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc store_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                             bool *held, struct err *err)
 {
     struct rollup_edge *edge = ctx;
@@ -234,9 +235,9 @@ static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rol
         rc = state_commit(edge, err);
     if (rc != RC_OK)
         return rc;
-    /* As turn_mysql_check_end(): the COMMIT of the last try may have worked. */
-    *held = is_held(edge, hold) || (state->epoch == hold->epoch && state->owner[0] == '\0');
-    if (is_held(edge, hold) && state->epoch == hold->epoch) {
+    /* As singleton_mysql_check_end(): the COMMIT of the last try may have worked. */
+    *held = is_held(edge, lease) || (state->epoch == lease->epoch && state->owner[0] == '\0');
+    if (is_held(edge, lease) && state->epoch == lease->epoch) {
         state->owner[0] = '\0';
         state->lease_until_ms = state->finished_ms = db_clock(edge->link.db);
         state->rolled_until_ms = rolled_until_ms;
@@ -245,13 +246,13 @@ static enum rc store_finish(void *ctx, const struct turn_hold *hold, int64_t rol
     return link_answer(&edge->link, err);
 }
 
-static void store_release(void *ctx, const struct turn_hold *hold)
+static void store_release(void *ctx, const struct singleton_lease *lease)
 {
     struct rollup_edge *edge = ctx;
     struct rollup_state *state = &world_of(edge)->sink->state;
 
-    if (link_call(&edge->link, NULL) == RC_OK && state->epoch == hold->epoch &&
-        strcmp(state->owner, hold->owner) == 0)
+    if (link_call(&edge->link, NULL) == RC_OK && state->epoch == lease->epoch &&
+        strcmp(state->owner, lease->owner) == 0)
         state->owner[0] = '\0';
 }
 

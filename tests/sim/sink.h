@@ -110,9 +110,9 @@ void sink_done(struct sink_tables *tables);
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);
 enum sink_dead_class sink_dead_class(const char *reason_class);
 bool sink_is_held(enum sink_dead_class dead_class);
-/* The condition of turn_mysql_take(), but for the epoch. */
-bool sink_turn_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
-                       const struct turn_hold *hold);
+/* The condition of singleton_mysql_take(), but for the epoch. */
+bool sink_lease_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
+                        const struct singleton_lease *lease);
 void sink_edge_init(struct sink_edge *edge, struct proc *proc);
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
 

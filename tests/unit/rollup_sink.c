@@ -31,7 +31,8 @@ static enum rc sink_look(void *ctx, struct rollup_state *state, struct err *err)
     return rc == RC_OK ? trouble(sink, true, err) : rc;
 }
 
-static enum rc sink_take(void *ctx, const struct turn_hold *hold, bool *taken, struct err *err)
+static enum rc sink_take(void *ctx, const struct singleton_lease *lease, bool *taken,
+                         struct err *err)
 {
     struct sink *sink = ctx;
     struct rollup_state *state = &sink->state;
@@ -39,14 +40,15 @@ static enum rc sink_take(void *ctx, const struct turn_hold *hold, bool *taken, s
 
     if (rc != RC_OK)
         return rc;
-    *taken = state->epoch == hold->epoch - 1 &&
-             (!state->owner[0] || state->lease_until_ms <= state->now_ms ||
-              turn_is_implausible(state->lease_until_ms, state->now_ms, hold->lease_ms) ||
-              strcmp(state->owner, hold->owner) == 0);
+    *taken =
+        state->epoch == lease->epoch - 1 &&
+        (!state->owner[0] || state->lease_until_ms <= state->now_ms ||
+         singleton_lease_is_implausible(state->lease_until_ms, state->now_ms, lease->lease_ms) ||
+         strcmp(state->owner, lease->owner) == 0);
     if (*taken) {
-        snprintf(state->owner, sizeof(state->owner), "%s", hold->owner);
-        state->epoch = hold->epoch;
-        state->lease_until_ms = state->now_ms + hold->lease_ms;
+        snprintf(state->owner, sizeof(state->owner), "%s", lease->owner);
+        state->epoch = lease->epoch;
+        state->lease_until_ms = state->now_ms + lease->lease_ms;
     }
     return trouble(sink, true, err);
 }
@@ -124,7 +126,7 @@ static enum rc sink_read_due(void *ctx, int64_t after_id, struct rollup_row *row
     return rc == RC_OK ? trouble(sink, true, err) : rc;
 }
 
-static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc sink_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                           const struct rollup_row *rows, size_t count, uint64_t *changed,
                           bool *held, struct err *err)
 {
@@ -132,7 +134,7 @@ static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolle
     enum rc rc = trouble(sink, false, err);
 
     *changed = 0;
-    *held = sink->state.epoch == hold->epoch;
+    *held = sink->state.epoch == lease->epoch;
     if (rc != RC_OK || !*held)
         return rc;
     for (size_t i = 0; i < count; i++)
@@ -152,17 +154,17 @@ static enum rc sink_write(void *ctx, const struct turn_hold *hold, int64_t rolle
     sink->writes++;
     sink->rows_offered += (int64_t)count;
     sink->state.rolled_until_ms = rolled_until_ms;
-    sink->state.lease_until_ms = sink->state.now_ms + hold->lease_ms;
+    sink->state.lease_until_ms = sink->state.now_ms + lease->lease_ms;
     return trouble(sink, true, err);
 }
 
-static enum rc sink_finish(void *ctx, const struct turn_hold *hold, int64_t rolled_until_ms,
+static enum rc sink_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
                            bool *held, struct err *err)
 {
     struct sink *sink = ctx;
     enum rc rc = trouble(sink, false, err);
 
-    *held = sink->state.epoch == hold->epoch;
+    *held = sink->state.epoch == lease->epoch;
     if (rc != RC_OK || !*held)
         return rc;
     sink->state.rolled_until_ms = rolled_until_ms;
@@ -172,11 +174,11 @@ static enum rc sink_finish(void *ctx, const struct turn_hold *hold, int64_t roll
     return trouble(sink, true, err);
 }
 
-static void sink_release(void *ctx, const struct turn_hold *hold)
+static void sink_release(void *ctx, const struct singleton_lease *lease)
 {
     struct sink *sink = ctx;
 
-    if (sink->state.epoch == hold->epoch)
+    if (sink->state.epoch == lease->epoch)
         sink->state.owner[0] = '\0';
 }
 

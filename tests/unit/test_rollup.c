@@ -38,12 +38,12 @@ static void the_first_window_covers_everything_from_the_beginning(void **state)
 static void a_window_is_due_at_the_full_interval_of_the_databases_clock(void **state)
 {
     (void)state;
-    assert_int_equal(turn_due_ms(0, NOON_MS, HOUR_MS), HOUR_MS);
-    assert_int_equal(turn_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
-    assert_int_equal(turn_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
-    assert_int_equal(turn_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
+    assert_int_equal(singleton_due_ms(0, NOON_MS, HOUR_MS), HOUR_MS);
+    assert_int_equal(singleton_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(singleton_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
+    assert_int_equal(singleton_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
     /* The clock was set back: nobody waits for the old time to come again. */
-    assert_int_equal(turn_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
+    assert_int_equal(singleton_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
 }
 
 static void windows_do_not_drift_with_the_time_they_take(void **state)
@@ -320,7 +320,7 @@ static void a_due_window_without_progress_is_late(void **state)
     (void)state;
     sink_init(&sink);
     engine_start(&rollup, &sink, "a", false);
-    assert_int_equal(rollup.late_since_ms, ROLLUP_ON_TIME);
+    assert_int_equal(rollup.late_since_ms, SINGLETON_ON_TIME);
     rollup_step(&rollup, 1000);
     assert_int_equal(rollup.late_since_ms, 1000);
     rollup_step(&rollup, 2000);
@@ -329,7 +329,7 @@ static void a_due_window_without_progress_is_late(void **state)
     rollup_step(&rollup, 3000);
     assert_int_equal(rollup.late_since_ms, 2000);
     run_window(&rollup);
-    assert_int_equal(rollup.late_since_ms, ROLLUP_ON_TIME);
+    assert_int_equal(rollup.late_since_ms, SINGLETON_ON_TIME);
     rollup_done(&rollup);
 }
 

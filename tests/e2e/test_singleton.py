@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Roll-ups take turns: two run, the one at work is killed or frozen, the other one goes on, and a
-frozen one that wakes up writes nothing."""
+"""The singleton lease of the roll-up. Two processes run. The one that works is killed or frozen, the
+other one takes over, and a frozen one that continues writes nothing."""
 
 import os
 import pathlib
@@ -14,11 +14,11 @@ import house  # noqa: E402
 
 CONTENTS = 10000
 LEASE_S = 10  # ROLLUP_LEASE_MS
-# Whoever takes over is quicker, so that a test is.
+# For the process that takes over, so that the test is short.
 QUICK = {"rollup.batch_rows_max": 1000}
 
 
-class RollupTurns(house.Case):
+class RollupSingleton(house.Case):
     """A window that takes a while, because every content is a transaction of its own."""
 
     seconds = 30
