@@ -84,7 +84,7 @@ bench_main() {
     mkdir -p build/bench
     work=$(mktemp -d "$ROOT/build/bench/run.XXXXXX")
     TALLYBOX_DEBEZIUM=$debezium TALLYBOX_DB=$BENCH_DB TALLYBOX_BIN=$BENCH_PROGRAM TALLYBOX_WORK=$work \
-        TALLYBOX_BENCH=$ROOT/build/dev/tests TALLYBOX_SERVER=$ROOT/scripts/server \
+        TALLYBOX_BENCH=$ROOT/build/dev/tests/bench TALLYBOX_SERVER=$ROOT/scripts/server \
         /usr/bin/python3 tests/bench/bench.py "${words[@]}" || code=$?
     scripts/server sweep "$work"
     # Gigabytes of data tell nothing afterwards; logs do.

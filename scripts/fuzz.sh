@@ -80,7 +80,7 @@ fuzz_one() {
     local grown=build/fuzz/grown/$target log=build/fuzz/found/$target.log
     local -a words
     mkdir -p "$grown" build/fuzz/found
-    words=("build/fuzz/tests/fuzz_$target" "-artifact_prefix=build/fuzz/found/$target."
+    words=("build/fuzz/tests/fuzz/fuzz_$target" "-artifact_prefix=build/fuzz/found/$target."
         -timeout=20 -rss_limit_mb=1024 "-max_len=$FUZZ_INPUT_BYTES_MAX" -print_final_stats=1)
     [[ ! -f tests/fuzz/$target.dict ]] || words+=("-dict=tests/fuzz/$target.dict")
     if [[ $FUZZ_REPLAY == true ]]; then
@@ -88,7 +88,7 @@ fuzz_one() {
     else
         words+=("-max_total_time=$seconds" "$grown")
     fi
-    words+=("build/fuzz/tests/corpus/$target")
+    words+=("build/fuzz/tests/fuzz/corpus/$target")
     if ! "${words[@]}" >"$log" 2>&1 </dev/null; then
         cat "$log" >&2
         say "FAILED: fuzz $target"

@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 import house  # noqa: E402
 
-os.environ.setdefault("TALLYBOX_BENCH", str(house.ROOT / "build/dev/tests"))
+os.environ.setdefault("TALLYBOX_BENCH", str(house.ROOT / "build/dev/tests/bench"))
 import bench  # noqa: E402
 import cases  # noqa: E402
 import machine  # noqa: E402
