@@ -121,7 +121,7 @@ class Change(Lanes):
         self.assertIn("outbox has 1 rows", done.stderr)
         self.assertEqual(self.number(), (1, 0))
 
-    def test_a_task_of_a_lane_in_the_retry_lane_holds_the_change_up(self):
+    def test_a_task_of_a_lane_in_the_retry_queue_holds_the_change_up(self):
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": "k",
                             "type": "Step", "payload": "x" * 5000}])
         relay = self.start("relay", sets={"relay.row_bytes_max": 4000})

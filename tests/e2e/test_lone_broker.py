@@ -39,7 +39,7 @@ class LoneBroker(house.Case):
         self.wait_unready(self.comes_again("relay"))
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
 
-    def test_a_retry_lane_that_hears_of_no_brokers_comes_again(self):
+    def test_a_retry_queue_that_hears_of_no_brokers_comes_again(self):
         self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('default', "
                        "'lone', %s)", [json.dumps({"wait": "fixed 1s", "attempts": 0})])
         self.stack.sql("INSERT INTO retry_task (scene, handler, options, params) VALUES ('lone', "

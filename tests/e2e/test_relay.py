@@ -245,7 +245,7 @@ class Refused(house.Case):
         """As an operator who skips them."""
         self.stack.sql("DELETE FROM retry_task")
 
-    def test_a_row_above_row_bytes_max_goes_into_the_retry_lane(self):
+    def test_a_row_above_row_bytes_max_goes_into_the_retry_queue(self):
         relay = self.start("relay")
         rows = self.rows(big=25000)
         self.stack.append(rows)
@@ -265,7 +265,7 @@ class Refused(house.Case):
         self.drop_tasks()
         self.check_free(relay)
 
-    def test_the_retry_lane_gets_a_row_above_the_brokers_limit(self):
+    def test_the_retry_queue_gets_a_row_above_the_brokers_limit(self):
         wire.create_topic(house.kafka().bootstrap, self.topic, 1, {"max.message.bytes": 5000})
         relay = self.start("relay")
         rows = self.rows(big=15000)

@@ -75,7 +75,7 @@ class Lane(house.Case):
         house.wait_for("no diverted key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
-    def test_a_key_goes_through_the_retry_lane_and_back(self):
+    def test_a_key_goes_through_the_retry_queue_and_back(self):
         relay = self.start("relay")
         trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
         hour_ago = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)

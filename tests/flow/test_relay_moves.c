@@ -48,7 +48,7 @@ static void append_some(int count)
         world_append(&rig.world, i % WORLD_KEYS);
 }
 
-static void a_refused_row_goes_into_the_retry_lane_with_all_of_its_key(void **state)
+static void a_refused_row_goes_into_the_retry_queue_with_all_of_its_key(void **state)
 {
     int64_t bad;
     int64_t behind;
@@ -191,7 +191,7 @@ static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
 }
 
 /* The retry queue takes nothing: the key's rows stay in the table, and everything else goes on. */
-static void a_retry_lane_that_takes_nothing_holds_up_its_keys_only(void **state)
+static void a_retry_queue_that_takes_nothing_delays_its_keys_only(void **state)
 {
     int64_t bad;
 
@@ -213,7 +213,7 @@ static void a_retry_lane_that_takes_nothing_holds_up_its_keys_only(void **state)
 
 /* More than may follow it: the rest stays in the table, and is sent in order when the tasks are
  * gone. */
-static void a_key_with_many_rows_comes_to_an_end_in_the_retry_lane(void **state)
+static void all_of_many_rows_of_a_key_reach_the_retry_queue(void **state)
 {
     int64_t bad = world_append(&rig.world, 4);
 
@@ -273,7 +273,7 @@ static void the_keys_are_known_to_the_next_holder_of_the_lane(void **state)
     assert_all_is_well();
 }
 
-static void nothing_is_sent_while_more_keys_are_in_the_retry_lane_than_may_be(void **state)
+static void nothing_is_sent_while_more_keys_are_in_the_retry_queue_than_may_be(void **state)
 {
     (void)state;
     rig.world.task_chance = 0;
@@ -385,7 +385,7 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_refused_row_goes_into_the_retry_lane_with_all_of_its_key,
+        cmocka_unit_test_setup_teardown(a_refused_row_goes_into_the_retry_queue_with_all_of_its_key,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_goes_back_to_the_fast_path_when_its_last_task_is_gone,
                                         set_up, tear_down),
@@ -397,16 +397,16 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_refused_row_waits_for_the_answers_to_those_before_it,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_retry_lane_that_takes_nothing_holds_up_its_keys_only,
+        cmocka_unit_test_setup_teardown(a_retry_queue_that_takes_nothing_delays_its_keys_only,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_with_many_rows_comes_to_an_end_in_the_retry_lane,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_of_many_rows_of_a_key_reach_the_retry_queue, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_gap_in_the_lease_that_only_the_diverter_sees_begins_anew,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_keys_are_known_to_the_next_holder_of_the_lane, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
-            nothing_is_sent_while_more_keys_are_in_the_retry_lane_than_may_be, set_up, tear_down),
+            nothing_is_sent_while_more_keys_are_in_the_retry_queue_than_may_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_row_read_after_another_relay_took_the_lane_is_not_sent,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_many_diverted_keys_pause_the_lane_and_say_so, set_up,

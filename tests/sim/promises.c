@@ -4,7 +4,7 @@
 #include "tests/sim/broker.h"
 #include "tests/sim/months.h"
 #include "tests/sim/replays.h"
-#include "tests/sim/retry_lane.h"
+#include "tests/sim/retry_queue.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/task_promises.h"

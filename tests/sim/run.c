@@ -9,7 +9,7 @@
 #include "tests/sim/promises.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/replica.h"
-#include "tests/sim/retry_lane.h"
+#include "tests/sim/retry_queue.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"

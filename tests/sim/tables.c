@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/tables.h"
 
-#include "tests/sim/retry_lane.h"
+#include "tests/sim/retry_queue.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -89,7 +89,7 @@ static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
     assert_int_equal(moves[1].seq, 101);
 }
 
-static void rows_go_home_once_they_are_in_the_retry_lane(void **state)
+static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
 {
     int64_t seq;
 
@@ -259,7 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(later_rows_of_the_key_follow_it_and_other_keys_do_not),
-        TEST(rows_go_home_once_they_are_in_the_retry_lane),
+        TEST(rows_leave_the_lane_once_they_are_in_the_retry_queue),
         TEST(a_key_without_tasks_is_free),
         TEST(an_answer_older_than_the_last_row_frees_nothing),
         TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),

@@ -97,7 +97,7 @@ static void grants_are_those_the_program_prints(void **state)
     assert_block_of("docs/grants.md", "<!-- grants:", "<!-- /grants", &block);
 }
 
-static void tables_of_the_retry_lane_are_those_of_the_program(void **state)
+static void tables_of_the_retry_queue_are_those_of_the_program(void **state)
 {
     struct buf table = {0};
 
@@ -115,7 +115,7 @@ int main(void)
         cmocka_unit_test(settings_table_is_the_one_of_the_program),
         cmocka_unit_test(metrics_table_is_the_one_of_the_program),
         cmocka_unit_test(grants_are_those_the_program_prints),
-        cmocka_unit_test(tables_of_the_retry_lane_are_those_of_the_program),
+        cmocka_unit_test(tables_of_the_retry_queue_are_those_of_the_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

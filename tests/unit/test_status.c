@@ -99,7 +99,7 @@ static json_t *json_of(const struct status *status)
     return root;
 }
 
-static void the_retry_lane_says_what_waits_for_a_person(void **state)
+static void the_retry_queue_reports_tasks_that_wait_for_an_operator(void **state)
 {
     struct status *status = status_make();
     struct status_retry *retry = &status->retry;
@@ -461,7 +461,7 @@ static void json_tells_a_fault_in_its_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_retry_lane_says_what_waits_for_a_person),
+        cmocka_unit_test(the_retry_queue_reports_tasks_that_wait_for_an_operator),
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
         cmocka_unit_test(lag_counts_what_can_still_be_read),

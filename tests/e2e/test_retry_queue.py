@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tasks of the retry queue on real servers: three `tallybox retry` processes share them, one is killed
-in the middle of its batch, shards move, keys keep their order, and a clean stop costs nothing."""
+"""Tasks of the retry queue on real servers: three `tallybox retry` processes share them, one is
+killed in the middle of its batch, shards move, keys keep their order, a clean stop loses no time."""
 
 import collections
 import contextlib
@@ -130,21 +130,21 @@ class Killed(RetryCase):
         self.stack.sql("UPDATE retry_scene SET paused = 0")
         # No program ends before it may, so hands stay full.
         victim = house.wait_for("one to have its hands full", lambda: next(
-            (role for role in roles if self.in_hand(role) >= 250), None))
-        stranded = self.in_hand(victim)
+            (role for role in roles if self.in_flight(role) >= 250), None))
+        in_flight = self.in_flight(victim)
         (self.stack.folder / "open").touch()
         house.wait_for("some to end", lambda: "end" in (word for word, _ in self.told()))
         victim.kill()
         # They are taken from it only when their leases run out.
-        stranded = max(stranded, self.in_hand(victim))
+        in_flight = max(in_flight, self.in_flight(victim))
         self.wait_done(120)
         self.wait_shares([role for role in roles if role is not victim])
         ended = [number for word, number in self.told() if word == "end"]
         # At least once; twice only what the killed one had in hand.
         self.assertEqual(set(ended), set(range(ORDERED + BATCH)))
-        self.assertLessEqual(len(ended) - len(set(ended)), stranded)
+        self.assertLessEqual(len(ended) - len(set(ended)), in_flight)
         self.assert_order()
-        print(f"\nkilled with {stranded} tasks in hand, {len(ended) - len(set(ended))} done twice",
+        print(f"\nkilled with {in_flight} tasks in flight, {len(ended) - len(set(ended))} done twice",
               file=sys.stderr)
 
     def wait_paused(self, roles):
@@ -156,7 +156,7 @@ class Killed(RetryCase):
         lines = (self.stack.folder / "effects").read_text().splitlines()
         return [(word, int(number)) for word, number in map(str.split, lines)]
 
-    def in_hand(self, role):
+    def in_flight(self, role):
         return self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1 AND owner LIKE %s",
                                  [f"%-{role.pid}-%"])
 

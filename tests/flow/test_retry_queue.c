@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who claims what and when in the retry queue: filters, turns and bounds, on a fake store. */
+/* Which tasks the dispatcher claims and when: filters, turns and bounds, on a fake store. */
 #include "tests/flow/retry_world.h"
 
 #include "common/log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/sim/retry_lane.h"
+#include "tests/sim/retry_queue.h"
 
 #include "tests/sim/broker.h"
 #include "tests/sim/roles.h"

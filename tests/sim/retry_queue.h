@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry queue as the relays see it: refused rows that they have moved into it, and a process,
- * the publisher, that publishes the first task of each key sooner or later, or an operator who
- * skips it. The lane's own engine has its own tables, in tasks.h. */
-#ifndef TESTS_SIM_RETRY_LANE_H
-#define TESTS_SIM_RETRY_LANE_H
+/* The retry queue as the relays see it: refused rows that they have moved into it, and a publisher
+ * process that publishes the first task of each key sooner or later, or skips it as an operator
+ * would. The engine of the retry queue has its own tables, in tasks.h. */
+#ifndef TESTS_SIM_RETRY_QUEUE_H
+#define TESTS_SIM_RETRY_QUEUE_H
 
 #include "outbox/relay/relay_ops.h"
 #include "tests/sim/db.h"
