@@ -27,8 +27,8 @@
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
 
-/* One lane with all that moves it. */
-struct strand {
+/* A lane with its engines, its adapters and its threads. */
+struct lane_runtime {
     char name[LANE_NAME_SIZE];
     struct lane lane;
     struct reader reader;
@@ -43,7 +43,7 @@ struct strand {
 
 struct relay {
     const struct role_env *env;
-    struct strand *strands[RELAY_LANES_MAX];
+    struct lane_runtime *runtimes[RELAY_LANES_MAX];
     const char *names[RELAY_LANES_MAX];
     size_t count;
     char group[LEASES_GROUP_SIZE];
@@ -55,16 +55,16 @@ struct relay {
 
 static void wake(void *ctx, enum lane_step step)
 {
-    struct strand *strand = ctx;
+    struct lane_runtime *runtime = ctx;
 
-    loop_wake(&strand->loops[step]);
+    loop_wake(&runtime->loops[step]);
 }
 
 static void origin_lost(void *ctx, const struct err *why)
 {
-    struct strand *strand = ctx;
+    struct lane_runtime *runtime = ctx;
 
-    lane_origin_lost(&strand->lane, why);
+    lane_origin_lost(&runtime->lane, why);
 }
 
 static int64_t time_ms(void *ctx)
@@ -73,90 +73,90 @@ static int64_t time_ms(void *ctx)
     return os_now_ms();
 }
 
-static enum rc loops_init(struct strand *strand, struct stop *stop, struct err *err)
+static enum rc loops_init(struct lane_runtime *runtime, struct stop *stop, struct err *err)
 {
-    struct loop *loops = strand->loops;
+    struct loop *loops = runtime->loops;
     enum rc rc =
-        loop_init(&loops[LANE_READER], "relay-read", reader_step, &strand->reader, stop, err);
+        loop_init(&loops[LANE_READER], "relay-read", reader_step, &runtime->reader, stop, err);
 
     if (rc == RC_OK)
-        rc = loop_init(&loops[LANE_SENDER], "relay-send", sender_step, &strand->sender, stop, err);
+        rc = loop_init(&loops[LANE_SENDER], "relay-send", sender_step, &runtime->sender, stop, err);
     if (rc == RC_OK)
-        rc = loop_init(&loops[LANE_DELETER], "relay-delete", deleter_step, &strand->deleter, stop,
+        rc = loop_init(&loops[LANE_DELETER], "relay-delete", deleter_step, &runtime->deleter, stop,
                        err);
     return rc;
 }
 
-static enum rc edges_open(struct strand *strand, struct relay *relay, struct err *err)
+static enum rc edges_open(struct lane_runtime *runtime, struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
-    enum rc rc = source_mysql_open(&strand->source, strand->name, &strand->origin, &relay->writers,
-                                   env->settings, err);
+    enum rc rc = source_mysql_open(&runtime->source, runtime->name, &runtime->origin,
+                                   &relay->writers, env->settings, err);
 
     if (rc == RC_OK)
-        rc = deleter_mysql_open(&strand->deletes, strand->name, env->instance, &strand->origin,
+        rc = deleter_mysql_open(&runtime->deletes, runtime->name, env->instance, &runtime->origin,
                                 env->settings, err);
-    broker_kafka_open(&strand->broker, strand->name, env->settings,
-                      strand->loops[LANE_SENDER].wakeup.fd);
+    broker_kafka_open(&runtime->broker, runtime->name, env->settings,
+                      runtime->loops[LANE_SENDER].wakeup.fd);
     return rc;
 }
 
-static enum rc engines_init(struct strand *strand, struct err *err)
+static enum rc engines_init(struct lane_runtime *runtime, struct err *err)
 {
-    const struct source source = source_mysql_ops(&strand->source);
-    const struct deleter_ops deletes = deleter_mysql_ops(&strand->deletes);
-    const struct broker broker = broker_kafka_ops(&strand->broker);
-    enum rc rc = reader_init(&strand->reader, &strand->lane, &source, os_random_u64(), err);
+    const struct source source = source_mysql_ops(&runtime->source);
+    const struct deleter_ops deletes = deleter_mysql_ops(&runtime->deletes);
+    const struct broker broker = broker_kafka_ops(&runtime->broker);
+    enum rc rc = reader_init(&runtime->reader, &runtime->lane, &source, os_random_u64(), err);
 
     if (rc == RC_OK)
-        rc = sender_init(&strand->sender, &strand->lane, &broker, os_random_u64(), err);
+        rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
     if (rc == RC_OK)
-        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, os_random_u64(), err);
+        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, os_random_u64(), err);
     return rc;
 }
 
-static void strand_close(struct strand *strand)
+static void runtime_close(struct lane_runtime *runtime)
 {
-    if (!strand)
+    if (!runtime)
         return;
-    broker_kafka_close(&strand->broker);
-    deleter_mysql_close(&strand->deletes);
-    source_mysql_close(&strand->source);
-    origin_mysql_done(&strand->origin);
-    deleter_done(&strand->deleter);
-    sender_done(&strand->sender);
-    reader_done(&strand->reader);
+    broker_kafka_close(&runtime->broker);
+    deleter_mysql_close(&runtime->deletes);
+    source_mysql_close(&runtime->source);
+    origin_mysql_done(&runtime->origin);
+    deleter_done(&runtime->deleter);
+    sender_done(&runtime->sender);
+    reader_done(&runtime->reader);
     for (size_t i = 0; i < LANE_STEPS; i++)
-        loop_done(&strand->loops[i]);
-    lane_done(&strand->lane);
-    free(strand);
+        loop_done(&runtime->loops[i]);
+    lane_done(&runtime->lane);
+    free(runtime);
 }
 
-static enum rc strand_open(struct relay *relay, const char *name, struct err *err)
+static enum rc runtime_open(struct relay *relay, const char *name, struct err *err)
 {
-    struct strand *strand = calloc(1, sizeof(*strand));
+    struct lane_runtime *runtime = calloc(1, sizeof(*runtime));
     enum rc rc;
 
-    if (!strand)
+    if (!runtime)
         return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", name);
     for (size_t i = 0; i < LANE_STEPS; i++)
-        strand->loops[i].wakeup.fd = -1;
-    origin_mysql_init(&strand->origin, origin_lost, strand);
-    relay->strands[relay->count] = strand;
-    snprintf(strand->name, sizeof(strand->name), "%s", name);
-    relay->names[relay->count] = strand->name;
-    rc = lane_init(&strand->lane, strand->name, relay->env->settings,
-                   relay_metrics_of(relay->count, strand->name), err);
+        runtime->loops[i].wakeup.fd = -1;
+    origin_mysql_init(&runtime->origin, origin_lost, runtime);
+    relay->runtimes[relay->count] = runtime;
+    snprintf(runtime->name, sizeof(runtime->name), "%s", name);
+    relay->names[relay->count] = runtime->name;
+    rc = lane_init(&runtime->lane, runtime->name, relay->env->settings,
+                   relay_metrics_of(relay->count, runtime->name), err);
     relay->count++;
     if (rc == RC_OK)
-        rc = loops_init(strand, relay->env->stop, err);
+        rc = loops_init(runtime, relay->env->stop, err);
     if (rc == RC_OK)
-        rc = edges_open(strand, relay, err);
+        rc = edges_open(runtime, relay, err);
     if (rc == RC_OK)
-        rc = engines_init(strand, err);
-    strand->lane.wake = wake;
-    strand->lane.wake_ctx = strand;
-    strand->lane.time_ms = time_ms;
+        rc = engines_init(runtime, err);
+    runtime->lane.wake = wake;
+    runtime->lane.wake_ctx = runtime;
+    runtime->lane.time_ms = time_ms;
     return rc;
 }
 
@@ -171,7 +171,7 @@ static enum rc settings_check(const struct settings *settings, struct err *err)
 }
 
 /* relay.lanes was checked to be names, each there once. */
-static enum rc strands_open(struct relay *relay, struct err *err)
+static enum rc runtimes_open(struct relay *relay, struct err *err)
 {
     const char *lanes = relay->env->settings->relay.lanes;
     enum rc rc = RC_OK;
@@ -184,7 +184,7 @@ static enum rc strands_open(struct relay *relay, struct err *err)
             return err_fail(err, RC_FATAL, 0, "relay.lanes: %d lanes at most in one process",
                             RELAY_LANES_MAX);
         snprintf(name, sizeof(name), "%.*s", (int)len, lane);
-        rc = strand_open(relay, name, err);
+        rc = runtime_open(relay, name, err);
     }
     return rc;
 }
@@ -196,7 +196,7 @@ static void relay_close(void *role)
     if (!relay)
         return;
     for (size_t i = 0; i < relay->count; i++)
-        strand_close(relay->strands[i]);
+        runtime_close(relay->runtimes[i]);
     writers_mysql_done(&relay->writers);
     lease_mysql_close(&relay->store);
     leases_done(&relay->leases);
@@ -226,7 +226,7 @@ static enum rc leases_open(struct relay *relay, struct err *err)
     leases_init(&relay->leases, "lane", env->instance, &store, env->settings->relay.lease_ms,
                 os_random_u64());
     for (size_t i = 0; i < relay->count; i++)
-        leases_add(&relay->leases, &relay->strands[i]->lane.lease);
+        leases_add(&relay->leases, &relay->runtimes[i]->lane.lease);
     return loop_init(&relay->renewer, "relay-lease", leases_step, &relay->leases, env->stop, err);
 }
 
@@ -243,7 +243,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     relay->env = env;
     relay->renewer.wakeup.fd = -1;
     writers_mysql_init(&relay->writers);
-    rc = strands_open(relay, err);
+    rc = runtimes_open(relay, err);
     if (rc == RC_OK)
         rc = leases_open(relay, err);
     if (rc == RC_OK)
@@ -257,7 +257,7 @@ static void threads_join(struct relay *relay)
 {
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS; step++)
-            loop_join(&relay->strands[i]->loops[step]);
+            loop_join(&relay->runtimes[i]->loops[step]);
     }
     loop_join(&relay->renewer);
 }
@@ -269,7 +269,7 @@ static enum rc relay_start(void *role, struct err *err)
 
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS && rc == RC_OK; step++)
-            rc = loop_start(&relay->strands[i]->loops[step], err);
+            rc = loop_start(&relay->runtimes[i]->loops[step], err);
     }
     if (rc == RC_OK)
         rc = loop_start(&relay->renewer, err);
@@ -293,9 +293,10 @@ static void note_health(struct health *health, const char *lane, const char *wha
 }
 
 /* A lane that another process holds is its business. */
-static void lane_health(const struct relay *relay, struct strand *strand, struct health *health)
+static void lane_health(const struct relay *relay, struct lane_runtime *runtime,
+                        struct health *health)
 {
-    struct lane *lane = &strand->lane;
+    struct lane *lane = &runtime->lane;
     int64_t age_ms = metric_value(&lane->metrics->oldest_age);
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[LANE_NAME_SIZE + 32];
@@ -324,7 +325,7 @@ static void relay_health(void *role, struct health *health)
     else
         health_good(health, "leases");
     for (size_t i = 0; i < relay->count; i++)
-        lane_health(relay, relay->strands[i], health);
+        lane_health(relay, relay->runtimes[i], health);
 }
 
 /* With the threads gone, one thread plays all of them until what is in hand is finished. */
@@ -340,11 +341,11 @@ static void finish(struct relay *relay)
     leases_leave(&relay->leases, now_ms);
     while (now_ms < until_ms && !leases_left(&relay->leases)) {
         for (size_t i = 0; i < relay->count; i++) {
-            struct strand *strand = relay->strands[i];
+            struct lane_runtime *runtime = relay->runtimes[i];
 
-            sender_step(&strand->sender, now_ms);
-            deleter_step(&strand->deleter, now_ms);
-            reader_step(&strand->reader, now_ms);
+            sender_step(&runtime->sender, now_ms);
+            deleter_step(&runtime->deleter, now_ms);
+            reader_step(&runtime->reader, now_ms);
         }
         stop_wait(&pause, STOP_PAUSE_MS);
         now_ms = os_now_ms();

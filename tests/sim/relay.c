@@ -17,7 +17,7 @@
 
 struct relay_process;
 
-struct strand {
+struct lane_runtime {
     struct relay_process *relay;
     size_t number;
     struct lane lane;
@@ -35,7 +35,7 @@ struct strand {
 struct relay_process {
     struct proc *proc;
     size_t number;
-    struct strand strands[SIM_LANES_MAX];
+    struct lane_runtime runtimes[SIM_LANES_MAX];
     size_t count;
     struct lease_edge lease_edge;
     struct leases leases;
@@ -44,17 +44,17 @@ struct relay_process {
 
 static void wake(void *ctx, enum lane_step step)
 {
-    struct strand *strand = ctx;
+    struct lane_runtime *runtime = ctx;
 
-    if (strand->threads[step])
-        sched_wake(&strand->relay->proc->world->sched, strand->threads[step]);
+    if (runtime->threads[step])
+        sched_wake(&runtime->relay->proc->world->sched, runtime->threads[step]);
 }
 
 static int64_t time_ms(void *ctx)
 {
-    const struct strand *strand = ctx;
+    const struct lane_runtime *runtime = ctx;
 
-    return proc_clock(strand->relay->proc);
+    return proc_clock(runtime->relay->proc);
 }
 
 /* A loop of common/loop.h: step, sleep, step, until the process stops. */
@@ -73,26 +73,26 @@ static void loop(struct proc *proc, loop_step step, void *engine)
 
 static void reader_thread(void *arg)
 {
-    struct strand *strand = arg;
+    struct lane_runtime *runtime = arg;
 
-    loop(strand->relay->proc, reader_step, &strand->reader);
-    strand->busy[LANE_READER] = false;
+    loop(runtime->relay->proc, reader_step, &runtime->reader);
+    runtime->busy[LANE_READER] = false;
 }
 
 static void sender_thread(void *arg)
 {
-    struct strand *strand = arg;
+    struct lane_runtime *runtime = arg;
 
-    loop(strand->relay->proc, sender_step, &strand->sender);
-    strand->busy[LANE_SENDER] = false;
+    loop(runtime->relay->proc, sender_step, &runtime->sender);
+    runtime->busy[LANE_SENDER] = false;
 }
 
 static void deleter_thread(void *arg)
 {
-    struct strand *strand = arg;
+    struct lane_runtime *runtime = arg;
 
-    loop(strand->relay->proc, deleter_step, &strand->deleter);
-    strand->busy[LANE_DELETER] = false;
+    loop(runtime->relay->proc, deleter_step, &runtime->deleter);
+    runtime->busy[LANE_DELETER] = false;
 }
 
 static void renewer_thread(void *arg)
@@ -107,7 +107,7 @@ static bool threads_run(const struct relay_process *relay)
 {
     for (size_t i = 0; i < relay->count; i++)
         for (size_t step = 0; step < LANE_STEPS; step++)
-            if (relay->strands[i].busy[step])
+            if (relay->runtimes[i].busy[step])
                 return true;
     return relay->renewer_busy;
 }
@@ -124,11 +124,11 @@ static void finish(struct relay_process *relay)
         int64_t now_ms = proc_clock(proc);
 
         for (size_t i = 0; i < relay->count; i++) {
-            struct strand *strand = &relay->strands[i];
+            struct lane_runtime *runtime = &relay->runtimes[i];
 
-            sender_step(&strand->sender, now_ms);
-            deleter_step(&strand->deleter, now_ms);
-            reader_step(&strand->reader, now_ms);
+            sender_step(&runtime->sender, now_ms);
+            deleter_step(&runtime->deleter, now_ms);
+            reader_step(&runtime->reader, now_ms);
         }
         sched_pause(&world->sched, 2);
     }
@@ -144,7 +144,7 @@ static void main_thread(void *arg)
         sched_idle(sched, 10000);
     for (size_t i = 0; i < relay->count; i++)
         for (enum lane_step step = 0; step < LANE_STEPS; step++)
-            wake(&relay->strands[i], step);
+            wake(&relay->runtimes[i], step);
     while (threads_run(relay))
         sched_pause(sched, 1);
     finish(relay);
@@ -161,9 +161,9 @@ static struct relay_metrics *metrics_fresh(size_t number, const char *lane)
     return metrics;
 }
 
-static void strand_start(struct relay_process *relay, size_t number)
+static void runtime_start(struct relay_process *relay, size_t number)
 {
-    struct strand *strand = &relay->strands[number];
+    struct lane_runtime *runtime = &relay->runtimes[number];
     struct world *world = relay->proc->world;
     const char *name = world->tables->lanes[number].name;
     struct source source;
@@ -171,46 +171,46 @@ static void strand_start(struct relay_process *relay, size_t number)
     struct broker broker;
     enum rc rc;
 
-    strand->relay = relay;
-    strand->number = number;
-    link_init(&strand->read_edge.link, relay->proc, world->main_db);
-    link_init(&strand->delete_edge.link, relay->proc, world->main_db);
-    strand->origin = (struct lane_origin){.lane = &strand->lane};
+    runtime->relay = relay;
+    runtime->number = number;
+    link_init(&runtime->read_edge.link, relay->proc, world->main_db);
+    link_init(&runtime->delete_edge.link, relay->proc, world->main_db);
+    runtime->origin = (struct lane_origin){.lane = &runtime->lane};
     /* Who freezes in a transaction lets go of its locks. */
-    strand->delete_edge.link.idle_ms_max = world->settings.relay.lease_ms / 3;
-    strand->read_edge.origin = strand->delete_edge.origin = &strand->origin;
-    strand->read_edge.lane = strand->delete_edge.lane = number;
-    producer_init(&strand->producer, relay->proc, number);
-    strand->producer.epoch = &strand->sender.epoch;
-    source = tables_source(&strand->read_edge);
-    deletes = tables_deleter(&strand->delete_edge);
-    broker = producer_ops(&strand->producer);
-    rc = lane_init(&strand->lane, name, &world->settings,
+    runtime->delete_edge.link.idle_ms_max = world->settings.relay.lease_ms / 3;
+    runtime->read_edge.origin = runtime->delete_edge.origin = &runtime->origin;
+    runtime->read_edge.lane = runtime->delete_edge.lane = number;
+    producer_init(&runtime->producer, relay->proc, number);
+    runtime->producer.epoch = &runtime->sender.epoch;
+    source = tables_source(&runtime->read_edge);
+    deletes = tables_deleter(&runtime->delete_edge);
+    broker = producer_ops(&runtime->producer);
+    rc = lane_init(&runtime->lane, name, &world->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, name), NULL);
-    strand->lane.wake = wake;
-    strand->lane.wake_ctx = strand;
-    strand->lane.time_ms = time_ms;
-    strand->lane.time_ctx = strand;
+    runtime->lane.wake = wake;
+    runtime->lane.wake_ctx = runtime;
+    runtime->lane.time_ms = time_ms;
+    runtime->lane.time_ctx = runtime;
     if (rc == RC_OK)
-        rc = reader_init(&strand->reader, &strand->lane, &source, world_rng(), NULL);
+        rc = reader_init(&runtime->reader, &runtime->lane, &source, world_rng(), NULL);
     if (rc == RC_OK)
-        rc = sender_init(&strand->sender, &strand->lane, &broker, world_rng(), NULL);
+        rc = sender_init(&runtime->sender, &runtime->lane, &broker, world_rng(), NULL);
     if (rc == RC_OK)
-        rc = deleter_init(&strand->deleter, &strand->lane, &deletes, world_rng(), NULL);
+        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, world_rng(), NULL);
     assert(rc == RC_OK);
     /* Small, so that long lists are met. */
-    strand->reader.ranges_max = 3;
-    strand->deleter.ranges_max = 2;
-    strand->deleter.diverter.rows_max = 3;
-    strand->lane.diverted.moves_max = 6;
-    strand->lane.diverted.key_rows_max = 10;
+    runtime->reader.ranges_max = 3;
+    runtime->deleter.ranges_max = 2;
+    runtime->deleter.diverter.rows_max = 3;
+    runtime->lane.diverted.moves_max = 6;
+    runtime->lane.diverted.key_rows_max = 10;
     for (size_t step = 0; step < LANE_STEPS; step++)
-        strand->busy[step] = true;
-    strand->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, strand);
-    strand->threads[LANE_SENDER] = proc_thread(relay->proc, sender_thread, strand);
-    strand->threads[LANE_DELETER] = proc_thread(relay->proc, deleter_thread, strand);
-    strand->producer.sender = strand->threads[LANE_SENDER];
-    strand->producer.network = proc_thread(relay->proc, producer_main, &strand->producer);
+        runtime->busy[step] = true;
+    runtime->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, runtime);
+    runtime->threads[LANE_SENDER] = proc_thread(relay->proc, sender_thread, runtime);
+    runtime->threads[LANE_DELETER] = proc_thread(relay->proc, deleter_thread, runtime);
+    runtime->producer.sender = runtime->threads[LANE_SENDER];
+    runtime->producer.network = proc_thread(relay->proc, producer_main, &runtime->producer);
 }
 
 static void start(struct proc *proc)
@@ -227,8 +227,8 @@ static void start(struct proc *proc)
     leases_init(&relay->leases, "lane", proc->name, &store, world->settings.relay.lease_ms,
                 world_rng());
     for (size_t i = 0; i < relay->count; i++) {
-        strand_start(relay, i);
-        leases_add(&relay->leases, &relay->strands[i].lane.lease);
+        runtime_start(relay, i);
+        leases_add(&relay->leases, &relay->runtimes[i].lane.lease);
     }
     relay->renewer_busy = true;
     proc_thread(proc, renewer_thread, relay);
@@ -240,16 +240,16 @@ static void end(struct proc *proc)
     struct relay_process *relay = proc->role;
 
     for (size_t i = 0; i < relay->count; i++) {
-        struct strand *strand = &relay->strands[i];
+        struct lane_runtime *runtime = &relay->runtimes[i];
 
-        producer_gone(&strand->producer);
-        link_close(&strand->read_edge.link);
-        link_close(&strand->delete_edge.link);
-        deleter_done(&strand->deleter);
-        sender_done(&strand->sender);
-        reader_done(&strand->reader);
-        lane_done(&strand->lane);
-        memset(strand->threads, 0, sizeof(strand->threads));
+        producer_gone(&runtime->producer);
+        link_close(&runtime->read_edge.link);
+        link_close(&runtime->delete_edge.link);
+        deleter_done(&runtime->deleter);
+        sender_done(&runtime->sender);
+        reader_done(&runtime->reader);
+        lane_done(&runtime->lane);
+        memset(runtime->threads, 0, sizeof(runtime->threads));
     }
     link_close(&relay->lease_edge.link);
     leases_done(&relay->leases);
@@ -266,8 +266,8 @@ size_t relays_diverted_keys(const struct world *world)
         if (proc->start != start || !proc->alive)
             continue;
         for (size_t lane = 0; lane < relay->count; lane++)
-            if (lane_epoch(&relay->strands[lane].lane, proc_clock(proc)) != 0)
-                keys += atomic_load(&relay->strands[lane].lane.diverted.count);
+            if (lane_epoch(&relay->runtimes[lane].lane, proc_clock(proc)) != 0)
+                keys += atomic_load(&relay->runtimes[lane].lane.diverted.count);
     }
     return keys;
 }
