@@ -49,12 +49,12 @@ static enum rc ask(struct lease_mysql *store, db_on_row on_row, void *ctx, struc
     return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
-/* Rows of instances that ended without a word would stay for ever. */
-static enum rc sweep_instances(struct lease_mysql *store, struct err *err)
+/* An instance that is killed does not delete its own row. */
+static enum rc delete_old_instances(struct lease_mysql *store, struct err *err)
 {
     enum rc rc;
 
-    if (store->swept)
+    if (store->old_deleted)
         return RC_OK;
     rc = start(store, "DELETE FROM instance WHERE role LIKE ", err);
     if (rc != RC_OK)
@@ -62,7 +62,7 @@ static enum rc sweep_instances(struct lease_mysql *store, struct err *err)
     put_pattern(store, store->role, "%");
     buf_text_put(&store->sql, " AND seen_at < UTC_TIMESTAMP(3) - INTERVAL 1 DAY");
     rc = run(store, NULL, err);
-    store->swept = rc == RC_OK;
+    store->old_deleted = rc == RC_OK;
     return rc;
 }
 
@@ -102,7 +102,7 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
     enum rc rc = instance_beat(store, err);
 
     if (rc == RC_OK)
-        rc = sweep_instances(store, err);
+        rc = delete_old_instances(store, err);
     if (rc != RC_OK || store->lane_count == 0)
         return rc;
     rc = start(store, "UPDATE relay_lease SET lease_until = ", err);

@@ -22,7 +22,7 @@ struct lease_mysql {
     const char *group;           /* role of all instances that compete with this one */
     char entry[LEASE_ROLE_SIZE]; /* the group, and "*<weight>" where it is not 1 */
     struct buf sql;
-    bool swept; /* instances long dead were removed once */
+    bool old_deleted; /* the rows of instances that ended long ago were deleted */
 };
 
 /* Who competes for what, and how much of it this one wants. */

@@ -133,10 +133,10 @@ enum diverted_keys_say diverted_keys_ask(struct diverted_keys *diverted, uint64_
 static enum diverted_given give(struct diverted_keys *diverted, struct diverted_key *slot,
                                 const struct relay_move *move)
 {
-    if (slot->ended || (slot->left_pass != 0 && slot->left_pass == diverted->pass) ||
+    if (slot->ended || (slot->left_scan != 0 && slot->left_scan == diverted->scan) ||
         slot->rows >= diverted->key_rows_max ||
         diverted->next - diverted->home >= diverted->moves_max) {
-        slot->left_pass = diverted->pass;
+        slot->left_scan = diverted->scan;
         return DIVERTED_LEFT;
     }
     diverted->moves[diverted->next % DIVERTED_MOVES_MAX] = *move;
@@ -170,16 +170,16 @@ void diverted_keys_leave(struct diverted_keys *diverted, uint64_t key)
     pthread_mutex_lock(&diverted->lock);
     slot = find(diverted, key);
     if (slot->key != 0)
-        slot->left_pass = diverted->pass;
+        slot->left_scan = diverted->scan;
     pthread_mutex_unlock(&diverted->lock);
 }
 
-void diverted_keys_begin_pass(struct diverted_keys *diverted, uint64_t pass)
+void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan)
 {
     size_t at = 0;
 
     pthread_mutex_lock(&diverted->lock);
-    diverted->pass = pass;
+    diverted->scan = scan;
     while (atomic_load(&diverted->count) > 0 && at <= diverted->mask) {
         struct diverted_key *slot = &diverted->slots[at];
 
@@ -296,8 +296,8 @@ bool diverted_keys_answer(struct diverted_keys *diverted, uint64_t key, uint64_t
     pthread_mutex_lock(&diverted->lock);
     slot = find(diverted, key);
     if (slot->key != 0 && slot->ticket <= asked) {
-        waits = slot->left_pass != 0;
-        slot->ended = waits && slot->left_pass == diverted->pass;
+        waits = slot->left_scan != 0;
+        slot->ended = waits && slot->left_scan == diverted->scan;
         if (!slot->ended)
             take_out(diverted, slot);
     }

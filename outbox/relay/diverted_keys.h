@@ -10,7 +10,7 @@
  * overtaken otherwise.
  *
  * What was handed over is bounded, in all and for each key. Past that a row is left in the table,
- * and the key's later ones of the same pass of the reader with it; the next pass meets the first of
+ * and the key's later ones of the same full scan with it; the next full scan meets the first of
  * them first. So a key that gets more rows than its tasks can follow comes to an end in the retry
  * queue all the same.
  *
@@ -39,9 +39,9 @@
 struct diverted_key {
     uint64_t key;       /* 0 = empty slot */
     uint64_t ticket;    /* of its last row that was handed over, + 1; 0: none of ours */
-    uint64_t left_pass; /* in which a row of it was left in the table; 0: none */
+    uint64_t left_scan; /* in which a row of it was left in the table; 0: none */
     size_t rows;        /* that were handed over */
-    bool ended;         /* its tasks are gone, but the rows left in this pass come first */
+    bool ended;         /* its tasks are gone, but the rows left in this scan come first */
     char *ordering_key;
 };
 
@@ -52,7 +52,7 @@ struct diverted_keys {
     size_t count_max;
     size_t key_rows_max; /* DIVERTED_KEY_ROWS_MAX, or fewer in tests */
     size_t moves_max;    /* DIVERTED_MOVES_MAX, or fewer in tests */
-    uint64_t pass;
+    uint64_t scan;
     struct relay_move
         *moves;    /* by ticket; home..done are in the retry queue, done..next on the way */
     uint64_t home; /* the sender has given the rows below back to the reader */
@@ -73,7 +73,7 @@ enum diverted_keys_say {
 
 enum diverted_given {
     DIVERTED_MOVES, /* it is on its way into the retry queue */
-    DIVERTED_LEFT,  /* it has to stay in the table until the next pass */
+    DIVERTED_LEFT,  /* it has to stay in the table until the next scan */
     DIVERTED_FULL,  /* there is no room for another key: nothing was done */
     DIVERTED_VOID,  /* as DIVERTED_STALE: nothing was done */
 };
@@ -88,16 +88,16 @@ void diverted_keys_done(struct diverted_keys *diverted);
  * diverted_keys_ask(): what to do with a row of this key.
  * diverted_keys_give(): hands the row over; its key is diverted from now on. move is copied.
  * diverted_keys_leave(): the row was given back to the reader unsent; its key must be diverted.
- * diverted_keys_begin_pass(): the reader begins with the first row again, and no batch is under
- * way. diverted_keys_home(): the next row that is in the retry queue, or will not be moved; false:
- * none. */
+ * diverted_keys_begin_full_scan(): the reader begins with the first row again, and no batch is
+ * under way. diverted_keys_home(): the next row that is in the retry queue, or will not be moved;
+ * false: none. */
 uint64_t diverted_keys_adopt(const struct diverted_keys *diverted, int64_t epoch);
 enum diverted_keys_say diverted_keys_ask(struct diverted_keys *diverted, uint64_t generation,
                                          uint64_t key);
 enum diverted_given diverted_keys_give(struct diverted_keys *diverted, uint64_t generation,
                                        const struct relay_move *move, bool *news);
 void diverted_keys_leave(struct diverted_keys *diverted, uint64_t key);
-void diverted_keys_begin_pass(struct diverted_keys *diverted, uint64_t pass);
+void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan);
 bool diverted_keys_home(struct diverted_keys *diverted, int64_t *seq);
 
 /* The diverter's.
@@ -108,7 +108,7 @@ bool diverted_keys_home(struct diverted_keys *diverted, int64_t *seq);
  * borrowed until diverted_keys_moved(); consecutive, rows_max at most. diverted_keys_question(): up
  * to keys_max keys whose rows are all in the retry queue, from *cursor on. diverted_keys_answer():
  * no task of the key was there when the rows below asked were. True: rows of it were left in the
- * table, and a new pass should find them. */
+ * table, and a full scan should find them. */
 void diverted_keys_void(struct diverted_keys *diverted);
 bool diverted_keys_load_begin(struct diverted_keys *diverted);
 bool diverted_keys_put(struct diverted_keys *diverted, const char *ordering_key);

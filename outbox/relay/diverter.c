@@ -143,7 +143,7 @@ static int64_t ask(struct diverter *diverter, int64_t now_ms)
                 diverted_keys_answer(&lane->diverted, diverter->keys[i].key, asked) || waiting;
     }
     if (waiting)
-        lane_sweep(lane);
+        lane_request_full_scan(lane);
     lane_wake(lane, LANE_SENDER);
     return wait_ms;
 }

@@ -11,7 +11,7 @@
  *   never will);
  * - where other nodes of a cluster write, too: the gap is as old as such a transaction may become;
  * - else, or when some transaction of others stays open for very long: the gap is old enough.
- * Closing one wrongly only delays its row until the next sweep.
+ * Closing one wrongly only delays its row until the next full scan.
  *
  * Pure but for the closer's source; the reader's thread. */
 #ifndef OUTBOX_RELAY_GAPS_H

@@ -159,9 +159,9 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
     return lane_epoch(lane, lane_now(lane, now_ms));
 }
 
-void lane_sweep(struct lane *lane)
+void lane_request_full_scan(struct lane *lane)
 {
-    atomic_store(&lane->sweep_asked, true);
+    atomic_store(&lane->full_scan_requested, true);
     lane_wake(lane, LANE_READER);
 }
 

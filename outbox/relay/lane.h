@@ -37,7 +37,7 @@
 /* A block of seqs that travels from step to step. */
 struct seqs {
     size_t count;
-    bool again; /* these rows have to be read again now; else they are gone or wait for a sweep */
+    bool again; /* read these rows again now; else they are deleted or wait for a full scan */
     int64_t list[SEQS_MAX];
 };
 
@@ -64,12 +64,12 @@ struct lane {
 
     struct leased lease; /* idle: the reader has everything back; strange: lane_origin_lost() */
 
-    atomic_llong hold_asked; /* by the sender: counts its wishes */
-    atomic_llong hold_done;  /* by the reader: holds for this wish */
-    atomic_llong hold_freed; /* by the sender: this wish is over */
-    atomic_bool from_start;  /* by the sender: read the whole table again then */
-    atomic_llong pass;       /* by the reader: counts its passes over the whole table */
-    atomic_bool sweep_asked; /* by anyone: the next pass is wanted now */
+    atomic_llong hold_asked;         /* by the sender: counts its wishes */
+    atomic_llong hold_done;          /* by the reader: holds for this wish */
+    atomic_llong hold_freed;         /* by the sender: this wish is over */
+    atomic_bool from_start;          /* by the sender: read the whole table again then */
+    atomic_llong scan;               /* by the reader: counts its full scans */
+    atomic_bool full_scan_requested; /* by any step: the next full scan is due now */
 
     struct diverted_keys diverted; /* keys whose rows go through the retry queue */
 
@@ -102,8 +102,8 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
  * nobody's business. Any thread. */
 void lane_origin_lost(struct lane *lane, const struct err *why);
 
-/* The reader begins its next pass over the table as soon as it can. Any thread. */
-void lane_sweep(struct lane *lane);
+/* The reader begins a full scan as soon as it can. Any thread. */
+void lane_request_full_scan(struct lane *lane);
 
 /* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
  * until lane_free(). */

@@ -73,15 +73,15 @@ static void take_back(struct reader *reader)
         lane_wake(lane, LANE_SENDER);
 }
 
-/* Invariant: no batch is under way, so the sender meets no row of an older pass any more. */
-static void begin_pass(struct reader *reader)
+/* Invariant: no batch is under way, so the sender meets no row of an older scan any more. */
+static void begin_full_scan(struct reader *reader)
 {
-    reader->pass++;
-    atomic_store(&reader->lane->pass, (long long)reader->pass);
+    reader->scan++;
+    atomic_store(&reader->lane->scan, (long long)reader->scan);
     reader->cursor = 0;
     reader->again_from = INT64_MAX;
     reader->left_from = INT64_MAX;
-    reader->pass_end = reader->high > 0 ? reader->high : 1;
+    reader->scan_end = reader->high > 0 ? reader->high : 1;
 }
 
 /* Whatever is away, what waited grows older. */
@@ -108,11 +108,11 @@ static enum rc look_once(struct reader *reader, int64_t from, int64_t above,
     return rc;
 }
 
-/* Up to here every row is deleted, under way, in a gap, or left in the table. During a pass the
- * cursor meets again what was read before. */
+/* Up to here every row is deleted, under way, in a gap, or left in the table. During a full scan
+ * the cursor meets again what was read before. */
 static int64_t read_up_to(const struct reader *reader)
 {
-    return reader->pass_end > 0 ? reader->high : reader->cursor;
+    return reader->scan_end > 0 ? reader->high : reader->cursor;
 }
 
 /* The lowest seq at which a row may be that the reader knows of, or has not read yet. */
@@ -139,7 +139,7 @@ static void read_from_lowest(struct reader *reader, int64_t seq)
               "lane=%s seq=%" PRId64 " cursor=%" PRId64 " text=\"the table was truncated, or a gap "
               "was closed too early: the lane is read from its lowest row\"",
               reader->lane->name, seq, reader->cursor);
-    lane_sweep(reader->lane);
+    lane_request_full_scan(reader->lane);
 }
 
 static int64_t look_pause_ms(int64_t took_ms)
@@ -147,8 +147,8 @@ static int64_t look_pause_ms(int64_t took_ms)
     return took_ms < LOOK_PAUSE_MS_MAX / LOOK_PART ? LOOK_PART * took_ms : LOOK_PAUSE_MS_MAX;
 }
 
-/* Nothing is above the cursor: are there rows below it that were never read? During a pass they are
- * on the way to be found. oldest_seq: the lowest row from look_from on, or 0. */
+/* Nothing is above the cursor: are there rows below it that were never read? During a full scan
+ * they are on the way to be found. oldest_seq: the lowest row from look_from on, or 0. */
 static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t now_ms)
 {
     struct source_restart restart = {0};
@@ -156,7 +156,7 @@ static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t 
     bool low = now_ms >= reader->low_at_ms;
     struct err err;
 
-    if (reader->high == 0 || reader->pass_end > 0)
+    if (reader->high == 0 || reader->scan_end > 0)
         return;
     /* The next read meets the same trouble and tells. */
     if (reader->source.restart(reader->source.ctx, low ? lowest_known(reader) : 0, &restart,
@@ -273,9 +273,9 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
                     lane->settings->relay.gap_wait_multi_ms);
     reader->nodes_at_ms = now_ms;
     reader->high = 0;
-    begin_pass(reader);
-    reader->pass_end = 0;
-    reader->sweep_at_ms = now_ms + lane->settings->relay.full_scan_ms;
+    begin_full_scan(reader);
+    reader->scan_end = 0;
+    reader->full_scan_at_ms = now_ms + lane->settings->relay.full_scan_ms;
     reader->rows_next =
         1 + (size_t)(lane->settings->relay.read_bytes_max / lane->settings->relay.row_bytes_max);
     reader->look_at_ms = 0;
@@ -304,7 +304,7 @@ static bool held(struct reader *reader)
 static void rewind_cursor(struct reader *reader)
 {
     if (atomic_exchange(&reader->lane->from_start, false))
-        begin_pass(reader);
+        begin_full_scan(reader);
     if (reader->again_from == INT64_MAX)
         return;
     if (reader->cursor >= reader->again_from)
@@ -312,25 +312,26 @@ static void rewind_cursor(struct reader *reader)
     reader->again_from = INT64_MAX;
 }
 
-/* A sweep begins when every batch is back: a row that a diverted key leaves in the table meanwhile
- * must not be passed over because it still is in the window. */
-static bool sweep_waits(struct reader *reader, int64_t now_ms)
+/* A full scan begins when every batch is back: a row that a diverted key leaves in the table
+ * meanwhile must not be passed over because it still is in the window. */
+static bool full_scan_must_wait(struct reader *reader, int64_t now_ms)
 {
-    if (reader->pass_end > 0 && reader->cursor >= reader->pass_end) {
-        reader->pass_end = 0;
-        reader->sweep_at_ms = now_ms + reader->lane->settings->relay.full_scan_ms;
+    if (reader->scan_end > 0 && reader->cursor >= reader->scan_end) {
+        reader->scan_end = 0;
+        reader->full_scan_at_ms = now_ms + reader->lane->settings->relay.full_scan_ms;
     }
-    if (reader->pass_end > 0)
+    if (reader->scan_end > 0)
         return false;
-    if (atomic_exchange(&reader->lane->sweep_asked, false))
-        reader->sweep_at_ms = now_ms;
-    if (now_ms < reader->sweep_at_ms)
+    if (atomic_exchange(&reader->lane->full_scan_requested, false))
+        reader->full_scan_at_ms = now_ms;
+    if (now_ms < reader->full_scan_at_ms)
         return false;
     if (reader->spare_count < LANE_BATCHES)
         return true;
-    begin_pass(reader);
-    /* Rows may be under way without a batch. Of one that is refused the sender gives the row back
-     * and looks at the pass then: either we see the row now, or it sees the pass. */
+    begin_full_scan(reader);
+    /* Rows may be in flight without a batch. If one of them is refused, the sender drops the row
+     * and then reads the number of the scan: either this step gets the row back now, or the
+     * sender reads the new number. */
     take_back(reader);
     return false;
 }
@@ -593,7 +594,7 @@ static enum rc poll_table(struct reader *reader, struct relay_batch *batch, int6
 static void give(struct reader *reader, struct relay_batch *batch, int64_t now_ms)
 {
     batch->epoch = reader->epoch;
-    batch->pass = reader->pass;
+    batch->scan = reader->scan;
     reader->spare_count--;
     reader->busy_ms = now_ms;
     ring_give(&reader->lane->filled, batch);
@@ -672,7 +673,7 @@ int64_t reader_step(void *arg, int64_t now_ms)
     if (holding)
         return LANE_WAIT_MS;
     rewind_cursor(reader);
-    if (sweep_waits(reader, now_ms))
+    if (full_scan_must_wait(reader, now_ms))
         return LANE_WAIT_MS;
     return read_on(reader, now_ms);
 }

@@ -9,13 +9,13 @@
  *
  * Every full_scan_ms the cursor goes back to zero, which finds rows in gaps that were closed
  * wrongly and rows that were left in the table; after trouble it goes back to the lowest row that
- * was given up. Rows that are under way are in the window and are passed over. A pass counts the
- * sweeps.
+ * was given up. Rows that are under way are in the window and are passed over. `scan`
+ * counts the full scans.
  *
  * TRUNCATE and a lowered AUTO_INCREMENT give seqs out again, below the cursor. When the table's
  * next value is not above the highest seq seen, the whole lane begins anew (lane_origin_lost),
  * because a row under way must not be taken for another one with its seq. A row below every one
- * that is known of starts a pass at once. The reader's thread. */
+ * that is known of starts a full scan at once. The reader's thread. */
 #ifndef OUTBOX_RELAY_READER_H
 #define OUTBOX_RELAY_READER_H
 
@@ -48,10 +48,10 @@ struct reader {
     int64_t cursor;
     int64_t high;       /* highest seq seen: above it a missing seq is a new gap */
     int64_t again_from; /* lowest row that was given up, or INT64_MAX */
-    int64_t left_from;  /* lowest row of this pass that stays in the table, or INT64_MAX */
-    uint64_t pass;
-    int64_t pass_end; /* where the running sweep meets the old cursor; 0: no sweep runs */
-    int64_t sweep_at_ms;
+    int64_t left_from;  /* lowest row of this scan that stays in the table, or INT64_MAX */
+    uint64_t scan;
+    int64_t scan_end; /* where the running full scan meets the old cursor; 0: no full scan runs */
+    int64_t full_scan_at_ms;
     size_t ranges_max; /* READER_RANGES_MAX, or fewer in tests */
     size_t rows_next;  /* rows of the next read: follows their size */
 

@@ -41,7 +41,7 @@ struct relay_batch {
     size_t arena_used;
     size_t arena_size;
     int64_t epoch; /* of the lease under which it was read */
-    uint64_t pass; /* of the reader over the table; see reader.h */
+    uint64_t scan; /* number of the full scan that read it; see reader.h */
     size_t next;   /* the first row not yet taken by the sender */
 };
 

@@ -195,12 +195,12 @@ static void forget_all(struct sender *sender, int64_t now_ms)
     note_clear(&lane->full, now_ms);
 }
 
-static void begin_pass(struct sender *sender, uint64_t pass)
+static void begin_full_scan(struct sender *sender, uint64_t scan)
 {
-    if (pass == sender->pass)
+    if (scan == sender->scan)
         return;
-    sender->pass = pass;
-    diverted_keys_begin_pass(&sender->lane->diverted, pass);
+    sender->scan = scan;
+    diverted_keys_begin_full_scan(&sender->lane->diverted, scan);
     sender->suspects.count = 0;
     topics_forget_refused(&sender->topics);
 }
@@ -302,14 +302,14 @@ static enum diverted_given give(struct sender *sender, const struct relay_move *
     return given;
 }
 
-/* The row stays in the table. A pass that has begun since may have come by while it was under way:
- * whatever that meets of the key is a later row. It takes back what has come home after it has said
- * that it begins, so here the row goes home first. */
+/* The row stays in the table. A full scan that began while the row was in flight skipped it and
+ * reads only later rows of its key. The reader takes back dropped rows after it has increased
+ * `scan`, so the row is dropped here before `scan` is read. */
 static void leave_alone(struct sender *sender, const struct flight_row *row)
 {
     drop_row(sender, row->seq, false);
     flush_blocks(sender);
-    begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
+    begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
     diverted_keys_leave(&sender->lane->diverted, row->key);
 }
 
@@ -553,7 +553,7 @@ static void take_batch(struct sender *sender, int64_t now_ms)
     if (batch->epoch != sender->epoch)
         forget_all(sender, now_ms);
     sender->epoch = batch->epoch;
-    begin_pass(sender, batch->pass);
+    begin_full_scan(sender, batch->scan);
 }
 
 /* Rows of the batch that stay in the table go home before it does: see the reader's take_back(). */
@@ -707,7 +707,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
     if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
         return rest(sender, now_ms);
     if (sender->epoch != 0)
-        begin_pass(sender, (uint64_t)atomic_load(&sender->lane->pass));
+        begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
     if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
         sender->pause_until_ms = 0;
         note_clear(&sender->lane->full, now_ms);

@@ -66,7 +66,7 @@ struct sender {
     struct seqs *drops;
     int64_t epoch;       /* of the batches it sends; 0: none yet */
     uint64_t generation; /* of the diverted keys; 0: not known under this lease yet */
-    uint64_t pass;
+    uint64_t scan;
     int64_t pause_until_ms;
 
     size_t open;                       /* rows in flight without a report */

@@ -17,7 +17,7 @@
 enum topic_state {
     TOPIC_UNKNOWN, /* has to be opened first */
     TOPIC_READY,
-    TOPIC_REFUSED, /* cannot be had, says why; looked at again in the next pass */
+    TOPIC_REFUSED, /* cannot be had, says why; looked at again in the next full scan */
 };
 
 struct topic {

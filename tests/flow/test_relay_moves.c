@@ -330,12 +330,12 @@ static void too_many_diverted_keys_pause_the_lane_and_say_so(void **state)
     assert_all_is_well();
 }
 
-/* The pass meets the row while it is under way, and passes it over; the sender hears of the refusal
- * before it hears of the pass. */
-static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void **state)
+/* The full scan skips the row while it is in flight, and the sender learns of the refusal before it
+ * learns of the scan. */
+static void a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key(void **state)
 {
     int64_t refused = world_append(&rig.world, 1);
-    uint64_t pass;
+    uint64_t scan;
     int64_t next;
 
     (void)state;
@@ -345,10 +345,10 @@ static void a_row_that_is_refused_after_the_next_sweep_began_stops_its_key(void 
     rig.world.down_until_ms = rig.world.now_ms + 50;
     rig_run(&rig, 50);
     assert_true(rig.sender.alone);
-    pass = rig.reader.pass;
-    rig.reader.sweep_at_ms = rig.world.now_ms;
+    scan = rig.reader.scan;
+    rig.reader.full_scan_at_ms = rig.world.now_ms;
     reader_step(&rig.reader, rig.world.now_ms);
-    assert_int_equal(rig.reader.pass, pass + 1);
+    assert_int_equal(rig.reader.scan, scan + 1);
     while (rig.world.rows[refused].refused == 1)
         world_tick(&rig.world);
     while (atomic_load(&rig.lane.diverted.count) == 0)
@@ -412,7 +412,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(too_many_diverted_keys_pause_the_lane_and_say_so, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
-            a_row_that_is_refused_after_the_next_sweep_began_stops_its_key, set_up, tear_down),
+            a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
     };

@@ -134,7 +134,7 @@ static void a_missing_table_is_said_and_comes_back(void **state)
     assert_all_is_well();
 }
 
-static void a_row_in_a_gap_that_was_closed_is_found_by_the_sweep(void **state)
+static void a_row_in_a_gap_that_was_closed_is_found_by_the_full_scan(void **state)
 {
     int64_t late;
 
@@ -219,7 +219,7 @@ static void rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told(vo
 static void a_table_that_the_deleter_empties_is_no_truncated_one(void **state)
 {
     int64_t late;
-    uint64_t pass;
+    uint64_t scan;
 
     (void)state;
     rig.settings.relay.full_scan_ms = 60000;
@@ -227,11 +227,11 @@ static void a_table_that_the_deleter_empties_is_no_truncated_one(void **state)
     late = world_reserve(&rig.world, WORLD_KEYS - 1);
     append_some(10);
     rig_run(&rig, 1500);
-    pass = rig.reader.pass;
+    scan = rig.reader.scan;
     world_commit(&rig.world, late);
     assert_true(rig_drain(&rig, 1000));
     rig_run(&rig, 5000);
-    assert_int_equal(rig.reader.pass, pass);
+    assert_int_equal(rig.reader.scan, scan);
     assert_false(atomic_load(&rig.lane.lease.strange));
     assert_all_is_well();
 }
@@ -254,7 +254,7 @@ static void the_look_for_the_age_begins_at_the_lowest_row_that_is_not_deleted(vo
     assert_true(rig_drain(&rig, 5000));
     rig_run(&rig, 2500);
     assert_int_equal(rig.world.look_from, 82);
-    /* A pass does not make it begin at the lowest seq again. */
+    /* A full scan does not make it begin at the lowest seq again. */
     for (int i = 0; i < 5000; i++) {
         rig_run(&rig, 1);
         assert_true(rig.world.look_from >= 82);
@@ -509,7 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_broker_that_is_away_is_asked_with_one_row_at_a_time,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_sweep,
+        cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_full_scan,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_truncated_table_begins_the_lane_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_table_truncated_with_rows_under_way_loses_none, set_up,

@@ -22,7 +22,7 @@ static int set_up(void **state)
     if (diverted_keys_init(&diverted, 3, NULL) != RC_OK || !diverted_keys_load_begin(&diverted))
         return -1;
     diverted_keys_load_end(&diverted, EPOCH);
-    diverted_keys_begin_pass(&diverted, 1);
+    diverted_keys_begin_full_scan(&diverted, 1);
     generation = diverted_keys_adopt(&diverted, EPOCH);
     return generation == 0 ? -1 : 0;
 }
@@ -148,7 +148,7 @@ static void a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it(v
     diverted.moves_max = 8;
     assert_int_equal(give(7, 102), DIVERTED_LEFT);
     assert_int_equal(give(8, 103), DIVERTED_MOVES);
-    diverted_keys_begin_pass(&diverted, 2);
+    diverted_keys_begin_full_scan(&diverted, 2);
     assert_int_equal(give(7, 101), DIVERTED_MOVES);
 }
 
@@ -167,7 +167,7 @@ static void a_key_that_left_rows_is_free_with_the_next_pass(void **state)
     assert_int_equal(ask(7), DIVERTED_IS);
     assert_int_equal(give(7, 102), DIVERTED_LEFT);
     assert_int_equal(question(keys, &asked), 0);
-    diverted_keys_begin_pass(&diverted, 2);
+    diverted_keys_begin_full_scan(&diverted, 2);
     assert_int_equal(ask(7), DIVERTED_NOT);
 }
 
@@ -175,7 +175,7 @@ static void a_row_given_back_unsent_keeps_its_key_in_the_table(void **state)
 {
     (void)state;
     give(7, 100);
-    diverted_keys_begin_pass(&diverted, 2);
+    diverted_keys_begin_full_scan(&diverted, 2);
     diverted_keys_leave(&diverted, key_of(7));
     assert_int_equal(give(7, 101), DIVERTED_LEFT);
 }
