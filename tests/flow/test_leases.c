@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Several relays on one fake table of leases: who holds what, and who believes what. The fake has
- * the only true clock; each relay is asked in turn. */
+/* Several relays on one fake table of leases: which relay holds a lane, and which one believes that
+ * it does. All of them read one clock, and step one after the other. */
 #include "common/log.h"
 #include "outbox/lease/leases.h"
 #include "outbox/relay/lane.h"
+#include "tests/fakes/fake_leases.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -18,34 +19,20 @@
 #define LANES 4
 #define LEASE_MS 3000
 
-struct row {
-    char owner[LEASE_OWNER_SIZE];
-    int64_t epoch;
-    int64_t until_ms;
-    int64_t length_ms;
-    struct lease_news news;
-};
-
-struct instance {
-    char name[16];
-    int64_t seen_ms;
-    bool listed;
-    int64_t weight;
-};
-
 /* The database. */
-static struct row rows[LANES];
-static struct instance instances[RELAYS];
+static struct fake_lease rows[LANES];
+static struct fake_instances instances;
 static int64_t now_ms;
 
 struct relay {
     struct lane lanes[LANES];
     struct leases leases;
-    struct instance *self;
+    struct fake_lease_store store;
+    char name[16];
     bool dead;
     bool busy;         /* its lanes do not come to rest */
     bool cut_off;      /* the database cannot be reached */
-    bool answers_lost; /* everything is done, and nothing is heard of it */
+    bool answers_lost; /* each statement takes effect, and its answer is lost */
     size_t calls;
     size_t fail_call;
     int64_t due_ms;
@@ -55,8 +42,9 @@ static struct relay relays[RELAYS];
 static struct settings settings;
 static const char *const lane_names[LANES] = {"outbox", "outbox_1", "outbox_2", "shop"};
 
-static struct row *row_of(const char *lane)
+static struct fake_lease *find_row(void *ctx, const char *lane)
 {
+    (void)ctx;
     for (size_t i = 0; i < LANES; i++) {
         if (strcmp(lane_names[i], lane) == 0)
             return &rows[i];
@@ -65,141 +53,48 @@ static struct row *row_of(const char *lane)
     return NULL;
 }
 
-/* Before it is done. */
-static enum rc reach(struct relay *relay, struct err *err)
+static enum rc count_call(void *ctx, struct err *err)
 {
+    struct relay *relay = ctx;
+
     relay->calls++;
     if (relay->cut_off || relay->calls == relay->fail_call)
-        return err_fail(err, RC_RETRY, 0, "no way");
+        return err_fail(err, RC_RETRY, 0, "the database cannot be reached");
     return RC_OK;
 }
 
-/* After it was done. */
-static enum rc answer(struct relay *relay, struct err *err)
+static enum rc lose_answer(void *ctx, struct err *err)
 {
-    return relay->answers_lost ? err_fail(err, RC_RETRY, 0, "no answer") : RC_OK;
+    const struct relay *relay = ctx;
+
+    return relay->answers_lost ? err_fail(err, RC_RETRY, 0, "the answer was lost") : RC_OK;
 }
 
-static enum rc fake_beat(void *ctx, int64_t lease_ms, struct err *err)
+static int64_t read_clock(void *ctx)
 {
-    struct relay *relay = ctx;
-    enum rc rc = reach(relay, err);
-
-    if (rc != RC_OK)
-        return rc;
-    relay->self->seen_ms = now_ms;
-    relay->self->listed = true;
-    for (size_t i = 0; i < LANES; i++) {
-        if (strcmp(rows[i].owner, relay->self->name) == 0)
-            rows[i].until_ms = now_ms + lease_ms;
-    }
-    return answer(relay, err);
-}
-
-static enum rc fake_look(void *ctx, const char *const *lanes, size_t count,
-                         struct lease_view *views, struct err *err)
-{
-    enum rc rc = reach(ctx, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        const struct row *row = row_of(lanes[i]);
-
-        snprintf(views[i].owner, sizeof(views[i].owner), "%s", row->owner);
-        views[i].epoch = row->epoch;
-        views[i].left_ms = row->until_ms - now_ms;
-        views[i].length_ms = row->length_ms;
-    }
-    return rc == RC_OK ? answer(ctx, err) : rc;
-}
-
-static enum rc fake_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
-                              void *on_instance_ctx, struct err *err)
-{
-    enum rc rc = reach(ctx, err);
-
-    for (size_t i = 0; i < RELAYS && rc == RC_OK; i++) {
-        if (instances[i].listed && now_ms - instances[i].seen_ms < lease_ms &&
-            instances[i].seen_ms < now_ms + 2 * lease_ms)
-            rc = on_instance(on_instance_ctx, instances[i].name, instances[i].weight, err);
-    }
-    return rc;
-}
-
-static enum rc fake_take(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
-                         struct err *err)
-{
-    struct relay *relay = ctx;
-    struct row *row = row_of(lane);
-    enum rc rc = reach(relay, err);
-
-    *taken = false;
-    if (rc != RC_OK)
-        return rc;
-    if (row->owner[0] != '\0' && row->until_ms >= now_ms)
-        return RC_OK;
-    snprintf(row->owner, sizeof(row->owner), "%s", relay->self->name);
-    row->until_ms = now_ms + lease_ms;
-    row->length_ms = lease_ms;
-    *epoch = ++row->epoch;
-    *taken = true;
-    return answer(relay, err);
-}
-
-static enum rc fake_shorten(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
-                            struct err *err)
-{
-    struct row *row = row_of(lane);
-    enum rc rc = reach(ctx, err);
-
-    if (rc == RC_OK && row->epoch == epoch && row->until_ms > now_ms + 2 * length_ms)
-        row->until_ms = now_ms + length_ms;
-    return rc == RC_OK ? answer(ctx, err) : rc;
-}
-
-static enum rc fake_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
-                         struct err *err)
-{
-    struct row *row = row_of(lane);
-    enum rc rc = reach(ctx, err);
-
-    if (rc == RC_OK && row->epoch == epoch)
-        row->news = *news;
-    return rc;
-}
-
-static enum rc fake_release(void *ctx, const char *lane, int64_t epoch, struct err *err)
-{
-    struct relay *relay = ctx;
-    struct row *row = row_of(lane);
-    enum rc rc = reach(relay, err);
-
-    if (rc == RC_OK && row->epoch == epoch && strcmp(row->owner, relay->self->name) == 0)
-        row->owner[0] = '\0';
-    return rc;
-}
-
-static enum rc fake_leave(void *ctx, struct err *err)
-{
-    struct relay *relay = ctx;
-    enum rc rc = reach(relay, err);
-
-    if (rc == RC_OK)
-        relay->self->listed = false;
-    return rc;
+    (void)ctx;
+    return now_ms;
 }
 
 static void relay_start(size_t number)
 {
     struct relay *relay = &relays[number];
-    const struct lease_store store = {relay,          fake_beat,    fake_look,
-                                      fake_instances, fake_take,    fake_shorten,
-                                      fake_tell,      fake_release, fake_leave};
+    struct lease_store store;
 
     memset(relay, 0, sizeof(*relay));
-    relay->self = &instances[number];
-    relay->self->weight = 1;
-    snprintf(relay->self->name, sizeof(relay->self->name), "relay-%zu", number);
-    leases_init(&relay->leases, "lane", relay->self->name, &store, LEASE_MS, number);
+    snprintf(relay->name, sizeof(relay->name), "relay-%zu", number);
+    relay->store = (struct fake_lease_store){
+        .hooks = {relay, count_call, lose_answer, read_clock},
+        .name = relay->name,
+        .weight = 1,
+        .instances = &instances,
+        .lease_count = LANES,
+        .find = find_row,
+    };
+    for (size_t i = 0; i < LANES; i++)
+        relay->store.leases[i] = &rows[i];
+    store = fake_lease_store_ops(&relay->store);
+    leases_init(&relay->leases, "lane", relay->name, &store, LEASE_MS, number);
     for (size_t i = 0; i < LANES; i++) {
         assert_int_equal(lane_init(&relay->lanes[i], lane_names[i], &settings,
                                    relay_metrics_of(number * LANES + i, lane_names[i]), NULL),
@@ -219,7 +114,9 @@ static int set_up(void **state)
 {
     (void)state;
     memset(rows, 0, sizeof(rows));
-    memset(instances, 0, sizeof(instances));
+    for (size_t i = 0; i < LANES; i++)
+        rows[i].made = true;
+    instances.count = 0;
     now_ms = 1000000;
     settings.relay.read_rows_max = 1;
     settings.relay.read_bytes_max = 1024;
@@ -336,7 +233,7 @@ static void a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_t
 static void a_heavier_relay_gets_more(void **state)
 {
     (void)state;
-    instances[1].weight = 3;
+    relays[1].store.weight = 3;
     start(0);
     pass(1000);
     start(1);
@@ -486,8 +383,8 @@ static void set_back(int64_t ms)
 {
     for (size_t i = 0; i < LANES; i++)
         rows[i].until_ms += ms;
-    for (size_t i = 0; i < RELAYS; i++)
-        instances[i].seen_ms += ms;
+    for (size_t i = 0; i < instances.count; i++)
+        instances.rows[i].seen_ms += ms;
 }
 
 static void a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back(
@@ -605,7 +502,7 @@ static void diverted_keys_are_told_to_everybody(void **state)
 
 static void each_call_may_fail_in_turn(void **state)
 {
-    for (size_t call = 1; call <= 60; call++) {
+    for (size_t call = 1; call <= 80; call++) {
         tear_down(state);
         set_up(state);
         relays[0].fail_call = call;

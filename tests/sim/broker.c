@@ -310,10 +310,10 @@ static void check_fence(const struct producer *producer, size_t event)
     int64_t next = *producer->epoch + 1;
     int64_t fence_ms;
 
-    if (next > lease->epoch)
+    if (next > lease->base.epoch)
         return;
-    if (next <= lease->epoch - LEASE_FENCES)
-        next = lease->epoch - LEASE_FENCES + 1;
+    if (next <= lease->base.epoch - LEASE_FENCES)
+        next = lease->base.epoch - LEASE_FENCES + 1;
     fence_ms = lease->fences_ms[next % LEASE_FENCES];
     if (world_now(world) > fence_ms)
         world_fail(world, world->events[event].key,

@@ -27,7 +27,7 @@ struct replica {
     int64_t order_next[SIM_KEYS + 1];
     struct replica_lane lanes[SIM_LANES_MAX];
     struct lane_lease leases[SIM_LANES_MAX];
-    struct lease_board relays;
+    struct fake_instances relays;
     size_t task_count;
     enum lane_task_state tasks[LANE_TASKS_MAX];
 
@@ -117,7 +117,7 @@ static void lane_restore(struct world *world, struct outbox_table *table,
  * before. */
 static void lease_restore(struct lane_lease *lease, const struct lane_lease *copy)
 {
-    int64_t beaten_ms = lease->epoch == copy->epoch ? lease->beaten_ms : copy->beaten_ms;
+    int64_t beaten_ms = lease->base.epoch == copy->base.epoch ? lease->beaten_ms : copy->beaten_ms;
 
     *lease = *copy;
     lease->beaten_ms = beaten_ms;

@@ -42,7 +42,7 @@ void tables_begin_world(struct tables *tables, struct world *world)
     memset(tables->leases, 0, sizeof(tables->leases));
     memset(tables->keys, 0, sizeof(tables->keys));
     memset(tables->shards, 0, sizeof(tables->shards));
-    tables->relays.instance_count = 0;
+    tables->relays.count = 0;
     memset(tables->retries, 0, sizeof(tables->retries));
     world->main_db->restarted = restarted;
 }
@@ -157,7 +157,7 @@ static void row_show(const struct world *world, const struct lane_edge *edge,
     *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
     out->epoch = world->fault == FAULT_READ_UNFENCED
                      ? (int64_t)atomic_load(&edge->origin->lane->lease.epoch)
-                     : world->tables->leases[row->lane].epoch;
+                     : world->tables->leases[row->lane].base.epoch;
     out->id = (struct bytes){event->id, strlen(event->id)};
     out->aggregate_type = (struct bytes){type, 4};
     out->aggregate_id = (struct bytes){key, (size_t)len};
@@ -348,7 +348,7 @@ static void delete_row(struct lane_edge *edge, struct outbox_row *row)
 
 static bool is_held(const struct lane_edge *edge, int64_t epoch)
 {
-    const struct lane_lease *lease = &edge->link.db->world->tables->leases[edge->lane];
+    const struct fake_lease *lease = &edge->link.db->world->tables->leases[edge->lane].base;
 
     return lease->epoch == epoch && strcmp(lease->owner, edge->link.proc->name) == 0;
 }
@@ -357,7 +357,7 @@ static bool is_held(const struct lane_edge *edge, int64_t epoch)
 static void check_fence(const struct lane_edge *edge, int64_t epoch)
 {
     struct world *world = edge->link.db->world;
-    const struct lane_lease *lease = &world->tables->leases[edge->lane];
+    const struct fake_lease *lease = &world->tables->leases[edge->lane].base;
 
     if (!is_held(edge, epoch))
         world_fail(world, STORY_ALL,

@@ -7,6 +7,7 @@
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
 #include "outbox/retry/task_row.h"
+#include "tests/fakes/fake_leases.h"
 #include "tests/sim/db.h"
 
 #define TABLE_ROWS_MAX 6000
@@ -40,35 +41,21 @@ struct outbox_table {
 
 #define LEASE_FENCES 16
 
+/* A lease and what the simulation's promises know of it. */
 struct lane_lease {
-    char owner[LEASE_OWNER_SIZE];
-    int64_t epoch;
-    int64_t until_ms;  /* of the database's clock */
-    int64_t beaten_ms; /* true time of the last beat or take */
+    struct fake_lease base; /* first */
+    int64_t beaten_ms;      /* true time of the last beat or take */
     /* True times since when the epoch before this one may not work, by epoch % LEASE_FENCES. */
     int64_t fences_ms[LEASE_FENCES];
-    bool made;
-    struct row row; /* whoever moves rows has it locked at the COMMIT */
-};
-
-struct lease_instance {
-    char name[LEASE_OWNER_SIZE];
-    int64_t seen_ms;
-};
-
-#define TABLE_INSTANCES_MAX 64
-
-struct lease_board {
-    struct lease_instance instances[TABLE_INSTANCES_MAX];
-    size_t instance_count;
+    struct row row; /* a transaction that moves rows has it locked at its COMMIT */
 };
 
 struct tables {
     struct outbox_table lanes[SIM_LANES_MAX];
     struct lane_lease leases[SIM_LANES_MAX];
-    struct lease_board relays;
+    struct fake_instances relays;
     struct lane_lease shards[TASK_HANDLERS][TASK_SHARDS]; /* of the retry queue */
-    struct lease_board retries[TASK_HANDLERS];
+    struct fake_instances retries[TASK_HANDLERS];
     struct row keys[SIM_KEYS + 1];
 };
 
@@ -90,6 +77,7 @@ struct lease_edge {
     size_t lane_count;
     bool of_shards; /* lanes are shards of the retry queue, of this handler */
     size_t handler;
+    struct fake_lease_store store;
 };
 
 void tables_begin_world(struct tables *tables, struct world *world);
@@ -104,6 +92,7 @@ struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
 
 struct source tables_source(struct lane_edge *edge);
 struct deleter_ops tables_deleter(struct lane_edge *edge);
+/* The edge must not move afterwards. */
 struct lease_store tables_leases(struct lease_edge *edge);
 
 #endif

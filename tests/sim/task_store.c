@@ -646,12 +646,12 @@ static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_h
                               void *on_handler_ctx, struct err *err)
 {
     struct task_edge *edge = ctx;
-    const struct lease_board *boards = world_of(edge)->tables->retries;
+    const struct fake_instances *tables = world_of(edge)->tables->retries;
     enum rc rc = link_call(&edge->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < TASK_HANDLERS; i++)
-        for (size_t j = 0; j < boards[i].instance_count; j++)
-            if (boards[i].instances[j].seen_ms > db_clock(edge->link.db) - lease_ms)
+        for (size_t j = 0; j < tables[i].count; j++)
+            if (tables[i].rows[j].seen_ms > db_clock(edge->link.db) - lease_ms)
                 on_handler(on_handler_ctx, task_handlers[i]->name);
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
