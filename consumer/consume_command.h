@@ -5,7 +5,7 @@
 #define CONSUMER_CONSUME_COMMAND_H
 
 #include "common/daemon/role.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 extern const struct role consume_role;
 

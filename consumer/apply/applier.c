@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 #include <inttypes.h>
 #include <string.h>

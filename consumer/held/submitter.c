@@ -2,7 +2,7 @@
 #include "consumer/held/submitter.h"
 
 #include "common/log.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 #include "consumer/held/held_task.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 #include "consumer/ingest/job.h"
 #include "consumer/ingest/part.h"
 

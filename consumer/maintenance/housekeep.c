@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/apply/date_row.h"
-#include "consumer/maintenance/housekeep_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 #include <assert.h>
 #include <inttypes.h>

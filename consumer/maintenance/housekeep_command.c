@@ -1,151 +1,333 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/maintenance/housekeep_command.h"
 
-#include "common/loop.h"
+#include "common/buf.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "consumer/apply/date_row.h"
 #include "consumer/maintenance/housekeep.h"
 #include "consumer/maintenance/housekeep_mysql.h"
-#include "consumer/maintenance/housekeep_once_command.h"
+#include "consumer/singleton_role.h"
 
 #include <inttypes.h>
-#include <pthread.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct housekeep_role_state {
+/* A loop_step's engine with its adapter. */
+struct housekeep_job {
     const struct settings *settings;
     struct housekeep_mysql *mysql;
-    struct housekeep housekeep; /* of the loop's thread */
-    struct loop loop;
-
-    /* Guards what follows: written by the loop's thread, read by the admin's. */
-    pthread_mutex_t lock;
-    bool looked; /* the database answered once */
-    bool failing;
-    int64_t late_since_ms;
-    struct err err;
+    struct housekeep housekeep;
 };
 
-static int64_t part_step(void *arg, int64_t now_ms)
+static struct housekeep_rules read_rules(const struct settings *settings)
 {
-    struct housekeep_role_state *part = arg;
+    return (struct housekeep_rules){
+        .months_ahead = settings->housekeep.months_ahead,
+        .keep_months = settings->housekeep.keep_months,
+        .keep_days = {[HOUSEKEEP_INSTANCES] = settings->housekeep.instance_days,
+                      [HOUSEKEEP_PROGRESS] = settings->housekeep.progress_days,
+                      [HOUSEKEEP_DEAD] = settings->housekeep.dead_days,
+                      [HOUSEKEEP_HISTORY] = settings->housekeep.dead_history_days,
+                      [HOUSEKEEP_TASKS] = settings->housekeep.retry_history_days,
+                      [HOUSEKEEP_ATTEMPTS] = settings->housekeep.retry_history_days},
+        .move_rows_max = (uint64_t)settings->housekeep.move_rows_max,
+        .batch_rows_max = (size_t)settings->housekeep.batch_rows_max,
+        .pause_ms = settings->housekeep.pause_ms,
+    };
+}
+
+static int64_t step_job(void *arg, int64_t now_ms, struct singleton_progress *progress)
+{
+    struct housekeep_job *job = arg;
+    struct housekeep *housekeep = &job->housekeep;
     int64_t wait_ms;
 
-    part->housekeep.config.interval_ms = part->settings->housekeep.interval_ms;
-    part->housekeep.config.rules = housekeep_rules_of(part->settings);
-    wait_ms = housekeep_step(&part->housekeep, now_ms);
-    pthread_mutex_lock(&part->lock);
-    part->looked = part->looked || part->housekeep.rc == RC_OK;
-    part->failing = part->housekeep.failing;
-    part->late_since_ms = part->housekeep.late_since_ms;
-    part->err = part->housekeep.err;
-    pthread_mutex_unlock(&part->lock);
+    housekeep->config.interval_ms = job->settings->housekeep.interval_ms;
+    housekeep->config.rules = read_rules(job->settings);
+    wait_ms = housekeep_step(housekeep, now_ms);
+    *progress = (struct singleton_progress){
+        .failing = housekeep->failing,
+        .reached = housekeep->rc == RC_OK,
+        .working = housekeep->phase != HOUSEKEEP_LOOK && !housekeep->failing,
+        .late_since_ms = housekeep->late_since_ms,
+        .other = housekeep->other,
+        .err = &housekeep->err,
+    };
     return wait_ms;
 }
 
-static void part_close(void *role)
+static void close_job(void *arg)
 {
-    struct housekeep_role_state *part = role;
+    struct housekeep_job *job = arg;
 
-    housekeep_done(&part->housekeep);
-    housekeep_mysql_close(part->mysql);
-    loop_done(&part->loop);
-    pthread_mutex_destroy(&part->lock);
-    free(part);
+    housekeep_done(&job->housekeep);
+    housekeep_mysql_close(job->mysql);
+    free(job);
 }
 
-static enum rc part_open(void **role, const struct role_env *env, struct err *err)
+static enum rc open_job(void **opened, const struct singleton_env *env, struct err *err)
 {
-    struct housekeep_role_state *part = calloc(1, sizeof(*part));
+    struct housekeep_job *job = calloc(1, sizeof(*job));
     enum rc rc;
 
-    if (!part)
+    if (!job)
         return err_fail(err, RC_FATAL, 0, "out of memory");
-    housekeep_metrics_register();
-    part->settings = env->settings;
-    part->late_since_ms = SINGLETON_ON_TIME;
-    pthread_mutex_init(&part->lock, NULL);
-    rc = loop_init(&part->loop, "housekeep", part_step, part, env->stop, err);
-    if (rc == RC_OK)
-        rc = housekeep_mysql_open(&part->mysql, env->settings, err);
+    job->settings = env->settings;
+    rc = housekeep_mysql_open(&job->mysql, env->settings, err);
     if (rc == RC_OK) {
         const struct housekeep_config config = {
-            .store = housekeep_mysql_store(part->mysql),
-            .owner = env->instance,
-            .rules = housekeep_rules_of(env->settings),
+            .store = housekeep_mysql_store(job->mysql),
+            .owner = env->owner,
+            .rules = read_rules(env->settings),
             .interval_ms = env->settings->housekeep.interval_ms,
             .lease_ms = HOUSEKEEP_LEASE_MS,
+            .once = env->once,
             .rng = os_random_u64,
             .stop = env->stop,
         };
 
-        rc = housekeep_init(&part->housekeep, &config, err);
+        rc = housekeep_init(&job->housekeep, &config, err);
     }
     if (rc == RC_OK)
-        *role = part;
+        *opened = job;
     else
-        part_close(part);
+        close_job(job);
     return rc;
 }
 
-static enum rc part_start(void *role, struct err *err)
+static void leave_job(void *arg)
 {
-    struct housekeep_role_state *part = role;
+    struct housekeep_job *job = arg;
 
-    return loop_start(&part->loop, err);
+    housekeep_leave(&job->housekeep);
 }
 
-static void part_health(void *role, struct health *health)
+static void read_counts(const void *arg, void *counts)
 {
-    struct housekeep_role_state *part = role;
-    int64_t now_ms = os_now_ms();
-    int64_t late_ms;
-    struct err err;
-    bool looked;
-    bool failing;
+    const struct housekeep_job *job = arg;
 
-    pthread_mutex_lock(&part->lock);
-    looked = part->looked;
-    failing = part->failing;
-    err = part->err;
-    late_ms = part->late_since_ms == SINGLETON_ON_TIME ? 0 : now_ms - part->late_since_ms;
-    pthread_mutex_unlock(&part->lock);
-    if (failing)
-        health_bad(health, "sink database", "%s", err.text);
-    else if (!looked)
-        health_bad(health, "sink database", "not asked yet");
-    else
-        health_good(health, "sink database");
-    if (late_ms > part->settings->admin.stale_ms)
-        health_bad(health, "housekeeping", "due, and at a standstill for %" PRId64 " s",
-                   late_ms / 1000);
-    else
-        health_good(health, "housekeeping");
+    *(struct housekeep_counts *)counts = job->housekeep.counts;
 }
 
-static void part_join(void *role)
-{
-    struct housekeep_role_state *part = role;
+static const struct singleton_job housekeep_job = {
+    .name = "housekeep",
+    .check = "housekeeping",
+    .noun = "housekeeping process",
+    .lease_ms = HOUSEKEEP_LEASE_MS,
+    .open = open_job,
+    .step = step_job,
+    .leave = leave_job,
+    .read_counts = read_counts,
+    .close = close_job,
+};
 
-    loop_join(&part->loop);
-    housekeep_leave(&part->housekeep);
+static enum rc open_role(void **role, const struct role_env *env, struct err *err)
+{
+    housekeep_metrics_register();
+    return singleton_role_open(role, &housekeep_job, env, err);
 }
 
 const struct role housekeep_role = {
     .name = "housekeep",
     .about = "Makes the partitions of vote_document for the months to come, drops those of months "
-             "that need not be kept, and deletes old rows elsewhere, at every full "
-             "housekeep.interval_ms of the database's clock (UTC). Any number may run: one of them "
-             "works. With --once it does that a single time, now, and with --dry-run it says what "
-             "it would do; `tallybox housekeep --once --help` tells more.",
-    .open = part_open,
-    .start = part_start,
-    .health = part_health,
-    .join = part_join,
-    .close = part_close,
+             "that need not be kept, and deletes old rows from other tables, at every full "
+             "housekeep.interval_ms of the clock of the database (UTC). Several may run; one of "
+             "them works at a time. With --once it does this a single time, now, and with "
+             "--dry-run it prints what it would do; `tallybox housekeep --once --help` explains "
+             "both.",
+    .open = open_role,
+    .start = singleton_role_start,
+    .health = singleton_role_health,
+    .join = singleton_role_join,
+    .close = singleton_role_close,
     .sections = "mysql,sink,housekeep",
 };
+
+static int print_counts(const struct housekeep_counts *counts, bool json)
+{
+    struct buf out = {0};
+
+    if (json) {
+        buf_print(&out,
+                  "{\"made\": %" PRIu64 ", \"dropped\": %" PRIu64 ", \"folded\": %" PRIu64
+                  ", \"deleted\": {",
+                  counts->made, counts->dropped, counts->folded);
+        for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
+            buf_print(&out, "%s\"%s\": %" PRIu64, i > 0 ? ", " : "",
+                      housekeep_kind_name((enum housekeep_kind)i), counts->deleted[i]);
+        buf_print(&out, "}, \"postponed\": %" PRIu64 ", \"ms\": %" PRId64 "}\n", counts->postponed,
+                  counts->ms);
+        return options_print(&out);
+    }
+    buf_print(&out,
+              "done in %" PRId64 " ms: %" PRIu64 " partitions made, %" PRIu64
+              " dropped with %" PRIu64 " rows",
+              counts->ms, counts->made, counts->dropped, counts->folded);
+    for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
+        if (counts->deleted[i] > 0)
+            buf_print(&out, ", %" PRIu64 " rows of %s deleted", counts->deleted[i],
+                      housekeep_kind_name((enum housekeep_kind)i));
+    buf_char(&out, '\n');
+    if (counts->postponed > 0)
+        buf_print(&out, "could not be done now: %" PRIu64 "; the log says what, and why\n",
+                  counts->postponed);
+    return options_print(&out);
+}
+
+struct report {
+    json_t *list; /* NULL: text */
+    struct buf out;
+    size_t count;
+};
+
+static void would_json(struct report *report, const struct housekeep_would *would, const char *date)
+{
+    static const char *const deeds[] = {
+        [HOUSEKEEP_WOULD_MAKE] = "make",
+        [HOUSEKEEP_WOULD_DROP] = "drop",
+        [HOUSEKEEP_WOULD_DELETE] = "delete",
+    };
+    bool is_part = would->deed != HOUSEKEEP_WOULD_DELETE;
+    json_t *one =
+        json_pack("{s:s, s:s, s:I}", "would", deeds[would->deed], is_part ? "partition" : "table",
+                  would->name, "rows", (json_int_t)would->rows);
+
+    if (is_part)
+        json_object_set_new(one, "before", json_string(date));
+    else
+        json_object_set_new(one, "olderThanDays", json_integer(would->keep_days));
+    json_array_append_new(report->list, one);
+}
+
+static void would_text(struct report *report, const struct housekeep_would *would, const char *date)
+{
+    const char *more = would->rows == HOUSEKEEP_DRY_ROWS_MAX ? " or more" : "";
+    struct buf *out = &report->out;
+
+    switch (would->deed) {
+    case HOUSEKEEP_WOULD_MAKE:
+        buf_print(out, "would make   %s, for votes from before %s", would->name, date);
+        if (would->rows > 0)
+            buf_print(out, ", and move %" PRIu64 "%s rows that lie behind all months", would->rows,
+                      more);
+        break;
+    case HOUSEKEEP_WOULD_DROP:
+        buf_print(out, "would drop   %s, all from before %s: %" PRIu64 "%s rows", would->name, date,
+                  would->rows, more);
+        break;
+    case HOUSEKEEP_WOULD_DELETE:
+        buf_print(out, "would delete %" PRIu64 "%s rows of %s, older than %" PRId64 " days",
+                  would->rows, more, would->name, would->keep_days);
+        break;
+    }
+    buf_char(out, '\n');
+}
+
+static void report_would(void *ctx, const struct housekeep_would *would)
+{
+    struct report *report = ctx;
+    char date[DATE_SIZE];
+
+    date_text(would->limit_day, date);
+    report->count++;
+    if (report->list)
+        would_json(report, would, date);
+    else
+        would_text(report, would, date);
+}
+
+static int dry_run(const struct settings *settings, struct housekeep_mysql *mysql, bool json)
+{
+    const struct housekeep_rules rules = read_rules(settings);
+    struct report report = {.list = json ? json_array() : NULL};
+    struct err err = {0};
+    enum rc rc = housekeep_dry(housekeep_mysql_store(mysql), &rules, report_would, &report, &err);
+    int code = EXIT_DONE;
+
+    if (rc == RC_OK && json) {
+        char *text = json_dumps(report.list, JSON_INDENT(2));
+
+        if (text)
+            buf_print(&report.out, "%s\n", text);
+        free(text);
+    } else if (rc == RC_OK && report.count == 0) {
+        buf_text_put(&report.out, "nothing to do\n");
+    }
+    if (rc == RC_OK)
+        code = options_print(&report.out);
+    else
+        code = options_fail(rc, &err);
+    json_decref(report.list);
+    buf_done(&report.out);
+    return code;
+}
+
+static int print_dry_run(const struct settings *settings, bool json)
+{
+    struct housekeep_mysql *mysql = NULL;
+    struct err err = {0};
+    enum rc rc = housekeep_mysql_open(&mysql, settings, &err);
+    int code = rc == RC_OK ? dry_run(settings, mysql, json) : options_fail(rc, &err);
+
+    housekeep_mysql_close(mysql);
+    return code;
+}
+
+static int run_once(const struct settings *settings, bool json)
+{
+    struct housekeep_counts counts = {0};
+    struct err err = {0};
+    enum rc rc = singleton_run_once(&housekeep_job, settings, &counts, &err);
+    int code;
+
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    code = print_counts(&counts, json);
+    return code == EXIT_DONE && counts.postponed > 0 ? EXIT_FAILED : code;
+}
+
+static int once_command(role_gate gate, int argc, char **argv)
+{
+    bool once = false;
+    bool dry = false;
+    bool json = false;
+    const struct option_entry entries[] = {
+        {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end"},
+        {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing, and print what would be done"},
+        {"json", OPTION_FLAG, &json, NULL, "print it as JSON"},
+    };
+    const struct option_parse parse = {
+        .command = "tallybox housekeep",
+        .arguments = "",
+        .about = "Makes and drops partitions and deletes old rows now, whether it is time or not, "
+                 "and prints what was done. Waits a while for another one that is at work. The "
+                 "exit code is 1 when something could not be done now.",
+        .entries = entries,
+        .count = sizeof(entries) / sizeof(entries[0]),
+        .sections = "mysql,sink,housekeep",
+    };
+    struct config *config;
+    struct options options;
+    struct err err = {0};
+    enum rc rc;
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code < 0)
+        code = options_load(&options, &config);
+    if (code >= 0)
+        return code;
+    rc = gate ? gate(config_settings(config), false, &err) : RC_OK;
+    if (rc != RC_OK)
+        code = options_fail(rc, &err);
+    else if (dry)
+        code = print_dry_run(config_settings(config), json);
+    else
+        code = run_once(config_settings(config), json);
+    config_free(config);
+    return code;
+}
 
 int housekeep_command(role_gate gate, int argc, char **argv)
 {
@@ -153,6 +335,6 @@ int housekeep_command(role_gate gate, int argc, char **argv)
 
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--once") == 0 || strcmp(argv[i], "--dry-run") == 0)
-            return housekeep_once_command(gate, argc, argv);
+            return once_command(gate, argc, argv);
     return role_main(role->name, role->about, &role, 1, gate, argc, argv);
 }

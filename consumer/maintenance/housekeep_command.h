@@ -5,7 +5,7 @@
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_COMMAND_H
 
 #include "common/daemon/role.h"
-#include "consumer/maintenance/housekeep_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 extern const struct role housekeep_role;
 

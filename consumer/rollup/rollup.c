@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/rollup/rollup_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 #include <assert.h>
 #include <inttypes.h>

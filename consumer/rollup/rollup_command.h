@@ -5,7 +5,7 @@
 #define CONSUMER_ROLLUP_ROLLUP_COMMAND_H
 
 #include "common/daemon/role.h"
-#include "consumer/rollup/rollup_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 extern const struct role rollup_role;
 

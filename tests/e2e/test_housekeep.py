@@ -355,7 +355,7 @@ class Behind(HousekeepCase):
         self.stack.verify()
 
 
-class Turns(HousekeepCase):
+class SingletonLease(HousekeepCase):
     """One works, any number may run."""
 
     def test_a_frozen_one_is_replaced_and_writes_nothing_when_it_wakes(self):

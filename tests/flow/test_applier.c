@@ -3,7 +3,7 @@
  * becomes of the others when one of them cannot be applied. */
 #include "consumer/apply/applier.h"
 
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 #include "tests/flow/consume_sink.h"
 
 /* cmocka wants these three before it. */

@@ -4,7 +4,7 @@
 #include "tests/flow/consume_rig.h"
 
 #include "common/log.h"
-#include "consumer/consume_metrics.h"
+#include "consumer/consumer_metrics.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/consumer_metrics.h"
+
+#include <stddef.h>
+
+struct metric consume_applied = {.name = "tallybox_consumer_applied_total",
+                                 .kind = METRIC_COUNTER,
+                                 .help = "Votes written into the log."};
+struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total",
+                                    .kind = METRIC_COUNTER,
+                                    .help = "Votes that were in the log before and left out."};
+struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = "Stale votes, which repeat their voter's last vote or "
+                                             "are older than it, and change nothing."};
+#define DEAD(class)                                                           \
+    {                                                                         \
+        .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,       \
+        .help = "Records kept in dead_record, by the class of their reason.", \
+        .labels = "reason_class=\"" class "\""                                \
+    }
+/* As in judge_classes. */
+struct metric consume_dead[JUDGE_CLASS_COUNT] = {
+    DEAD("decode"),  DEAD("rule"),    DEAD("key"),   DEAD("tombstone"),
+    DEAD("too_old"), DEAD("refused"), DEAD("behind")};
+struct metric consume_batch_seconds = {
+    .name = "tallybox_consumer_batch_seconds",
+    .kind = METRIC_SECONDS,
+    .help = "Time of one transaction of a batch, or of batches of several partitions."};
+struct metric consume_went_back = {
+    .name = "tallybox_consumer_went_back_total",
+    .kind = METRIC_COUNTER,
+    .help = "Times a partition was found less applied than before: the database lost commits."};
+struct metric consume_lag = {.name = "tallybox_consumer_lag_records",
+                             .kind = METRIC_GAUGE,
+                             .help = "Records of the partitions held here that are not applied."};
+struct metric consume_oldest_age = {
+    .name = "tallybox_consumer_oldest_age_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "Age of the oldest record that was fetched and is not applied; 0 when there is none."};
+struct metric consume_partitions = {
+    .name = "tallybox_consumer_partitions", .kind = METRIC_GAUGE, .help = "Partitions held here."};
+struct metric consume_stopped = {
+    .name = "tallybox_consumer_stopped_partitions",
+    .kind = METRIC_GAUGE,
+    .help = "Partitions held here that wait for a person; the log and /readyz say why."};
+
+struct metric consume_held = {
+    .name = "tallybox_consumer_held_contents",
+    .kind = METRIC_GAUGE,
+    .help = "Contents of the group whose votes wait because the database refused one, at the last "
+            "look."};
+struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
+                               .kind = METRIC_COUNTER,
+                               .help =
+                                   "Tasks given to the retry queue for contents that are held."};
+
+void consume_metrics_register(void)
+{
+    static struct metric *const all[] = {
+        &consume_applied, &consume_stale_votes, &consume_duplicates, &consume_batch_seconds,
+        &consume_held,    &consume_lag,         &consume_oldest_age, &consume_partitions,
+        &consume_stopped, &consume_tasks,       &consume_went_back,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        metrics_register(all[i]);
+    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+        metrics_register(&consume_dead[i]);
+    rollup_metrics_register();
+}
+
+struct metric rollup_contents = {.name = "tallybox_rollup_contents_total",
+                                 .kind = METRIC_COUNTER,
+                                 .help = "Contents that roll-ups looked at."};
+struct metric rollup_remarks_changed = {.name = "tallybox_rollup_remarks_changed_total",
+                                        .kind = METRIC_COUNTER,
+                                        .help = "Remarks that got a newer total."};
+struct metric rollup_seconds = {.name = "tallybox_rollup_seconds",
+                                .kind = METRIC_SECONDS,
+                                .help = "Time of each roll-up that was finished."};
+struct metric rollup_last_success = {
+    .name = "tallybox_rollup_last_success_timestamp_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "When the last roll-up was finished, by any process; 0: never, or not known yet."};
+struct metric rollup_failures = {
+    .name = "tallybox_rollup_failures_total",
+    .kind = METRIC_COUNTER,
+    .help = "Steps of a roll-up that failed and were tried again, and rows that were refused."};
+
+void rollup_metrics_register(void)
+{
+    static struct metric *const all[] = {&rollup_contents, &rollup_remarks_changed, &rollup_seconds,
+                                         &rollup_last_success, &rollup_failures};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        metrics_register(all[i]);
+}
+
+struct metric housekeep_made = {.name = "tallybox_housekeep_partitions_made_total",
+                                .kind = METRIC_COUNTER,
+                                .help = "Partitions of vote_document made ahead."};
+struct metric housekeep_dropped = {.name = "tallybox_housekeep_partitions_dropped_total",
+                                   .kind = METRIC_COUNTER,
+                                   .help = "Partitions of vote_document dropped."};
+struct metric housekeep_folded = {.name = "tallybox_housekeep_folded_rows_total",
+                                  .kind = METRIC_COUNTER,
+                                  .help =
+                                      "Rows of vote_document added to vote_base, to be dropped."};
+
+#define DELETED(table)                                                           \
+    {                                                                            \
+        .name = "tallybox_housekeep_deleted_rows_total", .kind = METRIC_COUNTER, \
+        .help = "Old rows deleted.", .labels = "table=\"" table "\""             \
+    }
+struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
+    [HOUSEKEEP_INSTANCES] = DELETED("instance"),
+    [HOUSEKEEP_PROGRESS] = DELETED("consumer_progress"),
+    [HOUSEKEEP_DEAD] = DELETED("dead_record"),
+    [HOUSEKEEP_HISTORY] = DELETED("dead_history"),
+    [HOUSEKEEP_TASKS] = DELETED("retry_task_history"),
+    [HOUSEKEEP_ATTEMPTS] = DELETED("retry_attempt"),
+};
+struct metric housekeep_postponed = {
+    .name = "tallybox_housekeep_postponed",
+    .kind = METRIC_GAUGE,
+    .help = "Changes of partitions that the last round put off; the log says why."};
+struct metric housekeep_last_success = {
+    .name = "tallybox_housekeep_last_success_timestamp_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "When the last round was finished, by any process; 0: never, or not known yet."};
+struct metric housekeep_failures = {
+    .name = "tallybox_housekeep_failures_total",
+    .kind = METRIC_COUNTER,
+    .help = "Steps of a round that failed, and were tried again or put off."};
+
+void housekeep_metrics_register(void)
+{
+    static struct metric *const all[] = {
+        &housekeep_made,      &housekeep_dropped,      &housekeep_folded,
+        &housekeep_postponed, &housekeep_last_success, &housekeep_failures,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        metrics_register(all[i]);
+    for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
+        metrics_register(&housekeep_deleted[i]);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The metrics of the roles consume, rollup and housekeep. Any thread may write them. */
+#ifndef CONSUMER_CONSUMER_METRICS_H
+#define CONSUMER_CONSUMER_METRICS_H
+
+#include "common/metrics.h"
+#include "consumer/ingest/judge.h"
+#include "consumer/maintenance/housekeep.h"
+
+extern struct metric consume_applied;
+extern struct metric consume_duplicates;
+extern struct metric consume_stale_votes;
+extern struct metric consume_went_back;
+extern struct metric consume_dead[JUDGE_CLASS_COUNT];
+extern struct metric consume_batch_seconds;
+extern struct metric consume_lag;
+extern struct metric consume_oldest_age;
+extern struct metric consume_partitions;
+extern struct metric consume_stopped;
+extern struct metric consume_held;
+extern struct metric consume_tasks;
+
+extern struct metric rollup_contents;
+extern struct metric rollup_remarks_changed;
+extern struct metric rollup_seconds;
+extern struct metric rollup_last_success; /* ms since 1970, by the clock of the database */
+extern struct metric rollup_failures;
+
+extern struct metric housekeep_made;
+extern struct metric housekeep_dropped;
+extern struct metric housekeep_folded;
+extern struct metric housekeep_deleted[HOUSEKEEP_KINDS];
+extern struct metric housekeep_postponed;
+extern struct metric housekeep_last_success;
+extern struct metric housekeep_failures;
+
+/* Each registers the metrics of one role, and the first those of the roll-up as well. A second call
+ * has no effect. */
+void consume_metrics_register(void);
+void rollup_metrics_register(void);
+void housekeep_metrics_register(void);
+
+#endif
