@@ -3,79 +3,46 @@
 
 #include "common/log.h"
 #include "common/os.h"
-#include "producer/http/api_parts.h"
+#include "producer/http/api_answer.h"
+#include "producer/http/api_routes.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define STATUS_NO_CONTENT 204
 #define FILES_SPARE ((size_t)200) /* for databases, brokers and logs */
 
-enum route { ROUTE_NONE, ROUTE_VOTES, ROUTE_CONTENT, ROUTE_TASKS, ROUTE_TASK };
+struct api {
+    struct api_config config;
+    struct http_server *server;
+};
 
-static void id_keep(const char *start, size_t len, char *id, size_t size)
+static void answer_no_path(struct http_request *http)
 {
-    if (len >= size)
-        len = 0; /* longer than any number: refused as one that is out of range */
-    memcpy(id, start, len);
-    id[len] = '\0';
+    struct fault fault;
+    char paths[128];
+
+    api_routes_list(paths, sizeof(paths));
+    fault_set(&fault, FAULT_NOT_FOUND, "there is no such path; the API has %s", paths);
+    api_answer_fault(http, &fault, 0);
 }
 
-/* "/v1/contents/{id}/votes" and "/v1/tasks/{id}": id is what stands there, whatever it is. */
-static enum route route_of(const char *path, char *id, size_t size)
-{
-    static const char content[] = "/v1/contents/";
-    static const char behind[] = "/votes";
-    static const char task[] = "/v1/tasks/";
-    const char *start;
-    size_t len;
-
-    if (strcmp(path, "/v1/votes") == 0)
-        return ROUTE_VOTES;
-    if (strcmp(path, "/v1/tasks") == 0)
-        return ROUTE_TASKS;
-    if (strncmp(path, task, sizeof(task) - 1) == 0) {
-        start = path + sizeof(task) - 1;
-        len = strcspn(start, "/");
-        id_keep(start, len, id, size);
-        return len > 0 && start[len] == '\0' ? ROUTE_TASK : ROUTE_NONE;
-    }
-    if (strncmp(path, content, sizeof(content) - 1) != 0)
-        return ROUTE_NONE;
-    start = path + sizeof(content) - 1;
-    len = strcspn(start, "/");
-    id_keep(start, len, id, size);
-    return len > 0 && strcmp(start + len, behind) == 0 ? ROUTE_CONTENT : ROUTE_NONE;
-}
-
-static void answer_options(struct http_request *request, const char *allow)
+static void answer_options(struct http_request *http, const char *allow)
 {
     struct buf none = {0};
 
-    http_answer_header(request, "Allow", allow);
-    api_answer(request, STATUS_NO_CONTENT, &none);
+    http_answer_header(http, "Allow", allow);
+    api_answer(http, STATUS_NO_CONTENT, &none);
 }
 
-static void answer_other_method(struct http_request *request, const char *allow)
+static void answer_other_method(struct http_request *http, const char *allow)
 {
     struct fault fault;
 
-    http_answer_header(request, "Allow", allow);
+    http_answer_header(http, "Allow", allow);
     fault_set(&fault, FAULT_METHOD, "this path takes %s", allow);
-    api_answer_fault(request, &fault, 0);
-}
-
-static void read_route(struct api *api, struct http_request *request, enum route route,
-                       const char *id)
-{
-    if (route == ROUTE_CONTENT)
-        api_get_content(api, request, id);
-    else if (route == ROUTE_TASK)
-        api_get_task(api, request, id);
-    else if (route == ROUTE_TASKS)
-        api_get_tasks(api, request);
-    else
-        api_get_votes(api, request);
+    api_answer_fault(http, &fault, 0);
 }
 
 static bool tasks_are_on(const struct settings *settings)
@@ -83,88 +50,190 @@ static bool tasks_are_on(const struct settings *settings)
     return strcmp(settings->api.tasks, "on") == 0;
 }
 
-/* May the request's token do this? A fault was answered already when it may not. Which group a task
- * is of is looked at where that is known. */
-static bool scope_check(const struct api *api, struct http_request *request, enum route route,
-                        bool reads)
+static bool token_has_scope(const struct http_scopes *scopes, enum api_scope scope)
 {
-    const struct http_scopes *scopes = http_scopes(request);
-    bool of_tasks = route == ROUTE_TASKS || route == ROUTE_TASK;
-    struct fault fault;
-
-    if (of_tasks && !tasks_are_on(api->config.settings))
-        fault_set(&fault, FAULT_NO_SCOPE,
-                  "tasks over HTTP are off here; api.tasks = on lets them in");
-    else if (of_tasks && scopes->group_count == 0)
-        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:GROUP");
-    else if (!of_tasks && !http_scopes_have(scopes, reads ? HTTP_SCOPE_READ : HTTP_SCOPE_VOTES))
-        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope %s",
-                  reads ? "read" : "votes");
-    else
-        return true;
-    api_answer_fault(request, &fault, 0);
+    switch (scope) {
+    case API_SCOPE_VOTES:
+        return http_scopes_have(scopes, HTTP_SCOPE_VOTES);
+    case API_SCOPE_READ:
+        return http_scopes_have(scopes, HTTP_SCOPE_READ);
+    case API_SCOPE_TASKS:
+        return scopes->group_count > 0;
+    case API_SCOPES:
+        break;
+    }
     return false;
 }
 
-static void on_request(void *ctx, struct http_request *request)
+/* False: the token lacks the route's scope, which has been answered. */
+static bool check_scope(const struct api *api, struct http_request *http, enum api_scope scope)
 {
-    struct api *api = ctx;
-    const char *method = http_method(request);
-    bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    char id[32];
-    enum route route = route_of(http_path(request), id, sizeof(id));
-    bool posts = route == ROUTE_VOTES || route == ROUTE_TASKS;
-    const char *allow = posts ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD, OPTIONS";
     struct fault fault;
 
-    if (route == ROUTE_NONE) {
-        fault_set(&fault, FAULT_NOT_FOUND,
-                  "there is /v1/votes, /v1/contents/{id}/votes, /v1/tasks and /v1/tasks/{id}, "
-                  "nothing else");
-        api_answer_fault(request, &fault, 0);
-    } else if (strcmp(method, "OPTIONS") == 0) {
-        answer_options(request, allow);
-    } else if (reads) {
-        if (scope_check(api, request, route, true))
-            read_route(api, request, route, id);
-    } else if (posts && strcmp(method, "POST") == 0) {
-        if (!scope_check(api, request, route, false))
-            return;
-        if (route == ROUTE_TASKS)
-            api_post_tasks(api, request);
-        else
-            api_post_votes(api, request);
-    } else {
-        answer_other_method(request, allow);
-    }
+    if (scope == API_SCOPE_TASKS && !tasks_are_on(api->config.settings))
+        fault_set(&fault, FAULT_NO_SCOPE, "tasks over HTTP are off; api.tasks = on allows them");
+    else if (!token_has_scope(http_scopes(http), scope))
+        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope %s", api_scope_name(scope));
+    else
+        return true;
+    api_answer_fault(http, &fault, 0);
+    return false;
 }
 
-static void on_refuse(void *ctx, struct http_request *request, int status)
+struct query {
+    const struct api_route *route;
+    struct api_call *call;
+    bool bad;
+    struct fault fault;
+};
+
+static void on_parameter(void *ctx, const char *name, const char *value)
+{
+    struct query *query = ctx;
+    const char **place = NULL;
+
+    if (query->bad)
+        return;
+    for (unsigned i = 0; i < API_PARAMETERS; i++)
+        if ((query->route->parameters & 1U << i) != 0 && strcmp(name, api_parameter_name(i)) == 0)
+            place = &query->call->parameters[i];
+    if (place && !*place) {
+        *place = value;
+        return;
+    }
+    query->bad = true;
+    if (place)
+        fault_set(&query->fault, FAULT_DUPLICATE, "this query parameter is given twice");
+    else
+        fault_set(&query->fault, FAULT_UNKNOWN, "this path has no such query parameter");
+    fault_at(&query->fault, name);
+}
+
+/* False: the query is bad, which has been answered. */
+static bool read_query(const struct api_route *route, struct api_call *call)
+{
+    struct query query = {.route = route, .call = call};
+
+    http_each_argument(call->http, on_parameter, &query);
+    for (unsigned i = 0; !query.bad && i < API_PARAMETERS; i++) {
+        const char *value = call->parameters[i];
+
+        if ((route->required & 1U << i) == 0 || (value && *value))
+            continue;
+        query.bad = true;
+        fault_set(&query.fault, FAULT_MISSING, "%s is missing", api_parameter_name(i));
+        fault_at(&query.fault, api_parameter_name(i));
+    }
+    if (query.bad)
+        api_answer_fault(call->http, &query.fault, 0);
+    return !query.bad;
+}
+
+/* "application/json", with or without parameters. A request without a type is refused: a web page
+ * of another site could make a browser send one with the reader's rights. */
+static bool is_json_type(const char *type)
+{
+    static const char json[] = "application/json";
+    size_t len = sizeof(json) - 1;
+
+    if (!type || strncasecmp(type, json, len) != 0)
+        return false;
+    type += len;
+    type += strspn(type, " \t");
+    return *type == '\0' || *type == ';';
+}
+
+static size_t body_bytes_max(const struct settings *settings, const struct api_route *route)
+{
+    int64_t bytes;
+
+    if (route->body_max_at == 0)
+        return 0;
+    memcpy(&bytes, (const char *)settings + route->body_max_at, sizeof(bytes));
+    return (size_t)bytes;
+}
+
+/* The HTTP server refuses a body that is larger than any route takes. */
+static size_t largest_body(const struct settings *settings)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < api_route_count; i++) {
+        size_t bytes = body_bytes_max(settings, &api_routes[i]);
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* False: the body is bad, which has been answered. The body of a route that takes none is
+ * ignored. */
+static bool check_body(const struct api *api, const struct api_route *route,
+                       struct http_request *http)
+{
+    size_t bytes_max = body_bytes_max(api->config.settings, route);
+    struct fault fault;
+    size_t len;
+
+    http_body(http, &len);
+    if (route->body_max_at == 0)
+        return true;
+    if (!is_json_type(http_header(http, "Content-Type"))) {
+        api_answer_bad(http, FAULT_MEDIA_TYPE, NULL,
+                       "the body must be sent as Content-Type: application/json");
+        return false;
+    }
+    if (len <= bytes_max)
+        return true;
+    fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %zu bytes", bytes_max);
+    api_answer_fault(http, &fault, 0);
+    return false;
+}
+
+static void on_request(void *ctx, struct http_request *http)
+{
+    struct api *api = ctx;
+    struct api_match match;
+    struct api_call call = {.http = http, .id = match.id};
+
+    api_routes_match(&match, http_method(http), http_path(http));
+    if (!match.allow[0])
+        answer_no_path(http);
+    else if (strcmp(http_method(http), "OPTIONS") == 0)
+        answer_options(http, match.allow);
+    else if (!match.route)
+        answer_other_method(http, match.allow);
+    else if (check_scope(api, http, match.route->scope) && read_query(match.route, &call) &&
+             check_body(api, match.route, http))
+        match.route->handle(&api->config, &call);
+}
+
+static void on_refuse(void *ctx, struct http_request *http, int status)
 {
     struct api *api = ctx;
     struct fault fault;
 
     if (status == fault_status(FAULT_NO_TOKEN))
         fault_set(&fault, FAULT_NO_TOKEN,
-                  "the API takes no request without one of its bearer tokens: send the header "
+                  "the API needs one of its bearer tokens: send the header "
                   "Authorization: Bearer ...");
     else if (status == fault_status(FAULT_OTHER_HOST))
         fault_set(&fault, FAULT_OTHER_HOST,
                   "this server does not answer for the host \"%.80s\"; api.hosts may name it",
-                  http_header(request, "Host"));
+                  http_header(http, "Host"));
     else if (status == fault_status(FAULT_TOO_LARGE))
-        fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %lld bytes",
-                  (long long)api->config.settings->api.body_bytes_max);
+        fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %zu bytes",
+                  largest_body(api->config.settings));
     else if (status == fault_status(FAULT_AWAY))
         fault_set(&fault, FAULT_AWAY,
                   "too many bodies are being received; nothing was done: send "
                   "this request again later");
     else
         fault_set(&fault, FAULT_BAD_REQUEST, "the request cannot be read as HTTP");
-    api_answer_fault(request, &fault, 0);
+    api_answer_fault(http, &fault, 0);
 }
 
-/* Clients may not use up what databases and brokers are to be reached through. */
+/* Keeps enough file descriptors for the connections to databases and brokers. */
 static unsigned connections_max(const struct settings *settings)
 {
     size_t wanted = (size_t)settings->api.connections_max;
@@ -185,7 +254,7 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
     struct api *api = calloc(1, sizeof(*api));
     struct http_config http = {
         .listen = config->settings->api.listen,
-        .body_bytes_max = (size_t)config->settings->api.body_bytes_max,
+        .body_bytes_max = largest_body(config->settings),
         .header_bytes_max = (size_t)config->settings->api.header_bytes_max,
         .connections_max = connections_max(config->settings),
         .connections_per_address_max = (unsigned)config->settings->api.connections_per_address_max,
@@ -207,8 +276,8 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
         free(api);
         return err_fail(
             err, RC_REJECT, 0,
-            "api.tasks is on but api.token_file is not set: tasks are taken from tokens "
-            "with the scope tasks:GROUP only");
+            "api.tasks is on but api.token_file is not set: tasks are accepted only with tokens "
+            "that have the scope tasks:GROUP");
     }
     if (!api)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");

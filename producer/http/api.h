@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The HTTP API for votes, and for tasks of the retry queue.
+/* The HTTP API for votes, and for tasks of the retry queue. api_routes.c has its paths,
+ * docs/openapi.yaml describes them for clients.
  *
- *     POST /v1/votes                                one vote or an array: producer/vote/vote_json.h
- *     GET  /v1/contents/{id}/votes[?voterId=V]      {"contentId","votes"[,"voterId","voting"]}
- *     GET  /v1/votes?voterId=V&contentIds=1,2,...   an array of the same, 1 to 200 of them, in the
- *                                                   order asked for
+ * HEAD works as GET; OPTIONS names the methods of a path. An array is answered with 200 even if all
+ * its items are bad: an error stands in the place of each bad item. Every error is JSON
+ * (producer/http/fault.h). 429 and 503 carry Retry-After, and the same request may be sent again:
+ * voting is idempotent. A 503 with the code "unavailable" means that nothing was done; with
+ * "timeout" the message says whether the votes may have been counted.
  *
- *     POST /v1/tasks                                one task or an array: producer/task/task_json.h
- *     GET  /v1/tasks?bizNo=B&scene=S&group=G&state=T&limit=N&after=ID
- *                                                   {"tasks":[...],"more":true,"after":17}
- *     GET  /v1/tasks/{id}                           the task with its attempts
- *
- * HEAD works as GET; OPTIONS names the methods. An array is answered 200 even if all its items are
- * bad: each says so itself. A body must be application/json and say so. Every error is JSON
- * (producer/http/fault.h); 401 says that a bearer token is missing or wrong, 403 which scope it
- * lacks (common/http/tokens.h); 429 and 503 carry Retry-After, and a vote they refuse may be sent
- * again as it is: voting is idempotent. A 503 with code "unavailable" means that nothing was done;
- * with "timeout" the sentence says whether the vote may have been counted.
- *
- * Handlers run on the server's thread and only queue; answers come from workers' threads. */
+ * Handlers run on the server's thread and only put requests into queues; the answers come from the
+ * threads of the workers. */
 #ifndef PRODUCER_HTTP_API_H
 #define PRODUCER_HTTP_API_H
 
@@ -36,18 +27,18 @@ struct api_config {
     struct queue *votes;                   /* commit_request; borrowed, as reads */
     struct queue *reads;                   /* lookup_request */
     struct queue *tasks;                   /* task_intake_request */
-    const struct retry_handlers *handlers; /* that tasks may name; NULL: any */
+    const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */
 };
 
-/* Listens and serves at once. RC_FATAL: err says which address and why, or no memory. RC_REJECT:
- * which setting is wrong. */
+/* Listens and serves at once. RC_FATAL: err names the address and the reason, or there is no
+ * memory. RC_REJECT: err names the setting that is wrong. */
 enum rc api_open(struct api **api, const struct api_config *config, struct err *err);
 
-/* Takes no new connections; those there are asked to close with their next answer. */
+/* Accepts no new connections; answers ask the clients of open ones to close them. */
 void api_quiesce(struct api *api);
 
-/* Every queued request must have been answered. */
+/* Stops the server. Every queued request must have been answered before. */
 void api_close(struct api *api);
 
 /* The port it listens on, and "http" or "https". */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Answers of the API, and the requests that wait in a queue for theirs. Any thread. */
+#ifndef PRODUCER_HTTP_API_ANSWER_H
+#define PRODUCER_HTTP_API_ANSWER_H
+
+#include "common/buf.h"
+#include "common/http/http.h"
+#include "common/metrics.h"
+#include "producer/http/fault.h"
+#include "producer/queue.h"
+#include "producer/remark/lookup.h"
+#include "producer/task/task_intake.h"
+#include "producer/vote/commit.h"
+
+#include <stdint.h>
+
+/* Answers with JSON. A body that ran out of memory becomes a 503. */
+void api_answer(struct http_request *http, int status, struct buf *body);
+
+/* Answers with a fault and its status. wait_ms becomes Retry-After, at least 1 s, for 429 and
+ * 503. */
+void api_answer_fault(struct http_request *http, const struct fault *fault, int64_t wait_ms);
+
+/* The same with a message that needs no format. at: the place, or NULL. */
+void api_answer_bad(struct http_request *http, enum fault_code code, const char *at,
+                    const char *message);
+
+void api_answer_no_memory(struct http_request *http);
+
+struct api_pending;
+
+/* What the kinds of requests differ in. */
+struct api_pending_kind {
+    /* Answers a request that its worker has finished. */
+    void (*answer)(struct api_pending *pending);
+    /* Frees what the handler added to the request; NULL: nothing. */
+    void (*done)(struct api_pending *pending);
+    struct metric *failed; /* adds the weight of a request that was not done; NULL: none */
+    /* What a request whose outcome is unknown may have done; NULL: it changes nothing. */
+    const char *unknown;
+};
+
+/* A request between the HTTP server's thread and its answer. First member of what a handler
+ * allocates. */
+struct api_pending {
+    union {
+        struct queue_entry entry;
+        struct commit_request votes;
+        struct lookup_request totals;
+        struct task_intake_request tasks;
+    } request; /* first */
+    struct http_request *http;
+    const struct api_pending_kind *kind;
+};
+
+/* Allocates size zeroed bytes that begin with a struct api_pending. NULL: there was no memory,
+ * which has been answered. */
+void *api_pending_make(struct http_request *http, const struct api_pending_kind *kind, size_t size);
+
+/* Frees a request that was answered without a queue. */
+void api_pending_free(struct api_pending *pending);
+
+/* Puts the request, whose weight is set, into a shard of the queue. From here on it belongs to the
+ * queue, or it has been answered and freed. */
+void api_pending_put(struct api_pending *pending, struct queue *queue, size_t shard);
+
+#endif

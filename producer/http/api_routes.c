@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/http/api_routes.h"
+
+#include "producer/http/api_tasks.h"
+#include "producer/http/api_votes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define BIT(parameter) (1U << (parameter))
+#define BODY_MAX offsetof(struct settings, api.body_bytes_max)
+
+const struct api_route api_routes[] = {
+    {
+        .method = "GET",
+        .path = "/v1/votes",
+        .handle = api_get_votes,
+        .scope = API_SCOPE_READ,
+        .parameters = BIT(API_VOTER_ID) | BIT(API_CONTENT_IDS),
+        .required = BIT(API_CONTENT_IDS),
+        .operation = "readTotals",
+        .summary = "The totals of up to 200 contents",
+        .description = "One element per id of contentIds, in their order. With voterId each "
+                       "element also says whether this voter votes for the content.",
+        .results = {{200, "Totals", "The totals, all of the same moment."}},
+    },
+    {
+        .method = "POST",
+        .path = "/v1/votes",
+        .handle = api_post_votes,
+        .scope = API_SCOPE_VOTES,
+        .body_max_at = BODY_MAX,
+        .operation = "vote",
+        .summary = "One vote or an array of votes",
+        .description = "The answer is sent after the COMMIT. Voting is idempotent: a vote may be "
+                       "sent again after any error. An array is answered by an array in the same "
+                       "order, with status 200; an error stands in the place of a bad item.",
+        .body = "VoteRequest",
+        .results = {{200, "VoteResponse", "The votes are committed."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/contents/{id}/votes",
+        .handle = api_get_content,
+        .scope = API_SCOPE_READ,
+        .parameters = BIT(API_VOTER_ID),
+        .operation = "readTotal",
+        .summary = "The total of one content",
+        .description = "A content without votes has the total 0.",
+        .id = "Id",
+        .results = {{200, "Total", "The total, and the vote of voterId if it was given."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/tasks",
+        .handle = api_get_tasks,
+        .scope = API_SCOPE_TASKS,
+        .parameters = BIT(API_BIZ_NO) | BIT(API_SCENE) | BIT(API_GROUP) | BIT(API_STATE) |
+                      BIT(API_LIMIT) | BIT(API_AFTER),
+        .operation = "findTasks",
+        .summary = "Tasks that match, page by page",
+        .description = "Only tasks of the token's groups that were submitted by clients are found.",
+        .results = {{200, "TaskPage", "One page; send its `after` to get the next one."}},
+    },
+    {
+        .method = "POST",
+        .path = "/v1/tasks",
+        .handle = api_post_tasks,
+        .scope = API_SCOPE_TASKS,
+        .body_max_at = BODY_MAX,
+        .operation = "submitTasks",
+        .summary = "One task or an array of tasks for the retry queue",
+        .description = "The answer is sent after the COMMIT. An array is answered by an array in "
+                       "the same order, with status 200; an error stands in the place of a bad "
+                       "item.",
+        .body = "TaskRequest",
+        .results = {{200, "TaskResponse", "An array, or a task that was active already."},
+                    {201, "TaskTicket", "The task was made."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/tasks/{id}",
+        .handle = api_get_task,
+        .scope = API_SCOPE_TASKS,
+        .operation = "readTask",
+        .summary = "One task with its attempts, also after it has ended",
+        .description = "A task of another group than those of the token does not exist for it.",
+        .id = "Id",
+        .results = {{200, "TaskDetails", "The task."}},
+        .may_find_nothing = true,
+    },
+};
+
+const size_t api_route_count = COUNT(api_routes);
+
+const char *api_scope_name(enum api_scope scope)
+{
+    static const char *const names[API_SCOPES] = {
+        [API_SCOPE_VOTES] = "votes",
+        [API_SCOPE_READ] = "read",
+        [API_SCOPE_TASKS] = "tasks:GROUP",
+    };
+
+    return names[scope];
+}
+
+const char *api_parameter_name(enum api_parameter parameter)
+{
+    static const char *const names[API_PARAMETERS] = {
+        [API_VOTER_ID] = "voterId", [API_CONTENT_IDS] = "contentIds",
+        [API_BIZ_NO] = "bizNo",     [API_SCENE] = "scene",
+        [API_GROUP] = "group",      [API_STATE] = "state",
+        [API_LIMIT] = "limit",      [API_AFTER] = "after",
+    };
+
+    return names[parameter];
+}
+
+/* An id that does not fit is kept as "", which no handler takes for a number. */
+static bool match_path(const char *pattern, const char *path, char *id, size_t id_size)
+{
+    const char *place = strstr(pattern, "{id}");
+    size_t head = place ? (size_t)(place - pattern) : strlen(pattern);
+    size_t len;
+
+    if (strncmp(pattern, path, head) != 0)
+        return false;
+    path += head;
+    if (!place)
+        return *path == '\0';
+    len = strcspn(path, "/");
+    if (len == 0 || strcmp(path + len, place + strlen("{id}")) != 0)
+        return false;
+    if (len < id_size) {
+        memcpy(id, path, len);
+        id[len] = '\0';
+    }
+    return true;
+}
+
+static void add_word(char *text, size_t size, const char *word)
+{
+    size_t len = strlen(text);
+
+    snprintf(text + len, size - len, "%s%s", len > 0 ? ", " : "", word);
+}
+
+void api_routes_match(struct api_match *match, const char *method, const char *path)
+{
+    *match = (struct api_match){0};
+    for (size_t i = 0; i < api_route_count; i++) {
+        const struct api_route *route = &api_routes[i];
+        bool reads = strcmp(route->method, "GET") == 0;
+
+        if (!match_path(route->path, path, match->id, sizeof(match->id)))
+            continue;
+        add_word(match->allow, sizeof(match->allow), reads ? "GET, HEAD" : route->method);
+        if (strcmp(method, route->method) == 0 || (reads && strcmp(method, "HEAD") == 0))
+            match->route = route;
+    }
+    if (match->allow[0])
+        add_word(match->allow, sizeof(match->allow), "OPTIONS");
+}
+
+void api_routes_list(char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < api_route_count; i++)
+        if (i == 0 || strcmp(api_routes[i].path, api_routes[i - 1].path) != 0)
+            add_word(text, size, api_routes[i].path);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* The routes of the HTTP API. One table decides which method of which path there is, which handler
+ * answers it, which scope its token needs, which query parameters it has and whether it takes a
+ * body; docs/openapi.yaml is generated from the same table (openapi_command.h). Any thread. */
+#ifndef PRODUCER_HTTP_API_ROUTES_H
+#define PRODUCER_HTTP_API_ROUTES_H
+
+#include "common/http/http.h"
+#include "producer/http/api.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The scope that a token needs. API_SCOPE_TASKS is tasks:GROUP for any group; the handler checks
+ * the group itself. */
+enum api_scope { API_SCOPE_VOTES, API_SCOPE_READ, API_SCOPE_TASKS, API_SCOPES };
+
+enum api_parameter {
+    API_VOTER_ID,
+    API_CONTENT_IDS,
+    API_BIZ_NO,
+    API_SCENE,
+    API_GROUP,
+    API_STATE,
+    API_LIMIT,
+    API_AFTER,
+    API_PARAMETERS,
+};
+
+/* One request for a route. Everything is borrowed until the request is answered. */
+struct api_call {
+    struct http_request *http;
+    const char *id;                         /* the segment of the path at {id}, or "" */
+    const char *parameters[API_PARAMETERS]; /* of the query; NULL: not given */
+};
+
+/* What a successful answer is. */
+struct api_result {
+    int status; /* 0: no further result */
+    const char *schema;
+    const char *description;
+};
+
+struct api_route {
+    const char *method; /* GET serves HEAD, too */
+    const char *path;   /* {id} stands for one segment that is not empty */
+    /* Answers the call, at once or later; the call itself lasts until the return. */
+    void (*handle)(const struct api_config *config, const struct api_call *call);
+    enum api_scope scope;
+    /* The limit of the body: offset in struct settings of an int64_t in bytes. 0: the route takes
+     * no body. A body is always application/json. */
+    size_t body_max_at;
+    unsigned parameters; /* bits 1 << enum api_parameter that may be given */
+    unsigned required;   /* those of them that must be given */
+
+    /* For the reference page. */
+    const char *operation;
+    const char *summary;
+    const char *description;
+    const char *id;   /* schema of {id}, or NULL */
+    const char *body; /* schema of the body, or NULL */
+    struct api_result results[2];
+    bool may_find_nothing; /* answers 404 for an id that does not exist */
+};
+
+/* The table: routes of one path stand together, in the order of their methods in Allow. */
+extern const struct api_route api_routes[];
+extern const size_t api_route_count;
+
+/* The names of the scopes and of the query parameters; static. */
+const char *api_scope_name(enum api_scope scope);
+const char *api_parameter_name(enum api_parameter parameter);
+
+/* What the table says of a request. */
+struct api_match {
+    const struct api_route *route; /* NULL: none takes this method */
+    char id[32];                   /* "" where there is none, or one longer than any number */
+    char allow[48];                /* methods of the path for the header Allow; "": no such path */
+};
+
+void api_routes_match(struct api_match *match, const char *method, const char *path);
+
+/* The paths of the table, separated by commas. */
+void api_routes_list(char *text, size_t size);
+
+#endif

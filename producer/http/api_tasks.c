@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/http/api_tasks.h"
+
+#include "producer/http/api_answer.h"
+#include "producer/http/api_routes.h"
+#include "producer/serve_metrics.h"
+#include "producer/task/task_check.h"
+#include "producer/task/task_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_ROWS 50
+#define LIST_ROWS_MAX 200
+#define WORD_SIZE 2100 /* 512 characters of at most 4 bytes, and the end */
+#define FULL_WAIT_MS 5000
+
+struct task_call {
+    struct api_pending pending; /* first */
+    struct task_json tasks;     /* of TASK_INTAKE_SUBMIT */
+    char group[WORD_SIZE];      /* of TASK_INTAKE_LIST: what the filter points to */
+    char scene[WORD_SIZE];
+    char biz_no[WORD_SIZE];
+    char outcome[WORD_SIZE];
+    struct http_scopes scopes; /* of the token: the groups that it may see */
+    const char *groups[HTTP_SCOPE_GROUPS_MAX];
+};
+
+static void answer_tickets(struct task_call *call)
+{
+    const struct task_json *tasks = &call->tasks;
+    struct http_request *http = call->pending.http;
+    struct buf body = {0};
+    struct fault fault;
+
+    if (!task_json_answer(tasks, &body, &fault))
+        api_answer_fault(http, &fault, FULL_WAIT_MS);
+    else
+        api_answer(http, tasks->array || tasks->items[0].ticket.existed ? 200 : 201, &body);
+    buf_done(&body);
+}
+
+static void answer_tasks(struct api_pending *pending)
+{
+    struct task_intake_request *request = &pending->request.tasks;
+
+    if (request->failed)
+        api_answer_fault(pending->http, &request->fault, FULL_WAIT_MS);
+    else if (request->kind == TASK_INTAKE_SUBMIT)
+        answer_tickets((struct task_call *)pending);
+    else
+        api_answer(pending->http, 200, &request->body);
+}
+
+static void free_tasks(struct api_pending *pending)
+{
+    task_json_done(&((struct task_call *)pending)->tasks);
+    buf_done(&pending->request.tasks.body);
+}
+
+static const struct api_pending_kind submit_kind = {
+    .answer = answer_tasks,
+    .done = free_tasks,
+    .failed = &serve_tasks_refused,
+    .unknown = "the tasks may have been taken",
+};
+
+static const struct api_pending_kind find_kind = {.answer = answer_tasks, .done = free_tasks};
+
+/* NULL: there was no memory, which has been answered. */
+static struct task_call *make_call(struct http_request *http, enum task_intake_kind kind)
+{
+    struct task_call *call = api_pending_make(
+        http, kind == TASK_INTAKE_SUBMIT ? &submit_kind : &find_kind, sizeof(*call));
+
+    if (call) {
+        struct task_intake_request *request = &call->pending.request.tasks;
+
+        call->scopes = *http_scopes(http);
+        request->kind = kind;
+        request->filter.until_ms = INT64_MAX;
+        request->entry.weight = 1;
+    }
+    return call;
+}
+
+static void put_call(const struct api_config *config, struct task_call *call)
+{
+    api_pending_put(&call->pending, config->tasks, queue_shard_least(config->tasks));
+}
+
+static const char *group_of(const struct task_item *item)
+{
+    return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
+}
+
+/* Marks the tasks that the token or this program does not allow. */
+static void check_items(const struct api_config *config, struct task_call *call)
+{
+    struct task_json *tasks = &call->tasks;
+
+    for (size_t i = 0; i < tasks->count; i++) {
+        struct task_item *item = &tasks->items[i];
+        const char *field = NULL;
+
+        if (item->bad)
+            continue;
+        if (!http_scopes_have_group(&call->scopes, group_of(item))) {
+            fault_set(&item->fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",
+                      group_of(item));
+            field = "group";
+        } else if (!task_check_known(config->handlers, item->task.handler)) {
+            fault_set(&item->fault, FAULT_OUT_OF_RANGE, "there is no handler of this name");
+            field = "handler";
+        }
+        item->bad = field != NULL;
+        if (item->bad)
+            fault_place(&item->fault, tasks->array, i, field);
+    }
+}
+
+/* False: no task is good, which has been answered. */
+static bool submit_tasks(const struct api_config *config, struct task_call *call)
+{
+    struct task_intake_request *request = &call->pending.request.tasks;
+
+    check_items(config, call);
+    request->items = call->tasks.items;
+    request->count = call->tasks.count;
+    request->entry.weight = request->count;
+    if (task_json_good(&call->tasks) > 0) {
+        put_call(config, call);
+        return true;
+    }
+    metric_add(&serve_tasks_refused, (int64_t)request->count);
+    answer_tickets(call);
+    return false;
+}
+
+void api_post_tasks(const struct api_config *config, const struct api_call *api_call)
+{
+    struct http_request *http = api_call->http;
+    struct task_call *call = make_call(http, TASK_INTAKE_SUBMIT);
+    struct fault fault;
+    const char *body;
+    size_t len;
+    enum rc rc;
+
+    if (!call)
+        return;
+    body = http_body(http, &len);
+    rc = task_json_parse(&call->tasks, body, len, &fault);
+    if (rc == RC_OK && submit_tasks(config, call))
+        return;
+    if (rc == RC_REJECT)
+        api_answer_fault(http, &fault, 0);
+    else if (rc != RC_OK)
+        api_answer_no_memory(http);
+    api_pending_free(&call->pending);
+}
+
+static bool read_number(const char *text, int64_t max, int64_t *number)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    return *end == '\0' && errno == 0 && *number <= max;
+}
+
+/* Active tasks have a state, ended ones an outcome; "active" and "ended" stand for all of them. */
+static bool read_state(struct task_call *call, const char *text)
+{
+    static const char *const outcomes[] = {"done", "exhausted", "cancelled"};
+    struct retry_filter *filter = &call->pending.request.tasks.filter;
+
+    if (strcmp(text, "active") == 0)
+        return true;
+    call->pending.request.tasks.ended = true;
+    if (strcmp(text, "ended") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
+        if (strcmp(text, outcomes[i]) == 0) {
+            snprintf(call->outcome, sizeof(call->outcome), "%s", text);
+            filter->outcome = call->outcome;
+            return true;
+        }
+    call->pending.request.tasks.ended = false;
+    for (unsigned i = 0; i < TASK_STATES; i++)
+        if (strcmp(text, task_state_name((enum task_state)i)) == 0) {
+            filter->states = 1U << i;
+            return true;
+        }
+    return false;
+}
+
+/* Copies a query parameter, which the HTTP request owns. False: it is empty or too long. */
+static bool keep_word(char *place, const char *text, const char **out)
+{
+    if (!text)
+        return true;
+    *out = place;
+    return *text && snprintf(place, WORD_SIZE, "%s", text) < WORD_SIZE;
+}
+
+/* Only tasks of clients are found, in the groups of the token: a role may use a group of the same
+ * name. */
+static void limit_groups(struct task_call *call)
+{
+    struct retry_filter *filter = &call->pending.request.tasks.filter;
+
+    for (size_t i = 0; i < call->scopes.group_count; i++)
+        call->groups[i] = call->scopes.groups[i];
+    filter->origin = retry_owner_name(OWNER_CLIENT);
+    filter->groups = call->groups;
+    filter->group_count = call->scopes.group_count;
+}
+
+/* The name of the query parameter that is bad, or NULL. */
+static const char *read_filter(struct task_call *call, const char *const *parameters)
+{
+    struct task_intake_request *request = &call->pending.request.tasks;
+    struct retry_filter *filter = &request->filter;
+    int64_t limit = LIST_ROWS;
+
+    if (parameters[API_STATE] && !read_state(call, parameters[API_STATE]))
+        return "state";
+    if (!keep_word(call->group, parameters[API_GROUP], &filter->group))
+        return "group";
+    if (!keep_word(call->scene, parameters[API_SCENE], &filter->scene))
+        return "scene";
+    if (!keep_word(call->biz_no, parameters[API_BIZ_NO], &filter->biz_no))
+        return "bizNo";
+    if (parameters[API_LIMIT] &&
+        (!read_number(parameters[API_LIMIT], LIST_ROWS_MAX, &limit) || limit == 0))
+        return "limit";
+    if (parameters[API_AFTER] && !read_number(parameters[API_AFTER], INT64_MAX, &filter->after))
+        return "after";
+    request->rows_max = (size_t)limit;
+    return NULL;
+}
+
+void api_get_tasks(const struct api_config *config, const struct api_call *api_call)
+{
+    struct http_request *http = api_call->http;
+    struct task_call *call = make_call(http, TASK_INTAKE_LIST);
+    struct fault fault;
+    const char *bad;
+
+    if (!call)
+        return;
+    limit_groups(call);
+    bad = read_filter(call, api_call->parameters);
+    if (bad) {
+        api_answer_bad(http, FAULT_OUT_OF_RANGE, bad,
+                       "state is active, ended, waiting, running, queued, blocked, parked, done, "
+                       "exhausted or cancelled; limit is 1 to 200, after an id, the others are "
+                       "texts");
+    } else if (api_call->parameters[API_GROUP] &&
+               !http_scopes_have_group(&call->scopes, call->group)) {
+        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s", call->group);
+        fault_at(&fault, "group");
+        api_answer_fault(http, &fault, 0);
+    } else {
+        put_call(config, call);
+        return;
+    }
+    api_pending_free(&call->pending);
+}
+
+void api_get_task(const struct api_config *config, const struct api_call *api_call)
+{
+    struct task_call *call;
+    int64_t id;
+
+    if (!read_number(api_call->id, INT64_MAX, &id) || id == 0) {
+        api_answer_bad(api_call->http, FAULT_OUT_OF_RANGE, NULL,
+                       "the id of a task in the path must be a number");
+        return;
+    }
+    call = make_call(api_call->http, TASK_INTAKE_SHOW);
+    if (!call)
+        return;
+    limit_groups(call);
+    call->pending.request.tasks.id = id;
+    put_call(config, call);
+}
