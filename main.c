@@ -23,6 +23,7 @@
 #include "outbox/retry/handlers/steps_handler.h"
 #include "outbox/retry/retry_command.h"
 #include "outbox/retry/retry_metrics.h"
+#include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote/vote_command.h"
 #include "schema/migrate/migrate_command.h"
@@ -139,6 +140,7 @@ static const struct command commands[] = {
     {"status", "shows how far every stage is", status_command},
     {"config", "shows every setting and where it came from", config_command},
     {"metrics", "lists every metric", all_metrics_command},
+    {"openapi", "prints the description of the HTTP API", openapi_command},
     {"help", "shows this page, or the one of a command", NULL},
     {"version", "shows the version", version_command},
 };

@@ -10,25 +10,32 @@
 static const struct {
     const char *name;
     int status;
-} codes[] = {
-    [FAULT_NOT_JSON] = {"not_json", 400},
-    [FAULT_WRONG_TYPE] = {"wrong_type", 400},
-    [FAULT_MISSING] = {"missing", 400},
-    [FAULT_UNKNOWN] = {"unknown_field", 400},
-    [FAULT_OUT_OF_RANGE] = {"out_of_range", 400},
-    [FAULT_DUPLICATE] = {"duplicate", 400},
-    [FAULT_REFUSED] = {"refused", 422},
-    [FAULT_NOT_FOUND] = {"not_found", 404},
-    [FAULT_METHOD] = {"method_not_allowed", 405},
-    [FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415},
-    [FAULT_TOO_LARGE] = {"too_large", 413},
-    [FAULT_NO_TOKEN] = {"unauthorized", 401},
-    [FAULT_NO_SCOPE] = {"forbidden", 403},
-    [FAULT_OTHER_HOST] = {"misdirected_request", 421},
-    [FAULT_BAD_REQUEST] = {"bad_request", 400},
-    [FAULT_FULL] = {"too_many_requests", 429},
-    [FAULT_AWAY] = {"unavailable", 503},
-    [FAULT_TIMEOUT] = {"timeout", 503},
+    const char *about;
+} codes[FAULT_CODES] = {
+    [FAULT_NOT_JSON] = {"not_json", 400,
+                        "the body is not JSON, has more behind it, or repeats a field"},
+    [FAULT_WRONG_TYPE] = {"wrong_type", 400, "a value has another type"},
+    [FAULT_MISSING] = {"missing", 400, "a field or query parameter is missing"},
+    [FAULT_UNKNOWN] = {"unknown_field", 400, "there is no such field or query parameter"},
+    [FAULT_OUT_OF_RANGE] = {"out_of_range", 400, "a value is not allowed"},
+    [FAULT_DUPLICATE] = {"duplicate", 400, "a query parameter is given twice, or params twice"},
+    [FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
+    [FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path or task"},
+    [FAULT_METHOD] = {"method_not_allowed", 405, "the path does not take this method"},
+    [FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415, "the body is not application/json"},
+    [FAULT_TOO_LARGE] = {"too_large", 413, "the body is larger than api.body_bytes_max"},
+    [FAULT_NO_TOKEN] = {"unauthorized", 401, "the bearer token is missing or wrong"},
+    [FAULT_NO_SCOPE] = {"forbidden", 403,
+                        "the token lacks the scope, or the group does not allow the task"},
+    [FAULT_OTHER_HOST] = {"misdirected_request", 421,
+                          "the server does not answer for this host; api.hosts names them"},
+    [FAULT_BAD_REQUEST] = {"bad_request", 400, "the request cannot be read as HTTP"},
+    [FAULT_FULL] = {"too_many_requests", 429, "the queue or the scene is full; nothing was done"},
+    [FAULT_AWAY] = {"unavailable", 503,
+                    "the database cannot be reached or the server is stopping; nothing was done"},
+    [FAULT_TIMEOUT] = {"timeout", 503,
+                       "not done in time; the message says whether it may have "
+                       "been done"},
 };
 
 const char *fault_name(enum fault_code code)
@@ -39,6 +46,11 @@ const char *fault_name(enum fault_code code)
 int fault_status(enum fault_code code)
 {
     return codes[code].status;
+}
+
+const char *fault_about(enum fault_code code)
+{
+    return codes[code].about;
 }
 
 void fault_set(struct fault *fault, enum fault_code code, const char *format, ...)

@@ -14,25 +14,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* fault.c has the name, the status and the meaning of each. */
 enum fault_code {
-    FAULT_NOT_JSON,     /* not JSON, something behind it, or a field given twice */
-    FAULT_WRONG_TYPE,   /* not an object, not an integer */
-    FAULT_MISSING,      /* a field or argument that must be there */
-    FAULT_UNKNOWN,      /* a field or argument nobody knows */
-    FAULT_OUT_OF_RANGE, /* a value that may not be */
-    FAULT_DUPLICATE,    /* an argument given twice */
-    FAULT_REFUSED,      /* by the database, this one vote */
+    FAULT_NOT_JSON,
+    FAULT_WRONG_TYPE,
+    FAULT_MISSING,
+    FAULT_UNKNOWN,
+    FAULT_OUT_OF_RANGE,
+    FAULT_DUPLICATE,
+    FAULT_REFUSED,
     FAULT_NOT_FOUND,
     FAULT_METHOD,
     FAULT_MEDIA_TYPE,
     FAULT_TOO_LARGE,
-    FAULT_NO_TOKEN,    /* no bearer token, or none of the right ones */
-    FAULT_NO_SCOPE,    /* the token does not allow it, or nobody may here */
-    FAULT_OTHER_HOST,  /* not a host that this server answers for */
-    FAULT_BAD_REQUEST, /* not HTTP as it should be */
-    FAULT_FULL,        /* too many wait already */
-    FAULT_AWAY,        /* no database, or the process stops */
-    FAULT_TIMEOUT,     /* not done in time, or nobody knows whether it was */
+    FAULT_NO_TOKEN,
+    FAULT_NO_SCOPE,
+    FAULT_OTHER_HOST,
+    FAULT_BAD_REQUEST,
+    FAULT_FULL,
+    FAULT_AWAY,
+    FAULT_TIMEOUT,
+    FAULT_CODES,
 };
 
 struct fault {
@@ -42,23 +44,28 @@ struct fault {
     char at[96];
 };
 
-/* The code as clients see it, and the HTTP status of a request that failed with it; static. */
+/* The code as clients see it, the HTTP status of a request that failed with it, and its meaning for
+ * the reference page; static. */
 const char *fault_name(enum fault_code code);
 int fault_status(enum fault_code code);
+const char *fault_about(enum fault_code code);
 
-/* Sets code and message, without a place. Whatever the message quotes, it is one line of UTF-8. */
+/* Sets code and message, without a place. The message becomes one line of UTF-8; it is cut where it
+ * is too long. */
 void fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds the place; names of clients are cut rather than trusted. */
+/* Adds the place; it is cut where it is too long. */
 void fault_at(struct fault *fault, const char *at);
 
-/* Appends the JSON above; and text as a JSON string, with whatever is not UTF-8 replaced. */
+/* Appends the JSON above. */
 void fault_put(struct buf *out, const struct fault *fault);
+
+/* Appends text as a JSON string; bytes that are not UTF-8 become '?'. */
 void fault_put_text(struct buf *out, const char *text);
 
-/* Where in a body it is: "/<index>/<field>", the parts that there are. The field may be one that a
- * client invented: it is escaped as RFC 6901 says. NULL: no field. */
+/* Adds the place in a body: "/<index>" in an array, then "/<field>" unless field is NULL. The field
+ * may come from a client: it is escaped by the rules of RFC 6901. */
 void fault_place(struct fault *fault, bool array, size_t index, const char *field);
 
 #endif

@@ -11,6 +11,7 @@
 #include "outbox/relay/relay_command.h"
 #include "outbox/retry/cli/retry_tables.h"
 #include "outbox/retry/retry_metrics.h"
+#include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "schema/migrate/grants.h"
 
@@ -109,6 +110,19 @@ static void tables_of_the_retry_queue_are_those_of_the_program(void **state)
     assert_block_of("RETRY.md", "<!-- waits:", "<!-- /waits", &table);
 }
 
+static void the_description_of_the_api_is_the_one_of_the_program(void **state)
+{
+    struct buf page = {0};
+    struct buf made = {0};
+
+    (void)state;
+    read_page("docs/openapi.yaml", &page);
+    openapi_put(&made);
+    assert_string_equal(buf_text(&page), buf_text(&made));
+    buf_done(&page);
+    buf_done(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +130,7 @@ int main(void)
         cmocka_unit_test(metrics_table_is_the_one_of_the_program),
         cmocka_unit_test(grants_are_those_the_program_prints),
         cmocka_unit_test(tables_of_the_retry_queue_are_those_of_the_program),
+        cmocka_unit_test(the_description_of_the_api_is_the_one_of_the_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/http/openapi_command.h"
+
+#include "common/options.h"
+#include "producer/http/api_routes.h"
+#include "producer/http/fault.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The schemas of bodies and answers, by name. They are part of a YAML document: two more blanks
+ * indent each level. vote_json.c and task_json.c read and write what they describe;
+ * tests/e2e/test_openapi.py compares the two on a running server. */
+#define ID_TEXT "type: integer, format: int64, minimum: 1, maximum: 9223372036854775807"
+#define NAME_TEXT(size) \
+    "{type: string, minLength: 1, maxLength: " size ", pattern: \"^[A-Za-z0-9_.:-]+$\"}"
+#define MAYBE_TEXT "{type: [string, \"null\"]}"
+#define MAYBE_NUMBER "{type: [integer, \"null\"], format: int64}"
+
+static const char schemas_text[] =
+    "    Id: {" ID_TEXT "}\n"
+    "    Error:\n"
+    "      type: object\n"
+    "      required: [error]\n"
+    "      properties:\n"
+    "        error:\n"
+    "          type: object\n"
+    "          required: [code, message]\n"
+    "          properties:\n"
+    "            code: {$ref: \"#/components/schemas/ErrorCode\"}\n"
+    "            message: {type: string, description: For people.}\n"
+    "            at:\n"
+    "              type: string\n"
+    "              description: A JSON pointer into the body, or the name of a query parameter.\n";
+
+static const char vote_schemas_text[] =
+    "    Voting: {type: integer, enum: [0, 1], description: 1 votes for the content; 0 takes the "
+    "vote back.}\n"
+    "    Vote:\n"
+    "      type: object\n"
+    "      required: [voterId, contentId, voting]\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        voterId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        contentId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        voting: {$ref: \"#/components/schemas/Voting\"}\n"
+    "    VoteRequest:\n"
+    "      oneOf:\n"
+    "        - $ref: \"#/components/schemas/Vote\"\n"
+    "        - {type: array, minItems: 1, maxItems: 1000, "
+    "items: {$ref: \"#/components/schemas/Vote\"}}\n"
+    "    VoteResult:\n"
+    "      type: object\n"
+    "      required: [voterId, contentId, voting, changed, votes, eventId]\n"
+    "      properties:\n"
+    "        voterId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        contentId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        voting: {$ref: \"#/components/schemas/Voting\"}\n"
+    "        changed: {type: boolean, description: Whether this vote changed anything.}\n"
+    "        votes: {type: integer, format: int64, minimum: 0, "
+    "description: The total of the content right after this vote.}\n"
+    "        eventId:\n"
+    "          type: [string, \"null\"]\n"
+    "          format: uuid\n"
+    "          description: The event of the voter's last change; null if there never was one.\n"
+    "    VoteResponse:\n"
+    "      oneOf:\n"
+    "        - $ref: \"#/components/schemas/VoteResult\"\n"
+    "        - type: array\n"
+    "          minItems: 1\n"
+    "          maxItems: 1000\n"
+    "          items:\n"
+    "            oneOf:\n"
+    "              - $ref: \"#/components/schemas/VoteResult\"\n"
+    "              - $ref: \"#/components/schemas/Error\"\n"
+    "    Total:\n"
+    "      type: object\n"
+    "      required: [contentId, votes]\n"
+    "      dependentRequired: {voterId: [voting], voting: [voterId]}\n"
+    "      properties:\n"
+    "        contentId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        votes: {type: integer, format: int64, minimum: 0}\n"
+    "        voterId: {$ref: \"#/components/schemas/Id\"}\n"
+    "        voting: {$ref: \"#/components/schemas/Voting\"}\n"
+    "    Totals:\n"
+    "      type: array\n"
+    "      minItems: 1\n"
+    "      maxItems: 200\n"
+    "      items: {$ref: \"#/components/schemas/Total\"}\n";
+
+static const char task_request_text[] =
+    "    Task:\n"
+    "      type: object\n"
+    "      required: [scene, handler]\n"
+    "      additionalProperties: false\n"
+    "      not: {required: [params, paramsBase64]}\n"
+    "      properties:\n"
+    "        group: " NAME_TEXT(
+        "64") "\n"
+              "        scene: " NAME_TEXT(
+                  "64") "\n"
+                        "        handler: " NAME_TEXT(
+                            "32") "\n"
+                                  "        orderingKey: {type: [string, \"null\"], minLength: 1, "
+                                  "maxLength: 512}\n"
+                                  "        idempotencyKey: {type: [string, \"null\"], minLength: "
+                                  "1, maxLength: 255}\n"
+                                  "        bizNo: {type: [string, \"null\"], minLength: 1, "
+                                  "maxLength: 64}\n"
+                                  "        options: {type: object, description: At most 65535 "
+                                  "bytes.}\n"
+                                  "        params: {description: Any JSON value; its text is kept "
+                                  "as it was sent.}\n"
+                                  "        paramsType: {type: string, minLength: 1, maxLength: "
+                                  "128, "
+                                  "pattern: \"^[ -~]+$\"}\n"
+                                  "        paramsBase64: {type: string, contentEncoding: base64}\n"
+                                  "        delayMs: {type: integer, format: int64, minimum: 0, "
+                                  "maximum: 315360000000}\n"
+                                  "    TaskRequest:\n"
+                                  "      oneOf:\n"
+                                  "        - $ref: \"#/components/schemas/Task\"\n"
+                                  "        - {type: array, minItems: 1, maxItems: 1000, "
+                                  "items: {$ref: \"#/components/schemas/Task\"}}\n"
+                                  "    TaskTicket:\n"
+                                  "      type: object\n"
+                                  "      required: [id, existed]\n"
+                                  "      properties:\n"
+                                  "        id: {$ref: \"#/components/schemas/Id\"}\n"
+                                  "        existed: {type: boolean, "
+                                  "description: Whether a task with this idempotency key was "
+                                  "active already.}\n"
+                                  "    TaskResponse:\n"
+                                  "      oneOf:\n"
+                                  "        - $ref: \"#/components/schemas/TaskTicket\"\n"
+                                  "        - type: array\n"
+                                  "          minItems: 1\n"
+                                  "          maxItems: 1000\n"
+                                  "          items:\n"
+                                  "            oneOf:\n"
+                                  "              - $ref: \"#/components/schemas/TaskTicket\"\n"
+                                  "              - $ref: \"#/components/schemas/Error\"\n";
+
+static const char task_answer_text[] =
+    "    TaskSummary:\n"
+    "      type: object\n"
+    "      required: [id, group, scene, handler, state, orderingKey, idempotencyKey, bizNo, "
+    "failures, reasonClass, reason, nextAt, madeAt, endedAt, parentId, requeuedAs, step]\n"
+    "      properties:\n"
+    "        id: {$ref: \"#/components/schemas/Id\"}\n"
+    "        group: {type: string}\n"
+    "        scene: {type: string}\n"
+    "        handler: {type: string}\n"
+    "        state:\n"
+    "          type: string\n"
+    "          enum: [waiting, running, queued, blocked, parked, done, exhausted, cancelled]\n"
+    "        orderingKey: " MAYBE_TEXT "\n"
+    "        idempotencyKey: " MAYBE_TEXT "\n"
+    "        bizNo: " MAYBE_TEXT "\n"
+    "        failures: {type: integer, minimum: 0}\n"
+    "        reasonClass: " MAYBE_TEXT "\n"
+    "        reason: " MAYBE_TEXT "\n"
+    "        nextAt: " MAYBE_NUMBER "\n"
+    "        madeAt: {type: integer, format: int64, description: In ms since 1970.}\n"
+    "        endedAt: " MAYBE_NUMBER "\n"
+    "        parentId: " MAYBE_NUMBER "\n"
+    "        requeuedAs: " MAYBE_NUMBER "\n"
+    "        step: {type: integer, minimum: 0}\n"
+    "    TaskPage:\n"
+    "      type: object\n"
+    "      required: [tasks, more, after]\n"
+    "      properties:\n"
+    "        tasks: {type: array, maxItems: 200, "
+    "items: {$ref: \"#/components/schemas/TaskSummary\"}}\n"
+    "        more: {type: boolean, description: Whether there is a next page.}\n"
+    "        after: {type: integer, format: int64, minimum: 0}\n"
+    "    TaskDetails:\n"
+    "      allOf:\n"
+    "        - $ref: \"#/components/schemas/TaskSummary\"\n"
+    "        - type: object\n"
+    "          required: [options, paramsType, parked, attempts]\n"
+    "          oneOf: [{required: [params]}, {required: [paramsBase64]}]\n"
+    "          properties:\n"
+    "            options: {type: [object, string, \"null\"]}\n"
+    "            paramsType: " MAYBE_TEXT "\n"
+    "            params: {}\n"
+    "            paramsBase64: {type: string, contentEncoding: base64}\n"
+    "            parked: {type: boolean}\n"
+    "            attempts: {type: array, items: {$ref: \"#/components/schemas/Attempt\"}}\n"
+    "    Attempt:\n"
+    "      type: object\n"
+    "      required: [at, tookMs, by, step, outcome, reasonClass, reason]\n"
+    "      properties:\n"
+    "        at: {type: integer, format: int64, description: In ms since 1970.}\n"
+    "        tookMs: {type: integer, minimum: 0}\n"
+    "        by: {type: string}\n"
+    "        step: {type: integer, minimum: 0}\n"
+    "        outcome: {type: string}\n"
+    "        reasonClass: " MAYBE_TEXT "\n"
+    "        reason: " MAYBE_TEXT "\n";
+
+static const struct {
+    const char *schema;
+    const char *description;
+} parameters[API_PARAMETERS] = {
+    [API_VOTER_ID] = {"{" ID_TEXT "}", "Also answer whether this voter votes for the content."},
+    [API_CONTENT_IDS] = {"{type: array, minItems: 1, maxItems: 200, items: {" ID_TEXT "}}",
+                         "Content ids, separated by commas."},
+    [API_BIZ_NO] = {"{type: string, minLength: 1, maxLength: 512}", "Tasks with this bizNo."},
+    [API_SCENE] = {"{type: string, minLength: 1, maxLength: 512}", "Tasks of this scene."},
+    [API_GROUP] = {"{type: string, minLength: 1, maxLength: 512}",
+                   "Tasks of this group, which the token must have; default: all of its groups."},
+    [API_STATE] = {"{type: string, default: active, enum: [active, ended, waiting, running, "
+                   "queued, blocked, parked, done, exhausted, cancelled]}",
+                   "Tasks in this state."},
+    [API_LIMIT] = {"{type: integer, minimum: 1, maximum: 200, default: 50}", "Tasks of one page."},
+    [API_AFTER] = {"{type: integer, format: int64, minimum: 0, maximum: 9223372036854775807}",
+                   "The `after` of the page before."},
+};
+
+static void put_line(struct buf *out, const char *head, const char *text)
+{
+    buf_text_put(out, head);
+    fault_put_text(out, text);
+    buf_char(out, '\n');
+}
+
+static void put_parameter(struct buf *out, const char *name, const char *place, bool required,
+                          const char *schema, const char *description)
+{
+    buf_print(out, "        - name: %s\n          in: %s\n          required: %s\n", name, place,
+              required ? "true" : "false");
+    if (strncmp(schema, "{type: array", strlen("{type: array")) == 0)
+        buf_text_put(out, "          style: form\n          explode: false\n");
+    put_line(out, "          description: ", description);
+    buf_print(out, "          schema: %s\n", schema);
+}
+
+static void put_parameters(struct buf *out, const struct api_route *route)
+{
+    if (!route->id && route->parameters == 0)
+        return;
+    buf_text_put(out, "      parameters:\n");
+    if (route->id)
+        put_parameter(out, "id", "path", true, "{" ID_TEXT "}", "The id.");
+    for (unsigned i = 0; i < API_PARAMETERS; i++)
+        if ((route->parameters & 1U << i) != 0)
+            put_parameter(out, api_parameter_name(i), "query", (route->required & 1U << i) != 0,
+                          parameters[i].schema, parameters[i].description);
+}
+
+/* Statuses that no condition excludes are those of all routes. */
+static bool route_can_fail(const struct api_route *route, enum fault_code code)
+{
+    int status = fault_status(code);
+
+    if (code == FAULT_METHOD)
+        return false; /* answered before a route is chosen */
+    if (code == FAULT_NOT_FOUND)
+        return route->may_find_nothing;
+    if (status == fault_status(FAULT_MEDIA_TYPE) || status == fault_status(FAULT_REFUSED))
+        return route->body != NULL;
+    return true;
+}
+
+static bool route_can_answer(const struct api_route *route, int status)
+{
+    for (unsigned code = 0; code < FAULT_CODES; code++)
+        if (fault_status(code) == status && route_can_fail(route, code))
+            return true;
+    return false;
+}
+
+static void put_responses(struct buf *out, const struct api_route *route)
+{
+    buf_text_put(out, "      responses:\n");
+    for (size_t i = 0; i < 2 && route->results[i].status != 0; i++) {
+        const struct api_result *result = &route->results[i];
+
+        buf_print(out, "        \"%d\":\n", result->status);
+        put_line(out, "          description: ", result->description);
+        buf_print(out,
+                  "          content:\n            application/json:\n"
+                  "              schema: {$ref: \"#/components/schemas/%s\"}\n",
+                  result->schema);
+    }
+    for (int status = 400; status < 600; status++)
+        if (route_can_answer(route, status))
+            buf_print(out, "        \"%d\": {$ref: \"#/components/responses/Error%d\"}\n", status,
+                      status);
+}
+
+static void put_operation(struct buf *out, const struct api_route *route)
+{
+    buf_text_put(out, "    ");
+    for (const char *c = route->method; *c; c++)
+        buf_char(out, (char)(*c - 'A' + 'a'));
+    buf_print(out, ":\n      operationId: %s\n", route->operation);
+    put_line(out, "      summary: ", route->summary);
+    put_line(out, "      description: ", route->description);
+    buf_print(out, "      security: [{bearer: [\"%s\"]}]\n", api_scope_name(route->scope));
+    put_parameters(out, route);
+    if (route->body)
+        buf_print(out,
+                  "      requestBody:\n        required: true\n        content:\n"
+                  "          application/json:\n"
+                  "            schema: {$ref: \"#/components/schemas/%s\"}\n",
+                  route->body);
+    put_responses(out, route);
+}
+
+static void put_paths(struct buf *out)
+{
+    buf_text_put(out, "paths:\n");
+    for (size_t i = 0; i < api_route_count; i++) {
+        if (i == 0 || strcmp(api_routes[i].path, api_routes[i - 1].path) != 0)
+            buf_print(out, "  %s:\n", api_routes[i].path);
+        put_operation(out, &api_routes[i]);
+    }
+}
+
+static void put_error_headers(struct buf *out, int status)
+{
+    if (status == fault_status(FAULT_NO_TOKEN))
+        buf_text_put(out, "      headers:\n"
+                          "        WWW-Authenticate: {schema: {type: string}, required: true}\n");
+    if (status == fault_status(FAULT_FULL) || status == fault_status(FAULT_AWAY))
+        buf_text_put(out, "      headers:\n"
+                          "        Retry-After:\n"
+                          "          description: In seconds.\n"
+                          "          required: true\n"
+                          "          schema: {type: integer, minimum: 1}\n");
+}
+
+static void put_error_responses(struct buf *out)
+{
+    buf_text_put(out, "  responses:\n");
+    for (int status = 400; status < 600; status++) {
+        struct buf text = {0};
+
+        for (unsigned code = 0; code < FAULT_CODES; code++)
+            if (fault_status(code) == status && code != FAULT_METHOD)
+                buf_print(&text, "%s`%s`: %s.", text.len > 0 ? " " : "", fault_name(code),
+                          fault_about(code));
+        if (text.len > 0) {
+            buf_print(out, "    Error%d:\n", status);
+            put_line(out, "      description: ", buf_text(&text));
+            put_error_headers(out, status);
+            buf_text_put(out, "      content:\n        application/json:\n"
+                              "          schema: {$ref: \"#/components/schemas/Error\"}\n");
+        }
+        buf_done(&text);
+    }
+}
+
+static void put_error_codes(struct buf *out)
+{
+    buf_text_put(out, "    ErrorCode:\n      type: string\n"
+                      "      description: For programs; a code never changes its meaning.\n"
+                      "      enum:\n");
+    for (unsigned code = 0; code < FAULT_CODES; code++)
+        buf_print(out, "        - %s\n", fault_name(code));
+}
+
+void openapi_put(struct buf *out)
+{
+    buf_text_put(out,
+                 "# Generated by scripts/reference from `tallybox openapi`; test_reference checks "
+                 "it.\n"
+                 "openapi: 3.1.0\n"
+                 "info:\n"
+                 "  title: tallybox\n"
+                 "  version: \"1\"\n"
+                 "  license: {name: MIT, identifier: MIT}\n"
+                 "  description: >-\n"
+                 "    Votes, totals and tasks of the retry queue over HTTP. A body has at most "
+                 "api.body_bytes_max bytes.\n"
+                 "    Without api.token_file votes and totals need no token. HEAD works as GET; "
+                 "other methods are answered with 405\n"
+                 "    and Allow. A later version may add fields to answers.\n"
+                 "servers:\n"
+                 "  - url: http://127.0.0.1:8080\n");
+    put_paths(out);
+    buf_text_put(
+        out, "components:\n"
+             "  securitySchemes:\n"
+             "    bearer:\n"
+             "      type: http\n"
+             "      scheme: bearer\n"
+             "      description: A token of api.token_file; its line there lists its scopes.\n");
+    put_error_responses(out);
+    buf_text_put(out, "  schemas:\n");
+    buf_text_put(out, schemas_text);
+    put_error_codes(out);
+    buf_text_put(out, vote_schemas_text);
+    buf_text_put(out, task_request_text);
+    buf_text_put(out, task_answer_text);
+}
+
+int openapi_command(int argc, char **argv)
+{
+    const struct option_parse parse = {
+        .command = "tallybox openapi",
+        .arguments = "",
+        .about = "Prints the OpenAPI document of the HTTP API, as docs/openapi.yaml.",
+    };
+    struct options options;
+    struct buf out = {0};
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code >= 0)
+        return code;
+    openapi_put(&out);
+    return options_print(&out);
+}
