@@ -12,7 +12,7 @@ void world_init(struct world *world, uint64_t seed)
     memset(world, 0, sizeof(*world));
     world->rng = seed;
     world->now_ms = 1000000;
-    world->seq_next = 1;
+    world->outbox.seq_next = 1;
     world->writer_next = 100;
     world->epoch = 1;
     world->writers_known = true;
@@ -33,11 +33,11 @@ bool world_chance(struct world *world, unsigned thousandths)
 
 static int64_t reserve(struct world *world, int key, int n, uint64_t writer)
 {
-    int64_t seq = world->seq_next++;
+    int64_t seq = world->outbox.seq_next++;
 
     assert(seq <= WORLD_ROWS_MAX);
     world->rows[seq] = (struct world_row){
-        .state = ROW_RESERVED, .key = key, .n = n, .writer = writer, .made_ms = world->now_ms};
+        .state = OUTBOX_RESERVED, .key = key, .n = n, .writer = writer, .made_ms = world->now_ms};
     return seq;
 }
 
@@ -62,13 +62,13 @@ static void writer_begin(struct world *world, struct world_writer *writer)
 {
     int key = (int)world_below(world, WORLD_KEYS);
 
-    if (world->key_locked[key] || world->seq_next + 8 > WORLD_ROWS_MAX)
+    if (world->key_locked[key] || world->outbox.seq_next + 8 > WORLD_ROWS_MAX)
         return;
     world->key_locked[key] = true;
     *writer = (struct world_writer){.busy = true, .key = key};
     writer->id = world->writer_next++;
     writer->count = 1 + (int)world_below(world, 3);
-    writer->first = world->seq_next;
+    writer->first = world->outbox.seq_next;
     writer->will_roll_back = world_chance(world, world->faults.roll_back);
     for (int i = 0; i < writer->count; i++)
         reserve(world, key, world->key_next[key] + i, writer->id);
@@ -78,7 +78,7 @@ static void writer_begin(struct world *world, struct world_writer *writer)
 static void writer_end(struct world *world, struct world_writer *writer)
 {
     for (int64_t seq = writer->first; seq < writer->first + writer->count; seq++)
-        world->rows[seq].state = writer->will_roll_back ? ROW_NONE : ROW_COMMITTED;
+        world->rows[seq].state = writer->will_roll_back ? OUTBOX_NONE : OUTBOX_COMMITTED;
     if (!writer->will_roll_back)
         world->key_next[writer->key] += writer->count;
     world->key_locked[writer->key] = false;
@@ -100,7 +100,7 @@ static void writer_step(struct world *world, struct world_writer *writer)
     }
     writer->written = true;
     for (int64_t seq = writer->first; seq < writer->first + writer->count; seq++) {
-        world->rows[seq].state = ROW_WRITTEN;
+        world->rows[seq].state = OUTBOX_WRITTEN;
         spoil(world, &world->rows[seq]);
     }
     writer->act_ms = world->now_ms + (int64_t)world_below(world, 4);
@@ -112,18 +112,18 @@ int64_t world_reserve(struct world *world, int key)
 {
     int64_t seq = reserve(world, key, world->key_next[key]++, world->writer_next++);
 
-    world->rows[seq].state = ROW_WRITTEN;
+    world->rows[seq].state = OUTBOX_WRITTEN;
     return seq;
 }
 
 void world_commit(struct world *world, int64_t seq)
 {
-    world->rows[seq].state = ROW_COMMITTED;
+    world->rows[seq].state = OUTBOX_COMMITTED;
 }
 
 void world_roll_back(struct world *world, int64_t seq)
 {
-    world->rows[seq].state = ROW_NONE;
+    world->rows[seq].state = OUTBOX_NONE;
 }
 
 int64_t world_append(struct world *world, int key)
@@ -139,17 +139,17 @@ void world_lose_rows(struct world *world, int64_t from)
     size_t kept = 0;
 
     assert(world->message_count == 0 && world->ghost_count == 0);
-    for (int64_t seq = world->seq_next - 1; seq >= from; seq--) {
+    for (int64_t seq = world->outbox.seq_next - 1; seq >= from; seq--) {
         world->key_next[world->rows[seq].key] = world->rows[seq].n;
-        world->rows[seq] = (struct world_row){.state = ROW_NONE};
+        world->rows[seq] = (struct world_row){.state = OUTBOX_NONE};
     }
     for (size_t i = 0; i < world->log_count; i++) {
         if (world->log[i] < from)
             world->log[kept++] = world->log[i];
     }
     world->log_count = kept;
-    world->seq_next = from;
-    world->settled = 0;
+    world->outbox.seq_next = from;
+    world->outbox.settled = 0;
 }
 
 /* The broker */
@@ -309,7 +309,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     (void)topic;
     (void)topic_index;
-    assert(known->state >= ROW_COMMITTED);
+    assert(known->state >= OUTBOX_COMMITTED);
     if (world_fails(world, 0, &rc, err))
         return rc == RC_RETRY ? RC_FATAL : rc;
     if (known->sync_bad && !world->healed)
@@ -376,8 +376,8 @@ size_t world_left(const struct world *world)
 {
     size_t left = 0;
 
-    for (int64_t seq = 1; seq < world->seq_next; seq++)
-        left += world->rows[seq].state == ROW_COMMITTED;
+    for (int64_t seq = 1; seq < world->outbox.seq_next; seq++)
+        left += world->rows[seq].state == OUTBOX_COMMITTED;
     return left;
 }
 
@@ -405,10 +405,10 @@ size_t world_lost(const struct world *world)
 {
     size_t lost = 0;
 
-    for (int64_t seq = 1; seq < world->seq_next; seq++) {
+    for (int64_t seq = 1; seq < world->outbox.seq_next; seq++) {
         const struct world_row *row = &world->rows[seq];
 
-        lost += row->state >= ROW_COMMITTED && row->published == 0;
+        lost += row->state >= OUTBOX_COMMITTED && row->published == 0;
     }
     return lost;
 }

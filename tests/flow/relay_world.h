@@ -7,6 +7,7 @@
 #define TESTS_FLOW_RELAY_WORLD_H
 
 #include "outbox/relay/relay_ops.h"
+#include "tests/fakes/fake_outbox.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,10 +20,8 @@
 #define WORLD_MESSAGES_MAX 256
 #define WORLD_LOG_MAX 65536
 
-enum world_row_state { ROW_NONE, ROW_RESERVED, ROW_WRITTEN, ROW_COMMITTED, ROW_MOVED, ROW_DELETED };
-
 struct world_row {
-    enum world_row_state state;
+    enum outbox_state state;
     int key;
     int n; /* its place in its key */
     uint64_t writer;
@@ -80,8 +79,8 @@ struct world {
     bool calls_advance; /* writers and broker go on between two calls of a step */
 
     struct world_row rows[WORLD_ROWS_MAX + 1]; /* by seq */
-    int64_t seq_next;
-    int64_t settled; /* up to here every row is deleted or rolled back */
+    struct fake_outbox outbox;
+    struct fake_source source;
     uint64_t writer_next;
     struct world_writer writers[WORLD_WRITERS];
     bool key_locked[WORLD_KEYS];

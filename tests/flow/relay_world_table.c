@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/flow/relay_world.h"
 
-#include <assert.h>
 #include <stdio.h>
 
-static bool in_ranges(int64_t seq, const struct seq_range *ranges, size_t count)
+static enum outbox_state read_state(void *ctx, int64_t seq)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (seq >= ranges[i].from && seq <= ranges[i].to)
-            return true;
-    }
-    return false;
+    const struct world *world = ctx;
+
+    return world->rows[seq].state;
 }
 
-/* From the lowest row that is not settled for good, or the first of the ranges. */
-static int64_t scan_from(struct world *world, int64_t from)
+static int64_t read_made_ms(void *ctx, int64_t seq)
 {
-    while (world->settled + 1 < world->seq_next &&
-           (world->rows[world->settled + 1].state == ROW_NONE ||
-            world->rows[world->settled + 1].state >= ROW_MOVED))
-        world->settled++;
-    return from > world->settled ? from : world->settled + 1;
+    const struct world *world = ctx;
+
+    return world->rows[seq].made_ms;
 }
 
-static int64_t scan_to(const struct world *world, int64_t to)
+static int64_t read_clock(void *ctx)
 {
-    return to < world->seq_next ? to : world->seq_next - 1;
+    const struct world *world = ctx;
+
+    return world->now_ms;
 }
 
-static void row_show(const struct world *world, int64_t seq, char key[16], struct relay_row *row)
+static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *row)
 {
+    const struct world *world = ctx;
     const struct world_row *known = &world->rows[seq];
-    int len = snprintf(key, 16, "key-%d", known->key);
+    int len = snprintf(key, FAKE_KEY_SIZE, "key-%d", known->key);
 
     *row = (struct relay_row){.seq = seq, .epoch = world->epoch, .size = 10, .created_ms = 1};
     row->id = (struct bytes){"id", 2};
@@ -43,66 +40,49 @@ static void row_show(const struct world *world, int64_t seq, char key[16], struc
         row->payload = (struct bytes){"0123456789", 10};
 }
 
-static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
-                           source_on_row on_row, void *on_row_ctx, struct err *err)
+static enum rc send_call(void *ctx, struct err *err)
 {
     struct world *world = ctx;
-    size_t rows = 0;
     enum rc rc;
-    bool failed = world_fails(world, world->faults.database, &rc, err);
 
-    for (size_t i = 1; i < count; i++)
-        assert(ranges[i - 1].to < ranges[i].from);
-    for (int64_t seq = scan_from(world, ranges[0].from);
-         seq <= scan_to(world, ranges[count - 1].to) && rows < rows_max; seq++) {
-        struct relay_row row;
-        char key[16];
-
-        if (world->rows[seq].state != ROW_COMMITTED || !in_ranges(seq, ranges, count))
-            continue;
-        /* A connection may break in the middle of a result. */
-        if (failed && rows == 2)
-            break;
-        row_show(world, seq, key, &row);
-        rows++;
-        if (!on_row(on_row_ctx, &row))
-            break;
-    }
-    world_pass(world);
-    return failed ? rc : RC_OK;
+    return world_fails(world, world->faults.database, &rc, err) ? rc : RC_OK;
 }
 
-static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
-                            bool *found, struct err *err)
+static enum rc get_answer(void *ctx, struct err *err)
 {
-    struct world *world = ctx;
-    enum rc rc;
-
-    *busy = *found = false;
-    if (world_fails(world, world->faults.database, &rc, err))
-        return rc;
-    for (int64_t seq = scan_from(world, ranges[0].from);
-         seq <= scan_to(world, ranges[count - 1].to); seq++) {
-        if (!in_ranges(seq, ranges, count))
-            continue;
-        *busy = *busy || world->rows[seq].state == ROW_WRITTEN;
-        *found = *found || world->rows[seq].state == ROW_COMMITTED;
-    }
+    (void)err;
+    world_pass(ctx);
     return RC_OK;
+}
+
+static enum rc call_read(void *ctx, enum rc *broken, struct err *err)
+{
+    *broken = send_call(ctx, err);
+    return RC_OK;
+}
+
+static struct world *world_of(void *ctx)
+{
+    return ((struct fake_source *)ctx)->hooks.ctx;
+}
+
+static int64_t lowest_unsettled(const struct world *world)
+{
+    return world->outbox.settled + 1;
 }
 
 static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
 {
-    struct world *world = ctx;
+    struct world *world = world_of(ctx);
     enum rc rc;
 
     *writers = (struct source_writers){.known = world->writers_known, .asked_ms = world->now_ms};
     if (world_fails(world, world->faults.database, &rc, err))
         return rc;
-    for (int64_t seq = scan_from(world, 1); seq < world->seq_next; seq++) {
+    for (int64_t seq = lowest_unsettled(world); seq < world->outbox.seq_next; seq++) {
         uint64_t id = world->rows[seq].writer;
 
-        if (world->rows[seq].state != ROW_WRITTEN)
+        if (world->rows[seq].state != OUTBOX_WRITTEN)
             continue;
         if (writers->oldest == 0 || id < writers->oldest)
             writers->oldest = id;
@@ -115,51 +95,30 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
 static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
                            struct err *err)
 {
-    struct world *world = ctx;
+    struct world *world = world_of(ctx);
     enum rc rc;
 
-    *look = (struct source_look){0};
     world->now_ms += world->look_takes_ms;
     world->look_takes_ms = 0;
-    if (world_fails(world, world->faults.database, &rc, err))
-        return rc;
-    for (int64_t seq = scan_from(world, from); seq < world->seq_next; seq++) {
-        if (world->rows[seq].state != ROW_COMMITTED)
-            continue;
-        if (look->oldest_seq == 0) {
-            look->oldest_seq = seq;
-            look->oldest_age_ms = world->now_ms - world->rows[seq].made_ms;
-            if (look->oldest_age_ms < 0)
-                look->oldest_age_ms = 0;
-        }
-        if (seq > above)
-            look->newest_seq = seq;
-    }
-    world->look_from = from;
-    return RC_OK;
+    rc = fake_source_look(ctx, from, above, look, err);
+    if (rc == RC_OK)
+        world->look_from = from;
+    return rc;
 }
 
 static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
                               struct err *err)
 {
-    struct world *world = ctx;
-    enum rc rc;
+    enum rc rc = fake_source_restart(ctx, below, restart, err);
 
-    *restart = (struct source_restart){.next_seq = world->next_hidden ? 0 : world->seq_next};
-    if (world_fails(world, world->faults.database, &rc, err))
-        return rc;
-    for (int64_t seq = scan_from(world, 1); seq < below && seq < world->seq_next; seq++) {
-        if (world->rows[seq].state != ROW_COMMITTED)
-            continue;
-        restart->low_seq = seq;
-        break;
-    }
-    return RC_OK;
+    if (world_of(ctx)->next_hidden)
+        restart->next_seq = 0;
+    return rc;
 }
 
 static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *err)
 {
-    struct world *world = ctx;
+    struct world *world = world_of(ctx);
     enum rc rc;
 
     nodes->what[0] = '\0';
@@ -171,9 +130,17 @@ static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *e
 
 struct source world_source(struct world *world)
 {
-    return (struct source){.ctx = world,
-                           .read = source_read,
-                           .probe = source_probe,
+    world->source = (struct fake_source){
+        .hooks = {world, send_call, get_answer, read_clock},
+        .table = &world->outbox,
+        .state = read_state,
+        .created_ms = read_made_ms,
+        .show = show_row,
+        .call_read = call_read,
+    };
+    return (struct source){.ctx = &world->source,
+                           .read = fake_source_read,
+                           .probe = fake_source_probe,
                            .writers = source_writers,
                            .look = source_look,
                            .restart = source_restart,
@@ -195,15 +162,16 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
         *fenced = true;
         return failed ? rc : RC_OK;
     }
-    for (int64_t seq = ranges[0].from; seq <= scan_to(world, ranges[count - 1].to); seq++) {
+    for (int64_t seq = ranges[0].from;
+         seq <= fake_outbox_scan_to(&world->outbox, ranges[count - 1].to); seq++) {
         struct world_row *row = &world->rows[seq];
 
-        if (!in_ranges(seq, ranges, count))
+        if (!fake_outbox_in_ranges(seq, ranges, count))
             continue;
-        if (row->published == 0 || row->state == ROW_MOVED)
+        if (row->published == 0 || row->state == OUTBOX_MOVED)
             world->wrong_deletes++;
-        if (row->state == ROW_COMMITTED)
-            row->state = ROW_DELETED;
+        if (row->state == OUTBOX_COMMITTED)
+            row->state = OUTBOX_DELETED;
     }
     return failed ? rc : RC_OK;
 }

@@ -39,7 +39,7 @@ void world_run_task(struct world *world, int key)
     if (at == world->task_count)
         return;
     world_append_record(world, world->tasks[at]);
-    world->rows[world->tasks[at]].state = ROW_DELETED;
+    world->rows[world->tasks[at]].state = OUTBOX_DELETED;
     world->tasks[at] = 0;
 }
 
@@ -68,9 +68,9 @@ enum rc world_move_rows(void *ctx, const struct relay_move *moves, size_t count,
     for (size_t i = 0; i < count; i++) {
         struct world_row *row = &world->rows[moves[i].seq];
 
-        if (row->state != ROW_COMMITTED)
+        if (row->state != OUTBOX_COMMITTED)
             continue;
-        row->state = ROW_MOVED;
+        row->state = OUTBOX_MOVED;
         world->tasks[world->task_count++] = moves[i].seq;
     }
     return failed ? rc : RC_OK;

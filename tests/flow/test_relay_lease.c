@@ -191,7 +191,7 @@ static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(vo
     assert_true(log_count > 0 && log_count < 300);
     /* All that was sent was also deleted: whoever comes next publishes nothing twice. */
     assert_int_equal(world_left(&rig.world), 300 - log_count);
-    for (int64_t seq = 1; seq < rig.world.seq_next; seq++)
+    for (int64_t seq = 1; seq < rig.world.outbox.seq_next; seq++)
         assert_true(published(seq) <= 1);
 }
 

@@ -144,7 +144,7 @@ static void good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed(void
     assert_int_equal(world_left(&rig.world), 0);
     assert_int_equal(world_tasks(&rig.world), 6);
     assert_int_equal(rig.world.tasks[0], bad);
-    for (int64_t seq = 1; seq < rig.world.seq_next; seq++) {
+    for (int64_t seq = 1; seq < rig.world.outbox.seq_next; seq++) {
         assert_true(published(seq) <= 1);
         assert_true(rig.world.rows[seq].refused <= 1 || seq == bad);
     }

@@ -140,7 +140,7 @@ static void a_row_in_a_gap_that_was_closed_is_found_by_the_full_scan(void **stat
 
     (void)state;
     late = world_reserve(&rig.world, 3);
-    rig.world.rows[late].state = ROW_RESERVED;
+    rig.world.rows[late].state = OUTBOX_RESERVED;
     append_some(24);
     rig_run(&rig, 3500);
     assert_int_equal(rig.reader.gaps.count, 0);
@@ -306,7 +306,7 @@ static void a_gap_of_another_node_waits_for_its_transaction(void **state)
     rig.world.several_nodes = true;
     rig_run(&rig, 11000);
     remote = world_reserve(&rig.world, 3);
-    rig.world.rows[remote].state = ROW_RESERVED;
+    rig.world.rows[remote].state = OUTBOX_RESERVED;
     append_some(2);
     /* No server but the other node knows of it. */
     rig_run(&rig, 60000);
@@ -350,7 +350,7 @@ static void one_look_that_cannot_see_the_writers_forgets_none(void **state)
     append_some(2);
     written = world_reserve(&rig.world, 4);
     /* Of one INSERT, whose first row is still to come: no lock shows it. */
-    rig.world.rows[reserved].state = ROW_RESERVED;
+    rig.world.rows[reserved].state = OUTBOX_RESERVED;
     rig.world.rows[reserved].writer = rig.world.rows[written].writer;
     append_some(2);
     rig_run(&rig, 12000);
@@ -431,7 +431,7 @@ static void a_row_grows_older_while_kafka_mysql_and_the_lease_are_away(void **st
 
 static void a_row_of_the_future_is_seen_to_wait(void **state)
 {
-    int64_t seq = rig.world.seq_next;
+    int64_t seq = rig.world.outbox.seq_next;
 
     (void)state;
     rig.world.down_until_ms = rig.world.now_ms + 20000;
@@ -463,7 +463,7 @@ static int64_t world_time_ms(void *ctx)
 /* A relay that does not hold the lane has to hear of the row's end from the table alone. */
 static void look_slowly_at_rest(unsigned failures)
 {
-    int64_t seq = rig.world.seq_next;
+    int64_t seq = rig.world.outbox.seq_next;
 
     rig.lane.time_ms = world_time_ms;
     rig_lose_lease(&rig);
@@ -475,7 +475,7 @@ static void look_slowly_at_rest(unsigned failures)
     while (rig.world.look_takes_ms > 0)
         rig_run(&rig, 1);
     rig.world.faults.database = 0;
-    rig.world.rows[seq].state = ROW_DELETED;
+    rig.world.rows[seq].state = OUTBOX_DELETED;
     rig_run(&rig, 36000);
     assert_int_equal(oldest_age_ms(), 0);
 }

@@ -75,9 +75,9 @@ static void main_copy(struct replica *replica, const struct world *world)
         const struct outbox_table *table = &tables->lanes[lane];
         struct replica_lane *copy = &replica->lanes[lane];
 
-        copy->seq_next = table->seq_next;
-        copy->settled = table->settled;
-        for (int64_t seq = 1; seq < table->seq_next; seq++)
+        copy->seq_next = table->fake.seq_next;
+        copy->settled = table->fake.settled;
+        for (int64_t seq = 1; seq < table->fake.seq_next; seq++)
             copy->states[seq] = table->rows[seq].state;
     }
     replica->task_count = world->retry->count;
@@ -92,7 +92,7 @@ static void lane_restore(struct world *world, struct outbox_table *table,
 {
     int64_t last = 0;
 
-    for (int64_t seq = 1; seq < table->seq_next; seq++) {
+    for (int64_t seq = 1; seq < table->fake.seq_next; seq++) {
         struct outbox_row *row = &table->rows[seq];
         bool kept = seq < copy->seq_next && copy->states[seq] >= OUTBOX_COMMITTED;
 
@@ -106,8 +106,8 @@ static void lane_restore(struct world *world, struct outbox_table *table,
         if (kept)
             last = seq;
     }
-    table->seq_next = last + 1;
-    table->settled = copy->settled < last ? copy->settled : last;
+    table->fake.seq_next = last + 1;
+    table->fake.settled = copy->settled < last ? copy->settled : last;
     table->left = 0;
     for (int64_t seq = 1; seq <= last; seq++)
         table->left += table->rows[seq].state == OUTBOX_COMMITTED;

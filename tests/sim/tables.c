@@ -16,10 +16,11 @@ static void restarted(struct world *world)
     for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
         struct outbox_table *table = &world->tables->lanes[lane];
 
-        while (table->seq_next > 1 && table->rows[table->seq_next - 1].state < OUTBOX_COMMITTED)
-            table->seq_next--;
-        if (table->settled >= table->seq_next)
-            table->settled = table->seq_next - 1;
+        while (table->fake.seq_next > 1 &&
+               table->rows[table->fake.seq_next - 1].state < OUTBOX_COMMITTED)
+            table->fake.seq_next--;
+        if (table->fake.settled >= table->fake.seq_next)
+            table->fake.settled = table->fake.seq_next - 1;
     }
 }
 
@@ -35,8 +36,8 @@ void tables_begin_world(struct tables *tables, struct world *world)
             snprintf(table->name, sizeof(table->name), "outbox");
         else
             snprintf(table->name, sizeof(table->name), "outbox_%zu", lane);
-        table->seq_next = 1;
-        table->settled = 0;
+        table->fake.seq_next = 1;
+        table->fake.settled = 0;
         table->left = 0;
     }
     memset(tables->leases, 0, sizeof(tables->leases));
@@ -83,14 +84,14 @@ static void settle(struct world *world, struct row *base, bool commit)
 int64_t tables_reserve(struct link *link, size_t lane, size_t count)
 {
     struct outbox_table *table = &link->db->world->tables->lanes[lane];
-    int64_t first = table->seq_next;
+    int64_t first = table->fake.seq_next;
 
     assert(first + (int64_t)count < TABLE_ROWS_MAX);
     for (int64_t seq = first; seq < first + (int64_t)count; seq++) {
         table->rows[seq] = (struct outbox_row){.state = OUTBOX_RESERVED, .lane = lane, .seq = seq};
         link_wrote(link, &table->rows[seq].row, settle);
     }
-    table->seq_next += (int64_t)count;
+    table->fake.seq_next += (int64_t)count;
     return first;
 }
 
@@ -124,35 +125,28 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
 
 /* The relay's side */
 
-static bool in_ranges(int64_t seq, const struct seq_range *ranges, size_t count)
+static enum outbox_state read_state(void *ctx, int64_t seq)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (seq >= ranges[i].from && seq <= ranges[i].to)
-            return true;
-    }
-    return false;
+    const struct lane_edge *edge = ctx;
+
+    return tables_row(edge->link.db->world, edge->lane, seq)->state;
 }
 
-static int64_t scan_from(struct outbox_table *table, int64_t from)
+static int64_t read_created_ms(void *ctx, int64_t seq)
 {
-    while (table->settled + 1 < table->seq_next &&
-           (table->rows[table->settled + 1].state == OUTBOX_NONE ||
-            table->rows[table->settled + 1].state == OUTBOX_DELETED))
-        table->settled++;
-    return from > table->settled ? from : table->settled + 1;
+    (void)ctx;
+    (void)seq;
+    return SIM_WALL_MS;
 }
 
-static int64_t scan_to(const struct outbox_table *table, int64_t to)
+static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *out)
 {
-    return to < table->seq_next ? to : table->seq_next - 1;
-}
-
-static void row_show(const struct world *world, const struct lane_edge *edge,
-                     const struct outbox_row *row, char key[24], struct relay_row *out)
-{
+    const struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    const struct outbox_row *row = tables_row(world, edge->lane, seq);
     const struct event *event = &world->events[row->event];
     const char *type = event->kind == EVENT_STEP ? "step" : "vote";
-    int len = snprintf(key, 24, "%lld", (long long)event->key);
+    int len = snprintf(key, FAKE_KEY_SIZE, "%lld", (long long)event->key);
 
     *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
     out->epoch = world->fault == FAULT_READ_UNFENCED
@@ -185,73 +179,51 @@ static enum rc edge_call(struct lane_edge *edge, struct err *err)
     return rc;
 }
 
+static enum rc send_call(void *ctx, struct err *err)
+{
+    return edge_call(ctx, err);
+}
+
+static enum rc get_answer(void *ctx, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+
+    return link_answer(&edge->link, err);
+}
+
+static int64_t read_clock(void *ctx)
+{
+    const struct lane_edge *edge = ctx;
+
+    return db_clock(edge->link.db);
+}
+
+static enum rc call_read(void *ctx, enum rc *broken, struct err *err)
+{
+    struct lane_edge *edge = ctx;
+    struct world *world = edge->link.db->world;
+    enum rc rc = edge_call(edge, err);
+
+    if (rc == RC_OK && !world->healed && world_chance(world, world->plan.db_fails))
+        *broken = err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
+    return rc;
+}
+
+static struct lane_edge *edge_of(void *ctx)
+{
+    return ((struct fake_source *)ctx)->hooks.ctx;
+}
+
 static enum rc source_begin(void *ctx, struct err *err)
 {
-    struct lane_edge *edge = ctx;
-
     (void)err;
-    edge->origin->noted = 0;
+    edge_of(ctx)->origin->noted = 0;
     return RC_OK;
-}
-
-static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
-                           source_on_row on_row, void *on_row_ctx, struct err *err)
-{
-    struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    struct outbox_table *table = &world->tables->lanes[edge->lane];
-    enum rc rc = edge_call(edge, err);
-    size_t rows = 0;
-    bool breaks;
-
-    if (rc != RC_OK)
-        return rc;
-    breaks = !world->healed && world_chance(world, world->plan.db_fails);
-    for (size_t i = 1; i < count; i++)
-        assert(ranges[i - 1].to < ranges[i].from);
-    for (int64_t seq = scan_from(table, ranges[0].from);
-         seq <= scan_to(table, ranges[count - 1].to) && rows < rows_max; seq++) {
-        struct relay_row row;
-        char key[24];
-
-        if (table->rows[seq].state != OUTBOX_COMMITTED || !in_ranges(seq, ranges, count))
-            continue;
-        if (breaks && rows == 2)
-            break;
-        row_show(world, edge, &table->rows[seq], key, &row);
-        rows++;
-        if (!on_row(on_row_ctx, &row))
-            break;
-    }
-    if (breaks)
-        return err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
-    return link_answer(&edge->link, err);
-}
-
-static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
-                            bool *found, struct err *err)
-{
-    struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    struct outbox_table *table = &world->tables->lanes[edge->lane];
-    enum rc rc = edge_call(edge, err);
-
-    *busy = *found = false;
-    if (rc != RC_OK)
-        return rc;
-    for (int64_t seq = scan_from(table, ranges[0].from);
-         seq <= scan_to(table, ranges[count - 1].to); seq++) {
-        if (!in_ranges(seq, ranges, count))
-            continue;
-        *busy = *busy || table->rows[seq].state == OUTBOX_WRITTEN;
-        *found = *found || table->rows[seq].state == OUTBOX_COMMITTED;
-    }
-    return link_answer(&edge->link, err);
 }
 
 static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
 {
-    struct lane_edge *edge = ctx;
+    struct lane_edge *edge = edge_of(ctx);
     const struct db *db = edge->link.db;
     int64_t asked_ms = proc_clock(edge->link.proc);
     enum rc rc = edge_call(edge, err);
@@ -273,58 +245,24 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     return link_answer(&edge->link, err);
 }
 
-static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
-                           struct err *err)
-{
-    struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    struct outbox_table *table = &world->tables->lanes[edge->lane];
-    enum rc rc = edge_call(edge, err);
-
-    *look = (struct source_look){0};
-    if (rc != RC_OK)
-        return rc;
-    for (int64_t seq = scan_from(table, from); seq < table->seq_next; seq++) {
-        if (table->rows[seq].state != OUTBOX_COMMITTED)
-            continue;
-        if (look->oldest_seq == 0)
-            look->oldest_seq = seq;
-        if (seq > above)
-            look->newest_seq = seq;
-    }
-    return link_answer(&edge->link, err);
-}
-
-static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
-                              struct err *err)
-{
-    struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    struct outbox_table *table = &world->tables->lanes[edge->lane];
-    enum rc rc = edge_call(edge, err);
-
-    *restart = (struct source_restart){.next_seq = table->seq_next};
-    if (rc != RC_OK)
-        return rc;
-    for (int64_t seq = scan_from(table, 1); seq < below && seq < table->seq_next; seq++) {
-        if (table->rows[seq].state != OUTBOX_COMMITTED)
-            continue;
-        restart->low_seq = seq;
-        break;
-    }
-    return link_answer(&edge->link, err);
-}
-
 struct source tables_source(struct lane_edge *edge)
 {
+    edge->source = (struct fake_source){
+        .hooks = {edge, send_call, get_answer, read_clock},
+        .table = &edge->link.db->world->tables->lanes[edge->lane].fake,
+        .state = read_state,
+        .created_ms = read_created_ms,
+        .show = show_row,
+        .call_read = call_read,
+    };
     return (struct source){
-        .ctx = edge,
+        .ctx = &edge->source,
         .begin = source_begin,
-        .read = source_read,
-        .probe = source_probe,
+        .read = fake_source_read,
+        .probe = fake_source_probe,
         .writers = source_writers,
-        .look = source_look,
-        .restart = source_restart,
+        .look = fake_source_look,
+        .restart = fake_source_restart,
     };
 }
 
@@ -385,12 +323,14 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
         rc = edge_call(edge, err);
     if (rc != RC_OK || *fenced)
         return rc;
-    for (int64_t seq = ranges[0].from; seq <= scan_to(table, ranges[count - 1].to); seq++) {
-        if (table->rows[seq].row.owner && in_ranges(seq, ranges, count))
+    for (int64_t seq = ranges[0].from;
+         seq <= fake_outbox_scan_to(&table->fake, ranges[count - 1].to); seq++) {
+        if (table->rows[seq].row.owner && fake_outbox_in_ranges(seq, ranges, count))
             return err_fail(err, RC_RETRY, DB_LOCK_WAIT_CODE, "lock wait time-out");
     }
-    for (int64_t seq = ranges[0].from; seq <= scan_to(table, ranges[count - 1].to); seq++) {
-        if (table->rows[seq].state == OUTBOX_COMMITTED && in_ranges(seq, ranges, count))
+    for (int64_t seq = ranges[0].from;
+         seq <= fake_outbox_scan_to(&table->fake, ranges[count - 1].to); seq++) {
+        if (table->rows[seq].state == OUTBOX_COMMITTED && fake_outbox_in_ranges(seq, ranges, count))
             delete_row(edge, &table->rows[seq]);
     }
     return link_answer(&edge->link, err);

@@ -8,17 +8,10 @@
 #include "outbox/relay/relay_ops.h"
 #include "outbox/retry/task_row.h"
 #include "tests/fakes/fake_leases.h"
+#include "tests/fakes/fake_outbox.h"
 #include "tests/sim/db.h"
 
 #define TABLE_ROWS_MAX 6000
-
-enum outbox_state {
-    OUTBOX_NONE,
-    OUTBOX_RESERVED,
-    OUTBOX_WRITTEN,
-    OUTBOX_COMMITTED,
-    OUTBOX_DELETED
-};
 
 struct outbox_row {
     struct row row; /* first */
@@ -33,10 +26,9 @@ struct outbox_row {
 
 struct outbox_table {
     char name[32];
+    struct fake_outbox fake;
     struct outbox_row *rows; /* by seq */
-    int64_t seq_next;
-    int64_t settled; /* up to here nothing will change any more */
-    int64_t left;    /* committed rows */
+    int64_t left;            /* committed rows */
 };
 
 #define LEASE_FENCES 16
@@ -70,6 +62,7 @@ struct lane_edge {
     struct link link;
     size_t lane;
     struct lane_origin *origin;
+    struct fake_source source;
 };
 
 struct lease_edge {
@@ -90,6 +83,7 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 
 struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
 
+/* The edge must not move afterwards. */
 struct source tables_source(struct lane_edge *edge);
 struct deleter_ops tables_deleter(struct lane_edge *edge);
 /* The edge must not move afterwards. */
