@@ -19,8 +19,8 @@ struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_tota
         .help = "Records kept in dead_record, by the class of their reason.", \
         .labels = "reason_class=\"" class "\""                                \
     }
-/* As in judge_classes. */
-struct metric consume_dead[JUDGE_CLASS_COUNT] = {
+/* As in record_classes. */
+struct metric consume_dead[RECORD_CLASS_COUNT] = {
     DEAD("decode"),  DEAD("rule"),    DEAD("key"),   DEAD("tombstone"),
     DEAD("too_old"), DEAD("refused"), DEAD("behind")};
 struct metric consume_batch_seconds = {
@@ -65,7 +65,7 @@ void consume_metrics_register(void)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         metrics_register(all[i]);
-    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+    for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         metrics_register(&consume_dead[i]);
     rollup_metrics_register();
 }

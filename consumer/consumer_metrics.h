@@ -4,14 +4,14 @@
 #define CONSUMER_CONSUMER_METRICS_H
 
 #include "common/metrics.h"
-#include "consumer/ingest/judge.h"
+#include "consumer/ingest/record.h"
 #include "consumer/maintenance/housekeep.h"
 
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;
 extern struct metric consume_stale_votes;
 extern struct metric consume_went_back;
-extern struct metric consume_dead[JUDGE_CLASS_COUNT];
+extern struct metric consume_dead[RECORD_CLASS_COUNT];
 extern struct metric consume_batch_seconds;
 extern struct metric consume_lag;
 extern struct metric consume_oldest_age;

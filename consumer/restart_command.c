@@ -5,8 +5,8 @@
 #include "common/list.h"
 #include "common/options.h"
 #include "consumer/apply/sink_mysql.h"
-#include "consumer/ingest/offsets_kafka.h"
-#include "consumer/restart_row.h"
+#include "consumer/ingest/topic_kafka.h"
+#include "consumer/restart_request.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,16 +27,11 @@ bool restart_asked(int argc, char **argv)
 }
 
 /* Turns the request into an offset that is there. */
-static enum rc offset_find(struct restart_row *request, const struct settings *settings,
+static enum rc offset_find(struct restart_request *request, const struct settings *settings,
                            int64_t *low, int64_t *high, struct err *err)
 {
-    struct offsets_kafka *offsets = NULL;
-    enum rc rc = offsets_kafka_open(&offsets, settings, err);
+    enum rc rc = topic_read_offsets(settings, &request->place, low, high, ANSWER_MS, err);
 
-    if (rc != RC_OK)
-        return rc;
-    rc = offsets_kafka_ask(offsets, &request->place, low, high, ANSWER_MS, err);
-    offsets_kafka_close(offsets);
     if (rc != RC_OK)
         return rc;
     if (request->earliest)
@@ -51,7 +46,7 @@ static enum rc offset_find(struct restart_row *request, const struct settings *s
 }
 
 /* One transaction; the epoch fences whoever applies batches of the partition now. */
-static enum rc progress_set(const struct sink *sink, const struct restart_row *request,
+static enum rc progress_set(const struct sink *sink, const struct restart_request *request,
                             struct progress_row *before, struct err *err)
 {
     struct progress_row after;
@@ -76,7 +71,7 @@ static enum rc progress_set(const struct sink *sink, const struct restart_row *r
     return rc;
 }
 
-static enum rc restart(struct restart_row *request, const struct settings *settings,
+static enum rc restart(struct restart_request *request, const struct settings *settings,
                        struct err *err)
 {
     struct sink_mysql *sink = NULL;
@@ -106,9 +101,9 @@ static enum rc restart(struct restart_row *request, const struct settings *setti
 
 static int restart_with(const char *text, const struct settings *settings)
 {
-    struct restart_row request = {0};
+    struct restart_request request = {0};
     struct err err = {0};
-    enum rc rc = restart_read(&request, text, &err);
+    enum rc rc = restart_request_read(&request, text, &err);
 
     if (rc == RC_OK && !list_has(settings->consumer.topics, request.topic))
         rc = err_fail(&err, RC_FATAL, 0, "topic %s is not one of consumer.topics (%s)",

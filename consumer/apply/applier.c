@@ -88,8 +88,8 @@ static enum rc do_claim(struct applier *applier, struct job *job, struct err *er
 
 static void say_kept(struct applier *applier, const struct apply_result *result)
 {
-    size_t kept = result->dead[judge_class_index(REASON_REFUSED)] +
-                  result->dead[judge_class_index(REASON_BEHIND)];
+    size_t kept = result->dead[record_class_index(REASON_REFUSED)] +
+                  result->dead[record_class_index(REASON_BEHIND)];
 
     if (kept > 0 && applier->config.on_kept)
         applier->config.on_kept(applier->config.kept_ctx);
@@ -116,7 +116,7 @@ static void count_result(struct applier *applier, const struct apply_result *res
     metric_add(&consume_applied, (int64_t)result->applied);
     metric_add(&consume_duplicates, (int64_t)result->duplicates);
     metric_add(&consume_stale_votes, (int64_t)result->stale);
-    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+    for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result->dead[i]);
     say_kept(applier, result);
 }

@@ -63,14 +63,14 @@ static bool group_begins(struct apply *apply, const struct apply_group *group,
         counts[progress_fit(group->batches[i], apply->owner, group->epochs[i],
                             &group->progress[i])]++;
     if (counts[FIT_BEGINS] > 0)
-        apply->unsure = false;
+        apply->commit_unknown = false;
     if (counts[FIT_BEGINS] == group->count)
         return true;
     *result = (struct apply_result){0};
     /* What was applied by a COMMIT whose answer was lost still counts, once. */
-    if (counts[FIT_APPLIED] > 0 && apply->unsure) {
+    if (counts[FIT_APPLIED] > 0 && apply->commit_unknown) {
         *result = apply->reckon;
-        apply->unsure = false;
+        apply->commit_unknown = false;
     }
     if (counts[FIT_APPLIED] == group->count)
         result->end = APPLY_DONE;
@@ -137,7 +137,7 @@ static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t c
     lasts_collect(lasts, rows, count);
     rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
     if (rc == RC_OK)
-        *stale = lasts_judge(lasts, rows, count);
+        *stale = lasts_decide(lasts, rows, count);
     return rc;
 }
 
@@ -216,7 +216,7 @@ static enum rc dead_write(struct apply *apply, const struct place *place, const 
         if (dead.offset < next_offset)
             continue;
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
-        reckon->dead[judge_class_index(dead.reason_class)]++;
+        reckon->dead[record_class_index(dead.reason_class)]++;
     }
     for (size_t i = 0; rc == RC_OK && kept > 0 && i < batch->row_count; i++) {
         const struct vote_row *row = &batch->rows[i];
@@ -225,7 +225,7 @@ static enum rc dead_write(struct apply *apply, const struct place *place, const 
             continue;
         batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
-        reckon->dead[judge_class_index(dead.reason_class)]++;
+        reckon->dead[record_class_index(dead.reason_class)]++;
     }
     return rc;
 }
@@ -308,7 +308,7 @@ static enum rc group_write(struct apply *apply, struct apply_group *group, bool 
     if (rc != RC_OK)
         return rc;
     apply->reckon = reckon;
-    apply->unsure = true;
+    apply->commit_unknown = true;
     rc = sink->commit(sink->ctx, err);
     if (rc == RC_OK)
         *result = reckon;
@@ -497,7 +497,7 @@ enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
     if (rc != RC_OK || result->end != APPLY_DONE)
         return rc;
-    apply->unsure = false;
+    apply->commit_unknown = false;
     apply->careful = result->duplicates > 0;
     return RC_OK;
 }
@@ -513,7 +513,7 @@ enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoc
 
 void apply_forget(struct apply *apply)
 {
-    apply->unsure = false;
+    apply->commit_unknown = false;
 }
 
 enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,

@@ -20,7 +20,7 @@
 #include "consumer/apply/tally.h"
 #include "consumer/held/held.h"
 #include "consumer/ingest/batch.h"
-#include "consumer/ingest/judge.h"
+#include "consumer/ingest/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,10 +46,10 @@ enum apply_end {
 
 struct apply_result {
     enum apply_end end;
-    size_t applied;                 /* rows in the log */
-    size_t duplicates;              /* votes that were in it before */
-    size_t stale;                   /* votes that changed nothing; see apply_keep_lasts() */
-    size_t dead[JUDGE_CLASS_COUNT]; /* records kept, by the class of their reason */
+    size_t applied;                  /* rows in the log */
+    size_t duplicates;               /* votes that were in it before */
+    size_t stale;                    /* votes that changed nothing; see apply_keep_lasts() */
+    size_t dead[RECORD_CLASS_COUNT]; /* records kept, by the class of their reason */
     bool clear; /* the batch is whole, and needs not be: nothing of the partition is held */
 };
 
@@ -67,7 +67,7 @@ struct apply {
     bool refused;               /* the log did not take the votes of the last try */
     bool careful;               /* look for duplicates before writing: there were some just now */
     struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
-    bool unsure;                /* there is one, and it is not counted yet; see apply_forget() */
+    bool commit_unknown;        /* there is one, and it is not counted yet; see apply_forget() */
 };
 
 /* sink and owner are borrowed for the life of apply. RC_FATAL: no memory. */

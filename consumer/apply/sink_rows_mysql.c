@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/apply/sink_rows_mysql.h"
 
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -235,7 +235,7 @@ void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t cou
     lasts->count = kept;
 }
 
-size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count)
+size_t lasts_decide(struct lasts *lasts, struct vote_row *votes, size_t count)
 {
     size_t stale = 0;
 

@@ -67,6 +67,6 @@ void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t cou
 /* Goes through the votes in order, marks as `skip` and `stale` those that change nothing against
  * the rows, and changes the rows with those that are not older. Says how many it marked. Who has no
  * row has not voted. */
-size_t lasts_judge(struct lasts *lasts, struct vote_row *votes, size_t count);
+size_t lasts_decide(struct lasts *lasts, struct vote_row *votes, size_t count);
 
 #endif

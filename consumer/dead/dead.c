@@ -68,7 +68,7 @@ static size_t text_keep(struct buf *bytes, const char *text)
 {
     size_t at = bytes->len;
 
-    judge_put_reason(bytes, text);
+    record_put_reason(bytes, text);
     buf_char(bytes, '\0');
     return at;
 }
@@ -85,8 +85,8 @@ static void entry_stays(struct dead *dead, struct dead_entry *entry, const struc
     entry->news = strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
 }
 
-static enum rc entry_judge(struct dead *dead, struct dead_entry *entry,
-                           const struct dead_item *item, struct err *err)
+static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
+                                   const struct dead_item *item, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     struct record record = {
@@ -102,7 +102,8 @@ static enum rc entry_judge(struct dead *dead, struct dead_entry *entry,
     enum rc rc;
 
     *vote = (struct vote_row){.offset = item->offset};
-    rc = judge_record(&record, config->rule, dead->begin_day, &vote->event, &reason_class, &reason);
+    rc =
+        record_decide(&record, config->rule, dead->begin_day, &vote->event, &reason_class, &reason);
     if (rc == RC_OK) {
         entry->result.outcome = DEAD_IS_APPLIED;
         entry->vote = dead->vote_count++;
@@ -131,7 +132,7 @@ static enum rc entry_decide(struct dead *dead, struct dead_entry *entry,
         entry_stays(dead, entry, item, REASON_REFUSED, dead->refused.text);
         return RC_OK;
     }
-    return entry_judge(dead, entry, item, err);
+    return decide_entry_record(dead, entry, item, err);
 }
 
 /* Is there room for one more in this page? The first one always has. */
@@ -284,9 +285,9 @@ static enum rc page_write(struct dead *dead, struct err *err)
         rc = reasons_write(dead, err);
     if (rc != RC_OK)
         return rc;
-    dead->unsure = true;
+    dead->commit_unknown = true;
     rc = sink->commit(sink->ctx, err);
-    dead->unsure = rc != RC_OK;
+    dead->commit_unknown = rc != RC_OK;
     return rc;
 }
 
@@ -311,7 +312,7 @@ static enum rc page_end(struct dead *dead, bool *more, struct err *err)
         dead->handled++;
         config->on_result(config->ctx, &entry->result);
     }
-    dead->unsure = false;
+    dead->commit_unknown = false;
     dead->refused_id = 0;
     dead->singly -= dead->singly > 0;
     *more =
@@ -440,7 +441,7 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
     enum rc rc = RC_OK;
 
     *more = true;
-    if (dead->unsure)
+    if (dead->commit_unknown)
         rc = settle(dead, &settled, err);
     if (rc == RC_OK && settled)
         return page_end(dead, more, err);
@@ -448,7 +449,7 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
         rc = sink->begin(sink->ctx, err);
     if (rc != RC_OK)
         return rc;
-    dead->unsure = false;
+    dead->commit_unknown = false;
     rc = page_write(dead, err);
     sink->rollback(sink->ctx); /* where it was not committed */
     if (rc == RC_REJECT)

@@ -27,7 +27,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "consumer/apply/sink_ops.h"
-#include "consumer/ingest/judge.h"
+#include "consumer/ingest/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -189,7 +189,7 @@ struct dead_config {
     const struct dead_store *store;
     const struct dead_filter *filter; /* with `held` it names a topic and a partition */
     bool drop;                        /* not replay */
-    enum judge_rule rule;
+    enum record_rule rule;
     bool keep_lasts;   /* replay: skip stale votes */
     const void *value; /* replay: bytes instead of the payload, for a filter of one id; or NULL */
     size_t value_len;
@@ -220,12 +220,12 @@ struct dead {
     int64_t begin_day; /* of the log, while a page is in hand */
     size_t entry_count;
     size_t vote_count;
-    size_t value_bytes; /* of the page's records */
-    struct buf bytes;   /* reasons */
-    bool full;          /* the rest of what was read is for the next page */
-    bool unsure;        /* the page's COMMIT may have worked */
-    size_t singly;      /* so many pages take one record: the database refused one of them */
-    int64_t refused_id; /* this one; 0: none */
+    size_t value_bytes;  /* of the page's records */
+    struct buf bytes;    /* reasons */
+    bool full;           /* the rest of what was read is for the next page */
+    bool commit_unknown; /* the page's COMMIT may have worked */
+    size_t singly;       /* so many pages take one record: the database refused one of them */
+    int64_t refused_id;  /* this one; 0: none */
     struct err refused;
     uint64_t handled; /* selected records of the pages before */
 };

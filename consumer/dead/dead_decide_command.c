@@ -238,7 +238,7 @@ static enum rc work_do(struct work *work, struct err *err)
         .store = dead_mysql_store(work->mysql),
         .filter = &request->filter,
         .drop = request->action == DEAD_DROP,
-        .rule = request->words.ignore_key ? JUDGE_ANY_KEY : JUDGE_KEY,
+        .rule = request->words.ignore_key ? RECORD_ANY_KEY : RECORD_KEY,
         .keep_lasts = work->keep_lasts,
         .records_max = request->words.limit > 0 ? (uint64_t)request->words.limit : 0,
         .on_result = on_result,

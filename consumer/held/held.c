@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/held.h"
 
-#include "consumer/ingest/judge.h"
+#include "consumer/ingest/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void refuse(struct held *held, struct vote_row *row, const struct err *wh
 {
     row->keep = VOTE_REFUSED;
     row->reason_at = held->reasons.len;
-    judge_put_reason(&held->reasons, why->text);
+    record_put_reason(&held->reasons, why->text);
     buf_char(&held->reasons, '\0');
 }
 

@@ -60,7 +60,8 @@ static void on_result(void *ctx, const struct dead_result *result)
 
 /* A record of a key that can never be applied stays dead and is passed, as the consumer would pass
  * it; one that was named is what the task is about. */
-static void judge(const struct replay *replay, bool named, int code, struct retry_outcome *outcome)
+static void decide_outcome(const struct replay *replay, bool named, int code,
+                           struct retry_outcome *outcome)
 {
     struct err *err = &outcome->err;
 
@@ -115,7 +116,7 @@ static void replay_run(const struct vote_task *task, struct dead *dead, const st
             return;
         }
     }
-    judge(replay, named, dead->refused.code, outcome);
+    decide_outcome(replay, named, dead->refused.code, outcome);
 }
 
 void vote_task_replay(const struct vote_task *task, const struct vote_options *options,
@@ -127,7 +128,7 @@ void vote_task_replay(const struct vote_task *task, const struct vote_options *o
         .sink = task->sink,
         .store = task->store,
         .filter = &filter,
-        .rule = JUDGE_KEY,
+        .rule = RECORD_KEY,
         .keep_lasts = task->keep_lasts,
         .on_result = on_result,
         .ctx = &replay,
@@ -156,7 +157,7 @@ static enum rc vote_write(struct apply *apply, const struct record *record, bool
 
     if (rc != RC_OK)
         return rc;
-    rc = judge_record(record, JUDGE_ANY_KEY, begin_day, &row.event, &reason_class, err);
+    rc = record_decide(record, RECORD_ANY_KEY, begin_day, &row.event, &reason_class, err);
     *never = rc == RC_REJECT;
     if (rc == RC_OK)
         rc = apply_votes(apply, &row, 1, &result, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/ingest/batch.h"
 
-#include "consumer/apply/date_row.h"
-#include "consumer/ingest/judge.h"
+#include "consumer/apply/date.h"
+#include "consumer/ingest/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static enum rc record_keep(struct batch *batch, const struct record *record,
     dead.headers_at = bytes->len;
     headers(headers_ctx, record, bytes);
     dead.reason_at = bytes->len;
-    judge_put_reason(bytes, reason);
+    record_put_reason(bytes, reason);
     dead.end = bytes->len;
     if (bytes->failed) {
         buf_cut(bytes, begin);
@@ -182,8 +182,8 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
 
     if (rc != RC_OK)
         return rc;
-    rc = judge_record(record, JUDGE_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
-                      &reason_class, &reason);
+    rc = record_decide(record, RECORD_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
+                       &reason_class, &reason);
     if (rc == RC_OK) {
         rc = vote_add(batch, record, headers, headers_ctx, err);
     } else if (rc == RC_REJECT) {

@@ -2,6 +2,7 @@
 #include "consumer/ingest/topic_kafka.h"
 
 #include "common/kafka/config.h"
+#include "common/kafka/kafka.h"
 #include "common/list.h"
 
 #include <librdkafka/rdkafka.h>
@@ -229,3 +230,28 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
 }
 
 #endif
+
+enum rc topic_read_offsets(const struct settings *settings, const struct place *place, int64_t *low,
+                           int64_t *high, int timeout_ms, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    rd_kafka_resp_err_t code;
+    rd_kafka_t *kafka;
+    char text[256] = "";
+    enum rc rc = kafka_conf_make(&conf, settings, KAFKA_TOOL, NULL, 0, err);
+
+    if (rc != RC_OK)
+        return rc;
+    kafka = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    if (!kafka) {
+        rd_kafka_conf_destroy(conf);
+        return err_fail(err, RC_FATAL, 0, "cannot make a Kafka client: %s", text);
+    }
+    code = rd_kafka_query_watermark_offsets(kafka, place->topic, place->partition, low, high,
+                                            timeout_ms);
+    rd_kafka_destroy(kafka);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return RC_OK;
+    return kafka_fail(err, (int)code, "cannot read the offsets of %s/%d", place->topic,
+                      (int)place->partition);
+}

@@ -5,6 +5,7 @@
 #ifndef CONSUMER_INGEST_TOPIC_KAFKA_H
 #define CONSUMER_INGEST_TOPIC_KAFKA_H
 
+#include "common/config/settings.h"
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
 
@@ -32,5 +33,11 @@ enum rc topic_ids_check(const struct topic_ids *ids, struct err *err);
 
 /* The id as last heard; "" where nobody can tell. RC_RETRY: not answered yet. */
 enum rc topic_ids_get(const struct topic_ids *ids, const char *topic, char id[TOPIC_ID_SIZE]);
+
+/* Reads, with a client of its own and outside of any group, which records a partition holds:
+ * low..high-1. RC_RETRY: no broker answered within timeout_ms. RC_REJECT: the partition does not
+ * exist, or the ACLs hide it. RC_FATAL: err names the setting that is wrong. Any thread. */
+enum rc topic_read_offsets(const struct settings *settings, const struct place *place, int64_t *low,
+                           int64_t *high, int timeout_ms, struct err *err);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 #include "consumer/consumer_metrics.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
 #include "common/buf.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 #include "consumer/maintenance/housekeep.h"
 #include "consumer/maintenance/housekeep_mysql.h"
 #include "consumer/singleton_role.h"

@@ -3,7 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 #include "consumer/maintenance/housekeep_rows_mysql.h"
 #include "consumer/singleton_mysql.h"
 #include "consumer/verify/vote_sum_mysql.h"

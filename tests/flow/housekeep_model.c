@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/flow/housekeep_model.h"
 
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -241,7 +241,7 @@ static void records_without_a_key_have_no_order(void **state)
     rig_open();
     put(1, NULL, "poison");
     put_vote(2, 1, 5)->has_key = false;
-    rig.config.rule = JUDGE_ANY_KEY;
+    rig.config.rule = RECORD_ANY_KEY;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 1, 0);
 }
@@ -254,7 +254,7 @@ static void a_foreign_key_is_refused_unless_a_person_says_so(void **state)
     assert_int_equal(work(), RC_OK);
     assert_outcomes(0, 0, 1, 0);
     assert_string_equal(row_of(1)->reason_class, "key");
-    rig.config.rule = JUDGE_ANY_KEY;
+    rig.config.rule = RECORD_ANY_KEY;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 1, 0);
 }

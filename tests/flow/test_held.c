@@ -96,7 +96,7 @@ static void assert_applied(size_t applied, size_t duplicates, size_t dead)
     assert_int_equal(result.end, APPLY_DONE);
     assert_int_equal(result.applied, applied);
     assert_int_equal(result.duplicates, duplicates);
-    for (size_t i = 0; i < JUDGE_CLASS_COUNT; i++)
+    for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         kept += result.dead[i];
     assert_int_equal(kept, dead);
     sink_world_check(&rig.world);

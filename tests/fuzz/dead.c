@@ -8,7 +8,7 @@
 #include "common/base64.h"
 #include "common/utf8.h"
 #include "consumer/dead/dead_text.h"
-#include "consumer/ingest/headers_row.h"
+#include "consumer/ingest/record.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

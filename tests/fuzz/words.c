@@ -7,9 +7,9 @@
 #include "common/http/tokens.h"
 #include "common/id.h"
 #include "common/options.h"
-#include "consumer/apply/date_row.h"
-#include "consumer/ingest/headers_row.h"
-#include "consumer/restart_row.h"
+#include "consumer/apply/date.h"
+#include "consumer/ingest/record.h"
+#include "consumer/restart_request.h"
 #include "producer/http/fault.h"
 #include "producer/vote/vote_id.h"
 #include "schema/migrate/sql_token.h"
@@ -63,11 +63,11 @@ static void command_line(struct fuzz_input *input)
 
 static void restart(const char *text)
 {
-    struct restart_row request = {0};
+    struct restart_request request = {0};
     struct err err = {0};
     char again[sizeof(request.topic) + 64];
 
-    if (restart_read(&request, text, &err) != RC_OK) {
+    if (restart_request_read(&request, text, &err) != RC_OK) {
         fuzz_must_be_sentence(err.text);
         return;
     }
@@ -158,10 +158,10 @@ static void record_headers(struct fuzz_input *input)
     json_t *array;
     json_t *pair;
 
-    headers_begin(&out);
-    headers_add(&out, 0, name, input->size > 0 ? input->data : NULL, input->size);
-    headers_add(&out, 1, "end", "", 0);
-    headers_end(&out);
+    record_headers_begin(&out);
+    record_headers_add(&out, 0, name, input->size > 0 ? input->data : NULL, input->size);
+    record_headers_add(&out, 1, "end", "", 0);
+    record_headers_end(&out);
     fuzz_must(!out.failed, "headers can be written");
     array = json_loadb(out.data, out.len, JSON_ALLOW_NUL, NULL);
     fuzz_must(json_array_size(array) == 2, "headers are a JSON array");

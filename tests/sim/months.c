@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/months.h"
 
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 
 #include <assert.h>
 #include <stdio.h>

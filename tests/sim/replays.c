@@ -264,7 +264,7 @@ static bool replay_run(struct replay_process *replay, const struct dead_filter *
         .sink = &replay->edge.ops,
         .store = &replay->store,
         .filter = filter,
-        .rule = JUDGE_KEY,
+        .rule = RECORD_KEY,
         .keep_lasts = world_of(replay)->plan.anyone,
         .on_result = on_result,
         .ctx = replay,

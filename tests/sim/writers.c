@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Other applications: transactions of their own around one or two INSERTs into the outbox, that
  * lock what gives their events an order, commit late, hang, collide and roll back. */
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 #include "outbox/outbox.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"

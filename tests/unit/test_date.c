@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/ingest/headers_row.h"
+#include "consumer/ingest/record.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -13,9 +13,9 @@ static void assert_one(const char *name, const void *value, size_t len, const ch
 {
     struct buf out = {0};
 
-    headers_begin(&out);
-    headers_add(&out, 0, name, value, len);
-    headers_end(&out);
+    record_headers_begin(&out);
+    record_headers_add(&out, 0, name, value, len);
+    record_headers_end(&out);
     assert_string_equal(buf_text(&out), json);
     buf_done(&out);
 }
@@ -25,8 +25,8 @@ static void no_headers_are_an_empty_array(void **state)
     struct buf out = {0};
 
     (void)state;
-    headers_begin(&out);
-    headers_end(&out);
+    record_headers_begin(&out);
+    record_headers_end(&out);
     assert_string_equal(buf_text(&out), "[]");
     buf_done(&out);
 }
@@ -36,11 +36,11 @@ static void they_keep_their_order_and_repeats(void **state)
     struct buf out = {0};
 
     (void)state;
-    headers_begin(&out);
-    headers_add(&out, 0, "a", "1", 1);
-    headers_add(&out, 1, "b", NULL, 0);
-    headers_add(&out, 2, "a", "2", 1);
-    headers_end(&out);
+    record_headers_begin(&out);
+    record_headers_add(&out, 0, "a", "1", 1);
+    record_headers_add(&out, 1, "b", NULL, 0);
+    record_headers_add(&out, 2, "a", "2", 1);
+    record_headers_end(&out);
     assert_string_equal(buf_text(&out), "[[\"a\",\"MQ==\"],[\"b\",null],[\"a\",\"Mg==\"]]");
     buf_done(&out);
 }

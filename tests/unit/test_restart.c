@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/restart_row.h"
+#include "consumer/restart_request.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -11,29 +11,30 @@
 
 static void a_place_has_topic_partition_and_offset(void **state)
 {
-    struct restart_row request;
+    struct restart_request request;
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(restart_read(&request, "vote-events/3@1200", &err), RC_OK);
+    assert_int_equal(restart_request_read(&request, "vote-events/3@1200", &err), RC_OK);
     assert_string_equal(request.place.topic, "vote-events");
     assert_int_equal(request.place.partition, 3);
     assert_int_equal(request.offset, 1200);
     assert_false(request.earliest || request.latest);
-    assert_int_equal(restart_read(&request, "t/2147483647@9223372036854775806", &err), RC_OK);
+    assert_int_equal(restart_request_read(&request, "t/2147483647@9223372036854775806", &err),
+                     RC_OK);
     assert_int_equal(request.place.partition, INT32_MAX);
     assert_true(request.offset == INT64_MAX - 1);
 }
 
 static void its_two_ends_have_names(void **state)
 {
-    struct restart_row request;
+    struct restart_request request;
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(restart_read(&request, "t/0@earliest", &err), RC_OK);
+    assert_int_equal(restart_request_read(&request, "t/0@earliest", &err), RC_OK);
     assert_true(request.earliest && !request.latest);
-    assert_int_equal(restart_read(&request, "t/0@latest", &err), RC_OK);
+    assert_int_equal(restart_request_read(&request, "t/0@latest", &err), RC_OK);
     assert_true(request.latest && !request.earliest);
 }
 
@@ -54,12 +55,12 @@ static void anything_else_is_shown_with_what_is_expected(void **state)
         "t/0@9223372036854775807",
         "t/0@Earliest",
     };
-    struct restart_row request;
+    struct restart_request request;
     struct err err = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(restart_read(&request, bad[i], &err), RC_FATAL);
+        assert_int_equal(restart_request_read(&request, bad[i], &err), RC_FATAL);
         assert_non_null(strstr(err.text, bad[i]));
         assert_non_null(strstr(err.text, "expected TOPIC/PARTITION@"));
     }
@@ -68,13 +69,13 @@ static void anything_else_is_shown_with_what_is_expected(void **state)
 static void a_long_mistake_does_not_hide_what_is_expected(void **state)
 {
     char text[1000];
-    struct restart_row request;
+    struct restart_request request;
     struct err err = {0};
 
     (void)state;
     memset(text, 't', sizeof(text));
     memcpy(text + 990, "/0@latest", 10);
-    assert_int_equal(restart_read(&request, text, &err), RC_FATAL);
+    assert_int_equal(restart_request_read(&request, text, &err), RC_FATAL);
     assert_non_null(strstr(err.text, "such as vote-events/3@1200"));
 }
 

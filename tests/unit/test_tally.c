@@ -174,7 +174,7 @@ static size_t judged(struct vote_row *votes, size_t count, const struct last_row
     lasts_collect(&lasts, votes, count);
     if (known)
         lasts.rows[0] = *known;
-    stale = lasts_judge(&lasts, votes, count);
+    stale = lasts_decide(&lasts, votes, count);
     lasts_done(&lasts);
     return stale;
 }
@@ -246,7 +246,7 @@ static void only_what_changes_is_written(void **state)
     lasts.rows[1].found = true;
     lasts.rows[1].voting = 1;
     lasts.rows[1].occurred_ms = 20;
-    assert_int_equal(lasts_judge(&lasts, votes, COUNT(votes)), 1);
+    assert_int_equal(lasts_decide(&lasts, votes, COUNT(votes)), 1);
     assert_true(lasts.rows[0].changed);
     assert_int_equal(lasts.rows[0].voting, 1);
     assert_int_equal(lasts.rows[0].occurred_ms, 20);

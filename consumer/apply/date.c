@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/apply/date_row.h"
+#include "consumer/apply/date.h"
 
 #include <assert.h>
 #include <string.h>

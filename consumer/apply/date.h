@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Dates as days since 1970-01-01, in the calendar that the servers count in. Pure; any thread. */
-#ifndef CONSUMER_APPLY_DATE_ROW_H
-#define CONSUMER_APPLY_DATE_ROW_H
+#ifndef CONSUMER_APPLY_DATE_H
+#define CONSUMER_APPLY_DATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

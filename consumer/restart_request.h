@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What `consume --restart-partition TOPIC/PARTITION@WHERE` asks for. Pure; any thread. */
-#ifndef CONSUMER_RESTART_ROW_H
-#define CONSUMER_RESTART_ROW_H
+#ifndef CONSUMER_RESTART_REQUEST_H
+#define CONSUMER_RESTART_REQUEST_H
 
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
@@ -11,7 +11,7 @@
 
 #define RESTART_OPTION "restart-partition"
 
-struct restart_row {
+struct restart_request {
     char topic[TOPIC_SIZE];
     struct place place; /* its topic is the one above: not to be copied */
     bool earliest;
@@ -20,6 +20,6 @@ struct restart_row {
 };
 
 /* RC_FATAL: err shows what was given and what is expected. */
-enum rc restart_read(struct restart_row *request, const char *text, struct err *err);
+enum rc restart_request_read(struct restart_request *request, const char *text, struct err *err);
 
 #endif

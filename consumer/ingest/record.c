@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/ingest/judge.h"
+#include "consumer/ingest/record.h"
 
-#include "consumer/apply/date_row.h"
+#include "common/base64.h"
+#include "consumer/apply/date.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *const judge_classes[JUDGE_CLASS_COUNT] = {
+const char *const record_classes[RECORD_CLASS_COUNT] = {
     "decode", "rule", "key", "tombstone", "too_old", REASON_REFUSED, REASON_BEHIND};
 
-size_t judge_class_index(const char *reason_class)
+size_t record_class_index(const char *reason_class)
 {
     size_t i = 0;
 
-    while (strcmp(judge_classes[i], reason_class) != 0) {
+    while (strcmp(record_classes[i], reason_class) != 0) {
         i++;
-        assert(i < JUDGE_CLASS_COUNT);
+        assert(i < RECORD_CLASS_COUNT);
     }
     return i;
 }
@@ -48,8 +49,23 @@ static enum rc check_age(const struct vote_event *event, int64_t begin_day, stru
                     date, begin);
 }
 
-enum rc judge_record(const struct record *record, enum judge_rule rule, int64_t begin_day,
-                     struct vote_event *event, const char **reason_class, struct err *err)
+static void put_header_name(struct buf *out, const char *name)
+{
+    buf_char(out, '"');
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
+        if (*c < 0x20 || *c >= 0x7f) {
+            buf_print(out, "\\u%04x", (unsigned)*c);
+            continue;
+        }
+        if (*c == '"' || *c == '\\')
+            buf_char(out, '\\');
+        buf_char(out, (char)*c);
+    }
+    buf_char(out, '"');
+}
+
+enum rc record_decide(const struct record *record, enum record_rule rule, int64_t begin_day,
+                      struct vote_event *event, const char **reason_class, struct err *err)
 {
     enum rc rc;
 
@@ -62,7 +78,7 @@ enum rc judge_record(const struct record *record, enum judge_rule rule, int64_t 
         *reason_class = vote_event_fault_name(err ? err->code : 0);
     if (rc != RC_OK)
         return rc;
-    if (rule == JUDGE_ANY_KEY || key_fits(record, event->content_id)) {
+    if (rule == RECORD_ANY_KEY || key_fits(record, event->content_id)) {
         *reason_class = "too_old";
         return check_age(event, begin_day, err);
     }
@@ -76,8 +92,34 @@ enum rc judge_record(const struct record *record, enum judge_rule rule, int64_t 
                     event->content_id);
 }
 
-void judge_put_reason(struct buf *out, const char *reason)
+void record_put_reason(struct buf *out, const char *reason)
 {
     for (; *reason; reason++)
         buf_char(out, *reason >= 0x20 && *reason < 0x7f ? *reason : '?');
+}
+
+void record_headers_begin(struct buf *out)
+{
+    buf_char(out, '[');
+}
+
+void record_headers_end(struct buf *out)
+{
+    buf_char(out, ']');
+}
+
+void record_headers_add(struct buf *out, size_t index, const char *name, const void *value,
+                        size_t len)
+{
+    buf_text_put(out, index == 0 ? "[" : ",[");
+    put_header_name(out, name);
+    buf_char(out, ',');
+    if (value) {
+        buf_char(out, '"');
+        base64_put(out, value, len);
+        buf_char(out, '"');
+    } else {
+        buf_text_put(out, "null");
+    }
+    buf_char(out, ']');
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/restart_row.h"
+#include "consumer/restart_request.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool number_read(const char *text, const char *end, int64_t max, int64_t 
     return errno == 0 && stopped == end && *value <= max;
 }
 
-enum rc restart_read(struct restart_row *request, const char *text, struct err *err)
+enum rc restart_request_read(struct restart_request *request, const char *text, struct err *err)
 {
     const char *at = strrchr(text, '@');
     const char *slash = strrchr(text, '/');
