@@ -105,7 +105,7 @@ static void vote_destination(const struct retry_handlers *all, const struct retr
 }
 
 static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     struct vote_handler *handler = ctx;
     struct vote_worker *mine = &handler->workers[worker];
@@ -118,24 +118,24 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
         .lease_until_ms = job->lease_until_ms,
     };
     struct vote_options options;
-    enum rc rc = options_of(job, &options, &outcome->err);
+    enum rc rc = options_of(job, &options, &attempt->err);
 
     if (rc == RC_OK)
         rc =
             worker_ready(handler, mine, options.has_dead ? options.group : settings->consumer.group,
-                         &outcome->err);
+                         &attempt->err);
     if (rc != RC_OK) {
-        outcome->end = ATTEMPT_FAILED;
-        outcome->source = FAULT_PLAIN;
-        outcome->fault = rc == RC_REJECT ? FAULT_REFUSED : FAULT_TRANSIENT;
+        attempt->end = ATTEMPT_FAILED;
+        attempt->source = FAULT_PLAIN;
+        attempt->fault = rc == RC_REJECT ? FAULT_REFUSED : FAULT_TRANSIENT;
         return;
     }
     task.sink = dead_mysql_sink(mine->mysql);
     task.store = dead_mysql_store(mine->mysql);
     if (options.has_dead)
-        vote_task_replay(&task, &options, outcome);
+        vote_task_replay(&task, &options, attempt);
     else
-        vote_task_apply(&task, job->params, job->params_len, outcome);
+        vote_task_apply(&task, job->params, job->params_len, attempt);
 }
 
 const struct retry_handler vote_handler = {

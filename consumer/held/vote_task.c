@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fail(struct retry_outcome *outcome, enum rc rc, const struct err *err)
+static void fail(struct attempt_result *attempt, enum rc rc, const struct err *err)
 {
-    outcome->end = ATTEMPT_FAILED;
-    outcome->source = err->code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
-    outcome->code = err->code;
-    outcome->fault = rc == RC_FATAL ? FAULT_OURS : FAULT_TRANSIENT;
-    outcome->err = *err;
+    attempt->end = ATTEMPT_FAILED;
+    attempt->source = err->code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+    attempt->code = err->code;
+    attempt->fault = rc == RC_FATAL ? FAULT_OURS : FAULT_TRANSIENT;
+    attempt->err = *err;
 }
 
 /* What became of the records. */
@@ -60,46 +60,46 @@ static void on_result(void *ctx, const struct dead_result *result)
 
 /* A record of a key that can never be applied stays dead and is passed, as the consumer would pass
  * it; one that was named is what the task is about. */
-static void decide_outcome(const struct replay *replay, bool named, int code,
-                           struct retry_outcome *outcome)
+static void decide_result(const struct replay *replay, bool named, int code,
+                          struct attempt_result *attempt)
 {
-    struct err *err = &outcome->err;
+    struct err *err = &attempt->err;
 
     if (replay->refused > 0) {
-        outcome->end = ATTEMPT_FAILED;
-        outcome->source = code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
-        outcome->code = code;
-        outcome->fault = FAULT_TRANSIENT;
+        attempt->end = ATTEMPT_FAILED;
+        attempt->source = code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+        attempt->code = code;
+        attempt->fault = FAULT_TRANSIENT;
         err_set(err, "dead record %" PRId64 ": %s", replay->id, replay->reason);
     } else if (replay->wait > 0) {
-        outcome->end = ATTEMPT_FAILED;
-        outcome->source = FAULT_PLAIN;
-        outcome->fault = FAULT_TRANSIENT;
+        attempt->end = ATTEMPT_FAILED;
+        attempt->source = FAULT_PLAIN;
+        attempt->fault = FAULT_TRANSIENT;
         err_set(err, "dead record %" PRId64 " is older, has the same key and stays", replay->id);
     } else if (replay->lost > 0 && named) {
-        outcome->end = ATTEMPT_REJECTED;
+        attempt->end = ATTEMPT_REJECTED;
         err_set(err, "dead record %" PRId64 " can never be applied as it stands: %s: %s",
                 replay->id, replay->reason_class, replay->reason);
     }
 }
 
-static bool is_over(const struct vote_task *task, struct retry_outcome *outcome)
+static bool is_over(const struct vote_task *task, struct attempt_result *attempt)
 {
     int64_t now_ms = task->now_ms();
 
     loop_goes_on(now_ms);
     if ((task->stop && stop_requested(task->stop)) || now_ms >= atomic_load(task->lease_until_ms))
-        outcome->end = ATTEMPT_CUT;
+        attempt->end = ATTEMPT_CUT;
     else if (now_ms >= task->until_ms)
-        outcome->end = ATTEMPT_SNOOZED;
+        attempt->end = ATTEMPT_SNOOZED;
     else
         return false;
-    err_set(&outcome->err, "the rest has to wait for the next attempt");
+    err_set(&attempt->err, "the rest has to wait for the next attempt");
     return true;
 }
 
 static void replay_run(const struct vote_task *task, struct dead *dead, const struct replay *replay,
-                       bool named, struct retry_outcome *outcome)
+                       bool named, struct attempt_result *attempt)
 {
     struct err err = {0};
     bool more = true;
@@ -108,19 +108,19 @@ static void replay_run(const struct vote_task *task, struct dead *dead, const st
     while (more && (named || replay->refused == 0)) {
         enum rc rc;
 
-        if (is_over(task, outcome))
+        if (is_over(task, attempt))
             return;
         rc = dead_step(dead, &more, &err);
         if (rc != RC_OK) {
-            fail(outcome, rc, &err);
+            fail(attempt, rc, &err);
             return;
         }
     }
-    decide_outcome(replay, named, dead->refused.code, outcome);
+    decide_result(replay, named, dead->refused.code, attempt);
 }
 
 void vote_task_replay(const struct vote_task *task, const struct vote_options *options,
-                      struct retry_outcome *outcome)
+                      struct attempt_result *attempt)
 {
     struct dead_filter filter = vote_options_filter(options);
     struct replay replay = {0};
@@ -138,10 +138,10 @@ void vote_task_replay(const struct vote_task *task, const struct vote_options *o
     enum rc rc = dead_init(&dead, &config, &err);
 
     if (rc != RC_OK) {
-        fail(outcome, rc, &err);
+        fail(attempt, rc, &err);
         return;
     }
-    replay_run(task, &dead, &replay, options->id_count > 0, outcome);
+    replay_run(task, &dead, &replay, options->id_count > 0, attempt);
     dead_done(&dead);
 }
 
@@ -186,7 +186,7 @@ static enum rc vote_try(const struct vote_task *task, const struct record *recor
 }
 
 void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     const struct record record = {.value = bytes, .value_len = len};
     struct err err = {0};
@@ -195,10 +195,10 @@ void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len
 
     if (rc == RC_OK)
         return;
-    fail(outcome, rc, &err);
+    fail(attempt, rc, &err);
     if (!never)
         return;
-    outcome->end = ATTEMPT_REJECTED;
-    outcome->source = FAULT_PLAIN;
-    outcome->code = 0;
+    attempt->end = ATTEMPT_REJECTED;
+    attempt->source = FAULT_PLAIN;
+    attempt->code = 0;
 }

@@ -31,11 +31,11 @@ struct vote_task {
 
 /* Replays what options name. */
 void vote_task_replay(const struct vote_task *task, const struct vote_options *options,
-                      struct retry_outcome *outcome);
+                      struct attempt_result *attempt);
 
 /* Applies one vote event: twice is once, by its eventId. It does not wait behind what is held of
  * its content, nor does it hold anything. */
 void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len,
-                     struct retry_outcome *outcome);
+                     struct attempt_result *attempt);
 
 #endif

@@ -41,7 +41,7 @@ static bool recall_slot(void *ctx, struct slot *slot)
     struct recall *recall = ctx;
 
     if (scene_is_stopped(slot) || task_slot_is_expired(slot, recall->now_ms)) {
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
         return true;
     }
     if (recall->check_groups && !task_slots_check(&recall->dispatcher->slots, slot))
@@ -209,7 +209,7 @@ static void on_class(void *ctx, const struct task_class *class, int64_t due_in_m
     kind = scenes_kind(&dispatcher->scenes, class, dispatcher->looks, looking->now_ms);
     if (!kind)
         return;
-    groups_judge(&dispatcher->groups, kind);
+    groups_update_kind(&dispatcher->groups, kind);
     one = &dispatcher->classes[dispatcher->class_count++];
     one->class = *class;
     one->kind = kind;
@@ -224,7 +224,7 @@ static bool may_claim(const struct dispatcher *dispatcher, const struct dispatch
 
     return kind->handler &&
            pool_holds(dispatcher->pool, kind->handler_at, class->class.shard, now_ms) &&
-           kind->verdict != GROUP_CLOSED && !kind->scene->paused && !kind->scene->faulty &&
+           kind->group_decision != GROUP_CLOSED && !kind->scene->paused && !kind->scene->faulty &&
            now_ms >= kind->rest_until_ms;
 }
 
@@ -364,7 +364,7 @@ static bool hand_out(struct dispatcher *dispatcher, struct slot *slot, int64_t n
 {
     slot->paid = true;
     if (task_slot_is_expired(slot, now_ms)) {
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }
@@ -373,7 +373,7 @@ static bool hand_out(struct dispatcher *dispatcher, struct slot *slot, int64_t n
         return false;
     }
     if (!destination_passes(slot->destination, now_ms, &slot->probe)) {
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }
@@ -600,7 +600,7 @@ static int64_t leave_step(struct dispatcher *dispatcher, int64_t now_ms)
     struct slot *slot;
 
     while ((slot = pool_take_queued(dispatcher->pool))) {
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
     }
     take_done_slots(dispatcher, now_ms);

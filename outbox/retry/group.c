@@ -48,8 +48,8 @@ enum rc retry_list_check(const char *list, size_t size, const char *what, struct
     return RC_OK;
 }
 
-static enum retry_verdict judge_own(const struct retry_group *group, enum retry_owner origin,
-                                    struct err *err)
+static enum group_decision decide_own(const struct retry_group *group, enum retry_owner origin,
+                                      struct err *err)
 {
     if (!group || group->owner != origin || group->enabled)
         return GROUP_OPEN;
@@ -57,12 +57,12 @@ static enum retry_verdict judge_own(const struct retry_group *group, enum retry_
     return GROUP_CLOSED;
 }
 
-enum retry_verdict retry_group_judge(const struct retry_group *group, const char *name,
-                                     enum retry_owner origin, const char *scene,
-                                     const char *handler, struct err *err)
+enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
+                                       enum retry_owner origin, const char *scene,
+                                       const char *handler, struct err *err)
 {
     if (origin != OWNER_CLIENT)
-        return judge_own(group, origin, err);
+        return decide_own(group, origin, err);
     if (!group) {
         err_set(err, "there is no group %.64s: `tallybox retry group set` makes one", name);
         return GROUP_CLOSED;

@@ -38,7 +38,7 @@ bool retry_list_allows(const char *list, const char *name);
 /* Is it a list, and fits it into size bytes? RC_REJECT: err says what is wrong, after `what`. */
 enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err);
 
-enum retry_verdict {
+enum group_decision {
     GROUP_OPEN,    /* the task may run */
     GROUP_CLOSED,  /* it waits: there is no such group, or it is disabled */
     GROUP_REFUSES, /* the group's tasks may not do this */
@@ -47,9 +47,9 @@ enum retry_verdict {
 /* What a group says to tasks of this origin, scene and handler. group NULL: it has no row. Those of
  * the relay and the consumer need none: only their accounts may write such an origin. Unless it is
  * GROUP_OPEN, err says why. */
-enum retry_verdict retry_group_judge(const struct retry_group *group, const char *name,
-                                     enum retry_owner origin, const char *scene,
-                                     const char *handler, struct err *err);
+enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
+                                       enum retry_owner origin, const char *scene,
+                                       const char *handler, struct err *err);
 
 /* Does the group allow every handler and topic that this client's task would use, also in its
  * steps? handler: the job's; NULL: not known here, and nothing but its name counts. RC_REJECT: err

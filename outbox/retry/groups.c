@@ -88,47 +88,47 @@ const struct retry_group *groups_find(const struct groups *groups, const char *n
     return NULL;
 }
 
-static enum retry_verdict judge(const struct groups *groups, const struct kind *kind,
-                                struct err *err)
+static enum group_decision decide_kind(const struct groups *groups, const struct kind *kind,
+                                       struct err *err)
 {
     const char *name = kind->scene->group;
 
-    return retry_group_judge(groups_find(groups, name), name, kind->origin, kind->scene->name,
-                             kind->handler_name, err);
+    return retry_group_decide(groups_find(groups, name), name, kind->origin, kind->scene->name,
+                              kind->handler_name, err);
 }
 
-void groups_judge(const struct groups *groups, struct kind *kind)
+void groups_update_kind(const struct groups *groups, struct kind *kind)
 {
     struct err err = {0};
-    enum retry_verdict verdict = judge(groups, kind, &err);
+    enum group_decision decision = decide_kind(groups, kind, &err);
 
-    if (verdict == kind->verdict)
+    if (decision == kind->group_decision)
         return;
-    kind->verdict = verdict;
-    if (verdict == GROUP_OPEN)
+    kind->group_decision = decision;
+    if (decision == GROUP_OPEN)
         log_event(LOG_INFO, "group_opened", "group=%s scene=%s handler=%s", kind->scene->group,
                   kind->scene->name, kind->handler_name);
     else
-        log_error(LOG_WARN, verdict == GROUP_CLOSED ? "group_closed" : "group_refuses", &err,
+        log_error(LOG_WARN, decision == GROUP_CLOSED ? "group_closed" : "group_refuses", &err,
                   "group=%s scene=%s handler=%s tasks=%s", kind->scene->group, kind->scene->name,
-                  kind->handler_name, verdict == GROUP_CLOSED ? "wait" : "refused");
+                  kind->handler_name, decision == GROUP_CLOSED ? "wait" : "refused");
 }
 
 bool groups_are_closed(const struct groups *groups, const struct task_class *class)
 {
     struct err err;
 
-    return retry_group_judge(groups_find(groups, class->group), class->group, class->origin,
-                             class->scene, class->handler, &err) == GROUP_CLOSED;
+    return retry_group_decide(groups_find(groups, class->group), class->group, class->origin,
+                              class->scene, class->handler, &err) == GROUP_CLOSED;
 }
 
 enum rc groups_check(const struct groups *groups, const struct kind *kind,
                      const struct retry_handlers *all, const struct retry_job *job, struct err *err)
 {
-    enum retry_verdict verdict = judge(groups, kind, err);
+    enum group_decision decision = decide_kind(groups, kind, err);
 
-    if (verdict != GROUP_OPEN)
-        return verdict == GROUP_CLOSED ? RC_RETRY : RC_REJECT;
+    if (decision != GROUP_OPEN)
+        return decision == GROUP_CLOSED ? RC_RETRY : RC_REJECT;
     if (kind->origin != OWNER_CLIENT)
         return RC_OK;
     return retry_group_check(groups_find(groups, kind->scene->group), all, kind->handler, job, err);

@@ -34,8 +34,8 @@ bool groups_end(struct groups *groups);
 /* NULL: there is none of this name. */
 const struct retry_group *groups_find(const struct groups *groups, const char *name);
 
-/* Brings kind->verdict up to date, and says in the log when it changes. */
-void groups_judge(const struct groups *groups, struct kind *kind);
+/* Brings kind->group_decision up to date, and says in the log when it changes. */
+void groups_update_kind(const struct groups *groups, struct kind *kind);
 
 /* Do the tasks of this class wait for their group? */
 bool groups_are_closed(const struct groups *groups, const struct task_class *class);

@@ -27,7 +27,8 @@ enum fault_class {
 };
 
 /* Where a code comes from; a scene's policy, then outbox/retry/policy/policy.c, and then the
- * handler say which class it is. FAULT_PLAIN has no codes: the outcome names the class itself. */
+ * handler say which class it is. FAULT_PLAIN has no codes: the attempt result names the class
+ * itself. */
 enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
 
 enum attempt_end {
@@ -69,7 +70,7 @@ struct retry_job {
 
 /* What became of it; zeroed before the call but for result and delay_ms, so that saying nothing is
  * ATTEMPT_DONE. err has the words for people: no secret, no parameters. */
-struct retry_outcome {
+struct attempt_result {
     enum attempt_end end;
     enum fault_source source;
     int code;
@@ -137,7 +138,7 @@ struct retry_handler {
      * does so in parts of HANDLER_WAIT_MS_MAX at most, to see that, and calls loop_goes_on().
      * worker: the number of the calling thread. */
     void (*run)(void *handler, size_t worker, const struct retry_job *job,
-                struct retry_outcome *outcome);
+                struct attempt_result *attempt);
     void (*close)(void *handler);
 };
 

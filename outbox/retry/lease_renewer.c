@@ -21,14 +21,14 @@ enum rc lease_renewer_init(struct lease_renewer *renewer, struct pool *pool,
     renewer->store = *store;
     renewer->rng = seed;
     renewer->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    renewer->ids = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->ids));
-    renewer->epochs = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->epochs));
-    renewer->places = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->places));
-    renewer->lost = calloc(RETRY_RESULTS_MAX, sizeof(*renewer->lost));
+    renewer->ids = calloc(RETRY_UPDATES_MAX, sizeof(*renewer->ids));
+    renewer->epochs = calloc(RETRY_UPDATES_MAX, sizeof(*renewer->epochs));
+    renewer->places = calloc(RETRY_UPDATES_MAX, sizeof(*renewer->places));
+    renewer->lost = calloc(RETRY_UPDATES_MAX, sizeof(*renewer->lost));
     if (renewer->ids && renewer->epochs && renewer->places && renewer->lost)
         return RC_OK;
     lease_renewer_done(renewer);
-    return err_fail(err, RC_FATAL, 0, "out of memory for %d leases", RETRY_RESULTS_MAX);
+    return err_fail(err, RC_FATAL, 0, "out of memory for %d leases", RETRY_UPDATES_MAX);
 }
 
 void lease_renewer_done(struct lease_renewer *renewer)
@@ -48,7 +48,7 @@ static void gather(struct lease_renewer *renewer, int64_t now_ms)
     renewer->count = 0;
     renewer->next_ms = INT64_MAX;
     pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < pool->slot_count && renewer->count < RETRY_RESULTS_MAX; i++) {
+    for (size_t i = 0; i < pool->slot_count && renewer->count < RETRY_UPDATES_MAX; i++) {
         const struct slot *slot = &pool->slots[i];
 
         if (slot->id == 0 || slot->lost)
@@ -67,7 +67,7 @@ static void gather(struct lease_renewer *renewer, int64_t now_ms)
         renewer->epochs[renewer->count] = slot->epoch;
         renewer->places[renewer->count++] = i;
     }
-    if (renewer->count == RETRY_RESULTS_MAX)
+    if (renewer->count == RETRY_UPDATES_MAX)
         renewer->next_ms = now_ms;
     pthread_mutex_unlock(&pool->lock);
 }

@@ -10,7 +10,7 @@ static bool is_ahead(const struct order_row *row, int64_t id)
     return true;
 }
 
-static enum order_verdict judge_keyed(int64_t id, const struct order_ahead *ahead)
+static enum order_decision decide_keyed(int64_t id, const struct order_ahead *ahead)
 {
     const struct order_row *rows[] = {&ahead->busy, &ahead->waiting, &ahead->queued};
     bool any = false;
@@ -31,19 +31,19 @@ static enum order_verdict judge_keyed(int64_t id, const struct order_ahead *ahea
     return any || ahead->waiting.id != id ? ORDER_LEAVE : ORDER_RUN;
 }
 
-void order_judge(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
-                 size_t run_max)
+void order_decide(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
+                  size_t run_max)
 {
     size_t running = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct order_candidate *candidate = &candidates[i];
 
-        candidate->verdict = candidate->key == ORDER_NO_KEY
-                                 ? ORDER_RUN
-                                 : judge_keyed(candidate->id, &ahead[candidate->key]);
-        if (candidate->verdict == ORDER_RUN && running++ >= run_max)
-            candidate->verdict = ORDER_LEAVE;
+        candidate->decision = candidate->key == ORDER_NO_KEY
+                                  ? ORDER_RUN
+                                  : decide_keyed(candidate->id, &ahead[candidate->key]);
+        if (candidate->decision == ORDER_RUN && running++ >= run_max)
+            candidate->decision = ORDER_LEAVE;
     }
 }
 

@@ -38,17 +38,18 @@ struct order_ahead {
     struct order_row queued;  /* the one with the smallest id */
 };
 
-enum order_verdict { ORDER_RUN, ORDER_QUEUE, ORDER_LEAVE };
+enum order_decision { ORDER_RUN, ORDER_QUEUE, ORDER_LEAVE };
 
 struct order_candidate {
     int64_t id;
     size_t key; /* its place among the keys, or ORDER_NO_KEY */
-    enum order_verdict verdict;
+    enum order_decision decision;
 };
 
-/* Sets every verdict; at most run_max candidates, the first ones, run. ahead: one for each key. */
-void order_judge(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
-                 size_t run_max);
+/* Decides about each candidate; at most run_max candidates, the first ones, run. ahead: one for
+ * each key. */
+void order_decide(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
+                  size_t run_max);
 
 /* The task of a key that goes on when nothing is busy: the waiting or queued one with the smallest
  * id; its id is 0 when there is none. */

@@ -100,25 +100,25 @@ static struct slot *slot_of(struct fair_task *task)
 
 static void reset_outcome(struct slot *slot)
 {
-    memset(&slot->outcome, 0, sizeof(slot->outcome));
-    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
+    memset(&slot->attempt, 0, sizeof(slot->attempt));
+    slot->attempt.delay_ms = ATTEMPT_NO_DELAY;
     buf_reset(&slot->result);
-    slot->outcome.result = &slot->result;
+    slot->attempt.result = &slot->result;
 }
 
 static void cut_task(struct slot *slot, const char *why)
 {
-    slot->outcome.end = ATTEMPT_CUT;
-    err_set(&slot->outcome.err, "%s", why);
+    slot->attempt.end = ATTEMPT_CUT;
+    err_set(&slot->attempt.err, "%s", why);
 }
 
 /* What a step gives has to fit, or the next one could not begin. */
 static void reject_result(struct slot *slot)
 {
-    slot->outcome.end = ATTEMPT_FAILED;
-    slot->outcome.source = FAULT_PLAIN;
-    slot->outcome.fault = FAULT_REFUSED;
-    err_set(&slot->outcome.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
+    slot->attempt.end = ATTEMPT_FAILED;
+    slot->attempt.source = FAULT_PLAIN;
+    slot->attempt.fault = FAULT_REFUSED;
+    err_set(&slot->attempt.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
             RETRY_RESULT_BYTES_MAX);
 }
 
@@ -140,9 +140,9 @@ static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_
         return;
     }
     slot->tried = true;
-    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->outcome);
+    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->attempt);
     slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
-    if (slot->outcome.end == ATTEMPT_DONE && slot->outcome.more_steps && slot->result.failed)
+    if (slot->attempt.end == ATTEMPT_DONE && slot->attempt.more_steps && slot->result.failed)
         reject_result(slot);
 }
 

@@ -50,7 +50,7 @@ struct slot {
     const atomic_bool *breaker_open; /* set: its destination fails, and it is not tried now */
     struct retry_job job;
     struct buf bytes; /* that job points to */
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
     struct buf result;
     int64_t took_ms;
     bool tried;         /* the handler was run */
@@ -62,12 +62,12 @@ struct slot {
     struct destination *destination;
     int64_t attempts; /* that failed before */
     int64_t made_ms;
-    int64_t due_ms;             /* since when it could run, by our own clock */
-    int64_t database_ahead_ms;  /* of our own clock */
-    bool probe;                 /* of a half-open breaker */
-    bool unsure;                /* a write-back of it got no answer */
-    unsigned refusals;          /* of its write-back */
-    struct task_result verdict; /* what is to be written back; points into the slot */
+    int64_t due_ms;            /* since when it could run, by our own clock */
+    int64_t database_ahead_ms; /* of our own clock */
+    bool probe;                /* of a half-open breaker */
+    bool commit_unknown;       /* of an earlier write-back */
+    unsigned refusals;         /* of its write-back */
+    struct task_update update; /* what is to be written back; points into the slot */
     struct buf callback;
     char reason[TASK_REASON_SIZE];
     struct slot *next; /* in a chain of the index, or of free slots */

@@ -19,7 +19,7 @@
 #define RETRY_SCENES_MAX 1024  /* rows of retry_scene; with more, nothing is claimed */
 #define SCENE_PROCESSES_MAX 1024
 #define RETRY_CLAIM_ROWS_MAX 1000
-#define RETRY_RESULTS_MAX 1000
+#define RETRY_UPDATES_MAX 1000
 
 /* due_in_ms: until the first of them is due, <= 0 when it is; borrowed for the call. */
 typedef void (*retry_on_class)(void *ctx, const struct task_class *class, int64_t due_in_ms);
@@ -93,7 +93,7 @@ struct retry_store {
 
     /* Writes what became of tasks, all of them or none: lost[i] is set where the task is no longer
      * ours with this epoch, and nothing was done. Where a key goes on, its next task is woken. */
-    enum rc (*finish)(void *ctx, const struct task_result *results, size_t count, bool *lost,
+    enum rc (*finish)(void *ctx, const struct task_update *updates, size_t count, bool *lost,
                       struct err *err);
 
     /* Lengthens the leases; lost[i] as above. */

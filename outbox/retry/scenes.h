@@ -60,7 +60,7 @@ struct kind {
     struct scene *scene;
     size_t handler_at; /* its place among those of the process */
     enum retry_owner origin;
-    enum retry_verdict verdict;          /* of its group: groups_judge() */
+    enum group_decision group_decision;  /* groups_update_kind() */
     const struct retry_handler *handler; /* NULL: not here */
     void *opened;
     int64_t seen_ms; /* it had waiting tasks */

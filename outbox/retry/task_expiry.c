@@ -42,8 +42,8 @@ static void end_claimed(struct task_expiry *expiry, int64_t now_ms)
 
         if (expiry->slots->claimed[i].known)
             continue;
-        memset(&slot->outcome, 0, sizeof(slot->outcome));
-        slot->outcome.end = ATTEMPT_CUT;
+        memset(&slot->attempt, 0, sizeof(slot->attempt));
+        slot->attempt.end = ATTEMPT_CUT;
         writeback_add(expiry->writeback, slot, now_ms);
     }
     metric_add(&retry_claimed, (int64_t)expiry->slots->claimed_count);

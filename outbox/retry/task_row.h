@@ -61,7 +61,7 @@ enum task_end {
     TASK_END_SKIP,  /* exhausted: into the history; its key goes on */
 };
 
-struct task_result {
+struct task_update {
     int64_t id;
     int64_t epoch; /* of the claim: a task that has another one now is somebody else's */
     bool ordered;  /* it has an ordering key */

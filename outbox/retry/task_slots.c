@@ -82,11 +82,11 @@ static size_t text_len(const char *text)
 static void refuse_run(struct slot *slot, enum rc rc, const struct err *err)
 {
     slot->handler = NULL;
-    slot->outcome.err = *err;
-    slot->outcome.source = FAULT_PLAIN;
-    slot->outcome.fault = FAULT_REFUSED;
-    slot->outcome.delay_ms = ATTEMPT_NO_DELAY;
-    slot->outcome.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
+    slot->attempt.err = *err;
+    slot->attempt.source = FAULT_PLAIN;
+    slot->attempt.fault = FAULT_REFUSED;
+    slot->attempt.delay_ms = ATTEMPT_NO_DELAY;
+    slot->attempt.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
 }
 
 static void fill_job(struct slot *slot, const struct task_row *row, const char *options)
@@ -129,12 +129,12 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     if (kind->scene->policy.age_ms_max > 0)
         slot->expires_ms = row->made_ms + kind->scene->policy.age_ms_max - slot->database_ahead_ms;
     slot->probe = false;
-    slot->unsure = false;
+    slot->commit_unknown = false;
     slot->refusals = 0;
     slot->tried = false;
     slot->paid = false;
     slot->took_ms = 0;
-    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    memset(&slot->attempt, 0, sizeof(slot->attempt));
 }
 
 /* Where the handler cannot tell, the tasks of its kind share a destination. */

@@ -3,7 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
-#include "outbox/retry/policy/judge.h"
+#include "outbox/retry/policy/policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 static enum fault_class classify_fault(const struct slot *slot)
 {
-    const struct retry_outcome *outcome = &slot->outcome;
+    const struct attempt_result *attempt = &slot->attempt;
 
-    if (outcome->source == FAULT_PLAIN)
-        return outcome->fault;
-    return policy_classify(&slot->kind->scene->policy, outcome->source, outcome->code,
-                           outcome->fault);
+    if (attempt->source == FAULT_PLAIN)
+        return attempt->fault;
+    return policy_classify(&slot->kind->scene->policy, attempt->source, attempt->code,
+                           attempt->fault);
 }
 
 /* What the attempt tells of its destination. One that answers at all is well: a refusal is about
@@ -39,12 +39,12 @@ static void tell_breaker(struct writeback *writeback, struct slot *slot, int64_t
             destination_learned_nothing(destination);
         return;
     }
-    switch (slot->outcome.end) {
+    switch (slot->attempt.end) {
     case ATTEMPT_FAILED:
         if (classify_fault(slot) != FAULT_REFUSED)
-            destinations_failed(&writeback->slots->destinations, destination, &slot->outcome.err,
+            destinations_failed(&writeback->slots->destinations, destination, &slot->attempt.err,
                                 now_ms, rng_next(writeback->rng));
-        else if (slot->outcome.source != FAULT_PLAIN)
+        else if (slot->attempt.source != FAULT_PLAIN)
             destinations_worked(&writeback->slots->destinations, destination, now_ms);
         else if (slot->probe)
             destination_learned_nothing(destination);
@@ -65,8 +65,8 @@ static void count_attempt(struct slot *slot)
 {
     struct retry_scene_metrics *metrics = slot->kind->scene->metrics;
 
-    if (slot->tried || slot->outcome.end != ATTEMPT_CUT)
-        metric_add(&metrics->attempts[slot->outcome.end], 1);
+    if (slot->tried || slot->attempt.end != ATTEMPT_CUT)
+        metric_add(&metrics->attempts[slot->attempt.end], 1);
     if (slot->tried)
         metric_observe_us(&metrics->seconds, slot->took_ms * 1000);
 }
@@ -85,13 +85,13 @@ static void log_exhausted(struct writeback *writeback, const struct slot *slot, 
     log_error(LOG_WARN, "task_exhausted", &err,
               "id=%" PRId64 " group=%s scene=%s attempts=%" PRId64
               " hint=\"tallybox retry show %" PRId64 "\"",
-              slot->id, scene->group, scene->name, slot->verdict.attempts, slot->id);
+              slot->id, scene->group, scene->name, slot->update.attempts, slot->id);
 }
 
 static enum task_end choose_exhausted_end(const struct slot *slot)
 {
     /* Without a key there is nothing to stop. */
-    if (!slot->verdict.ordered)
+    if (!slot->update.ordered)
         return TASK_END_SKIP;
     switch (slot->kind->scene->policy.exhausted) {
     case POLICY_BLOCK:
@@ -107,7 +107,7 @@ static enum task_end choose_exhausted_end(const struct slot *slot)
 static void put_callback(struct slot *slot, const struct policy_callback *callback,
                          const char *outcome)
 {
-    struct task_result *verdict = &slot->verdict;
+    struct task_update *update = &slot->update;
     json_t *object;
     char *dump;
 
@@ -116,52 +116,52 @@ static void put_callback(struct slot *slot, const struct policy_callback *callba
     object =
         json_pack("{s:I, s:s, s:s, s:s?, s:s, s:I, s:s, s:s}", "taskId", (json_int_t)slot->job.id,
                   "group", slot->kind->scene->group, "scene", slot->kind->scene->name, "bizNo",
-                  slot->job.biz_no, "outcome", outcome, "attempts", (json_int_t)verdict->attempts,
-                  "reasonClass", verdict->reason_class, "reason", verdict->reason);
+                  slot->job.biz_no, "outcome", outcome, "attempts", (json_int_t)update->attempts,
+                  "reasonClass", update->reason_class, "reason", update->reason);
     dump = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     buf_reset(&slot->callback);
     buf_text_put(&slot->callback, dump ? dump : "{}");
     free(dump);
-    verdict->callback_scene = callback->scene;
-    verdict->callback_handler = callback->handler;
-    verdict->callback_params = buf_text(&slot->callback);
+    update->callback_scene = callback->scene;
+    update->callback_handler = callback->handler;
+    update->callback_params = buf_text(&slot->callback);
 }
 
 static void put_reason(struct slot *slot, enum fault_class fault, const char *why)
 {
-    const char *text = slot->outcome.err.text;
+    const char *text = slot->attempt.err.text;
 
     snprintf(slot->reason, sizeof(slot->reason), "%s%s%s", why, *why && *text ? ": " : "", text);
-    slot->verdict.reason = slot->reason;
-    slot->verdict.reason_class = fault_class_name(fault);
+    slot->update.reason = slot->reason;
+    slot->update.reason_class = fault_class_name(fault);
 }
 
 static void end_done(struct slot *slot)
 {
     const struct policy *policy = &slot->kind->scene->policy;
-    struct task_result *verdict = &slot->verdict;
+    struct task_update *update = &slot->update;
 
-    if (slot->outcome.more_steps) {
+    if (slot->attempt.more_steps) {
         /* Each step has all its attempts. */
-        verdict->end = TASK_END_STEP;
-        verdict->attempts = 0;
-        verdict->step_result = slot->result.data;
-        verdict->step_result_len = slot->result.len;
+        update->end = TASK_END_STEP;
+        update->attempts = 0;
+        update->step_result = slot->result.data;
+        update->step_result_len = slot->result.len;
         return;
     }
-    verdict->end = TASK_END_DONE;
-    verdict->keep = policy->keep_done;
+    update->end = TASK_END_DONE;
+    update->keep = policy->keep_done;
     put_callback(slot, &policy->on_done, "done");
 }
 
-static void end_again(struct slot *slot, const struct verdict *judged, int64_t database_ms)
+static void end_again(struct slot *slot, const struct decision *decision, int64_t database_ms)
 {
-    struct task_result *verdict = &slot->verdict;
+    struct task_update *update = &slot->update;
 
-    verdict->end = TASK_END_AGAIN;
-    verdict->delay_ms = judged->next_ms > database_ms ? judged->next_ms - database_ms : 0;
-    if (slot->outcome.end == ATTEMPT_FAILED)
+    update->end = TASK_END_AGAIN;
+    update->delay_ms = decision->next_ms > database_ms ? decision->next_ms - database_ms : 0;
+    if (slot->attempt.end == ATTEMPT_FAILED)
         put_reason(slot, classify_fault(slot), "");
     else
         put_reason(slot, FAULT_TRANSIENT, "");
@@ -171,10 +171,10 @@ static void end_exhausted(struct writeback *writeback, struct slot *slot, const 
                           int64_t now_ms)
 {
     enum fault_class fault =
-        slot->outcome.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
+        slot->attempt.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
 
     put_reason(slot, fault, why);
-    slot->verdict.end = choose_exhausted_end(slot);
+    slot->update.end = choose_exhausted_end(slot);
     put_callback(slot, &slot->kind->scene->policy.on_exhausted, "exhausted");
     log_exhausted(writeback, slot, now_ms);
 }
@@ -183,15 +183,15 @@ static void end_exhausted(struct writeback *writeback, struct slot *slot, const 
  * be seen. */
 static void put_task_off(struct slot *slot, int64_t now_ms)
 {
-    struct task_result *verdict = &slot->verdict;
+    struct task_update *update = &slot->update;
 
-    verdict->end = TASK_END_AGAIN;
-    verdict->outcome = NULL;
-    verdict->delay_ms = destination_put_off_ms(slot->destination, now_ms);
-    verdict->reason_class = fault_class_name(FAULT_TRANSIENT);
+    update->end = TASK_END_AGAIN;
+    update->outcome = NULL;
+    update->delay_ms = destination_put_off_ms(slot->destination, now_ms);
+    update->reason_class = fault_class_name(FAULT_TRANSIENT);
     snprintf(slot->reason, sizeof(slot->reason), "the circuit breaker of %.100s is open: %s",
              slot->destination->name, slot->destination->why);
-    verdict->reason = slot->reason;
+    update->reason = slot->reason;
     metric_add(&retry_put_off, 1);
 }
 
@@ -205,7 +205,7 @@ static void return_token(struct slot *slot)
 /* Nothing was tried, or it came to no end. */
 static void give_task_back(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    slot->verdict.end = TASK_END_BACK;
+    slot->update.end = TASK_END_BACK;
     if (slot->tried)
         return;
     return_token(slot);
@@ -217,43 +217,43 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
 /* It was not begun in time. No attempt is counted. */
 static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    err_set(&slot->outcome.err, "it was not begun within %" PRId64 " ms",
+    err_set(&slot->attempt.err, "it was not begun within %" PRId64 " ms",
             slot->kind->scene->policy.age_ms_max);
-    slot->outcome.source = FAULT_PLAIN;
-    slot->outcome.fault = FAULT_TRANSIENT;
-    slot->verdict.outcome = NULL;
+    slot->attempt.source = FAULT_PLAIN;
+    slot->attempt.fault = FAULT_TRANSIENT;
+    slot->update.outcome = NULL;
     return_token(slot);
     end_exhausted(writeback, slot, "deadline", now_ms);
 }
 
-static void decide_end(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+static void decide_update(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    const struct judged task = {slot->attempts, slot->made_ms};
-    const struct attempt attempt = {slot->outcome.end, classify_fault(slot),
-                                    slot->outcome.delay_ms};
+    const struct policy_task task = {slot->attempts, slot->made_ms};
+    const struct policy_attempt attempt = {slot->attempt.end, classify_fault(slot),
+                                           slot->attempt.delay_ms};
     int64_t database_ms = now_ms + slot->database_ahead_ms;
-    struct verdict judged =
-        judge(&slot->kind->scene->policy, &task, &attempt, database_ms, rng_next(writeback->rng));
+    struct decision decision = policy_decide(&slot->kind->scene->policy, &task, &attempt,
+                                             database_ms, rng_next(writeback->rng));
 
-    slot->verdict.attempts = judged.attempts;
-    if (slot->outcome.end == ATTEMPT_CUT && !slot->tried && task_slot_is_expired(slot, now_ms) &&
+    slot->update.attempts = decision.attempts;
+    if (slot->attempt.end == ATTEMPT_CUT && !slot->tried && task_slot_is_expired(slot, now_ms) &&
         !atomic_load(&writeback->pool->leaving)) {
         expire_task(writeback, slot, now_ms);
         return;
     }
-    if (slot->outcome.end == ATTEMPT_CUT) {
+    if (slot->attempt.end == ATTEMPT_CUT) {
         give_task_back(writeback, slot, now_ms);
         return;
     }
-    switch (judged.kind) {
-    case VERDICT_DONE:
+    switch (decision.kind) {
+    case DECISION_DONE:
         end_done(slot);
         return;
-    case VERDICT_AGAIN:
-        end_again(slot, &judged, database_ms);
+    case DECISION_AGAIN:
+        end_again(slot, &decision, database_ms);
         return;
-    case VERDICT_EXHAUSTED:
-        end_exhausted(writeback, slot, judged.why, now_ms);
+    case DECISION_EXHAUSTED:
+        end_exhausted(writeback, slot, decision.why, now_ms);
         return;
     }
 }
@@ -261,9 +261,9 @@ static void decide_end(struct writeback *writeback, struct slot *slot, int64_t n
 /* What fails while the process stops may have failed because of it: that costs no attempt. */
 static void forgive_stop(const struct writeback *writeback, struct slot *slot)
 {
-    if (slot->outcome.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
+    if (slot->attempt.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
         classify_fault(slot) != FAULT_REFUSED)
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
 }
 
 /* The result of a task whose lease was lost meanwhile is not written. */
@@ -287,18 +287,18 @@ static size_t drop_lost_tasks(struct writeback *writeback)
     return kept;
 }
 
-static void gather_results(struct writeback *writeback, size_t count)
+static void gather_updates(struct writeback *writeback, size_t count)
 {
     pthread_mutex_lock(&writeback->pool->lock);
     for (size_t i = 0; i < count; i++) {
         struct slot *slot = writeback->decided[i];
 
         slot->writing = true;
-        slot->verdict.epoch = slot->epoch;
-        writeback->results[i] = slot->verdict;
-        /* The policy may have changed since it was judged. */
-        if (slot->verdict.callback_scene && !*slot->verdict.callback_scene)
-            writeback->results[i].callback_scene = NULL;
+        slot->update.epoch = slot->epoch;
+        writeback->updates[i] = slot->update;
+        /* The policy may have changed since it was decision. */
+        if (slot->update.callback_scene && !*slot->update.callback_scene)
+            writeback->updates[i].callback_scene = NULL;
     }
     pthread_mutex_unlock(&writeback->pool->lock);
     memset(writeback->lost, 0, count * sizeof(*writeback->lost));
@@ -312,14 +312,14 @@ static void remove_decided(struct writeback *writeback, size_t count)
 }
 
 /* Its next step, or the next one of its key, need not wait for the next look. */
-static bool makes_due(const struct task_result *result)
+static bool makes_due(const struct task_update *update)
 {
-    switch (result->end) {
+    switch (update->end) {
     case TASK_END_STEP:
         return true;
     case TASK_END_DONE:
     case TASK_END_SKIP:
-        return result->ordered;
+        return update->ordered;
     case TASK_END_AGAIN:
     case TASK_END_BACK:
     case TASK_END_BLOCK:
@@ -337,8 +337,8 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
     for (size_t i = 0; i < count; i++) {
         struct slot *slot = writeback->decided[i];
 
-        lost += writeback->lost[i] && !slot->unsure;
-        writeback->more_due |= makes_due(&slot->verdict);
+        lost += writeback->lost[i] && !slot->commit_unknown;
+        writeback->more_due |= makes_due(&slot->update);
         task_slots_free(writeback->slots, slot);
     }
     remove_decided(writeback, count);
@@ -355,7 +355,7 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
 static void replace_refused(struct writeback *writeback, const struct err *err, int64_t now_ms)
 {
     struct slot *slot = writeback->decided[0];
-    struct task_result *verdict = &slot->verdict;
+    struct task_update *update = &slot->update;
 
     log_error(LOG_ERROR, "result_refused", err, "id=%" PRId64 " group=%s scene=%s", slot->id,
               slot->kind->scene->group, slot->kind->scene->name);
@@ -366,15 +366,15 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
     }
     snprintf(slot->reason, sizeof(slot->reason), "the database refuses its result: %.384s",
              err->text);
-    verdict->end = TASK_END_AGAIN;
-    verdict->delay_ms = REFUSED_DELAY_MS;
-    verdict->reason_class = fault_class_name(FAULT_OURS);
-    verdict->reason = slot->reason;
-    verdict->outcome = attempt_end_name(ATTEMPT_FAILED);
-    verdict->attempts = slot->attempts + 1;
-    verdict->step_result = NULL;
-    verdict->step_result_len = 0;
-    verdict->callback_scene = NULL;
+    update->end = TASK_END_AGAIN;
+    update->delay_ms = REFUSED_DELAY_MS;
+    update->reason_class = fault_class_name(FAULT_OURS);
+    update->reason = slot->reason;
+    update->outcome = attempt_end_name(ATTEMPT_FAILED);
+    update->attempts = slot->attempts + 1;
+    update->step_result = NULL;
+    update->step_result_len = 0;
+    update->callback_scene = NULL;
     store_calls_worked(writeback->calls, POOL_FINISH, now_ms);
 }
 
@@ -382,15 +382,15 @@ static size_t count_to_write(const struct writeback *writeback)
 {
     if (writeback->write_alone > 0)
         return 1;
-    return writeback->decided_count < RETRY_RESULTS_MAX ? writeback->decided_count
-                                                        : RETRY_RESULTS_MAX;
+    return writeback->decided_count < RETRY_UPDATES_MAX ? writeback->decided_count
+                                                        : RETRY_UPDATES_MAX;
 }
 
-static void mark_unsure(struct writeback *writeback, size_t count)
+static void mark_commit_unknown(struct writeback *writeback, size_t count)
 {
     pthread_mutex_lock(&writeback->pool->lock);
     for (size_t i = 0; i < count; i++) {
-        writeback->decided[i]->unsure = true;
+        writeback->decided[i]->commit_unknown = true;
         writeback->decided[i]->writing = false;
     }
     pthread_mutex_unlock(&writeback->pool->lock);
@@ -403,8 +403,8 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
     struct err err = {0};
     enum rc rc;
 
-    gather_results(writeback, count);
-    rc = writeback->store->finish(writeback->store->ctx, writeback->results, count, writeback->lost,
+    gather_updates(writeback, count);
+    rc = writeback->store->finish(writeback->store->ctx, writeback->updates, count, writeback->lost,
                                   &err);
     switch (rc) {
     case RC_OK:
@@ -423,7 +423,7 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
     case RC_FATAL:
         break;
     }
-    mark_unsure(writeback, count);
+    mark_commit_unknown(writeback, count);
     store_calls_failed(writeback->calls, POOL_FINISH, rc, &err, now_ms);
     return false;
 }
@@ -441,9 +441,9 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
     writeback->calls = calls;
     writeback->rng = rng;
     writeback->decided = calloc(count, sizeof(struct slot *));
-    writeback->results = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->results));
-    writeback->lost = calloc(RETRY_RESULTS_MAX, sizeof(*writeback->lost));
-    if (writeback->decided && writeback->results && writeback->lost)
+    writeback->updates = calloc(RETRY_UPDATES_MAX, sizeof(*writeback->updates));
+    writeback->lost = calloc(RETRY_UPDATES_MAX, sizeof(*writeback->lost));
+    if (writeback->decided && writeback->updates && writeback->lost)
         return RC_OK;
     writeback_done(writeback);
     return err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", count);
@@ -452,7 +452,7 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
 void writeback_done(struct writeback *writeback)
 {
     free(writeback->decided);
-    free(writeback->results);
+    free(writeback->updates);
     free(writeback->lost);
     memset(writeback, 0, sizeof(*writeback));
 }
@@ -460,17 +460,17 @@ void writeback_done(struct writeback *writeback)
 void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     forgive_stop(writeback, slot);
-    slot->verdict = (struct task_result){
+    slot->update = (struct task_update){
         .id = slot->id,
         .ordered = slot->job.ordering_key != NULL,
         .reason_class = "",
         .reason = "",
-        .outcome = attempt_end_name(slot->outcome.end),
+        .outcome = attempt_end_name(slot->attempt.end),
         .took_ms = slot->took_ms,
     };
     count_attempt(slot);
     tell_breaker(writeback, slot, now_ms);
-    decide_end(writeback, slot, now_ms);
+    decide_update(writeback, slot, now_ms);
     writeback->decided[writeback->decided_count++] = slot;
 }
 

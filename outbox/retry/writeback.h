@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides what becomes of a task after its attempt (done, waiting again, put off, exhausted), tells
  * the circuit breaker of its destination, and writes the results to the table in batches. The rules
- * of the decision are in policy/judge.h. The dispatcher's thread. */
+ * of the decision are in policy/policy.h. The dispatcher's thread. */
 #ifndef OUTBOX_RETRY_WRITEBACK_H
 #define OUTBOX_RETRY_WRITEBACK_H
 
@@ -25,7 +25,7 @@ struct writeback {
     struct slot **decided; /* to be written */
     size_t decided_count;
     size_t write_alone; /* so many are written one by one: one of them is refused */
-    struct task_result *results;
+    struct task_update *updates;
     bool *lost;
     bool more_due; /* a result made another task due; the dispatcher clears it */
     struct said said;
@@ -38,8 +38,8 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
 /* A zeroed struct may be passed, too. */
 void writeback_done(struct writeback *writeback);
 
-/* Decides what becomes of the task in the slot, by its outcome, and adds it to those to be
- * written. */
+/* Decides what becomes of the task in the slot, by the result of its attempt, and adds it to those
+ * to be written. */
 void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_ms);
 
 /* Writes what is decided, and frees its slots. False: something is left to write, not before

@@ -55,7 +55,7 @@ static enum rc group_check(const struct retry_handlers *handlers, const struct r
 {
     enum rc rc = RC_REJECT;
 
-    if (retry_group_judge(group, job->group, OWNER_CLIENT, job->scene, handler_name, err) ==
+    if (retry_group_decide(group, job->group, OWNER_CLIENT, job->scene, handler_name, err) ==
         GROUP_OPEN)
         rc = retry_group_check(group, handlers, handler, job, err);
     if (rc == RC_REJECT)

@@ -18,12 +18,12 @@ static enum rc noop_open(void **handler, const struct retry_handler_env *env, st
 }
 
 static void noop_run(void *handler, size_t worker, const struct retry_job *job,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     (void)handler;
     (void)worker;
     (void)job;
-    outcome->end = ATTEMPT_DONE;
+    attempt->end = ATTEMPT_DONE;
 }
 
 static void noop_close(void *handler)

@@ -297,30 +297,30 @@ static void task_end(struct task *task, const char *outcome)
     key_wake(task->key);
 }
 
-static void result_write(struct task *task, const struct task_result *result)
+static void update_write(struct task *task, const struct task_update *update)
 {
-    task->attempts = result->attempts;
+    task->attempts = update->attempts;
     task->finishes++;
-    snprintf(task->reason, sizeof(task->reason), "%s", result->reason);
-    snprintf(task->reason_class, sizeof(task->reason_class), "%s", result->reason_class);
-    if (result->callback_scene)
-        snprintf(task->callback, sizeof(task->callback), "%s %s %s", result->callback_scene,
-                 result->callback_handler, result->callback_params);
-    assert(result->ordered == (task->key[0] != '\0'));
-    switch (result->end) {
+    snprintf(task->reason, sizeof(task->reason), "%s", update->reason);
+    snprintf(task->reason_class, sizeof(task->reason_class), "%s", update->reason_class);
+    if (update->callback_scene)
+        snprintf(task->callback, sizeof(task->callback), "%s %s %s", update->callback_scene,
+                 update->callback_handler, update->callback_params);
+    assert(update->ordered == (task->key[0] != '\0'));
+    switch (update->end) {
     case TASK_END_DONE:
-        task_end(task, result->keep ? "done" : "deleted");
+        task_end(task, update->keep ? "done" : "deleted");
         return;
     case TASK_END_STEP:
         task->step++;
-        snprintf(task->result, sizeof(task->result), "%.*s", (int)result->step_result_len,
-                 result->step_result_len > 0 ? (const char *)result->step_result : "");
+        snprintf(task->result, sizeof(task->result), "%.*s", (int)update->step_result_len,
+                 update->step_result_len > 0 ? (const char *)update->step_result : "");
         task->state = TASK_WAITING;
         task->next_ms = world.now_ms;
         return;
     case TASK_END_AGAIN:
         task->state = TASK_WAITING;
-        task->next_ms = world.now_ms + result->delay_ms;
+        task->next_ms = world.now_ms + update->delay_ms;
         return;
     case TASK_END_BACK:
         task->state = TASK_WAITING;
@@ -343,26 +343,26 @@ static bool is_claimed(const struct task *task, int64_t epoch)
     return task && task->state == TASK_RUNNING && task->epoch == epoch;
 }
 
-static enum rc store_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
                             struct err *err)
 {
     enum rc rc = reach(ctx, CALL_FINISH, err);
 
     if (rc != RC_OK)
         return rc;
-    assert(count >= 1 && count <= RETRY_RESULTS_MAX);
+    assert(count >= 1 && count <= RETRY_UPDATES_MAX);
     if (count > world.finish_rows_max)
         world.finish_rows_max = count;
     for (size_t i = 0; i < count; i++)
-        if (results[i].id == world.refuse_id &&
-            (world.refuse_always || results[i].end != TASK_END_AGAIN))
+        if (updates[i].id == world.refuse_id &&
+            (world.refuse_always || updates[i].end != TASK_END_AGAIN))
             return err_fail(err, RC_REJECT, 0, "too long");
     for (size_t i = 0; i < count; i++) {
-        struct task *task = world_find(results[i].id);
+        struct task *task = world_find(updates[i].id);
 
-        lost[i] = !is_claimed(task, results[i].epoch);
+        lost[i] = !is_claimed(task, updates[i].epoch);
         if (!lost[i])
-            result_write(task, &results[i]);
+            update_write(task, &updates[i]);
     }
     return answer(CALL_FINISH, err);
 }
@@ -430,18 +430,18 @@ static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_c
     return rc == RC_OK ? answer(CALL_GROUPS, err) : rc;
 }
 
-static void fail_as(const struct task *task, struct retry_outcome *outcome)
+static void fail_as(const struct task *task, struct attempt_result *attempt)
 {
-    outcome->end = task->end;
-    outcome->source = FAULT_PLAIN;
-    outcome->fault = task->fault;
-    outcome->delay_ms = task->delay_ms;
-    err_set(&outcome->err, "it does not work");
+    attempt->end = task->end;
+    attempt->source = FAULT_PLAIN;
+    attempt->fault = task->fault;
+    attempt->delay_ms = task->delay_ms;
+    err_set(&attempt->err, "it does not work");
 }
 
 /* Does what the task tells it to; the effect counts once a run. */
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
-                        struct retry_outcome *outcome)
+                        struct attempt_result *attempt)
 {
     struct task *task = world_find(job->id);
 
@@ -459,12 +459,12 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
         task->meanwhile(task);
     if (task->runs > task->fail_runs) {
         task->done++;
-        outcome->more_steps = job->step < task->steps;
-        if (outcome->more_steps)
-            buf_print(outcome->result, "step %d", (int)job->step);
+        attempt->more_steps = job->step < task->steps;
+        if (attempt->more_steps)
+            buf_print(attempt->result, "step %d", (int)job->step);
         return;
     }
-    fail_as(task, outcome);
+    fail_as(task, attempt);
 }
 
 /* What the task's options have behind "to". */
@@ -683,15 +683,15 @@ static bool worker_step(struct host *host, size_t worker)
         if (task->runs > task->fail_runs)
             task->done++;
         else
-            fail_as(task, &slot->outcome);
+            fail_as(task, &slot->attempt);
         pool_give(&host->pool, slot);
     }
     slot = pool_take(&host->pool, worker);
     if (!slot)
         return false;
-    memset(&slot->outcome, 0, sizeof(slot->outcome));
+    memset(&slot->attempt, 0, sizeof(slot->attempt));
     if (atomic_load(slot->breaker_open) && !slot->probe) {
-        slot->outcome.end = ATTEMPT_CUT;
+        slot->attempt.end = ATTEMPT_CUT;
         pool_give(&host->pool, slot);
         return true;
     }

@@ -149,12 +149,12 @@ static void replay(int content)
                                    .until_ms = INT64_MAX,
                                    .lease_until_ms = &far_lease};
     struct vote_options options = {.has_dead = true, .topic = "votes"};
-    struct retry_outcome outcome = {0};
+    struct attempt_result attempt = {0};
 
     options.partition = topic_partition_of(content);
     snprintf(options.key, sizeof(options.key), "%d", content);
-    vote_task_replay(&task, &options, &outcome);
-    assert_true(outcome.end == ATTEMPT_DONE || outcome.end == ATTEMPT_FAILED);
+    vote_task_replay(&task, &options, &attempt);
+    assert_true(attempt.end == ATTEMPT_DONE || attempt.end == ATTEMPT_FAILED);
 }
 
 static void refuse_or_replay(void)

@@ -29,7 +29,7 @@ struct fixture {
     struct stop stop;
     void *handler;
     struct buf result;
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
     struct retry_job job;
     atomic_llong lease_until_ms;
     int64_t lose_after_ms; /* for renewer_main(): 0: the lease is renewed */
@@ -78,18 +78,18 @@ static int teardown(void **state)
     return 0;
 }
 
-static const struct retry_outcome *run(struct fixture *fixture, const char *options)
+static const struct attempt_result *run(struct fixture *fixture, const char *options)
 {
     buf_reset(&fixture->result);
-    fixture->outcome =
-        (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
+    fixture->attempt =
+        (struct attempt_result){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
     fixture->job.options = options;
-    retry_exec_handler.run(fixture->handler, 0, &fixture->job, &fixture->outcome);
-    return &fixture->outcome;
+    retry_exec_handler.run(fixture->handler, 0, &fixture->job, &fixture->attempt);
+    return &fixture->attempt;
 }
 
 /* The script must hold no quotes of JSON. */
-static const struct retry_outcome *run_script(struct fixture *fixture, const char *script)
+static const struct attempt_result *run_script(struct fixture *fixture, const char *script)
 {
     char options[1024];
 
@@ -98,10 +98,10 @@ static const struct retry_outcome *run_script(struct fixture *fixture, const cha
     return run(fixture, options);
 }
 
-static void assert_done(const struct retry_outcome *outcome)
+static void assert_done(const struct attempt_result *attempt)
 {
-    if (outcome->end != ATTEMPT_DONE)
-        fail_msg("%s", outcome->err.text);
+    if (attempt->end != ATTEMPT_DONE)
+        fail_msg("%s", attempt->err.text);
 }
 
 static void the_parameters_are_on_stdin_and_stdout_is_the_result(void **state)
@@ -163,53 +163,53 @@ static void nothing_of_ours_is_open_in_it(void **state)
 static void signals_are_as_usual_in_it(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = run_script(fixture, "kill -PIPE $$; exit 3");
+    const struct attempt_result *attempt = run_script(fixture, "kill -PIPE $$; exit 3");
 
-    assert_int_equal(outcome->source, FAULT_SIGNAL);
-    assert_int_equal(outcome->code, SIGPIPE);
+    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->code, SIGPIPE);
 }
 
 static void codes_and_signals_are_told(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome =
+    const struct attempt_result *attempt =
         run_script(fixture, "echo first >&2; echo >&2; printf 'it is full' >&2; exit 75");
 
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_EXIT);
-    assert_int_equal(outcome->code, 75);
-    assert_string_equal(outcome->err.text, "/bin/sh exited with 75: it is full");
-    outcome = run_script(fixture, "kill -KILL $$");
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_SIGNAL);
-    assert_int_equal(outcome->code, SIGKILL);
-    outcome = run_script(fixture, "exit 99");
-    assert_int_equal(outcome->end, ATTEMPT_SNOOZED);
-    assert_int_equal(outcome->delay_ms, EXEC_SNOOZE_MS);
-    outcome = run_script(fixture, "echo no such customer >&2; exit 100");
-    assert_int_equal(outcome->end, ATTEMPT_REJECTED);
-    assert_non_null(strstr(outcome->err.text, "no such customer"));
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_EXIT);
+    assert_int_equal(attempt->code, 75);
+    assert_string_equal(attempt->err.text, "/bin/sh exited with 75: it is full");
+    attempt = run_script(fixture, "kill -KILL $$");
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->code, SIGKILL);
+    attempt = run_script(fixture, "exit 99");
+    assert_int_equal(attempt->end, ATTEMPT_SNOOZED);
+    assert_int_equal(attempt->delay_ms, EXEC_SNOOZE_MS);
+    attempt = run_script(fixture, "echo no such customer >&2; exit 100");
+    assert_int_equal(attempt->end, ATTEMPT_REJECTED);
+    assert_non_null(strstr(attempt->err.text, "no such customer"));
 }
 
 static void what_may_not_or_cannot_be_run_is_ours_to_mend(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = run(fixture, "{\"program\": \"/bin/rm\"}");
+    const struct attempt_result *attempt = run(fixture, "{\"program\": \"/bin/rm\"}");
 
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->fault, FAULT_OURS);
-    assert_non_null(strstr(outcome->err.text, "\"/bin/rm\" is not in retry.exec_programs"));
-    outcome = run(fixture, "{\"program\": \"/nowhere\"}");
-    assert_int_equal(outcome->fault, FAULT_OURS);
-    assert_non_null(strstr(outcome->err.text, "No such file"));
-    outcome = run(fixture, "{\"program\": \"bin/sh\"}");
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->fault, FAULT_REFUSED);
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_non_null(strstr(attempt->err.text, "\"/bin/rm\" is not in retry.exec_programs"));
+    attempt = run(fixture, "{\"program\": \"/nowhere\"}");
+    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_non_null(strstr(attempt->err.text, "No such file"));
+    attempt = run(fixture, "{\"program\": \"bin/sh\"}");
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->fault, FAULT_REFUSED);
 }
 
 /* The script gets so much time. */
-static const struct retry_outcome *run_timed(struct fixture *fixture, const char *script,
-                                             int64_t timeout_ms)
+static const struct attempt_result *run_timed(struct fixture *fixture, const char *script,
+                                              int64_t timeout_ms)
 {
     char options[1024];
 
@@ -223,17 +223,17 @@ static const struct retry_outcome *run_timed(struct fixture *fixture, const char
 static void a_program_that_ignores_sigterm_is_killed_in_time(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = &fixture->outcome;
+    const struct attempt_result *attempt = &fixture->attempt;
 
-    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && outcome->code != SIGKILL; time_ms *= 2) {
+    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && attempt->code != SIGKILL; time_ms *= 2) {
         int64_t began_ms = os_now_ms();
 
-        outcome = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", time_ms);
-        assert_int_equal(outcome->end, ATTEMPT_FAILED);
-        assert_int_equal(outcome->source, FAULT_SIGNAL);
+        attempt = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", time_ms);
+        assert_int_equal(attempt->end, ATTEMPT_FAILED);
+        assert_int_equal(attempt->source, FAULT_SIGNAL);
         assert_true(os_now_ms() < began_ms + time_ms + LONG_MS / 4);
     }
-    assert_int_equal(outcome->code, SIGKILL);
+    assert_int_equal(attempt->code, SIGKILL);
 }
 
 /* Plays the lease renewer: a lease of 5 s that is renewed long before its end, or lost. */
@@ -254,18 +254,18 @@ static void *renewer_main(void *arg)
     return NULL;
 }
 
-static const struct retry_outcome *run_renewed(struct fixture *fixture, const char *script,
-                                               int64_t timeout_ms)
+static const struct attempt_result *run_renewed(struct fixture *fixture, const char *script,
+                                                int64_t timeout_ms)
 {
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
     pthread_t thread;
 
     atomic_store(&fixture->over, false);
     assert_int_equal(pthread_create(&thread, NULL, renewer_main, fixture), 0);
-    outcome = run_timed(fixture, script, timeout_ms);
+    attempt = run_timed(fixture, script, timeout_ms);
     atomic_store(&fixture->over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    return outcome;
+    return attempt;
 }
 
 /* The lease that it has at its begin is over long before. */
@@ -281,75 +281,75 @@ static void a_program_runs_as_long_as_its_timeout_while_the_lease_is_renewed(voi
 static void a_program_ends_before_a_lease_that_is_not_renewed(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
     bool in_time = false;
 
     /* An eighth of the lease is left to end it, which a busy machine may not manage. */
     for (int64_t lease_ms = 4000; lease_ms < LONG_MS / 2 && !in_time; lease_ms *= 2) {
         atomic_store(&fixture->lease_until_ms, os_now_ms() + lease_ms);
-        outcome = run_timed(fixture, "sleep 60", LONG_MS);
+        attempt = run_timed(fixture, "sleep 60", LONG_MS);
         in_time = os_now_ms() < atomic_load(&fixture->lease_until_ms);
-        assert_int_equal(outcome->end, ATTEMPT_CUT);
-        assert_non_null(strstr(outcome->err.text, "lease"));
+        assert_int_equal(attempt->end, ATTEMPT_CUT);
+        assert_non_null(strstr(attempt->err.text, "lease"));
     }
     assert_true(in_time);
     /* It has no time to ignore that. */
     atomic_store(&fixture->lease_until_ms, os_now_ms() + 2000);
-    outcome = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    attempt = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
     assert_true(os_now_ms() < atomic_load(&fixture->lease_until_ms) + LONG_MS / 4);
 }
 
 static void a_program_whose_lease_is_lost_is_killed_at_once(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
     int64_t began_ms = os_now_ms();
 
     fixture->lose_after_ms = 500;
-    outcome = run_renewed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    attempt = run_renewed(fixture, "trap '' TERM; while :; do sleep 60; done", LONG_MS);
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
     assert_true(os_now_ms() - began_ms < LONG_MS / 4);
 }
 
 static void the_tasks_own_time_counts_too(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome =
+    const struct attempt_result *attempt =
         run(fixture, "{\"program\": \"/bin/sh\", \"args\": [\"-c\", \"sleep 60\"],"
                      " \"timeout\": \"200ms\"}");
 
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_SIGNAL);
-    assert_non_null(strstr(outcome->err.text, "did not come to an end in its time"));
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_non_null(strstr(attempt->err.text, "did not come to an end in its time"));
 }
 
 static void a_program_that_uses_the_grace_is_done(void **state)
 {
     struct fixture *fixture = *state;
 
-    fixture->outcome.end = ATTEMPT_FAILED;
-    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && fixture->outcome.end != ATTEMPT_DONE;
+    fixture->attempt.end = ATTEMPT_FAILED;
+    for (int64_t time_ms = 1000; time_ms < LONG_MS / 2 && fixture->attempt.end != ATTEMPT_DONE;
          time_ms *= 2) {
         run_timed(fixture, "trap 'exit 0' TERM; sleep 60 & wait", time_ms);
     }
-    assert_done(&fixture->outcome);
+    assert_done(&fixture->attempt);
 }
 
 static void a_flood_is_read_to_its_end_and_bounded(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
 
     assert_done(run_script(fixture, "head -c 3000000 /dev/zero"));
     assert_true(fixture->result.failed);
-    outcome = run_script(fixture, "head -c 3000000 /dev/zero | tr '\\\\000' x >&2;"
+    attempt = run_script(fixture, "head -c 3000000 /dev/zero | tr '\\\\000' x >&2;"
                                   " echo >&2; echo the end >&2; exit 1");
-    assert_int_equal(outcome->code, 1);
-    assert_non_null(strstr(outcome->err.text, ": the end"));
-    outcome = run_timed(fixture, "yes & yes >&2", 1000);
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->code, 1);
+    assert_non_null(strstr(attempt->err.text, ": the end"));
+    attempt = run_timed(fixture, "yes & yes >&2", 1000);
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_SIGNAL);
 }
 
 static void a_program_need_not_read(void **state)
@@ -418,16 +418,16 @@ static void a_stop_ends_it_and_costs_no_attempt(void **state)
 {
     struct fixture *fixture = *state;
     int64_t began_ms = os_now_ms();
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, stop_main, fixture), 0);
-    outcome = run_script(fixture, "trap '' TERM; while :; do sleep 60; done");
+    attempt = run_script(fixture, "trap '' TERM; while :; do sleep 60; done");
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
     assert_true(os_now_ms() - began_ms < LONG_MS / 2);
-    outcome = run_script(fixture, "exit 0");
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    attempt = run_script(fixture, "exit 0");
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
 }
 
 #define THREADS 4
@@ -443,12 +443,12 @@ static void *crowd_main(void *arg)
     job.params = "abc";
     job.params_len = 3;
     for (int i = 0; i < ROUNDS; i++) {
-        struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
+        struct attempt_result attempt = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
 
         buf_reset(&result);
-        retry_exec_handler.run(fixture->handler, 0, &job, &outcome);
-        if (outcome.end != ATTEMPT_DONE || strcmp(buf_text(&result), "abc") != 0)
-            fixture->outcome.end = ATTEMPT_FAILED;
+        retry_exec_handler.run(fixture->handler, 0, &job, &attempt);
+        if (attempt.end != ATTEMPT_DONE || strcmp(buf_text(&result), "abc") != 0)
+            fixture->attempt.end = ATTEMPT_FAILED;
     }
     buf_done(&result);
     return NULL;
@@ -460,12 +460,12 @@ static void programs_of_several_threads_do_not_hold_each_other(void **state)
     struct fixture *fixture = *state;
     pthread_t threads[THREADS];
 
-    fixture->outcome.end = ATTEMPT_DONE;
+    fixture->attempt.end = ATTEMPT_DONE;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_main, fixture), 0);
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(fixture->outcome.end, ATTEMPT_DONE);
+    assert_int_equal(fixture->attempt.end, ATTEMPT_DONE);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

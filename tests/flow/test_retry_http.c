@@ -31,7 +31,7 @@ struct fixture {
     struct stop stop;
     void *handler;
     struct buf result;
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
     struct retry_job job;
     atomic_llong lease_until_ms;
 };
@@ -84,19 +84,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static const struct retry_outcome *run(struct fixture *fixture, const char *options)
+static const struct attempt_result *run(struct fixture *fixture, const char *options)
 {
     buf_reset(&fixture->result);
-    fixture->outcome =
-        (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
+    fixture->attempt =
+        (struct attempt_result){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
     fixture->job.options = options;
-    retry_http_handler.run(fixture->handler, 0, &fixture->job, &fixture->outcome);
-    return &fixture->outcome;
+    retry_http_handler.run(fixture->handler, 0, &fixture->job, &fixture->attempt);
+    return &fixture->attempt;
 }
 
 /* more: other fields of the options, with a comma in front. */
-static const struct retry_outcome *run_path(struct fixture *fixture, const char *path,
-                                            const char *more)
+static const struct attempt_result *run_path(struct fixture *fixture, const char *path,
+                                             const char *more)
 {
     static char options[1024];
 
@@ -105,18 +105,18 @@ static const struct retry_outcome *run_path(struct fixture *fixture, const char 
     return run(fixture, options);
 }
 
-static void assert_done(const struct retry_outcome *outcome)
+static void assert_done(const struct attempt_result *attempt)
 {
-    if (outcome->end != ATTEMPT_DONE)
-        fail_msg("%s", outcome->err.text);
+    if (attempt->end != ATTEMPT_DONE)
+        fail_msg("%s", attempt->err.text);
 }
 
-static void assert_failed(const struct retry_outcome *outcome, int code)
+static void assert_failed(const struct attempt_result *attempt, int code)
 {
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_HTTP);
-    if (outcome->code != code)
-        fail_msg("%d: %s", outcome->code, outcome->err.text);
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_HTTP);
+    if (attempt->code != code)
+        fail_msg("%d: %s", attempt->code, attempt->err.text);
 }
 
 static void assert_asked(struct fixture *fixture, const char *text)
@@ -189,32 +189,32 @@ static void a_connection_is_used_again(void **state)
 static void the_status_says_what_became_of_it(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
 
     assert_done(run_path(fixture, "/status/204", ""));
     assert_failed(run_path(fixture, "/status/404", ""), 404);
     assert_failed(run_path(fixture, "/status/500", ""), 500);
     assert_done(run_path(fixture, "/status/409", ", \"ok\": \"200,409\""));
     assert_failed(run_path(fixture, "/status/204", ", \"ok\": \"200,409\""), 204);
-    outcome = run_path(fixture, "/later", "");
-    assert_failed(outcome, 503);
-    assert_int_equal(outcome->delay_ms, 7000);
-    outcome = run_path(fixture, "/never", "");
-    assert_int_equal(outcome->end, ATTEMPT_REJECTED);
-    assert_int_equal(outcome->delay_ms, ATTEMPT_NO_DELAY);
+    attempt = run_path(fixture, "/later", "");
+    assert_failed(attempt, 503);
+    assert_int_equal(attempt->delay_ms, 7000);
+    attempt = run_path(fixture, "/never", "");
+    assert_int_equal(attempt->end, ATTEMPT_REJECTED);
+    assert_int_equal(attempt->delay_ms, ATTEMPT_NO_DELAY);
 }
 
 /* Nor does an error quote what the URL, the headers or the parameters hold. */
 static void a_redirect_is_not_followed(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome =
+    const struct attempt_result *attempt =
         run_path(fixture, "/redirect?token=hush", ", \"headers\": {\"X\": \"hush\"}");
 
-    assert_failed(outcome, 302);
+    assert_failed(attempt, 302);
     assert_int_equal(atomic_load(&fixture->peer.requests), 1);
-    assert_null(strstr(outcome->err.text, "hush"));
-    assert_null(strstr(outcome->err.text, "redirect"));
+    assert_null(strstr(attempt->err.text, "hush"));
+    assert_null(strstr(attempt->err.text, "redirect"));
 }
 
 static void a_proxy_of_the_environment_is_not_asked(void **state)
@@ -231,13 +231,13 @@ static void a_proxy_of_the_environment_is_not_asked(void **state)
 static void only_listed_hosts_are_called(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
 
-    outcome = run(fixture, "{\"urls\": [\"http://127.0.0.1:1/\", \"http://127.0.0.1:2/\"]}");
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->source, FAULT_PLAIN);
-    assert_int_equal(outcome->fault, FAULT_OURS);
-    assert_string_equal(outcome->err.text, "the host \"127.0.0.1\" with port 2 is not in "
+    attempt = run(fixture, "{\"urls\": [\"http://127.0.0.1:1/\", \"http://127.0.0.1:2/\"]}");
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->source, FAULT_PLAIN);
+    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_string_equal(attempt->err.text, "the host \"127.0.0.1\" with port 2 is not in "
                                            "retry.http_hosts of this process");
     fixture->settings.retry.http_hosts[0] = '\0';
     assert_int_equal(run_path(fixture, "/ok", "")->fault, FAULT_OURS);
@@ -280,10 +280,10 @@ static void its_destination_is_the_origin(void **state)
 static void whatever_goes_wrong_on_the_way_passes(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = run(fixture, "{\"url\": \"http://127.0.0.1:1/\"}");
+    const struct attempt_result *attempt = run(fixture, "{\"url\": \"http://127.0.0.1:1/\"}");
 
-    assert_failed(outcome, -7); /* libcurl: could not connect */
-    assert_int_equal(outcome->fault, FAULT_TRANSIENT);
+    assert_failed(attempt, -7); /* libcurl: could not connect */
+    assert_int_equal(attempt->fault, FAULT_TRANSIENT);
     assert_failed(run_path(fixture, "/half", ""), -18);   /* the body ended too soon */
     assert_failed(run_path(fixture, "/rubbish", ""), -1); /* that is no HTTP */
     assert_failed(run_path(fixture, "/heads", ""), -23);
@@ -304,19 +304,19 @@ static void *lose_main(void *arg)
 static void a_call_ends_before_its_lease_and_when_it_is_lost(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
     int64_t began_ms = os_now_ms();
     pthread_t thread;
 
     atomic_store(&fixture->lease_until_ms, began_ms + 500);
-    outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
-    assert_non_null(strstr(outcome->err.text, "lease"));
+    attempt = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
+    assert_non_null(strstr(attempt->err.text, "lease"));
     atomic_store(&fixture->lease_until_ms, os_now_ms() + (int64_t)2 * LONG_MS);
     assert_int_equal(pthread_create(&thread, NULL, lose_main, fixture), 0);
-    outcome = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
+    attempt = run_path(fixture, "/silent", ", \"timeout\": \"1h\"");
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(outcome->end, ATTEMPT_CUT);
+    assert_int_equal(attempt->end, ATTEMPT_CUT);
     assert_true(os_now_ms() - began_ms < LONG_MS / 2);
     atomic_store(&fixture->lease_until_ms, os_now_ms() + LONG_MS);
     assert_done(run_path(fixture, "/ok", ""));
@@ -430,7 +430,7 @@ static struct http_server *tls_open(const char *folder, char cert[128], char key
     return server;
 }
 
-static const struct retry_outcome *run_tls(struct fixture *fixture, const char *host, int port)
+static const struct attempt_result *run_tls(struct fixture *fixture, const char *host, int port)
 {
     static char options[128];
 
@@ -447,20 +447,20 @@ static void a_certificate_is_checked_and_so_is_its_name(void **state)
     char cert[128];
     char key[128];
     struct http_server *server;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
 
     assert_non_null(mkdtemp(folder));
     certificate_write(folder);
     server = tls_open(folder, cert, key);
-    outcome = run_tls(fixture, "localhost", http_port(server));
-    assert_failed(outcome, -60); /* nobody we trust signed it */
-    assert_int_equal(outcome->fault, FAULT_OURS);
+    attempt = run_tls(fixture, "localhost", http_port(server));
+    assert_failed(attempt, -60); /* nobody we trust signed it */
+    assert_int_equal(attempt->fault, FAULT_OURS);
     snprintf(fixture->settings.retry.http_ca, sizeof(fixture->settings.retry.http_ca), "%s", cert);
     assert_done(run_tls(fixture, "localhost", http_port(server)));
     assert_string_equal(buf_text(&fixture->result), "safe");
-    outcome = run_tls(fixture, "127.0.0.1", http_port(server));
-    assert_failed(outcome, -60); /* it is another's */
-    assert_int_equal(outcome->fault, FAULT_OURS);
+    attempt = run_tls(fixture, "127.0.0.1", http_port(server));
+    assert_failed(attempt, -60); /* it is another's */
+    assert_int_equal(attempt->fault, FAULT_OURS);
     http_close(server);
     unlink(cert);
     unlink(key);

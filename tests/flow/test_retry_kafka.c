@@ -95,27 +95,27 @@ static struct retry_job job_of(const char *options, const char *params)
     };
 }
 
-static struct retry_outcome run_as(struct fixture *fixture, size_t worker,
-                                   const struct retry_job *job)
+static struct attempt_result run_as(struct fixture *fixture, size_t worker,
+                                    const struct retry_job *job)
 {
     struct buf result = {0};
-    struct retry_outcome outcome = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
+    struct attempt_result attempt = {.delay_ms = ATTEMPT_NO_DELAY, .result = &result};
 
-    retry_kafka_handler.run(fixture->handler, worker, job, &outcome);
+    retry_kafka_handler.run(fixture->handler, worker, job, &attempt);
     assert_int_equal(result.len, 0);
     buf_done(&result);
-    return outcome;
+    return attempt;
 }
 
-static struct retry_outcome run(struct fixture *fixture, const struct retry_job *job)
+static struct attempt_result run(struct fixture *fixture, const struct retry_job *job)
 {
     return run_as(fixture, 0, job);
 }
 
-static void assert_done(const struct retry_outcome *outcome)
+static void assert_done(const struct attempt_result *attempt)
 {
-    if (outcome->end != ATTEMPT_DONE)
-        fail_msg("%s", outcome->err.text);
+    if (attempt->end != ATTEMPT_DONE)
+        fail_msg("%s", attempt->err.text);
 }
 
 static rd_kafka_t *reader_open(struct fixture *fixture)
@@ -169,13 +169,13 @@ static void the_record_is_what_the_options_say(void **state)
                " \"headers\": [[\"id\", \"x\"], [\"tallybox-attempt\", \"9\"],"
                " [\"b\", {\"hex\": \"6162\"}]]}",
                "{\"n\": 1}");
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
     rd_kafka_t *reader = reader_open(fixture);
     rd_kafka_message_t *message;
     rd_kafka_headers_t *headers;
     rd_kafka_timestamp_type_t type;
 
-    assert_done(&outcome);
+    assert_done(&attempt);
     message = rd_kafka_consumer_poll(reader, LONG_MS);
     assert_non_null(message);
     assert_int_equal(message->err, RD_KAFKA_RESP_ERR_NO_ERROR);
@@ -198,11 +198,11 @@ static void a_task_without_params_is_a_tombstone(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"orders\", \"keyHex\": \"00ff\"}", NULL);
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
     rd_kafka_t *reader = reader_open(fixture);
     rd_kafka_message_t *message;
 
-    assert_done(&outcome);
+    assert_done(&attempt);
     message = rd_kafka_consumer_poll(reader, LONG_MS);
     assert_non_null(message);
     assert_null(message->payload);
@@ -235,22 +235,22 @@ static void every_answer_of_the_broker_has_its_class(void **state)
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         const struct answer *answer = &answers[i];
         struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
-        struct retry_outcome outcome;
+        struct attempt_result attempt;
 
         rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
-        outcome = run(fixture, &job);
-        if (answer->done != (outcome.end == ATTEMPT_DONE))
-            fail_msg("%s: %s", rd_kafka_err2name(answer->code), outcome.err.text);
+        attempt = run(fixture, &job);
+        if (answer->done != (attempt.end == ATTEMPT_DONE))
+            fail_msg("%s: %s", rd_kafka_err2name(answer->code), attempt.err.text);
         if (!answer->done) {
-            assert_int_equal(outcome.end, ATTEMPT_FAILED);
-            assert_int_equal(outcome.source, FAULT_KAFKA);
-            assert_int_equal(outcome.code, answer->code);
-            assert_int_equal(outcome.fault, answer->fault);
+            assert_int_equal(attempt.end, ATTEMPT_FAILED);
+            assert_int_equal(attempt.source, FAULT_KAFKA);
+            assert_int_equal(attempt.code, answer->code);
+            assert_int_equal(attempt.fault, answer->fault);
         }
         rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
         job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
-        outcome = run(fixture, &job);
-        assert_done(&outcome);
+        attempt = run(fixture, &job);
+        assert_done(&attempt);
     }
 }
 
@@ -258,15 +258,15 @@ static void options_that_make_no_record_are_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"a b\"}", "{}");
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
     struct buf name = {0};
     struct err err = {0};
 
-    assert_int_equal(outcome.end, ATTEMPT_FAILED);
-    assert_int_equal(outcome.source, FAULT_PLAIN);
-    assert_int_equal(outcome.fault, FAULT_REFUSED);
+    assert_int_equal(attempt.end, ATTEMPT_FAILED);
+    assert_int_equal(attempt.source, FAULT_PLAIN);
+    assert_int_equal(attempt.fault, FAULT_REFUSED);
     assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_REJECT);
-    assert_string_equal(err.text, outcome.err.text);
+    assert_string_equal(err.text, attempt.err.text);
     job = job_of("{\"topic\": \"orders\"}", NULL);
     assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_OK);
     retry_kafka_handler.destination(NULL, &job, &name);
@@ -274,8 +274,8 @@ static void options_that_make_no_record_are_refused(void **state)
     buf_done(&name);
 }
 
-static struct retry_outcome run_leased(struct fixture *fixture, struct retry_job *job,
-                                       int64_t lease_ms)
+static struct attempt_result run_leased(struct fixture *fixture, struct retry_job *job,
+                                        int64_t lease_ms)
 {
     atomic_store(&fixture->lease_until_ms, os_now_ms() + lease_ms);
     job->lease_until_ms = &fixture->lease_until_ms;
@@ -288,17 +288,17 @@ static void a_record_whose_lease_ran_out_is_not_sent_later(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "first");
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
 
-    assert_done(&outcome);
+    assert_done(&attempt);
     rd_kafka_mock_broker_set_down(fixture->cluster, 1);
-    outcome = run_leased(fixture, &job, 700);
-    assert_int_equal(outcome.end, ATTEMPT_CUT);
-    assert_non_null(strstr(outcome.err.text, "lease"));
+    attempt = run_leased(fixture, &job, 700);
+    assert_int_equal(attempt.end, ATTEMPT_CUT);
+    assert_non_null(strstr(attempt.err.text, "lease"));
     rd_kafka_mock_broker_set_up(fixture->cluster, 1);
     job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "second");
-    outcome = run(fixture, &job);
-    assert_done(&outcome);
+    attempt = run(fixture, &job);
+    assert_done(&attempt);
     assert_int_equal(records_in_the_log(fixture), 2);
 }
 
@@ -307,7 +307,7 @@ static void a_record_without_an_answer_fails_by_the_send_timeout(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "first");
-    struct retry_outcome outcome = {.end = ATTEMPT_FAILED};
+    struct attempt_result attempt = {.end = ATTEMPT_FAILED};
     int64_t until_ms = os_now_ms() + (int64_t)2 * LONG_MS;
     struct err err = {0};
 
@@ -315,21 +315,21 @@ static void a_record_without_an_answer_fails_by_the_send_timeout(void **state)
     fixture->settings.relay.send_timeout_ms = 1000;
     assert_int_equal(retry_kafka_handler.open(&fixture->handler, &fixture->env, &err), RC_OK);
     /* On a busy machine a broker that is there may take longer than that, too. */
-    while (outcome.end != ATTEMPT_DONE && os_now_ms() < until_ms)
-        outcome = run(fixture, &job);
-    assert_done(&outcome);
+    while (attempt.end != ATTEMPT_DONE && os_now_ms() < until_ms)
+        attempt = run(fixture, &job);
+    assert_done(&attempt);
     rd_kafka_mock_broker_set_down(fixture->cluster, 1);
-    outcome = run(fixture, &job);
-    assert_int_equal(outcome.end, ATTEMPT_FAILED);
-    assert_int_equal(outcome.source, FAULT_KAFKA);
-    assert_int_equal(outcome.fault, FAULT_TRANSIENT);
+    attempt = run(fixture, &job);
+    assert_int_equal(attempt.end, ATTEMPT_FAILED);
+    assert_int_equal(attempt.source, FAULT_KAFKA);
+    assert_int_equal(attempt.fault, FAULT_TRANSIENT);
     rd_kafka_mock_broker_set_up(fixture->cluster, 1);
 }
 
 struct neighbour {
     struct fixture *fixture;
     struct retry_job job;
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
     pthread_t thread;
 };
 
@@ -337,7 +337,7 @@ static void *neighbour_main(void *arg)
 {
     struct neighbour *neighbour = arg;
 
-    neighbour->outcome = run_as(neighbour->fixture, 1, &neighbour->job);
+    neighbour->attempt = run_as(neighbour->fixture, 1, &neighbour->job);
     return NULL;
 }
 
@@ -355,17 +355,17 @@ static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
     struct fixture *fixture = *state;
     struct neighbour neighbour = {0};
     struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
 
-    assert_done(&outcome);
+    assert_done(&attempt);
     rd_kafka_mock_broker_push_request_error_rtts(fixture->cluster, 1, PRODUCE_REQUEST, 2,
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2,
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2);
     neighbour_start(&neighbour, fixture);
-    outcome = run_leased(fixture, &job, 1000);
-    assert_int_equal(outcome.end, ATTEMPT_CUT);
+    attempt = run_leased(fixture, &job, 1000);
+    assert_int_equal(attempt.end, ATTEMPT_CUT);
     assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
-    assert_done(&neighbour.outcome);
+    assert_done(&neighbour.attempt);
 }
 
 static void a_stop_cuts_the_wait(void **state)
@@ -373,20 +373,20 @@ static void a_stop_cuts_the_wait(void **state)
     struct fixture *fixture = *state;
     struct neighbour neighbour = {0};
     struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
-    struct retry_outcome outcome = run(fixture, &job);
+    struct attempt_result attempt = run(fixture, &job);
     int64_t began_ms;
 
-    assert_done(&outcome);
+    assert_done(&attempt);
     rd_kafka_mock_broker_set_down(fixture->cluster, 1);
     neighbour_start(&neighbour, fixture);
     began_ms = os_now_ms();
     stop_request(&fixture->stop);
     assert_int_equal(pthread_join(neighbour.thread, NULL), 0);
-    assert_int_equal(neighbour.outcome.end, ATTEMPT_CUT);
+    assert_int_equal(neighbour.attempt.end, ATTEMPT_CUT);
     assert_true(os_now_ms() - began_ms < LONG_MS / 2);
     /* And nothing is begun after it. */
-    outcome = run(fixture, &job);
-    assert_int_equal(outcome.end, ATTEMPT_CUT);
+    attempt = run(fixture, &job);
+    assert_int_equal(attempt.end, ATTEMPT_CUT);
 }
 
 int main(void)

@@ -121,7 +121,7 @@ static bool is_ours(int64_t id, int64_t epoch)
            table[id - 1].epoch == epoch;
 }
 
-static enum rc store_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+static enum rc store_finish(void *ctx, const struct task_update *results, size_t count, bool *lost,
                             struct err *err)
 {
     (void)ctx;
@@ -182,12 +182,12 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
 }
 
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
-                        struct retry_outcome *outcome)
+                        struct attempt_result *attempt)
 {
     size_t now_done = atomic_fetch_add(&done, 1) + 1;
 
     (void)handler;
-    (void)outcome;
+    (void)attempt;
     assert_true(worker < WORKERS);
     assert_string_equal(job->options, "{\"a\": 1}");
     atomic_fetch_add(&runs[job->id - 1], 1);

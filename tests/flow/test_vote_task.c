@@ -20,7 +20,7 @@ static struct {
     struct sink_model sink;
     struct dead_model model;
     struct vote_task task;
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
 } rig;
 
 static int64_t clock_ms;
@@ -83,11 +83,11 @@ static enum attempt_end replay(const char *text)
     struct err err = {0};
 
     assert_int_equal(vote_options_read(&options, text, &err), RC_OK);
-    memset(&rig.outcome, 0, sizeof(rig.outcome));
-    vote_task_replay(&rig.task, &options, &rig.outcome);
+    memset(&rig.attempt, 0, sizeof(rig.attempt));
+    vote_task_replay(&rig.task, &options, &rig.attempt);
     assert_false(rig.sink.open);
     sink_world_check(&rig.world);
-    return rig.outcome.end;
+    return rig.attempt.end;
 }
 
 static enum attempt_end apply(int event, int content)
@@ -95,11 +95,11 @@ static enum attempt_end apply(int event, int content)
     char value[256];
 
     vote_print(value, sizeof(value), event, content, 1);
-    memset(&rig.outcome, 0, sizeof(rig.outcome));
-    vote_task_apply(&rig.task, value, strlen(value), &rig.outcome);
+    memset(&rig.attempt, 0, sizeof(rig.attempt));
+    vote_task_apply(&rig.task, value, strlen(value), &rig.attempt);
     assert_false(rig.sink.open);
     sink_world_check(&rig.world);
-    return rig.outcome.end;
+    return rig.attempt.end;
 }
 
 static const char *decision(int64_t id)
@@ -142,8 +142,8 @@ static void what_is_still_refused_holds_its_key_until_another_attempt(void **sta
     put_held();
     rig.world.faults.refused_event = 3;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
-    assert_non_null(strstr(rig.outcome.err.text, "event refused"));
+    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
+    assert_non_null(strstr(rig.attempt.err.text, "event refused"));
     assert_string_equal(decision(2), "applied");
     assert_string_equal(decision(4), "");
     assert_string_equal(decision(5), "");
@@ -180,7 +180,7 @@ static void named_records_are_replayed_or_rejected(void **state)
     assert_string_equal(decision(3), "applied");
     /* An older one of its key was not named. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[4]}}"), ATTEMPT_FAILED);
-    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
     /* Those that somebody has dropped or replayed meanwhile are done. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
 }
@@ -198,7 +198,7 @@ static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
             rig.world.faults.rc = RC_RETRY;
             rig.world.faults.lost = lost;
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-            assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+            assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
             calls = rig.world.faults.calls - call;
             assert_int_equal(rig.world.data.vote_count, 3);
@@ -253,19 +253,19 @@ static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **st
     rig_open();
     rig.world.faults.refused = 5;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(rig.outcome.fault, FAULT_TRANSIENT);
+    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
     rig.world.faults.refused = 0;
     rig.world.data.begin_day = 20718;
     assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
     rig.world.data.begin_day = 0;
-    memset(&rig.outcome, 0, sizeof(rig.outcome));
-    vote_task_apply(&rig.task, "poison", 6, &rig.outcome);
-    assert_int_equal(rig.outcome.end, ATTEMPT_REJECTED);
+    memset(&rig.attempt, 0, sizeof(rig.attempt));
+    vote_task_apply(&rig.task, "poison", 6, &rig.attempt);
+    assert_int_equal(rig.attempt.end, ATTEMPT_REJECTED);
     assert_int_equal(rig.world.data.vote_count, 0);
     rig.world.faults.fail_at = rig.world.faults.calls + 1;
     rig.world.faults.rc = RC_FATAL;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(rig.outcome.fault, FAULT_OURS);
+    assert_int_equal(rig.attempt.fault, FAULT_OURS);
 }
 
 static void options_are_read_and_written(void **state)

@@ -217,7 +217,7 @@ static enum rc claim_ahead(struct claim *claim, struct err *err)
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
 
-static void claim_judge(struct claim *claim, size_t rows_max)
+static void claim_decide(struct claim *claim, size_t rows_max)
 {
     for (size_t i = 0; i < claim->count; i++) {
         const struct sim_task *task = claim->tasks[i];
@@ -225,10 +225,10 @@ static void claim_judge(struct claim *claim, size_t rows_max)
         claim->candidates[i].id = task->id;
         claim->candidates[i].key = task->key > 0 ? (size_t)task->key : ORDER_NO_KEY;
     }
-    order_judge(claim->candidates, claim->count, claim->ahead, rows_max);
+    order_decide(claim->candidates, claim->count, claim->ahead, rows_max);
     if (world_of(claim->edge)->fault == FAULT_TASK_BLOCKERS_IGNORED)
         for (size_t i = 0; i < claim->count; i++)
-            claim->candidates[i].verdict = ORDER_RUN;
+            claim->candidates[i].decision = ORDER_RUN;
 }
 
 static bool is_busy(const struct task_version *version)
@@ -276,8 +276,8 @@ static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, str
         world_of(claim->edge)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
         *taken =
             task->now.found && task->now.state == TASK_WAITING &&
-            (claim->candidates[i].verdict == ORDER_QUEUE || task->now.epoch == claim->epochs[i]);
-    if (rc == RC_OK && *taken && claim->candidates[i].verdict == ORDER_RUN)
+            (claim->candidates[i].decision == ORDER_QUEUE || task->now.epoch == claim->epochs[i]);
+    if (rc == RC_OK && *taken && claim->candidates[i].decision == ORDER_RUN)
         rc = busy_check(link, task, err);
     if (rc == RC_REJECT && claim->edge->compare_and_set) {
         *taken = false;
@@ -300,16 +300,16 @@ static enum rc claim_write(struct claim *claim, struct err *err)
         struct sim_task *task = claim->tasks[i];
         bool taken = false;
 
-        if (claim->candidates[i].verdict == ORDER_LEAVE)
+        if (claim->candidates[i].decision == ORDER_LEAVE)
             continue;
         rc = candidate_compare(claim, i, &taken, err);
         if (rc != RC_OK)
             break;
         if (!taken) {
-            claim->candidates[i].verdict = ORDER_LEAVE;
+            claim->candidates[i].decision = ORDER_LEAVE;
             continue;
         }
-        task->now.state = claim->candidates[i].verdict == ORDER_RUN ? TASK_RUNNING : TASK_QUEUED;
+        task->now.state = claim->candidates[i].decision == ORDER_RUN ? TASK_RUNNING : TASK_QUEUED;
         if (task->now.state == TASK_RUNNING) {
             task->now.expired = claim->age != NULL;
             task->now.epoch++;
@@ -367,7 +367,7 @@ static enum rc claim_some(struct claim *claim, size_t rows_max, retry_on_task on
     if (rc == RC_OK && claim->count > 0)
         rc = claim_ahead(claim, err);
     if (rc == RC_OK && claim->count > 0) {
-        claim_judge(claim, rows_max);
+        claim_decide(claim, rows_max);
         rc = claim_write(claim, err);
     }
     if (rc == RC_OK)
@@ -378,7 +378,7 @@ static enum rc claim_some(struct claim *claim, size_t rows_max, retry_on_task on
     }
     *full = claim->count == rows_max || claim->count == ROWS_MAX;
     for (size_t i = 0; i < claim->count; i++)
-        if (claim->candidates[i].verdict == ORDER_RUN)
+        if (claim->candidates[i].decision == ORDER_RUN)
             task_show(claim, claim->tasks[i], on_task, on_task_ctx);
     return RC_OK;
 }
@@ -428,39 +428,39 @@ static enum task_end end_wanted(const struct world *world, const struct sim_task
     return task->key > 0 ? ends[scene->policy.exhausted] : TASK_END_SKIP;
 }
 
-/* The engine counts and decides as judge.h and the policy say. */
-static void check_result(struct world *world, const struct sim_task *task,
-                         const struct task_result *result)
+/* The engine counts and decides as policy_decide() says. */
+static void check_update(struct world *world, const struct sim_task *task,
+                         const struct task_update *update)
 {
-    bool counts = result->outcome && (strcmp(result->outcome, "failed") == 0 ||
-                                      strcmp(result->outcome, "rejected") == 0);
+    bool counts = update->outcome && (strcmp(update->outcome, "failed") == 0 ||
+                                      strcmp(update->outcome, "rejected") == 0);
 
-    if (result->end != TASK_END_DONE && result->end != TASK_END_STEP &&
-        result->attempts != task->now.attempts + counts)
+    if (update->end != TASK_END_DONE && update->end != TASK_END_STEP &&
+        update->attempts != task->now.attempts + counts)
         world_fail(world, STORY_ALL, "attempts: task %lld had %lld, and has %lld after '%s'",
-                   (long long)task->id, (long long)task->now.attempts, (long long)result->attempts,
-                   result->outcome ? result->outcome : "nothing");
-    if (is_over(result->end) && result->end != end_wanted(world, task))
+                   (long long)task->id, (long long)task->now.attempts, (long long)update->attempts,
+                   update->outcome ? update->outcome : "nothing");
+    if (is_over(update->end) && update->end != end_wanted(world, task))
         world_fail(world, STORY_ALL, "policy: task %lld is exhausted and ends as %d instead of %d",
-                   (long long)task->id, (int)result->end, (int)end_wanted(world, task));
-    if (result->ordered != (task->key > 0))
+                   (long long)task->id, (int)update->end, (int)end_wanted(world, task));
+    if (update->ordered != (task->key > 0))
         world_fail(world, STORY_ALL, "task %lld has a key, and its result says otherwise",
                    (long long)task->id);
 }
 
-static void finish_write(struct link *link, struct sim_task *task, const struct task_result *result)
+static void finish_write(struct link *link, struct sim_task *task, const struct task_update *update)
 {
     struct task_version *now = &task->now;
-    bool counts = result->outcome && (strcmp(result->outcome, "failed") == 0 ||
-                                      strcmp(result->outcome, "rejected") == 0);
+    bool counts = update->outcome && (strcmp(update->outcome, "failed") == 0 ||
+                                      strcmp(update->outcome, "rejected") == 0);
 
-    check_result(link->db->world, task, result);
+    check_update(link->db->world, task, update);
     now->failed_rows += counts;
-    now->snoozed_rows += result->outcome && strcmp(result->outcome, "snoozed") == 0;
+    now->snoozed_rows += update->outcome && strcmp(update->outcome, "snoozed") == 0;
     now->attempts += counts;
-    switch (result->end) {
+    switch (update->end) {
     case TASK_END_DONE:
-        task_end(link, task, TASK_DONE, result->keep);
+        task_end(link, task, TASK_DONE, update->keep);
         return;
     case TASK_END_STEP:
         /* Each step has all its attempts. */
@@ -484,12 +484,12 @@ static void finish_write(struct link *link, struct sim_task *task, const struct 
         return;
     }
     now->state = TASK_WAITING;
-    now->next_ms = db_clock(link->db) + (result->end == TASK_END_AGAIN ? result->delay_ms : 0);
+    now->next_ms = db_clock(link->db) + (update->end == TASK_END_AGAIN ? update->delay_ms : 0);
     task_write(link, task);
 }
 
 static enum rc finish_one(struct link *link, struct sim_task *task,
-                          const struct task_result *result, bool *lost, struct err *err)
+                          const struct task_update *update, bool *lost, struct err *err)
 {
     const struct world *world = link->db->world;
     enum rc rc = link_lock(link, &task->row, err);
@@ -497,50 +497,50 @@ static enum rc finish_one(struct link *link, struct sim_task *task,
     if (rc != RC_OK)
         return rc;
     *lost = !task->now.found || task->now.state != TASK_RUNNING ||
-            (task->now.epoch != result->epoch && world->fault != FAULT_TASK_FINISH_UNFENCED);
+            (task->now.epoch != update->epoch && world->fault != FAULT_TASK_FINISH_UNFENCED);
     if (*lost)
         return RC_OK;
-    finish_write(link, task, result);
-    if (result->callback_scene)
-        rc = task_call_back(link, task, is_over(result->end) ? TASK_EXHAUSTED : TASK_DONE, err);
+    finish_write(link, task, update);
+    if (update->callback_scene)
+        rc = task_call_back(link, task, is_over(update->end) ? TASK_EXHAUSTED : TASK_DONE, err);
     return rc;
 }
 
 /* Rows are locked in the order of their ids. */
-static void sort_by_id(const struct task_result *results, size_t count, size_t *order)
+static void sort_by_id(const struct task_update *updates, size_t count, size_t *order)
 {
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
 
-        for (; at > 0 && results[order[at - 1]].id > results[i].id; at--)
+        for (; at > 0 && updates[order[at - 1]].id > updates[i].id; at--)
             order[at] = order[at - 1];
         order[at] = i;
     }
 }
 
-static enum rc store_finish(void *ctx, const struct task_result *results, size_t count, bool *lost,
+static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
                             struct err *err)
 {
     struct task_edge *edge = ctx;
     struct link *link = &edge->link;
-    size_t order[RETRY_RESULTS_MAX];
+    size_t order[RETRY_UPDATES_MAX];
     enum rc rc = link_begin(link, err);
 
-    assert(count <= RETRY_RESULTS_MAX);
-    sort_by_id(results, count, order);
+    assert(count <= RETRY_UPDATES_MAX);
+    sort_by_id(updates, count, order);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         size_t at = order[i];
 
         lost[at] = false;
         rc = link_call(link, err);
         if (rc == RC_OK)
-            rc = finish_one(link, task_at(link, results[at].id), &results[at], &lost[at], err);
+            rc = finish_one(link, task_at(link, updates[at].id), &updates[at], &lost[at], err);
         if (rc == RC_OK)
             rc = link_answer(link, err);
     }
     for (size_t i = 0; rc == RC_OK && i < count; i++)
-        if (!lost[i] && results[i].end != TASK_END_PARK && results[i].end != TASK_END_BLOCK)
-            rc = task_wake(link, task_at(link, results[i].id)->key, err);
+        if (!lost[i] && updates[i].end != TASK_END_PARK && updates[i].end != TASK_END_BLOCK)
+            rc = task_wake(link, task_at(link, updates[i].id)->key, err);
     if (rc == RC_OK)
         rc = link_commit(link, err);
     if (rc != RC_OK)

@@ -102,14 +102,14 @@ static void effect(struct task_run *run)
         *last = task->id;
 }
 
-static void fail_as(struct task_run *run, struct retry_outcome *outcome, enum fault_class fault)
+static void fail_as(struct task_run *run, struct attempt_result *attempt, enum fault_class fault)
 {
     run->task->failures++;
-    outcome->end = ATTEMPT_FAILED;
-    outcome->source = FAULT_PLAIN;
-    outcome->fault = fault;
-    outcome->delay_ms = ATTEMPT_NO_DELAY;
-    err_set(&outcome->err, "it did not work");
+    attempt->end = ATTEMPT_FAILED;
+    attempt->source = FAULT_PLAIN;
+    attempt->fault = fault;
+    attempt->delay_ms = ATTEMPT_NO_DELAY;
+    err_set(&attempt->err, "it did not work");
 }
 
 static void meet(struct world *world, struct sim_task *task)
@@ -122,47 +122,47 @@ static void meet(struct world *world, struct sim_task *task)
         task->fails_left++;
 }
 
-static void poison(struct task_run *run, struct retry_outcome *outcome)
+static void poison(struct task_run *run, struct attempt_result *attempt)
 {
     if (world_chance(run->proc->world, 200)) {
         run->task->failures++;
-        outcome->end = ATTEMPT_REJECTED;
-        err_set(&outcome->err, "never again");
+        attempt->end = ATTEMPT_REJECTED;
+        err_set(&attempt->err, "never again");
         return;
     }
-    fail_as(run, outcome, world_chance(run->proc->world, 800) ? FAULT_REFUSED : FAULT_OURS);
+    fail_as(run, attempt, world_chance(run->proc->world, 800) ? FAULT_REFUSED : FAULT_OURS);
 }
 
 /* What the outside answers. */
-static void answer(struct task_run *run, struct retry_outcome *outcome)
+static void answer(struct task_run *run, struct attempt_result *attempt)
 {
     struct world *world = run->proc->world;
     struct sim_task *task = run->task;
 
     if (task->poison) {
-        poison(run, outcome);
+        poison(run, attempt);
         return;
     }
     if (task->fails_left > 0 && !world->healed) {
         task->fails_left--;
         if (world_chance(world, 200))
             effect(run); /* but its answer is lost */
-        fail_as(run, outcome, FAULT_TRANSIENT);
+        fail_as(run, attempt, FAULT_TRANSIENT);
         return;
     }
     if (!world->healed && world_chance(world, world->plan.task_fails / 4)) {
-        outcome->end = ATTEMPT_SNOOZED;
-        outcome->delay_ms = world_between(world, 0, 500);
+        attempt->end = ATTEMPT_SNOOZED;
+        attempt->delay_ms = world_between(world, 0, 500);
         return;
     }
     if (task->scene == SCENE_THIRD && run->job->step < STEPS) {
-        outcome->more_steps = true;
+        attempt->more_steps = true;
         return;
     }
     effect(run);
 }
 
-static void work(struct task_run *run, struct retry_outcome *outcome)
+static void work(struct task_run *run, struct attempt_result *attempt)
 {
     struct proc *proc = run->proc;
     struct world *world = proc->world;
@@ -172,15 +172,15 @@ static void work(struct task_run *run, struct retry_outcome *outcome)
     if (!world->healed && world_chance(world, world->plan.task_slow))
         sched_pause(&world->sched, world_between(world, 1, world_chance(world, 100) ? 3000 : 60));
     if (!deaf && (world_now(world) >= until_true_ms(run) || (proc->stopping && !run->job->step))) {
-        outcome->end = ATTEMPT_CUT;
+        attempt->end = ATTEMPT_CUT;
         return;
     }
-    answer(run, outcome);
+    answer(run, attempt);
     proc_pass(proc);
 }
 
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
-                        struct retry_outcome *outcome)
+                        struct attempt_result *attempt)
 {
     struct proc *proc = handler;
     struct world *world = proc->world;
@@ -194,9 +194,9 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     check_rate(&run);
     world_tell(world, proc->name, STORY_ALL, "runs task %lld, attempt %lld, step %lld", job->id,
                job->attempt, job->step);
-    work(&run, outcome);
+    work(&run, attempt);
     world_tell(world, proc->name, STORY_ALL, "has run task %lld: %lld", job->id,
-               (int64_t)outcome->end, 0);
+               (int64_t)attempt->end, 0);
 }
 
 static const struct retry_handler work_handler = {.name = "work", .run = handler_run};

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESULTS_MAX RETRY_RESULTS_MAX
+#define RESULTS_MAX RETRY_UPDATES_MAX
 
 struct asked {
     struct retry_store store;
@@ -159,9 +159,9 @@ static enum task_end end_of(const char *word)
     exit(2);
 }
 
-static void read_result(const json_t *one, struct task_result *result)
+static void read_update(const json_t *one, struct task_update *update)
 {
-    *result = (struct task_result){
+    *update = (struct task_update){
         .id = number_of(one, "id"),
         .epoch = number_of(one, "epoch"),
         .end = end_of(text_of(one, "end")),
@@ -191,13 +191,13 @@ static void tell_lost(struct asked *asked, const bool *lost, size_t count)
 static enum rc do_finish(struct asked *asked, struct err *err)
 {
     const json_t *list = json_object_get(asked->request, "results");
-    struct task_result *results = calloc(RESULTS_MAX, sizeof(*results));
+    struct task_update *results = calloc(RESULTS_MAX, sizeof(*results));
     bool lost[RESULTS_MAX] = {false};
     size_t count = json_array_size(list);
     enum rc rc;
 
     for (size_t i = 0; i < count; i++)
-        read_result(json_array_get(list, i), &results[i]);
+        read_update(json_array_get(list, i), &results[i]);
     rc = asked->store.finish(asked->store.ctx, results, count, lost, err);
     tell_lost(asked, lost, count);
     free(results);

@@ -75,34 +75,34 @@ static void an_owner_is_a_word(void **state)
     assert_string_equal(retry_owner_name(OWNER_UNKNOWN), "unknown");
 }
 
-static void assert_verdict(const struct retry_group *group, enum retry_owner origin,
-                           const char *scene, const char *handler, enum retry_verdict verdict,
-                           const char *words)
+static void assert_decision(const struct retry_group *group, enum retry_owner origin,
+                            const char *scene, const char *handler, enum group_decision decision,
+                            const char *words)
 {
     struct err err = {0};
 
-    assert_int_equal(retry_group_judge(group, "shop", origin, scene, handler, &err), verdict);
+    assert_int_equal(retry_group_decide(group, "shop", origin, scene, handler, &err), decision);
     if (words && !strstr(err.text, words))
         fail_msg("%s is not in: %s", words, err.text);
 }
 
-static void a_group_judges_its_clients(void **state)
+static void a_group_decides_about_its_clients(void **state)
 {
     struct retry_group group = good;
 
     (void)state;
-    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_OPEN, NULL);
-    assert_verdict(&group, OWNER_CLIENT, "order.paid", "http", GROUP_OPEN, NULL);
-    assert_verdict(&group, OWNER_CLIENT, "order", "http", GROUP_REFUSES, "the scene order");
-    assert_verdict(&group, OWNER_CLIENT, "mail", "vote", GROUP_REFUSES, "the handler vote");
-    assert_verdict(NULL, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "there is no group shop");
+    assert_decision(&group, OWNER_CLIENT, "mail", "http", GROUP_OPEN, NULL);
+    assert_decision(&group, OWNER_CLIENT, "order.paid", "http", GROUP_OPEN, NULL);
+    assert_decision(&group, OWNER_CLIENT, "order", "http", GROUP_REFUSES, "the scene order");
+    assert_decision(&group, OWNER_CLIENT, "mail", "vote", GROUP_REFUSES, "the handler vote");
+    assert_decision(NULL, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "there is no group shop");
     group.enabled = false;
-    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "group shop is disabled");
+    assert_decision(&group, OWNER_CLIENT, "mail", "http", GROUP_CLOSED, "group shop is disabled");
     group = good;
     group.owner = OWNER_CONSUMER;
-    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to the consumer");
+    assert_decision(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to the consumer");
     group.owner = OWNER_UNKNOWN;
-    assert_verdict(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to");
+    assert_decision(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to");
 }
 
 static void a_role_runs_its_own_tasks_unless_its_group_is_disabled(void **state)
@@ -110,11 +110,11 @@ static void a_role_runs_its_own_tasks_unless_its_group_is_disabled(void **state)
     struct retry_group group = {.name = "shop", .owner = OWNER_RELAY, .enabled = true};
 
     (void)state;
-    assert_verdict(NULL, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
-    assert_verdict(&group, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
+    assert_decision(NULL, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
+    assert_decision(&group, OWNER_RELAY, "publish", "kafka", GROUP_OPEN, NULL);
     group.enabled = false;
-    assert_verdict(&group, OWNER_RELAY, "publish", "kafka", GROUP_CLOSED, "is disabled");
-    assert_verdict(&group, OWNER_CONSUMER, "dead", "vote", GROUP_OPEN, NULL);
+    assert_decision(&group, OWNER_RELAY, "publish", "kafka", GROUP_CLOSED, "is disabled");
+    assert_decision(&group, OWNER_CONSUMER, "dead", "vote", GROUP_OPEN, NULL);
 }
 
 static enum rc two_effects(const struct retry_handlers *all, const struct retry_job *job,
@@ -152,7 +152,7 @@ int main(void)
         cmocka_unit_test(a_list_allows_what_it_names),
         cmocka_unit_test(a_list_that_is_none_is_said),
         cmocka_unit_test(an_owner_is_a_word),
-        cmocka_unit_test(a_group_judges_its_clients),
+        cmocka_unit_test(a_group_decides_about_its_clients),
         cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),
         cmocka_unit_test(every_effect_must_be_allowed),
     };

@@ -10,12 +10,12 @@
 
 #define MANY 1000
 
-static enum order_verdict judge_one(int64_t id, struct order_ahead ahead)
+static enum order_decision decide_one(int64_t id, struct order_ahead ahead)
 {
     struct order_candidate candidate = {.id = id, .key = 0};
 
-    order_judge(&candidate, 1, &ahead, MANY);
-    return candidate.verdict;
+    order_decide(&candidate, 1, &ahead, MANY);
+    return candidate.decision;
 }
 
 static struct order_row row(int64_t id, enum task_state state, bool held)
@@ -29,19 +29,19 @@ static void a_task_without_a_key_runs(void **state)
                                            {.id = 3, .key = ORDER_NO_KEY}};
 
     (void)state;
-    order_judge(candidates, 2, NULL, MANY);
-    assert_int_equal(candidates[0].verdict, ORDER_RUN);
-    assert_int_equal(candidates[1].verdict, ORDER_RUN);
+    order_decide(candidates, 2, NULL, MANY);
+    assert_int_equal(candidates[0].decision, ORDER_RUN);
+    assert_int_equal(candidates[1].decision, ORDER_RUN);
 }
 
 static void the_first_of_its_key_runs(void **state)
 {
     (void)state;
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true)}),
                      ORDER_RUN);
     /* One that came later is not ahead. */
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true),
-                                                       .queued = row(7, TASK_QUEUED, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true),
+                                                        .queued = row(7, TASK_QUEUED, true)}),
                      ORDER_RUN);
 }
 
@@ -52,31 +52,31 @@ static void one_behind_what_is_held_queues(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
         /* Whatever their ids. */
-        assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, busy[i], true),
-                                                           .waiting = row(5, TASK_WAITING, true)}),
+        assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, busy[i], true),
+                                                            .waiting = row(5, TASK_WAITING, true)}),
                          ORDER_QUEUE);
-        assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(8, busy[i], true),
-                                                           .waiting = row(5, TASK_WAITING, true)}),
+        assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(8, busy[i], true),
+                                                            .waiting = row(5, TASK_WAITING, true)}),
                          ORDER_QUEUE);
     }
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, true)}),
                      ORDER_QUEUE);
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true),
-                                                       .queued = row(2, TASK_QUEUED, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(5, TASK_WAITING, true),
+                                                        .queued = row(2, TASK_QUEUED, true)}),
                      ORDER_QUEUE);
 }
 
 static void one_behind_what_somebody_else_holds_is_left(void **state)
 {
     (void)state;
-    assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
-                                                       .waiting = row(5, TASK_WAITING, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
+                                                        .waiting = row(5, TASK_WAITING, true)}),
                      ORDER_LEAVE);
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false)}),
                      ORDER_LEAVE);
     /* One that is held is enough where no one is busy. */
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false),
-                                                       .queued = row(3, TASK_QUEUED, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false),
+                                                        .queued = row(3, TASK_QUEUED, true)}),
                      ORDER_QUEUE);
 }
 
@@ -84,20 +84,20 @@ static void one_is_not_queued_while_another_transaction_may_end_the_busy_one(voi
 {
     (void)state;
     /* That transaction has looked for queued tasks already, and nobody else will. */
-    assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
-                                                       .waiting = row(3, TASK_WAITING, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
+                                                        .waiting = row(3, TASK_WAITING, true)}),
                      ORDER_LEAVE);
-    assert_int_equal(judge_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
-                                                       .waiting = row(5, TASK_WAITING, true),
-                                                       .queued = row(3, TASK_QUEUED, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
+                                                        .waiting = row(5, TASK_WAITING, true),
+                                                        .queued = row(3, TASK_QUEUED, true)}),
                      ORDER_LEAVE);
 }
 
 static void one_that_was_not_found_where_it_should_be_is_left(void **state)
 {
     (void)state;
-    assert_int_equal(judge_one(5, (struct order_ahead){0}), ORDER_LEAVE);
-    assert_int_equal(judge_one(5, (struct order_ahead){.waiting = row(6, TASK_WAITING, true)}),
+    assert_int_equal(decide_one(5, (struct order_ahead){0}), ORDER_LEAVE);
+    assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(6, TASK_WAITING, true)}),
                      ORDER_LEAVE);
 }
 
@@ -109,11 +109,11 @@ static void only_the_first_of_several_of_one_key_runs(void **state)
                                   {.waiting = row(6, TASK_WAITING, true)}};
 
     (void)state;
-    order_judge(candidates, 4, ahead, MANY);
-    assert_int_equal(candidates[0].verdict, ORDER_QUEUE);
-    assert_int_equal(candidates[1].verdict, ORDER_RUN);
-    assert_int_equal(candidates[2].verdict, ORDER_RUN);
-    assert_int_equal(candidates[3].verdict, ORDER_QUEUE);
+    order_decide(candidates, 4, ahead, MANY);
+    assert_int_equal(candidates[0].decision, ORDER_QUEUE);
+    assert_int_equal(candidates[1].decision, ORDER_RUN);
+    assert_int_equal(candidates[2].decision, ORDER_RUN);
+    assert_int_equal(candidates[3].decision, ORDER_QUEUE);
 }
 
 static void no_more_run_than_are_wanted(void **state)
@@ -125,11 +125,11 @@ static void no_more_run_than_are_wanted(void **state)
     struct order_ahead ahead = {.waiting = row(2, TASK_WAITING, true)};
 
     (void)state;
-    order_judge(candidates, 4, &ahead, 1);
-    assert_int_equal(candidates[0].verdict, ORDER_RUN);
-    assert_int_equal(candidates[1].verdict, ORDER_LEAVE);
-    assert_int_equal(candidates[2].verdict, ORDER_QUEUE);
-    assert_int_equal(candidates[3].verdict, ORDER_LEAVE);
+    order_decide(candidates, 4, &ahead, 1);
+    assert_int_equal(candidates[0].decision, ORDER_RUN);
+    assert_int_equal(candidates[1].decision, ORDER_LEAVE);
+    assert_int_equal(candidates[2].decision, ORDER_QUEUE);
+    assert_int_equal(candidates[3].decision, ORDER_LEAVE);
 }
 
 static void the_smallest_id_goes_on(void **state)

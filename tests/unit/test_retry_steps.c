@@ -26,18 +26,18 @@ static enum rc echo_check(const struct retry_handlers *all, const struct retry_j
 }
 
 static void echo_run(void *handler, size_t worker, const struct retry_job *job,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     struct echo *echo = handler;
 
     snprintf(echo->seen, sizeof(echo->seen), "%zu %s %s %.*s %s", worker, job->options,
              job->idempotency_key, (int)job->params_len,
              job->params ? (const char *)job->params : "", job->params_type);
-    outcome->end = echo->end;
+    attempt->end = echo->end;
     if (echo->end == ATTEMPT_DONE)
-        buf_text_put(outcome->result, "made");
+        buf_text_put(attempt->result, "made");
     else
-        err_set(&outcome->err, "no luck");
+        err_set(&attempt->err, "no luck");
 }
 
 static void echo_destination(const struct retry_handlers *all, const struct retry_job *job,
@@ -60,7 +60,7 @@ struct fixture {
     struct retry_handlers all;
     struct retry_job job;
     struct buf result;
-    struct retry_outcome outcome;
+    struct attempt_result attempt;
 };
 
 static int setup(void **state)
@@ -92,15 +92,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static const struct retry_outcome *run(struct fixture *fixture, const char *options, int64_t step)
+static const struct attempt_result *run(struct fixture *fixture, const char *options, int64_t step)
 {
     buf_reset(&fixture->result);
-    fixture->outcome =
-        (struct retry_outcome){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
+    fixture->attempt =
+        (struct attempt_result){.delay_ms = ATTEMPT_NO_DELAY, .result = &fixture->result};
     fixture->job.options = options;
     fixture->job.step = step;
-    retry_steps_handler.run(fixture->opened[0], 3, &fixture->job, &fixture->outcome);
-    return &fixture->outcome;
+    retry_steps_handler.run(fixture->opened[0], 3, &fixture->job, &fixture->attempt);
+    return &fixture->attempt;
 }
 
 static const char two[] = "{\"steps\": [{\"handler\": \"echo\", \"options\": {\"a\": 1}},"
@@ -109,30 +109,30 @@ static const char two[] = "{\"steps\": [{\"handler\": \"echo\", \"options\": {\"
 static void each_step_is_run_by_its_handler(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = run(fixture, two, 0);
+    const struct attempt_result *attempt = run(fixture, two, 0);
 
-    assert_int_equal(outcome->end, ATTEMPT_DONE);
-    assert_true(outcome->more_steps);
+    assert_int_equal(attempt->end, ATTEMPT_DONE);
+    assert_true(attempt->more_steps);
     assert_string_equal(fixture->echo.seen, "3 {\"a\":1} k/0 mine text/plain");
     assert_string_equal(buf_text(&fixture->result), "made");
     fixture->job.step_result = "made";
     fixture->job.step_result_len = 4;
-    outcome = run(fixture, two, 1);
-    assert_int_equal(outcome->end, ATTEMPT_DONE);
-    assert_false(outcome->more_steps);
+    attempt = run(fixture, two, 1);
+    assert_int_equal(attempt->end, ATTEMPT_DONE);
+    assert_false(attempt->more_steps);
     assert_string_equal(fixture->echo.seen, "3 {} k/1 made x/y");
 }
 
 static void a_failure_is_the_steps_own(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome;
+    const struct attempt_result *attempt;
 
     fixture->echo.end = ATTEMPT_FAILED;
-    outcome = run(fixture, two, 1);
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_false(outcome->more_steps);
-    assert_string_equal(outcome->err.text, "step 1: no luck");
+    attempt = run(fixture, two, 1);
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_false(attempt->more_steps);
+    assert_string_equal(attempt->err.text, "step 1: no luck");
     fixture->echo.end = ATTEMPT_REJECTED;
     assert_int_equal(run(fixture, two, 1)->end, ATTEMPT_REJECTED);
     fixture->echo.end = ATTEMPT_CUT;
@@ -142,11 +142,11 @@ static void a_failure_is_the_steps_own(void **state)
 static void a_step_of_a_handler_that_is_not_here_waits(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome =
+    const struct attempt_result *attempt =
         run(fixture, "{\"steps\": [{\"handler\": \"absent\"}]}", 0);
 
-    assert_int_equal(outcome->end, ATTEMPT_SNOOZED);
-    assert_true(outcome->delay_ms > 0);
+    assert_int_equal(attempt->end, ATTEMPT_SNOOZED);
+    assert_true(attempt->delay_ms > 0);
     assert_int_equal(run(fixture, "{\"steps\": [{\"handler\": \"other\"}]}", 0)->end,
                      ATTEMPT_SNOOZED);
 }
@@ -154,12 +154,12 @@ static void a_step_of_a_handler_that_is_not_here_waits(void **state)
 static void a_step_that_is_not_there_is_refused(void **state)
 {
     struct fixture *fixture = *state;
-    const struct retry_outcome *outcome = run(fixture, two, 2);
+    const struct attempt_result *attempt = run(fixture, two, 2);
 
-    assert_int_equal(outcome->end, ATTEMPT_FAILED);
-    assert_int_equal(outcome->fault, FAULT_REFUSED);
-    outcome = run(fixture, "{\"steps\": [{\"handler\": \"steps\"}]}", 0);
-    assert_int_equal(outcome->fault, FAULT_REFUSED);
+    assert_int_equal(attempt->end, ATTEMPT_FAILED);
+    assert_int_equal(attempt->fault, FAULT_REFUSED);
+    attempt = run(fixture, "{\"steps\": [{\"handler\": \"steps\"}]}", 0);
+    assert_int_equal(attempt->fault, FAULT_REFUSED);
 }
 
 static const struct {

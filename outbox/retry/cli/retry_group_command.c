@@ -159,7 +159,7 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
     struct noting noting = {.found = false};
     struct err reason = {0};
     enum retry_owner origin;
-    enum retry_verdict verdict;
+    enum group_decision decision;
     enum rc rc = retry_group_each(db, view->group, note_on_group, &noting, err);
 
     if (rc != RC_OK)
@@ -168,11 +168,11 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
         buf_print(out, "tasks of the origin %s do not run: it is none of ours\n", view->origin);
         return RC_OK;
     }
-    verdict = retry_group_judge(noting.found ? &noting.group : NULL, view->group, origin,
-                                view->scene, view->handler, &reason);
-    if (verdict != GROUP_OPEN)
+    decision = retry_group_decide(noting.found ? &noting.group : NULL, view->group, origin,
+                                  view->scene, view->handler, &reason);
+    if (decision != GROUP_OPEN)
         buf_print(out, "tasks of group %s, scene %s and handler %s %s: %s\n", view->group,
-                  view->scene, view->handler, verdict == GROUP_CLOSED ? "wait" : "are refused",
+                  view->scene, view->handler, decision == GROUP_CLOSED ? "wait" : "are refused",
                   reason.text);
     return RC_OK;
 }

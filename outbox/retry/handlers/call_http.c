@@ -220,9 +220,9 @@ static void answer_take(CURL *easy, struct call_answer *answer)
     answer->retry_after_ms = seconds > 0 ? (int64_t)seconds * 1000 : 0;
 }
 
-static enum call_end judge_end(CURLcode code, const struct call *call, const struct way *way,
-                               const struct call_answer *answer, enum call_end waited,
-                               struct err *err)
+static enum call_end classify_end(CURLcode code, const struct call *call, const struct way *way,
+                                  const struct call_answer *answer, enum call_end waited,
+                                  struct err *err)
 {
     bool too_long = code == CURLE_WRITE_ERROR && answer->status >= 200 && way->body->failed;
 
@@ -254,7 +254,7 @@ static enum call_end call_on(const struct caller *caller, struct line *line,
     answer_take(line->easy, way->answer);
     /* Takes the connection down where the call is under way. */
     curl_multi_remove_handle(line->multi, line->easy);
-    return judge_end(code, call, way, way->answer, waited, err);
+    return classify_end(code, call, way, way->answer, waited, err);
 }
 
 enum call_end caller_call(struct caller *caller, size_t worker, const struct call *call,

@@ -2,9 +2,9 @@
 #include "outbox/retry/handlers/exec_handler.h"
 
 #include "common/os.h"
+#include "outbox/retry/handlers/attempt.h"
 #include "outbox/retry/handlers/child.h"
 #include "outbox/retry/handlers/exec_options.h"
-#include "outbox/retry/handlers/outcome.h"
 #include "outbox/retry/policy/span.h"
 
 #include <inttypes.h>
@@ -102,47 +102,47 @@ static void variables_list(struct buf *buf, const char *list[VARIABLES_MAX + 1])
     list[count] = NULL;
 }
 
-static void say_late(struct retry_outcome *outcome, const char *program, int signal)
+static void say_late(struct attempt_result *attempt, const char *program, int signal)
 {
-    outcome_fail(outcome, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
+    attempt_fail(attempt, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
                  "%s did not come to an end in its time, and was made to", program);
 }
 
 /* Whatever it was told: when it says that it is done, it is. */
-static void judge_end(const struct child_end *end, const char *program,
-                      struct retry_outcome *outcome)
+static void classify_end(const struct child_end *end, const char *program,
+                         struct attempt_result *attempt)
 {
     const char *mark = end->words[0] ? ": " : "";
 
     if (end->error != 0)
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_OURS, "%s cannot be run: %s", program,
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS, "%s cannot be run: %s", program,
                      strerror(end->error));
     else if (end->signal == 0 && end->code == 0)
         return;
     else if (end->cut)
-        outcome_cut(outcome);
+        attempt_cut(attempt);
     else if (end->lost)
-        outcome_lose(outcome);
+        attempt_lose_lease(attempt);
     else if (end->late)
-        say_late(outcome, program, end->signal != 0 ? end->signal : SIGTERM);
+        say_late(attempt, program, end->signal != 0 ? end->signal : SIGTERM);
     else if (end->signal != 0)
-        outcome_fail(outcome, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
+        attempt_fail(attempt, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
                      "%s died of signal %d%s%s", program, end->signal, mark, end->words);
     else
-        outcome_fail(outcome, FAULT_EXIT, end->code, FAULT_TRANSIENT, "%s exited with %d%s%s",
+        attempt_fail(attempt, FAULT_EXIT, end->code, FAULT_TRANSIENT, "%s exited with %d%s%s",
                      program, end->code, mark, end->words);
-    if (outcome->end != ATTEMPT_FAILED || outcome->source != FAULT_EXIT)
+    if (attempt->end != ATTEMPT_FAILED || attempt->source != FAULT_EXIT)
         return;
     if (end->code == EXEC_REJECT)
-        outcome->end = ATTEMPT_REJECTED;
+        attempt->end = ATTEMPT_REJECTED;
     if (end->code == EXEC_SNOOZE) {
-        outcome->end = ATTEMPT_SNOOZED;
-        outcome->delay_ms = EXEC_SNOOZE_MS;
+        attempt->end = ATTEMPT_SNOOZED;
+        attempt->delay_ms = EXEC_SNOOZE_MS;
     }
 }
 
 static void run_program(const struct exec *exec, const struct retry_job *job,
-                        const struct exec_options *options, struct retry_outcome *outcome)
+                        const struct exec_options *options, struct attempt_result *attempt)
 {
     const char *environment[VARIABLES_MAX + 1];
     struct buf variables = {0};
@@ -151,7 +151,7 @@ static void run_program(const struct exec *exec, const struct retry_job *job,
         .environment = environment,
         .input = job->params,
         .input_len = job->params_len,
-        .output = outcome->result,
+        .output = attempt->result,
         .until_ms = os_now_ms() + options->timeout_ms,
         .lease_until_ms = job->lease_until_ms,
         .stop = exec->stop,
@@ -160,17 +160,17 @@ static void run_program(const struct exec *exec, const struct retry_job *job,
 
     variables_put(&variables, job);
     if (variables.failed) {
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");
     } else {
         variables_list(&variables, environment);
         end = child_run(&order);
-        judge_end(&end, options->args[0], outcome);
+        classify_end(&end, options->args[0], attempt);
     }
     buf_done(&variables);
 }
 
 static void exec_run(void *handler, size_t worker, const struct retry_job *job,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     const struct exec *exec = handler;
     struct exec_options options;
@@ -178,17 +178,17 @@ static void exec_run(void *handler, size_t worker, const struct retry_job *job,
 
     (void)worker;
     if (stop_requested(exec->stop)) {
-        outcome_cut(outcome);
+        attempt_cut(attempt);
         return;
     }
     if (exec_options_read(&options, job->options, &err) != RC_OK) {
-        outcome_refuse(outcome, &err);
+        attempt_refuse(attempt, &err);
         return;
     }
     if (exec_is_allowed(exec->programs, options.args[0]))
-        run_program(exec, job, &options, outcome);
+        run_program(exec, job, &options, attempt);
     else
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_OURS,
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS,
                      "\"%.128s\" is not in retry.exec_programs of this process", options.args[0]);
     exec_options_done(&options);
 }

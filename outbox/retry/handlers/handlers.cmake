@@ -8,7 +8,7 @@ tallybox_library(
   handlers/exec_options.c
   handlers/http_options.c
   handlers/kafka_options.c
-  handlers/outcome.c
+  handlers/attempt.c
   handlers/steps_handler.c
   handlers/steps_options.c
   handlers/task_options.c

@@ -3,10 +3,10 @@
 
 #include "common/log.h"
 #include "common/os.h"
+#include "outbox/retry/handlers/attempt.h"
 #include "outbox/retry/handlers/call_http.h"
 #include "outbox/retry/handlers/endpoints.h"
 #include "outbox/retry/handlers/http_options.h"
-#include "outbox/retry/handlers/outcome.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -151,23 +151,23 @@ static void headers_put(struct buf *buf, const struct retry_job *job,
     }
 }
 
-static void judge_answer(const struct http_options *options, const struct http_url *url,
-                         const struct call_answer *answer, struct retry_outcome *outcome)
+static void classify_answer(const struct http_options *options, const struct http_url *url,
+                            const struct call_answer *answer, struct attempt_result *attempt)
 {
     if (http_is_ok(options, answer->status))
         return;
-    outcome_fail(outcome, FAULT_HTTP, answer->status, FAULT_TRANSIENT,
+    attempt_fail(attempt, FAULT_HTTP, answer->status, FAULT_TRANSIENT,
                  "http: %s %s: answered with status %d%s", options->method, url->origin,
                  answer->status, answer->no_retry ? ", and not to try again" : "");
     if (answer->no_retry)
-        outcome->end = ATTEMPT_REJECTED;
+        attempt->end = ATTEMPT_REJECTED;
     if (answer->retry_after_ms > 0)
-        outcome->delay_ms = answer->retry_after_ms;
+        attempt->delay_ms = answer->retry_after_ms;
 }
 
 static void call_url(struct http *http, size_t worker, const struct retry_job *job,
                      const struct http_options *options, struct call *call,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     const struct http_url *url = &options->urls[pick(http, options)];
     struct call_answer answer = {0};
@@ -178,22 +178,22 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
     call->origin = url->origin;
     call->body = job->params;
     call->body_len = job->params_len;
-    end = caller_call(http->caller, worker, call, &answer, outcome->result, &err);
+    end = caller_call(http->caller, worker, call, &answer, attempt->result, &err);
     if (end == CALL_ANSWERED)
-        judge_answer(options, url, &answer, outcome);
+        classify_answer(options, url, &answer, attempt);
     else if (end == CALL_CUT)
-        outcome_cut(outcome);
+        attempt_cut(attempt);
     else if (end == CALL_LOST)
-        outcome_lose(outcome);
+        attempt_lose_lease(attempt);
     else
-        outcome_fail(outcome, FAULT_HTTP, err.code,
+        attempt_fail(attempt, FAULT_HTTP, err.code,
                      caller_is_ours(err.code) ? FAULT_OURS : FAULT_TRANSIENT, "%s", err.text);
     picked_end(http, url, end == CALL_FAILED || answer.status >= 500, options->url_count == 1,
-               &outcome->err);
+               &attempt->err);
 }
 
 static void call(struct http *http, size_t worker, const struct retry_job *job,
-                 const struct http_options *options, struct retry_outcome *outcome)
+                 const struct http_options *options, struct attempt_result *attempt)
 {
     const char *headers[HTTP_HEADERS_MAX + OWN_HEADERS];
     struct buf texts = {0};
@@ -208,22 +208,22 @@ static void call(struct http *http, size_t worker, const struct retry_job *job,
     for (size_t at = 0; !texts.failed && at < texts.len; at += strlen(texts.data + at) + 1)
         headers[made.header_count++] = texts.data + at;
     if (texts.failed)
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
     else
-        call_url(http, worker, job, options, &made, outcome);
+        call_url(http, worker, job, options, &made, attempt);
     buf_done(&texts);
 }
 
 /* All of them, or the same task would work now and fail then. */
 static bool may_call(const struct http *http, const struct http_options *options,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     for (size_t i = 0; i < options->url_count; i++) {
         const struct http_url *url = &options->urls[i];
 
         if (http_is_allowed(http->settings->retry.http_hosts, url))
             continue;
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_OURS,
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS,
                      "the host \"%.*s\" with port %d is not in retry.http_hosts of this process",
                      (int)url->host_len, url->host, url->port);
         return false;
@@ -232,7 +232,7 @@ static bool may_call(const struct http *http, const struct http_options *options
 }
 
 static void http_run(void *handler, size_t worker, const struct retry_job *job,
-                     struct retry_outcome *outcome)
+                     struct attempt_result *attempt)
 {
     struct http *http = handler;
     struct http_options options;
@@ -242,9 +242,9 @@ static void http_run(void *handler, size_t worker, const struct retry_job *job,
     if (rc == RC_OK)
         rc = type_check(job, &err);
     if (rc != RC_OK)
-        outcome_refuse(outcome, &err);
-    else if (may_call(http, &options, outcome))
-        call(http, worker, job, &options, outcome);
+        attempt_refuse(attempt, &err);
+    else if (may_call(http, &options, attempt))
+        call(http, worker, job, &options, attempt);
     http_options_done(&options);
 }
 

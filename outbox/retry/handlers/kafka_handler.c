@@ -2,8 +2,8 @@
 #include "outbox/retry/handlers/kafka_handler.h"
 
 #include "common/os.h"
+#include "outbox/retry/handlers/attempt.h"
 #include "outbox/retry/handlers/kafka_options.h"
-#include "outbox/retry/handlers/outcome.h"
 #include "outbox/retry/handlers/publisher_kafka.h"
 
 #include <inttypes.h>
@@ -59,7 +59,7 @@ static struct bytes text_bytes(const char *text)
 /* Ours take the place of any of the same name: an event of the queue may come to the queue again.
  */
 static size_t headers_take(struct publisher_header *headers, const struct kafka_options *options,
-                           const char *attempt)
+                           const char *number)
 {
     size_t count = 0;
 
@@ -69,16 +69,16 @@ static size_t headers_take(struct publisher_header *headers, const struct kafka_
         if (strcmp(given->name, HEADER_ATTEMPT) != 0 && strcmp(given->name, HEADER_NO_RETRY) != 0)
             headers[count++] = (struct publisher_header){given->name, given->value};
     }
-    headers[count++] = (struct publisher_header){HEADER_ATTEMPT, text_bytes(attempt)};
+    headers[count++] = (struct publisher_header){HEADER_ATTEMPT, text_bytes(number)};
     headers[count++] = (struct publisher_header){HEADER_NO_RETRY, text_bytes("1")};
     return count;
 }
 
 static void publish(struct publisher *publisher, size_t worker, const struct retry_job *job,
                     const struct kafka_options *options, struct publisher_header *headers,
-                    struct retry_outcome *outcome)
+                    struct attempt_result *attempt)
 {
-    char attempt[24];
+    char number[24];
     struct publisher_record record = {
         .topic = options->topic,
         .key = options->key,
@@ -91,45 +91,45 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
     };
     struct err err = {0};
 
-    snprintf(attempt, sizeof(attempt), "%" PRId64, job->attempt);
-    record.header_count = headers_take(headers, options, attempt);
+    snprintf(number, sizeof(number), "%" PRId64, job->attempt);
+    record.header_count = headers_take(headers, options, number);
     switch (publisher_send(publisher, worker, &record, &err)) {
     case PUBLISHED:
         return;
     case PUBLISH_FAILED:
-        outcome_fail(outcome, FAULT_KAFKA, err.code, FAULT_TRANSIENT, "%s", err.text);
+        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_TRANSIENT, "%s", err.text);
         return;
     case PUBLISH_REFUSED:
-        outcome_fail(outcome, FAULT_KAFKA, err.code, FAULT_REFUSED, "%s", err.text);
+        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_REFUSED, "%s", err.text);
         return;
     case PUBLISH_BARRED:
-        outcome_fail(outcome, FAULT_KAFKA, err.code, FAULT_OURS, "%s", err.text);
+        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_OURS, "%s", err.text);
         return;
     case PUBLISH_CUT:
-        outcome_cut(outcome);
+        attempt_cut(attempt);
         return;
     case PUBLISH_LOST:
-        outcome_lose(outcome);
+        attempt_lose_lease(attempt);
         return;
     }
 }
 
 static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
-                      struct retry_outcome *outcome)
+                      struct attempt_result *attempt)
 {
     struct kafka_options options;
     struct publisher_header *headers;
     struct err err = {0};
 
     if (kafka_options_read(&options, job->options, &err) != RC_OK) {
-        outcome_refuse(outcome, &err);
+        attempt_refuse(attempt, &err);
         return;
     }
     headers = calloc(options.header_count + OWN_HEADERS, sizeof(*headers));
     if (headers)
-        publish(handler, worker, job, &options, headers, outcome);
+        publish(handler, worker, job, &options, headers, attempt);
     else
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
     free(headers);
     kafka_options_done(&options);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/handlers/steps_handler.h"
 
-#include "outbox/retry/handlers/outcome.h"
+#include "outbox/retry/handlers/attempt.h"
 #include "outbox/retry/handlers/steps_options.h"
 
 #include <inttypes.h>
@@ -139,16 +139,16 @@ static enum rc steps_effects(const struct retry_handlers *all, const struct retr
 }
 
 /* As for a task whose own handler is not known: it is neither failed nor dropped. */
-static void say_elsewhere(const struct step *step, struct retry_outcome *outcome)
+static void say_elsewhere(const struct step *step, struct attempt_result *attempt)
 {
-    outcome->end = ATTEMPT_SNOOZED;
-    outcome->delay_ms = ELSEWHERE_MS;
-    err_set(&outcome->err, "the handler \"%s\" does not run in this process", step->handler);
+    attempt->end = ATTEMPT_SNOOZED;
+    attempt->delay_ms = ELSEWHERE_MS;
+    err_set(&attempt->err, "the handler \"%s\" does not run in this process", step->handler);
 }
 
 static void run_inner(const struct steps *steps, size_t at, size_t worker,
                       const struct retry_job *job, const struct step *step,
-                      struct retry_outcome *outcome)
+                      struct attempt_result *attempt)
 {
     struct retry_job inner = *job;
     struct buf key = {0};
@@ -162,54 +162,54 @@ static void run_inner(const struct steps *steps, size_t at, size_t worker,
     }
     if (step->type)
         inner.params_type = step->type;
-    steps->all->list[at]->run(steps->all->opened[at], worker, &inner, outcome);
+    steps->all->list[at]->run(steps->all->opened[at], worker, &inner, attempt);
     buf_done(&key);
 }
 
 static void run_step(const struct steps *steps, size_t worker, const struct retry_job *job,
-                     const struct steps_options *options, struct retry_outcome *outcome)
+                     const struct steps_options *options, struct attempt_result *attempt)
 {
     const struct step *step;
     size_t at;
 
     if (job->step < 0 || (uint64_t)job->step >= options->count) {
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_REFUSED,
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED,
                      "the task has come to step %" PRId64 ", and its options have %zu", job->step,
                      options->count);
         return;
     }
     step = &options->steps[job->step];
     if (is_itself(step)) {
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_REFUSED,
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED,
                      "step %" PRId64 ": steps have no steps", job->step);
         return;
     }
     at = find(steps->all, step->handler);
     if (at == steps->all->count || !steps->all->opened[at])
-        say_elsewhere(step, outcome);
+        say_elsewhere(step, attempt);
     else
-        run_inner(steps, at, worker, job, step, outcome);
-    if (outcome->end == ATTEMPT_DONE)
-        outcome->more_steps = (size_t)job->step + 1 < options->count;
+        run_inner(steps, at, worker, job, step, attempt);
+    if (attempt->end == ATTEMPT_DONE)
+        attempt->more_steps = (size_t)job->step + 1 < options->count;
     else
-        err_wrap(&outcome->err, "step %" PRId64, job->step);
+        err_wrap(&attempt->err, "step %" PRId64, job->step);
 }
 
 static void steps_run(void *handler, size_t worker, const struct retry_job *job,
-                      struct retry_outcome *outcome)
+                      struct attempt_result *attempt)
 {
     struct steps_options *options = malloc(sizeof(*options));
     struct err err = {0};
 
     if (!options) {
-        outcome_fail(outcome, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for steps");
+        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for steps");
         return;
     }
     if (steps_options_read(options, job->options, &err) == RC_OK) {
-        run_step(handler, worker, job, options, outcome);
+        run_step(handler, worker, job, options, attempt);
         steps_options_done(options);
     } else {
-        outcome_refuse(outcome, &err);
+        attempt_refuse(attempt, &err);
     }
     free(options);
 }

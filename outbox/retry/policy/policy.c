@@ -12,6 +12,9 @@
 #define NUMBER_MAX INT64_C(1000000000)
 #define LEASE_MS_MIN 1000
 
+/* A handler that snoozes for no time at all would spin. */
+#define SNOOZE_MS_MIN 100
+
 static const char *const class_names[] = {
     [FAULT_TRANSIENT] = "transient", [FAULT_REFUSED] = "refused", [FAULT_OURS] = "ours"};
 
@@ -434,4 +437,65 @@ enum fault_class policy_classify(const struct policy *policy, enum fault_source 
         if (rule_fits(&standard_rules[i], source, code))
             return standard_rules[i].fault;
     return otherwise;
+}
+
+static struct decision decide_exhausted(int64_t attempts, const char *why)
+{
+    return (struct decision){.kind = DECISION_EXHAUSTED, .attempts = attempts, .why = why};
+}
+
+static struct decision decide_again(int64_t attempts, int64_t next_ms)
+{
+    return (struct decision){.kind = DECISION_AGAIN, .attempts = attempts, .next_ms = next_ms};
+}
+
+static struct decision decide_failed(const struct policy *policy, const struct policy_task *task,
+                                     const struct policy_attempt *attempt, int64_t now_ms,
+                                     uint64_t random_bits)
+{
+    int64_t attempts = task->attempts + 1;
+    int64_t next_ms;
+
+    if (policy->stops[attempt->fault])
+        return decide_exhausted(attempts, fault_class_name(attempt->fault));
+    if (policy->attempts_max > 0 && attempts >= policy->attempts_max)
+        return decide_exhausted(attempts, "attempts");
+    next_ms = attempt->delay_ms == ATTEMPT_NO_DELAY
+                  ? wait_next_ms(&policy->wait, (unsigned)attempts, now_ms, random_bits)
+                  : now_ms + attempt->delay_ms;
+    if (next_ms == WAIT_NEVER)
+        return decide_exhausted(attempts, "wait");
+    /* An attempt behind the deadline would not be made: why wait for it. */
+    if (policy->age_ms_max > 0 && next_ms - task->made_ms > policy->age_ms_max)
+        return decide_exhausted(attempts, "deadline");
+    return decide_again(attempts, next_ms);
+}
+
+static struct decision decide_snoozed(const struct policy *policy, const struct policy_task *task,
+                                      const struct policy_attempt *attempt, int64_t now_ms)
+{
+    int64_t delay_ms = attempt->delay_ms > SNOOZE_MS_MIN ? attempt->delay_ms : SNOOZE_MS_MIN;
+
+    if (policy->age_ms_max > 0 && now_ms + delay_ms - task->made_ms > policy->age_ms_max)
+        return decide_exhausted(task->attempts, "deadline");
+    return decide_again(task->attempts, now_ms + delay_ms);
+}
+
+struct decision policy_decide(const struct policy *policy, const struct policy_task *task,
+                              const struct policy_attempt *attempt, int64_t now_ms,
+                              uint64_t random_bits)
+{
+    switch (attempt->end) {
+    case ATTEMPT_DONE:
+        return (struct decision){.kind = DECISION_DONE, .attempts = task->attempts};
+    case ATTEMPT_FAILED:
+        return decide_failed(policy, task, attempt, now_ms, random_bits);
+    case ATTEMPT_SNOOZED:
+        return decide_snoozed(policy, task, attempt, now_ms);
+    case ATTEMPT_REJECTED:
+        return decide_exhausted(task->attempts + 1, "rejected");
+    case ATTEMPT_CUT:
+        return decide_again(task->attempts, now_ms);
+    }
+    return decide_again(task->attempts, now_ms);
 }

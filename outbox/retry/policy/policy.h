@@ -78,4 +78,36 @@ void policy_done(struct policy *policy);
 enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
                                  enum fault_class otherwise);
 
+/* An attempt as the decision after it needs it. */
+struct policy_attempt {
+    enum attempt_end end;
+    enum fault_class fault;
+    int64_t delay_ms; /* that the handler asks for, or ATTEMPT_NO_DELAY */
+};
+
+/* The task before the attempt. */
+struct policy_task {
+    int64_t attempts; /* that failed so far */
+    int64_t made_ms;
+};
+
+enum decision_kind {
+    DECISION_DONE,
+    DECISION_AGAIN,     /* at next_ms */
+    DECISION_EXHAUSTED, /* see why; policy->exhausted tells what becomes of its key */
+};
+
+struct decision {
+    enum decision_kind kind;
+    int64_t attempts;
+    int64_t next_ms; /* of DECISION_AGAIN, since 1970 */
+    const char *why; /* of DECISION_EXHAUSTED: a word for its history; static */
+};
+
+/* Decides what becomes of the task after the attempt. now_ms and made_ms are times of the
+ * database's clock; random_bits spread the wait. Pure. */
+struct decision policy_decide(const struct policy *policy, const struct policy_task *task,
+                              const struct policy_attempt *attempt, int64_t now_ms,
+                              uint64_t random_bits);
+
 #endif

@@ -245,7 +245,7 @@ static enum rc hold(struct store *store, struct err *err)
     return rc;
 }
 
-static enum rc judge(struct store *store, size_t run_max, struct err *err)
+static enum rc decide_candidates(struct store *store, size_t run_max, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc;
@@ -257,7 +257,7 @@ static enum rc judge(struct store *store, size_t run_max, struct err *err)
     list_holdings(claim, !store->compare_and_set);
     rc = hold(store, err);
     if (rc == RC_OK)
-        order_judge(claim->candidates, claim->count, claim->ahead, run_max);
+        order_decide(claim->candidates, claim->count, claim->ahead, run_max);
     return rc;
 }
 
@@ -268,11 +268,11 @@ static void bound_bytes(struct claim *claim)
     bool any = claim->taken > 0;
 
     for (size_t i = 0; i < claim->count; i++) {
-        if (claim->candidates[i].verdict != ORDER_RUN || claim->found[i].is_too_big)
+        if (claim->candidates[i].decision != ORDER_RUN || claim->found[i].is_too_big)
             continue;
         bytes += claim->found[i].bytes;
         if (any && bytes > BYTES_MAX)
-            claim->candidates[i].verdict = ORDER_LEAVE;
+            claim->candidates[i].decision = ORDER_LEAVE;
         any = true;
     }
 }
@@ -353,7 +353,7 @@ static enum rc run(struct store *store, int64_t lease_ms, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < claim->count && rc == RC_OK; i++) {
-        if (claim->candidates[i].verdict != ORDER_RUN)
+        if (claim->candidates[i].decision != ORDER_RUN)
             continue;
         if (claim->found[i].is_too_big)
             rc = block_too_big(store, &claim->found[i], err);
@@ -376,8 +376,8 @@ static enum rc queue(struct store *store, struct err *err)
         size_t count = 0;
 
         for (; next < claim->count && count < STORE_IDS_MAX; next++) {
-            claim->left += claim->candidates[next].verdict == ORDER_LEAVE;
-            if (claim->candidates[next].verdict == ORDER_QUEUE)
+            claim->left += claim->candidates[next].decision == ORDER_LEAVE;
+            if (claim->candidates[next].decision == ORDER_QUEUE)
                 claim->ids[count++] = claim->candidates[next].id;
         }
         if (count == 0)
@@ -407,7 +407,7 @@ static enum rc take_rounds(struct store *store, const struct claim_from *from, s
 
         rc = find(store, from, limit, err);
         if (rc == RC_OK)
-            rc = judge(store, wanted, err);
+            rc = decide_candidates(store, wanted, err);
         if (rc != RC_OK)
             break;
         bound_bytes(claim);

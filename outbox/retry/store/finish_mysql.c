@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Endings in one statement, at most. */
-#define ENDINGS_AT_ONCE 500
+/* Changes in one statement, at most. */
+#define CHANGES_AT_ONCE 500
 
-_Static_assert(ENDINGS_AT_ONCE <= STORE_IDS_MAX, "one list of ids for one statement");
+_Static_assert(CHANGES_AT_ONCE <= STORE_IDS_MAX, "one list of ids for one statement");
 
-struct ending {
-    const struct task_result *result;
-    size_t place; /* among the results */
+struct change {
+    const struct task_update *update;
+    size_t place; /* among the updates */
     bool is_ours;
     struct order_key key; /* "": none */
     char group[TASK_NAME_SIZE];
@@ -28,51 +28,51 @@ struct ending {
 #define REASON_BYTES_MAX (TASK_REASON_SIZE - 1)
 
 struct finishing {
-    struct ending endings[RETRY_RESULTS_MAX]; /* by id */
+    struct change changes[RETRY_UPDATES_MAX]; /* by id */
     size_t count;
-    const struct ending *picked[RETRY_RESULTS_MAX];
-    struct order_key keys[RETRY_RESULTS_MAX];
+    const struct change *picked[RETRY_UPDATES_MAX];
+    struct order_key keys[RETRY_UPDATES_MAX];
 };
 
-static int compare_endings(const void *one, const void *other)
+static int compare_changes(const void *one, const void *other)
 {
-    const struct ending *a = one;
-    const struct ending *b = other;
+    const struct change *a = one;
+    const struct change *b = other;
 
-    return (a->result->id > b->result->id) - (a->result->id < b->result->id);
+    return (a->update->id > b->update->id) - (a->update->id < b->update->id);
 }
 
-static void list_endings(struct finishing *finishing, const struct task_result *results,
+static void list_changes(struct finishing *finishing, const struct task_update *updates,
                          size_t count)
 {
-    memset(finishing->endings, 0, count * sizeof(finishing->endings[0]));
+    memset(finishing->changes, 0, count * sizeof(finishing->changes[0]));
     for (size_t i = 0; i < count; i++) {
-        finishing->endings[i].result = &results[i];
-        finishing->endings[i].place = i;
+        finishing->changes[i].update = &updates[i];
+        finishing->changes[i].place = i;
     }
     finishing->count = count;
-    qsort(finishing->endings, count, sizeof(finishing->endings[0]), compare_endings);
+    qsort(finishing->changes, count, sizeof(finishing->changes[0]), compare_changes);
 }
 
 static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct finishing *finishing = ctx;
-    const struct task_result like = {.id = db_column_i64(row, 0)};
-    const struct ending key = {.result = &like};
-    struct ending *ending = bsearch(&key, finishing->endings, finishing->count,
-                                    sizeof(finishing->endings[0]), compare_endings);
+    const struct task_update like = {.id = db_column_i64(row, 0)};
+    const struct change key = {.update = &like};
+    struct change *change = bsearch(&key, finishing->changes, finishing->count,
+                                    sizeof(finishing->changes[0]), compare_changes);
 
     (void)err;
-    if (!ending || db_column_i64(row, 1) != ending->result->epoch ||
+    if (!change || db_column_i64(row, 1) != change->update->epoch ||
         db_column_i64(row, 2) != TASK_RUNNING)
         return RC_OK;
-    ending->is_ours = true;
-    if (row->columns[3] && row->lengths[3] < sizeof(ending->key.hash))
-        memcpy(ending->key.hash, row->columns[3], row->lengths[3]);
-    if (row->lengths[4] < sizeof(ending->group))
-        memcpy(ending->group, row->columns[4], row->lengths[4]);
-    if (!retry_owner_read(row->columns[5], row->lengths[5], &ending->origin))
-        ending->origin = OWNER_CLIENT;
+    change->is_ours = true;
+    if (row->columns[3] && row->lengths[3] < sizeof(change->key.hash))
+        memcpy(change->key.hash, row->columns[3], row->lengths[3]);
+    if (row->lengths[4] < sizeof(change->group))
+        memcpy(change->group, row->columns[4], row->lengths[4]);
+    if (!retry_owner_read(row->columns[5], row->lengths[5], &change->origin))
+        change->origin = OWNER_CLIENT;
     return RC_OK;
 }
 
@@ -87,7 +87,7 @@ static enum rc lock_tasks(struct store *store, struct err *err)
         size_t count = 0;
 
         while (count < STORE_IDS_MAX && done < finishing->count)
-            ids[count++] = finishing->endings[done++].result->id;
+            ids[count++] = finishing->changes[done++].update->id;
         store_put(store,
                   "SELECT id, epoch, state, HEX(order_hash), task_group, origin FROM retry_task "
                   "FORCE INDEX (PRIMARY) WHERE id ");
@@ -98,12 +98,12 @@ static enum rc lock_tasks(struct store *store, struct err *err)
     return rc;
 }
 
-static void put_ids(struct store *store, const struct ending *const *endings, size_t count)
+static void put_ids(struct store *store, const struct change *const *changes, size_t count)
 {
-    int64_t ids[ENDINGS_AT_ONCE];
+    int64_t ids[CHANGES_AT_ONCE];
 
     for (size_t i = 0; i < count; i++)
-        ids[i] = endings[i]->result->id;
+        ids[i] = changes[i]->update->id;
     store_put_ids(&store->sql, ids, count);
 }
 
@@ -133,28 +133,28 @@ static void put_json(struct buf *json, const char *text, size_t bytes_max)
     buf_char(json, '"');
 }
 
-static int64_t delay_us(const struct task_result *result)
+static int64_t delay_us(const struct task_update *update)
 {
-    int64_t delay_ms = result->delay_ms < DELAY_MS_MAX ? result->delay_ms : DELAY_MS_MAX;
+    int64_t delay_ms = update->delay_ms < DELAY_MS_MAX ? update->delay_ms : DELAY_MS_MAX;
 
     return delay_ms > 0 ? delay_ms * 1000 : 0;
 }
 
 /* The results as a table l of id, attempts, delay_us, reason_class and reason, and behind it the
  * tasks t, found by their ids. */
-static void put_join(struct store *store, const struct ending *const *endings, size_t count)
+static void put_join(struct store *store, const struct change *const *changes, size_t count)
 {
     struct buf *json = &store->json;
 
     buf_reset(json);
     for (size_t i = 0; i < count; i++) {
-        const struct task_result *result = endings[i]->result;
+        const struct task_update *update = changes[i]->update;
 
-        buf_print(json, "%s[%lld,%lld,%lld,", i > 0 ? "," : "[", (long long)result->id,
-                  (long long)result->attempts, (long long)delay_us(result));
-        put_json(json, result->reason_class ? result->reason_class : "", 32);
+        buf_print(json, "%s[%lld,%lld,%lld,", i > 0 ? "," : "[", (long long)update->id,
+                  (long long)update->attempts, (long long)delay_us(update));
+        put_json(json, update->reason_class ? update->reason_class : "", 32);
         buf_char(json, ',');
-        put_json(json, result->reason ? result->reason : "", REASON_BYTES_MAX);
+        put_json(json, update->reason ? update->reason : "", REASON_BYTES_MAX);
         buf_char(json, ']');
     }
     buf_char(json, ']');
@@ -169,16 +169,16 @@ static void put_join(struct store *store, const struct ending *const *endings, s
               "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) ON t.id = l.id");
 }
 
-static enum rc delete_attempts(struct store *store, const struct ending *const *endings,
+static enum rc delete_attempts(struct store *store, const struct change *const *changes,
                                size_t count, struct err *err)
 {
     store_put(store, "DELETE a FROM retry_attempt AS a FORCE INDEX (ix_retry_attempt_task) "
                      "WHERE a.task_id ");
-    put_ids(store, endings, count);
+    put_ids(store, changes, count);
     return store_exec(store, NULL, err);
 }
 
-static enum rc insert_attempts(struct store *store, const struct ending *const *endings,
+static enum rc insert_attempts(struct store *store, const struct change *const *changes,
                                size_t count, struct err *err)
 {
     store_put(store, "INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, "
@@ -187,15 +187,15 @@ static enum rc insert_attempts(struct store *store, const struct ending *const *
                      "l.reason_class, l.reason FROM JSON_TABLE(");
     buf_reset(&store->json);
     for (size_t i = 0; i < count; i++) {
-        const struct task_result *result = endings[i]->result;
+        const struct task_update *update = changes[i]->update;
 
-        buf_print(&store->json, "%s[%lld,%lld,", i > 0 ? "," : "[", (long long)result->id,
-                  (long long)(result->took_ms > 0 ? result->took_ms : 0));
-        put_json(&store->json, result->outcome, 16);
+        buf_print(&store->json, "%s[%lld,%lld,", i > 0 ? "," : "[", (long long)update->id,
+                  (long long)(update->took_ms > 0 ? update->took_ms : 0));
+        put_json(&store->json, update->outcome, 16);
         buf_char(&store->json, ',');
-        put_json(&store->json, result->reason_class ? result->reason_class : "", 32);
+        put_json(&store->json, update->reason_class ? update->reason_class : "", 32);
         buf_char(&store->json, ',');
-        put_json(&store->json, result->reason ? result->reason : "", REASON_BYTES_MAX);
+        put_json(&store->json, update->reason ? update->reason : "", REASON_BYTES_MAX);
         buf_char(&store->json, ']');
     }
     buf_char(&store->json, ']');
@@ -210,33 +210,33 @@ static enum rc insert_attempts(struct store *store, const struct ending *const *
     return store_exec(store, NULL, err);
 }
 
-static enum rc insert_callbacks(struct store *store, const struct ending *const *endings,
+static enum rc insert_callbacks(struct store *store, const struct change *const *changes,
                                 size_t count, struct err *err)
 {
     store_put(store, "INSERT INTO retry_task (task_group, origin, scene, handler, idempotency_key, "
                      "params, params_type, parent_id) VALUES ");
     for (size_t i = 0; i < count; i++) {
-        const struct task_result *result = endings[i]->result;
+        const struct task_update *update = changes[i]->update;
 
         store_put(store, i > 0 ? ", (" : "(");
-        store_put_text(store, endings[i]->group);
+        store_put_text(store, changes[i]->group);
         store_put(store, ", ");
-        store_put_text(store, retry_owner_name(endings[i]->origin));
+        store_put_text(store, retry_owner_name(changes[i]->origin));
         store_put(store, ", ");
-        store_put_text(store, result->callback_scene);
+        store_put_text(store, update->callback_scene);
         store_put(store, ", ");
-        store_put_text(store, result->callback_handler);
-        buf_print(&store->sql, ", 'callback/%lld/%s', ", (long long)result->id,
-                  result->end == TASK_END_DONE ? "done" : "exhausted");
-        db_put_bytes(store->db, &store->sql, result->callback_params,
-                     result->callback_params ? strlen(result->callback_params) : 0);
-        buf_print(&store->sql, ", 'application/json', %lld)", (long long)result->id);
+        store_put_text(store, update->callback_handler);
+        buf_print(&store->sql, ", 'callback/%lld/%s', ", (long long)update->id,
+                  update->end == TASK_END_DONE ? "done" : "exhausted");
+        db_put_bytes(store->db, &store->sql, update->callback_params,
+                     update->callback_params ? strlen(update->callback_params) : 0);
+        buf_print(&store->sql, ", 'application/json', %lld)", (long long)update->id);
     }
     store_put(store, " ON DUPLICATE KEY UPDATE id = id");
     return store_exec(store, NULL, err);
 }
 
-static enum rc insert_history(struct store *store, const struct ending *const *endings,
+static enum rc insert_history(struct store *store, const struct change *const *changes,
                               size_t count, const char *outcome, struct err *err)
 {
     store_put(
@@ -252,7 +252,7 @@ static enum rc insert_history(struct store *store, const struct ending *const *e
         "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), ");
     store_put_text(store, outcome);
     store_put(store, ", UTC_TIMESTAMP(3) FROM ");
-    put_join(store, endings, count);
+    put_join(store, changes, count);
     /* Somebody may have let it run once more and left the row of its first end there. */
     store_put(store, " ON DUPLICATE KEY UPDATE state = VALUES(state), attempts = VALUES(attempts), "
                      "reason_class = VALUES(reason_class), reason = VALUES(reason), "
@@ -262,186 +262,186 @@ static enum rc insert_history(struct store *store, const struct ending *const *e
     return store_exec(store, NULL, err);
 }
 
-static enum rc insert_done(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc insert_done(struct store *store, const struct change *const *changes, size_t count,
                            struct err *err)
 {
-    return insert_history(store, endings, count, "done", err);
+    return insert_history(store, changes, count, "done", err);
 }
 
-static enum rc insert_exhausted(struct store *store, const struct ending *const *endings,
+static enum rc insert_exhausted(struct store *store, const struct change *const *changes,
                                 size_t count, struct err *err)
 {
-    return insert_history(store, endings, count, "exhausted", err);
+    return insert_history(store, changes, count, "exhausted", err);
 }
 
-static enum rc delete_tasks(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc delete_tasks(struct store *store, const struct change *const *changes, size_t count,
                             struct err *err)
 {
     store_put(store, "DELETE t FROM retry_task AS t FORCE INDEX (PRIMARY) WHERE t.id ");
-    put_ids(store, endings, count);
+    put_ids(store, changes, count);
     return store_exec(store, NULL, err);
 }
 
-/* What no longer runs; the reason stays where the result has none. */
+/* What no longer runs; the reason stays where the update has none. */
 #define NOT_RUNNING "t.owner = '', t.lease_until = NULL, t.updated_at = UTC_TIMESTAMP(3)"
 #define FAILED                                                                             \
     NOT_RUNNING                                                                            \
     ", t.attempts = l.attempts, t.reason_class = IF(l.reason_class = '', t.reason_class, " \
     "l.reason_class), t.reason = IF(l.reason = '', t.reason, l.reason)"
 
-static enum rc update_tasks(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc update_tasks(struct store *store, const struct change *const *changes, size_t count,
                             const char *assignments, struct err *err)
 {
     store_put(store, "UPDATE ");
-    put_join(store, endings, count);
+    put_join(store, changes, count);
     store_put(store, " SET ");
     store_put(store, assignments);
     return store_exec(store, NULL, err);
 }
 
-static enum rc update_again(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc update_again(struct store *store, const struct change *const *changes, size_t count,
                             struct err *err)
 {
     return update_tasks(
-        store, endings, count,
+        store, changes, count,
         "t.state = 0, t.next_at = UTC_TIMESTAMP(3) + INTERVAL l.delay_us MICROSECOND, " FAILED,
         err);
 }
 
-static enum rc update_back(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc update_back(struct store *store, const struct change *const *changes, size_t count,
                            struct err *err)
 {
     store_put(store, "UPDATE retry_task AS t FORCE INDEX (PRIMARY) SET t.state = 0, " NOT_RUNNING
                      " WHERE t.id ");
-    put_ids(store, endings, count);
+    put_ids(store, changes, count);
     return store_exec(store, NULL, err);
 }
 
-static enum rc update_step(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc update_step(struct store *store, const struct change *const *changes, size_t count,
                            struct err *err)
 {
     enum rc rc = RC_OK;
 
-    /* One by one: a step's result may be large. */
+    /* One by one: a step's update may be large. */
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
-        const struct task_result *result = endings[i]->result;
+        const struct task_update *update = changes[i]->update;
 
         buf_print(&store->sql,
                   "UPDATE retry_task AS t FORCE INDEX (PRIMARY) SET t.state = 0, "
                   "t.step = t.step + 1, t.attempts = %lld, t.next_at = UTC_TIMESTAMP(3), "
                   "t.step_result = ",
-                  (long long)result->attempts);
-        db_put_bytes(store->db, &store->sql, result->step_result, result->step_result_len);
-        buf_print(&store->sql, ", " NOT_RUNNING " WHERE t.id = %lld", (long long)result->id);
+                  (long long)update->attempts);
+        db_put_bytes(store->db, &store->sql, update->step_result, update->step_result_len);
+        buf_print(&store->sql, ", " NOT_RUNNING " WHERE t.id = %lld", (long long)update->id);
         rc = store_exec(store, NULL, err);
     }
     return rc;
 }
 
 /* Of a task that stands in its key's way, next_at is since when. */
-static enum rc update_blocked(struct store *store, const struct ending *const *endings,
+static enum rc update_blocked(struct store *store, const struct change *const *changes,
                               size_t count, struct err *err)
 {
-    return update_tasks(store, endings, count, "t.state = 3, t.next_at = UTC_TIMESTAMP(3), " FAILED,
+    return update_tasks(store, changes, count, "t.state = 3, t.next_at = UTC_TIMESTAMP(3), " FAILED,
                         err);
 }
 
-static enum rc update_parked(struct store *store, const struct ending *const *endings, size_t count,
+static enum rc update_parked(struct store *store, const struct change *const *changes, size_t count,
                              struct err *err)
 {
-    return update_tasks(store, endings, count,
+    return update_tasks(store, changes, count,
                         "t.state = 4, t.next_at = UTC_TIMESTAMP(3), t.params = NULL, "
                         "t.step_result = NULL, " FAILED,
                         err);
 }
 
-typedef bool (*ending_is)(const struct ending *ending);
-typedef enum rc (*ending_write)(struct store *store, const struct ending *const *endings,
+typedef bool (*change_is)(const struct change *change);
+typedef enum rc (*change_write)(struct store *store, const struct change *const *changes,
                                 size_t count, struct err *err);
 
 /* Writes those that `is` says, some at once. */
-static enum rc write_those(struct store *store, ending_is is, ending_write write, struct err *err)
+static enum rc write_those(struct store *store, change_is is, change_write write, struct err *err)
 {
     struct finishing *finishing = store->finishing;
     size_t count = 0;
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < finishing->count; i++) {
-        if (finishing->endings[i].is_ours && is(&finishing->endings[i]))
-            finishing->picked[count++] = &finishing->endings[i];
+        if (finishing->changes[i].is_ours && is(&finishing->changes[i]))
+            finishing->picked[count++] = &finishing->changes[i];
     }
-    for (size_t done = 0; done < count && rc == RC_OK; done += ENDINGS_AT_ONCE)
+    for (size_t done = 0; done < count && rc == RC_OK; done += CHANGES_AT_ONCE)
         rc = write(store, finishing->picked + done,
-                   count - done < ENDINGS_AT_ONCE ? count - done : ENDINGS_AT_ONCE, err);
+                   count - done < CHANGES_AT_ONCE ? count - done : CHANGES_AT_ONCE, err);
     return rc;
 }
 
-static bool is_kept(const struct ending *ending)
+static bool is_kept(const struct change *change)
 {
-    return ending->result->end == TASK_END_DONE && ending->result->keep;
+    return change->update->end == TASK_END_DONE && change->update->keep;
 }
 
-static bool is_dropped(const struct ending *ending)
+static bool is_dropped(const struct change *change)
 {
-    return ending->result->end == TASK_END_DONE && !ending->result->keep;
+    return change->update->end == TASK_END_DONE && !change->update->keep;
 }
 
 /* An attempt at the first claim has none before it. */
-static bool has_attempts(const struct ending *ending)
+static bool has_attempts(const struct change *change)
 {
-    return is_dropped(ending) && ending->result->epoch > 1;
+    return is_dropped(change) && change->update->epoch > 1;
 }
 
-static bool has_attempt(const struct ending *ending)
+static bool has_attempt(const struct change *change)
 {
-    return ending->result->outcome && ending->result->end != TASK_END_BACK && !is_dropped(ending);
+    return change->update->outcome && change->update->end != TASK_END_BACK && !is_dropped(change);
 }
 
-static bool has_callback(const struct ending *ending)
+static bool has_callback(const struct change *change)
 {
-    return ending->result->callback_scene != NULL;
+    return change->update->callback_scene != NULL;
 }
 
-static bool is_again(const struct ending *ending)
+static bool is_again(const struct change *change)
 {
-    return ending->result->end == TASK_END_AGAIN;
+    return change->update->end == TASK_END_AGAIN;
 }
 
-static bool is_back(const struct ending *ending)
+static bool is_back(const struct change *change)
 {
-    return ending->result->end == TASK_END_BACK;
+    return change->update->end == TASK_END_BACK;
 }
 
-static bool is_step(const struct ending *ending)
+static bool is_step(const struct change *change)
 {
-    return ending->result->end == TASK_END_STEP;
+    return change->update->end == TASK_END_STEP;
 }
 
-static bool is_blocked(const struct ending *ending)
+static bool is_blocked(const struct change *change)
 {
-    return ending->result->end == TASK_END_BLOCK;
+    return change->update->end == TASK_END_BLOCK;
 }
 
-static bool is_parked(const struct ending *ending)
+static bool is_parked(const struct change *change)
 {
-    return ending->result->end == TASK_END_PARK;
+    return change->update->end == TASK_END_PARK;
 }
 
-static bool is_over(const struct ending *ending)
+static bool is_over(const struct change *change)
 {
-    return ending->result->end == TASK_END_PARK || ending->result->end == TASK_END_SKIP;
+    return change->update->end == TASK_END_PARK || change->update->end == TASK_END_SKIP;
 }
 
-static bool is_gone(const struct ending *ending)
+static bool is_gone(const struct change *change)
 {
-    return ending->result->end == TASK_END_DONE || ending->result->end == TASK_END_SKIP;
+    return change->update->end == TASK_END_DONE || change->update->end == TASK_END_SKIP;
 }
 
-static enum rc write_endings(struct store *store, struct err *err)
+static enum rc write_changes(struct store *store, struct err *err)
 {
     static const struct {
-        ending_is is;
-        ending_write write;
+        change_is is;
+        change_write write;
     } steps[] = {
         {has_attempts, delete_attempts},  {has_attempt, insert_attempts},
         {has_callback, insert_callbacks}, {is_kept, insert_done},
@@ -464,11 +464,11 @@ static enum rc wake_next(struct store *store, struct err *err)
     size_t count = 0;
 
     for (size_t i = 0; i < finishing->count; i++) {
-        const struct ending *ending = &finishing->endings[i];
+        const struct change *change = &finishing->changes[i];
 
-        if (ending->is_ours && ending->key.hash[0] != '\0' && !is_blocked(ending) &&
-            !is_parked(ending))
-            finishing->keys[count++] = ending->key;
+        if (change->is_ours && change->key.hash[0] != '\0' && !is_blocked(change) &&
+            !is_parked(change))
+            finishing->keys[count++] = change->key;
     }
     return wake_keys(store->db, finishing->keys, count, err);
 }
@@ -484,24 +484,24 @@ void finish_close(struct finishing *finishing)
     free(finishing);
 }
 
-enum rc finish_tasks(struct store *store, const struct task_result *results, size_t count,
+enum rc finish_tasks(struct store *store, const struct task_update *updates, size_t count,
                      bool *lost, struct err *err)
 {
     struct finishing *finishing = store->finishing;
     enum rc rc;
 
-    assert(count <= RETRY_RESULTS_MAX);
-    list_endings(finishing, results, count);
+    assert(count <= RETRY_UPDATES_MAX);
+    list_changes(finishing, updates, count);
     rc = store_begin(store, err);
     if (rc != RC_OK)
         return rc;
     rc = lock_tasks(store, err);
     if (rc == RC_OK)
-        rc = write_endings(store, err);
+        rc = write_changes(store, err);
     if (rc == RC_OK)
         rc = wake_next(store, err);
     rc = store_end(store, rc, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        lost[finishing->endings[i].place] = !finishing->endings[i].is_ours;
+        lost[finishing->changes[i].place] = !finishing->changes[i].is_ours;
     return rc;
 }

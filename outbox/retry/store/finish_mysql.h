@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the results of tasks in one transaction, as finish() of struct retry_store says. One
+/* Writes task updates in one transaction, as finish() of struct retry_store says. One
  * thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_FINISH_MYSQL_H
 #define OUTBOX_RETRY_STORE_FINISH_MYSQL_H
@@ -16,7 +16,7 @@
 enum rc finish_open(struct finishing **finishing, struct err *err);
 void finish_close(struct finishing *finishing);
 
-enum rc finish_tasks(struct store *store, const struct task_result *results, size_t count,
+enum rc finish_tasks(struct store *store, const struct task_update *updates, size_t count,
                      bool *lost, struct err *err);
 
 #endif

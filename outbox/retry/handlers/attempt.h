@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the handlers of this folder say when they are not done, and what marks all they send as a
  * retry. Pure; any thread. */
-#ifndef OUTBOX_RETRY_HANDLERS_OUTCOME_H
-#define OUTBOX_RETRY_HANDLERS_OUTCOME_H
+#ifndef OUTBOX_RETRY_HANDLERS_ATTEMPT_H
+#define OUTBOX_RETRY_HANDLERS_ATTEMPT_H
 
 #include "outbox/retry/handler.h"
 
@@ -12,17 +12,17 @@
 #define HEADER_NO_RETRY "tallybox-no-retry"
 
 /* The attempt failed, with the sentence for people. */
-void outcome_fail(struct retry_outcome *outcome, enum fault_source source, int code,
+void attempt_fail(struct attempt_result *attempt, enum fault_source source, int code,
                   enum fault_class fault, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* The task as it stands cannot be run: err says why. */
-void outcome_refuse(struct retry_outcome *outcome, const struct err *err);
+void attempt_refuse(struct attempt_result *attempt, const struct err *err);
 
 /* The process stops. */
-void outcome_cut(struct retry_outcome *outcome);
+void attempt_cut(struct attempt_result *attempt);
 
 /* The lease runs out, or is lost. */
-void outcome_lose(struct retry_outcome *outcome);
+void attempt_lose_lease(struct attempt_result *attempt);
 
 #endif
