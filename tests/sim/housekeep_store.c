@@ -182,7 +182,7 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
     if (rc != RC_OK)
         return rc;
     if (row->epoch != lease->epoch - 1 ||
-        !sink_lease_is_free(row->owner, row->lease_until_ms, now_ms(edge), lease)) {
+        !fake_singleton_lease_is_free(row->owner, row->lease_until_ms, now_ms(edge), lease)) {
         link_rollback(&edge->link);
         return RC_OK;
     }

@@ -24,7 +24,7 @@ static bool is_applied(const struct world *world, int32_t number)
 
 static bool is_rolled_up(const struct world *world, int64_t content)
 {
-    const struct sink_remark *remark = &world->sink->remarks[content];
+    const struct fake_remark *remark = &world->sink->remarks[content];
     const struct sink_total *total = &world->sink->totals[content];
 
     return !remark->found || !total->old_found || remark->votes_seq == total->old_seq;
@@ -282,7 +282,7 @@ static void check_log(struct world *world, int64_t content)
 static void check_totals(struct world *world, int64_t content)
 {
     const struct sink_total *total = &world->sink->totals[content];
-    const struct sink_remark *remark = &world->sink->remarks[content];
+    const struct fake_remark *remark = &world->sink->remarks[content];
     int64_t votes = world->plan.anyone
                         ? world->expected_votes[content]
                         : votes_count(world, content) - months_refused_votes(world, content);

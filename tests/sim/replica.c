@@ -35,7 +35,7 @@ struct replica {
     struct sink_progress progress[BROKER_PARTITIONS_MAX];
     struct sink_total totals[SIM_CONTENTS + 1];
     struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
-    struct sink_remark remarks[SIM_CONTENTS + 1];
+    struct fake_remark remarks[SIM_CONTENTS + 1];
     struct rollup_state state;
     struct sink_vote votes[SIM_EVENTS_MAX];
     bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];

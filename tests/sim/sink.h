@@ -5,6 +5,7 @@
 
 #include "consumer/apply/sink_ops.h"
 #include "consumer/rollup/rollup.h"
+#include "tests/fakes/fake_rollup.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
 
@@ -68,21 +69,13 @@ struct sink_last {
     struct last_row old;
 };
 
-struct sink_remark {
-    struct row row; /* first */
-    bool found;
-    bool due; /* no roll-up has seen it */
-    int64_t votes;
-    int64_t votes_seq;
-};
-
 struct sink_tables {
     struct sink_progress progress[BROKER_PARTITIONS_MAX];
     struct sink_total totals[SIM_CONTENTS + 1];
     struct sink_vote *votes;                       /* by event */
     struct sink_dead *dead[BROKER_PARTITIONS_MAX]; /* by offset */
     struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
-    struct sink_remark remarks[SIM_CONTENTS + 1];
+    struct fake_remark remarks[SIM_CONTENTS + 1];
     int64_t held_ends[BROKER_PARTITIONS_MAX]; /* no record from here on was ever held */
     /* The log takes some of the votes of a content not before this time: those whose number has
      * none of the bits. */
@@ -100,8 +93,8 @@ struct sink_edge {
 
 struct rollup_edge {
     struct link link;
+    struct fake_rollup fake;
     struct rollup_store ops;
-    int64_t epoch;
 };
 
 void sink_begin_world(struct sink_tables *tables, struct world *world);
@@ -110,9 +103,6 @@ void sink_done(struct sink_tables *tables);
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);
 enum sink_dead_class sink_dead_class(const char *reason_class);
 bool sink_is_held(enum sink_dead_class dead_class);
-/* The condition of singleton_mysql_take(), but for the epoch. */
-bool sink_lease_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
-                        const struct singleton_lease *lease);
 void sink_edge_init(struct sink_edge *edge, struct proc *proc);
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
 

@@ -12,201 +12,90 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum rc trouble(struct sink *sink, bool after, struct err *err)
+static enum rc fail_call(struct sink *sink, bool after, struct err *err)
 {
-    if (!after)
-        sink->calls++;
     if (sink->calls != sink->fail_call || after != sink->fail_after)
         return RC_OK;
     return err_fail(err, sink->fail_rc, 1, "call %d failed", (int)sink->calls);
 }
 
-static enum rc sink_look(void *ctx, struct rollup_state *state, struct err *err)
+static enum rc count_call(void *ctx, struct err *err)
 {
     struct sink *sink = ctx;
-    enum rc rc = trouble(sink, false, err);
 
-    if (rc == RC_OK)
-        *state = sink->state;
-    return rc == RC_OK ? trouble(sink, true, err) : rc;
+    sink->calls++;
+    return fail_call(sink, false, err);
 }
 
-static enum rc sink_take(void *ctx, const struct singleton_lease *lease, bool *taken,
-                         struct err *err)
+static enum rc lose_answer(void *ctx, struct err *err)
+{
+    return fail_call(ctx, true, err);
+}
+
+static int64_t read_clock(void *ctx)
+{
+    const struct sink *sink = ctx;
+
+    return sink->state.now_ms;
+}
+
+static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
+{
+    const struct sink *sink = ctx;
+    const struct content *content = &sink->contents[content_id];
+
+    *total =
+        (struct fake_total){content->exists, content->votes, content->seq, content->changed_ms};
+}
+
+static enum rc count_write(void *ctx, const struct rollup_row *rows, size_t count, struct err *err)
 {
     struct sink *sink = ctx;
-    struct rollup_state *state = &sink->state;
-    enum rc rc = trouble(sink, false, err);
 
-    if (rc != RC_OK)
-        return rc;
-    *taken =
-        state->epoch == lease->epoch - 1 &&
-        (!state->owner[0] || state->lease_until_ms <= state->now_ms ||
-         singleton_lease_is_implausible(state->lease_until_ms, state->now_ms, lease->lease_ms) ||
-         strcmp(state->owner, lease->owner) == 0);
-    if (*taken) {
-        snprintf(state->owner, sizeof(state->owner), "%s", lease->owner);
-        state->epoch = lease->epoch;
-        state->lease_until_ms = state->now_ms + lease->lease_ms;
-    }
-    return trouble(sink, true, err);
-}
-
-static bool behind(const struct content *content, int64_t id, const struct rollup_place *place)
-{
-    if (content->changed_ms != place->changed_ms)
-        return content->changed_ms > place->changed_ms;
-    return id > place->content_id;
-}
-
-/* The first content behind the place, 0 when there is none up to until_ms. */
-static int64_t next_content(const struct sink *sink, const struct rollup_place *place,
-                            int64_t until_ms)
-{
-    int64_t best = 0;
-
-    for (int64_t id = 1; id <= CONTENTS; id++) {
-        const struct content *content = &sink->contents[id];
-
-        if (!content->exists || content->changed_ms > until_ms || !behind(content, id, place))
-            continue;
-        if (best == 0 || content->changed_ms < sink->contents[best].changed_ms)
-            best = id;
-    }
-    return best;
-}
-
-static enum rc sink_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
-                         struct rollup_row *rows, size_t max, size_t *count, struct err *err)
-{
-    struct sink *sink = ctx;
-    struct rollup_place place = *after;
-    enum rc rc = trouble(sink, false, err);
-
-    *count = 0;
-    while (rc == RC_OK && *count < max) {
-        int64_t id = next_content(sink, &place, until_ms);
-        const struct content *content = &sink->contents[id];
-
-        if (id == 0)
-            break;
-        place = (struct rollup_place){content->changed_ms, id};
-        rows[(*count)++] = (struct rollup_row){
-            .place = place,
-            .votes = content->votes,
-            .seq = content->seq,
-            .remark_seq = content->has_remark ? content->remark_seq : ROLLUP_NO_REMARK,
-        };
-        sink->rows_read++;
-    }
-    return rc == RC_OK ? trouble(sink, true, err) : rc;
-}
-
-static enum rc sink_read_due(void *ctx, int64_t after_id, struct rollup_row *rows, size_t max,
-                             size_t *count, struct err *err)
-{
-    struct sink *sink = ctx;
-    enum rc rc = trouble(sink, false, err);
-
-    *count = 0;
-    for (int64_t id = 1; rc == RC_OK && id <= CONTENTS && *count < max; id++) {
-        const struct content *content = &sink->contents[id];
-
-        if (id <= after_id || !content->has_remark || !content->due)
-            continue;
-        rows[(*count)++] = (struct rollup_row){
-            .place = {.content_id = id},
-            .votes = content->exists ? content->votes : 0,
-            .seq = content->exists ? content->seq : 0,
-            .remark_seq = content->remark_seq,
-            .due = true,
-        };
-    }
-    return rc == RC_OK ? trouble(sink, true, err) : rc;
-}
-
-static enum rc sink_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                          const struct rollup_row *rows, size_t count, uint64_t *changed,
-                          bool *held, struct err *err)
-{
-    struct sink *sink = ctx;
-    enum rc rc = trouble(sink, false, err);
-
-    *changed = 0;
-    *held = sink->state.epoch == lease->epoch;
-    if (rc != RC_OK || !*held)
-        return rc;
     for (size_t i = 0; i < count; i++)
         if (rows[i].place.content_id == sink->refused_id)
             return err_fail(err, RC_REJECT, 4025, "CHECK constraint");
-    for (size_t i = 0; i < count; i++) {
-        struct content *content = &sink->contents[rows[i].place.content_id];
-
-        assert_true(i == 0 || rows[i - 1].place.content_id < rows[i].place.content_id);
-        content->due = content->due && !rows[i].due;
-        if (content->remark_seq >= rows[i].seq)
-            continue;
-        content->remark_seq = rows[i].seq;
-        content->remark_votes = rows[i].votes;
-        ++*changed;
-    }
     sink->writes++;
     sink->rows_offered += (int64_t)count;
-    sink->state.rolled_until_ms = rolled_until_ms;
-    sink->state.lease_until_ms = sink->state.now_ms + lease->lease_ms;
-    return trouble(sink, true, err);
+    return RC_OK;
 }
 
-static enum rc sink_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                           bool *held, struct err *err)
+static enum rc count_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
+                          struct rollup_row *rows, size_t max, size_t *count, struct err *err)
 {
-    struct sink *sink = ctx;
-    enum rc rc = trouble(sink, false, err);
+    struct sink *sink = ((struct fake_rollup *)ctx)->hooks.ctx;
+    enum rc rc = fake_rollup_ops(ctx).read(ctx, after, until_ms, rows, max, count, err);
 
-    *held = sink->state.epoch == lease->epoch;
-    if (rc != RC_OK || !*held)
-        return rc;
-    sink->state.rolled_until_ms = rolled_until_ms;
-    sink->state.finished_ms = sink->state.now_ms;
-    sink->state.lease_until_ms = sink->state.now_ms;
-    sink->state.owner[0] = '\0';
-    return trouble(sink, true, err);
-}
-
-static void sink_release(void *ctx, const struct singleton_lease *lease)
-{
-    struct sink *sink = ctx;
-
-    if (sink->state.epoch == lease->epoch)
-        sink->state.owner[0] = '\0';
+    sink->rows_read += (int64_t)*count;
+    return rc;
 }
 
 void sink_init(struct sink *sink)
 {
     *sink = (struct sink){
-        .store =
-            {
-                .ctx = sink,
-                .look = sink_look,
-                .take = sink_take,
-                .read = sink_read,
-                .read_due = sink_read_due,
-                .write = sink_write,
-                .finish = sink_finish,
-                .release = sink_release,
-            },
         .state = {.now_ms = NOON_MS},
         .fail_rc = RC_RETRY,
+        .fake =
+            {
+                .hooks = {sink, count_call, lose_answer, read_clock},
+                .state = &sink->state,
+                .remarks = sink->remarks,
+                .content_id_max = CONTENTS,
+                .read_total = read_total,
+                .on_write = count_write,
+            },
     };
-    for (int64_t id = 1; id <= CONTENTS; id++)
+    sink->store = fake_rollup_ops(&sink->fake);
+    sink->store.read = count_read;
+    for (int64_t id = 1; id <= CONTENTS; id++) {
         sink->contents[id] = (struct content){
             .exists = true,
             .changed_ms = NOON_MS - 1 - id % 4, /* many share their time */
             .votes = id * 2,
             .seq = id,
-            .has_remark = true,
         };
+        sink->remarks[id].found = true;
+    }
 }
 
 static uint64_t no_rng(void)
@@ -245,10 +134,10 @@ void assert_rolled_up(const struct sink *sink)
     for (int64_t id = 1; id <= CONTENTS; id++) {
         const struct content *content = &sink->contents[id];
 
-        if (!content->exists || !content->has_remark)
+        if (!content->exists || !sink->remarks[id].found)
             continue;
-        assert_int_equal(content->remark_seq, content->seq);
-        assert_int_equal(content->remark_votes, content->votes);
+        assert_int_equal(sink->remarks[id].votes_seq, content->seq);
+        assert_int_equal(sink->remarks[id].votes, content->votes);
     }
 }
 

@@ -5,6 +5,7 @@
 #define TESTS_UNIT_ROLLUP_SINK_H
 
 #include "consumer/rollup/rollup.h"
+#include "tests/fakes/fake_rollup.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,22 +22,20 @@ struct content {
     int64_t changed_ms;
     int64_t votes;
     int64_t seq;
-    bool has_remark;
-    int64_t remark_votes;
-    int64_t remark_seq;
-    bool due; /* no roll-up has seen the remark */
 };
 
 struct sink {
     struct rollup_store store;
     struct rollup_state state; /* now_ms is the clock */
     struct content contents[CONTENTS + 1];
+    struct fake_remark remarks[CONTENTS + 1];
+    struct fake_rollup fake;
     int64_t calls;
     int64_t fail_call;  /* this call fails; 0 = none */
     enum rc fail_rc;    /* with this */
     bool fail_after;    /* after it took effect: the answer is lost */
     int64_t refused_id; /* writes with this content are refused; 0 = none */
-    int64_t writes;     /* that came through */
+    int64_t writes;     /* that took effect */
     int64_t rows_read;
     int64_t rows_offered; /* to writes, changed or not */
 };

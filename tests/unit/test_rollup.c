@@ -22,7 +22,7 @@ static void the_first_window_covers_everything_from_the_beginning(void **state)
     (void)state;
     sink_init(&sink);
     sink.contents[7].changed_ms = 0;
-    sink.contents[8].has_remark = false;
+    sink.remarks[8].found = false;
     engine_start(&rollup, &sink, "a", false);
     run_window(&rollup);
     assert_rolled_up(&sink);
@@ -172,7 +172,7 @@ static void add_late_remarks(struct sink *sink)
     sink->state.rolled_until_ms = NOON_MS - HOUR_MS;
     for (int64_t id = 3; id <= 20; id++) {
         sink->contents[id].changed_ms = 5;
-        sink->contents[id].due = true;
+        sink->remarks[id].due = true;
     }
     sink->contents[11].exists = false;
 }
@@ -190,9 +190,9 @@ static void a_remark_inserted_after_its_votes_were_rolled_up_is_caught_up(void *
     run_window(&rollup);
     assert_rolled_up(&sink);
     for (int64_t id = 1; id <= CONTENTS; id++)
-        assert_false(sink.contents[id].due);
+        assert_false(sink.remarks[id].due);
     assert_int_equal(rollup.counts.changed, CONTENTS - 1);
-    assert_int_equal(sink.contents[11].remark_seq, 0);
+    assert_int_equal(sink.remarks[11].votes_seq, 0);
     /* It is done once: the next window offers none of them. */
     offered = sink.rows_offered;
     sink.state.now_ms += HOUR_MS;
@@ -216,7 +216,7 @@ static void every_call_may_fail_once_while_late_remarks_are_caught_up(void **sta
             engine_start(&rollup, &sink, "a", true);
             run_window(&rollup);
             assert_rolled_up(&sink);
-            assert_false(sink.contents[3].due || sink.contents[11].due || sink.contents[20].due);
+            assert_false(sink.remarks[3].due || sink.remarks[11].due || sink.remarks[20].due);
             rollup_done(&rollup);
             if (sink.calls < call) {
                 assert_true(call > 8);
@@ -281,9 +281,9 @@ static void a_refused_remark_is_left_out_alone(void **state)
         run_window(&rollup);
         assert_int_equal(rollup.counts.refused, 1);
         assert_int_equal(rollup.counts.changed, CONTENTS - 1);
-        assert_int_equal(sink.contents[id].remark_seq, 0);
+        assert_int_equal(sink.remarks[id].votes_seq, 0);
         assert_true(sink.writes <= 8); /* the row is searched for by halves */
-        sink.contents[id].has_remark = false;
+        sink.remarks[id].found = false;
         assert_rolled_up(&sink);
         rollup_done(&rollup);
     }
