@@ -93,6 +93,16 @@ void os_user_name(char *name, size_t size)
         snprintf(name, size, "%ld", (long)geteuid());
 }
 
+void os_operator_name(char name[OS_OPERATOR_SIZE])
+{
+    char user[OS_OPERATOR_SIZE / 2];
+    char host[OS_OPERATOR_SIZE / 2];
+
+    os_user_name(user, sizeof(user));
+    os_host_name(host, sizeof(host));
+    snprintf(name, OS_OPERATOR_SIZE, "%s@%s", user, host);
+}
+
 long os_pid(void)
 {
     return (long)getpid();

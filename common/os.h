@@ -26,6 +26,10 @@ void os_host_name(char *name, size_t size);
 /* The name of the account this process runs as, cut to fit; its number when it has no name. */
 void os_user_name(char *name, size_t size);
 
+/* "user@host": who runs the command, for the tables that keep the name of an operator. */
+#define OS_OPERATOR_SIZE 128
+void os_operator_name(char name[OS_OPERATOR_SIZE]);
+
 long os_pid(void);
 bool os_is_root(void);
 

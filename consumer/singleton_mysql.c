@@ -55,13 +55,8 @@ enum rc singleton_mysql_take(const struct singleton_mysql *row, const struct sin
 
 enum rc singleton_mysql_begin(struct singleton_mysql *row, struct err *err)
 {
-    enum rc rc = db_connect(row->db, err);
+    enum rc rc = db_set_up_session(row->db, &row->session, "SET SESSION wait_timeout = 15", err);
 
-    if (rc == RC_OK && row->session != db_session(row->db)) {
-        rc = db_run(row->db, "SET SESSION wait_timeout = 15", err);
-        if (rc == RC_OK)
-            row->session = db_session(row->db);
-    }
     return rc == RC_OK ? db_begin(row->db, err) : rc;
 }
 

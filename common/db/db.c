@@ -411,6 +411,18 @@ uint64_t db_session(const struct db *db)
     return db->session;
 }
 
+enum rc db_set_up_session(struct db *db, uint64_t *session, const char *sql, struct err *err)
+{
+    enum rc rc = db_connect(db, err);
+
+    if (rc != RC_OK || *session == db->session)
+        return rc;
+    rc = db_run(db, sql, err);
+    if (rc == RC_OK)
+        *session = db->session;
+    return rc;
+}
+
 enum db_kind db_server_kind(const struct db *db)
 {
     return db->server.kind;

@@ -74,6 +74,12 @@ void db_disconnect(struct db *db);
 
 /* Changes with every new connection, > 0: temporary state of the session is gone when it did. */
 uint64_t db_session(const struct db *db);
+
+/* Connects if need be and runs sql, usually a SET SESSION, once in each new session. *session is
+ * the caller's, 0 before the first call, and remembers the last session in which sql has run.
+ * Outside a transaction. */
+enum rc db_set_up_session(struct db *db, uint64_t *session, const char *sql, struct err *err);
+
 /* Means nothing before the first connection. */
 enum db_kind db_server_kind(const struct db *db);
 /* The server's @@max_allowed_packet in bytes; 0 before the first connection. */

@@ -54,16 +54,12 @@ static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
 {
     int64_t silent_ms = sink->idle_ms < SILENT_MS_MAX ? sink->idle_ms : SILENT_MS_MAX;
     int64_t seconds = silent_ms / 1000 > 0 ? silent_ms / 1000 : 1;
-    enum rc rc = db_connect(sink->db, err);
 
-    if (rc != RC_OK || sink->session == db_session(sink->db))
-        return rc;
     buf_reset(&sink->sql);
     buf_print(&sink->sql, "SET SESSION wait_timeout = %" PRId64, seconds);
-    rc = sql_run(sink, NULL, err);
-    if (rc == RC_OK)
-        sink->session = db_session(sink->db);
-    return rc;
+    if (sink->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_set_up_session(sink->db, &sink->session, buf_text(&sink->sql), err);
 }
 
 static enum rc sink_begin(void *ctx, struct err *err)

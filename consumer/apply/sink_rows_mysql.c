@@ -7,21 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* MariaDB turns an IN list of 1000 values into a join with a temporary table
- * (in_predicate_conversion_threshold), which would lock in no order. */
+/* MariaDB converts an IN list of 1000 values into a join with a temporary table
+ * (in_predicate_conversion_threshold), which would lock the rows in an undefined order. */
 #define IN_MAX 500
 
-/* Both servers plan long lists of pairs ever more slowly. */
+/* The time that both servers need to plan a list of pairs grows faster than its length. */
 #define PAIRS_MAX 500
 
-/* Larger statements are no faster; smaller ones fit every server's max_allowed_packet. */
+/* Larger statements are not faster, and this size fits every server's max_allowed_packet. */
 #define STATEMENT_BYTES 524288
 
-/* Days that are worth a list: more, and every partition is searched. */
+/* With more days than this, all partitions are searched. */
 #define DAYS_MAX 32
 
-/* Where the answer to a SELECT goes on filling tallies[]: both are in the same order. */
-struct filling {
+/* The position in tallies[] up to which the rows of a SELECT have filled it. Both are in the same
+ * order. */
+struct tally_cursor {
     struct tally_row *tallies;
     size_t count;
     size_t at;
@@ -29,94 +30,112 @@ struct filling {
 
 static enum rc fill_tally(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct filling *filling = ctx;
+    struct tally_cursor *cursor = ctx;
     int64_t content_id = db_column_i64(row, 0);
 
     (void)err;
-    while (filling->at < filling->count && filling->tallies[filling->at].content_id < content_id)
-        filling->at++;
-    if (filling->at == filling->count || filling->tallies[filling->at].content_id != content_id)
+    while (cursor->at < cursor->count && cursor->tallies[cursor->at].content_id < content_id)
+        cursor->at++;
+    if (cursor->at == cursor->count || cursor->tallies[cursor->at].content_id != content_id)
         return RC_OK;
-    filling->tallies[filling->at].votes = db_column_i64(row, 1);
-    filling->tallies[filling->at].seq = db_column_i64(row, 2);
-    filling->tallies[filling->at].found = true;
+    cursor->tallies[cursor->at].votes = db_column_i64(row, 1);
+    cursor->tallies[cursor->at].seq = db_column_i64(row, 2);
+    cursor->tallies[cursor->at].found = true;
     return RC_OK;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* The primary key is forced, or a small table would be locked as a whole. */
+/* FORCE INDEX, because a scan of a small table would lock all of its rows. */
 enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
                           struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t from = 0; rc == RC_OK && from < count; from += IN_MAX) {
-        struct filling filling = {tallies + from, least(IN_MAX, count - from), 0};
+        struct tally_cursor cursor = {tallies + from, min_size(IN_MAX, count - from), 0};
 
         buf_reset(sql);
         buf_text_put(sql, "SELECT content_id, votes, seq FROM vote_tally FORCE INDEX (PRIMARY) "
                           "WHERE content_id IN (");
-        for (size_t i = 0; i < filling.count; i++) {
-            filling.tallies[i].found = false;
+        for (size_t i = 0; i < cursor.count; i++) {
+            cursor.tallies[i].found = false;
             if (i > 0)
                 buf_char(sql, ',');
-            buf_i64(sql, filling.tallies[i].content_id);
+            buf_i64(sql, cursor.tallies[i].content_id);
         }
         buf_text_put(sql, ") ORDER BY content_id FOR UPDATE");
-        rc = db_query_buf(db, sql, fill_tally, &filling, err);
+        rc = db_query_buf(db, sql, fill_tally, &cursor, err);
     }
     return rc;
 }
 
-/* Runs what has been put behind the statement's head, when it is big enough or the last. */
-static enum rc values_run(struct db *db, struct buf *sql, size_t head_len, const char *tail,
-                          bool last, struct err *err)
-{
-    enum rc rc;
+/* A statement "head (row),(row)... tail" that is run in parts of about STATEMENT_BYTES. */
+struct statement {
+    struct db *db;
+    struct buf *sql;
+    size_t head_len;
+    const char *tail;
+};
 
-    if (sql->len == head_len || (!last && sql->len < STATEMENT_BYTES))
-        return RC_OK;
-    buf_text_put(sql, tail);
-    rc = db_exec_buf(db, sql, NULL, err);
-    buf_cut(sql, head_len);
-    return rc;
-}
-
-static size_t head_put(struct buf *sql, const char *head)
+static struct statement begin_statement(struct db *db, struct buf *sql, const char *head,
+                                        const char *tail)
 {
     buf_reset(sql);
     buf_text_put(sql, head);
-    return sql->len;
+    return (struct statement){db, sql, sql->len, tail};
 }
 
-static void tally_put(struct buf *sql, size_t head_len, const struct tally_row *tally)
+/* Runs the rows that were put since the last run, if they are many enough or the last ones. */
+static enum rc run_statement(const struct statement *statement, bool last, struct err *err)
 {
-    buf_text_put(sql, sql->len == head_len ? "(" : ",(");
-    buf_i64(sql, tally->content_id);
-    buf_char(sql, ',');
-    buf_i64(sql, tally->votes);
-    buf_char(sql, ',');
-    buf_i64(sql, tally->seq);
-    buf_text_put(sql, ",UTC_TIMESTAMP(3))");
+    struct buf *sql = statement->sql;
+    enum rc rc;
+
+    if (sql->len == statement->head_len || (!last && sql->len < STATEMENT_BYTES))
+        return RC_OK;
+    buf_text_put(sql, statement->tail);
+    rc = db_exec_buf(statement->db, sql, NULL, err);
+    buf_cut(sql, statement->head_len);
+    return rc;
+}
+
+/* Appends "(1,2,..." of a row, without the end. */
+static void put_numbers(const struct statement *statement, const int64_t *numbers, size_t count)
+{
+    struct buf *sql = statement->sql;
+
+    buf_text_put(sql, sql->len == statement->head_len ? "(" : ",(");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, numbers[i]);
+    }
+}
+
+static void put_tally(const struct statement *statement, int64_t content_id, int64_t votes,
+                      int64_t seq)
+{
+    const int64_t numbers[] = {content_id, votes, seq};
+
+    put_numbers(statement, numbers, 3);
+    buf_text_put(statement->sql, ",UTC_TIMESTAMP(3))");
 }
 
 enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
                           size_t count, struct err *err)
 {
-    size_t head_len =
-        head_put(sql, "INSERT IGNORE INTO vote_tally (content_id, votes, seq, changed_at) VALUES ");
+    const struct statement statement = begin_statement(
+        db, sql, "INSERT IGNORE INTO vote_tally (content_id, votes, seq, changed_at) VALUES ", "");
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct tally_row empty = {.content_id = tallies[i].content_id};
-
         if (!tallies[i].found)
-            tally_put(sql, head_len, &empty);
-        rc = values_run(db, sql, head_len, "", i + 1 == count, err);
+            put_tally(&statement, tallies[i].content_id, 0, 0);
+        rc = run_statement(&statement, i + 1 == count, err);
     }
     return rc;
 }
@@ -124,47 +143,46 @@ enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row
 enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
                            size_t count, struct err *err)
 {
-    size_t head_len =
-        head_put(sql, "INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES ");
+    const struct statement statement = begin_statement(
+        db, sql, "INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES ",
+        " ON DUPLICATE KEY UPDATE votes = VALUES(votes), seq = VALUES(seq), "
+        "changed_at = VALUES(changed_at)");
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         if (tallies[i].changed)
-            tally_put(sql, head_len, &tallies[i]);
-        rc = values_run(db, sql, head_len,
-                        " ON DUPLICATE KEY UPDATE votes = VALUES(votes), seq = VALUES(seq), "
-                        "changed_at = VALUES(changed_at)",
-                        i + 1 == count, err);
+            put_tally(&statement, tallies[i].content_id, tallies[i].votes, tallies[i].seq);
+        rc = run_statement(&statement, i + 1 == count, err);
     }
     return rc;
 }
 
-/* Where the answer to a SELECT goes on filling lasts[]: both are in the same order. */
-struct last_filling {
+/* As struct tally_cursor, for lasts[]. */
+struct last_cursor {
     struct last_row *lasts;
     size_t count;
     size_t at;
 };
 
-static bool last_is(const struct last_row *last, int64_t content_id, int64_t voter_id)
+static bool is_last_of(const struct last_row *last, int64_t content_id, int64_t voter_id)
 {
     return last->content_id == content_id && last->voter_id == voter_id;
 }
 
 static enum rc fill_last(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct last_filling *filling = ctx;
+    struct last_cursor *cursor = ctx;
     int64_t content_id = db_column_i64(row, 0);
     int64_t voter_id = db_column_i64(row, 1);
 
-    while (filling->at < filling->count &&
-           !last_is(&filling->lasts[filling->at], content_id, voter_id))
-        filling->at++;
-    if (filling->at == filling->count)
+    while (cursor->at < cursor->count &&
+           !is_last_of(&cursor->lasts[cursor->at], content_id, voter_id))
+        cursor->at++;
+    if (cursor->at == cursor->count)
         return err_fail(err, RC_FATAL, 0, "the database gives last votes out of order");
-    filling->lasts[filling->at].voting = (int)db_column_i64(row, 2);
-    filling->lasts[filling->at].occurred_ms = db_column_i64(row, 3);
-    filling->lasts[filling->at].found = true;
+    cursor->lasts[cursor->at].voting = (int)db_column_i64(row, 2);
+    cursor->lasts[cursor->at].occurred_ms = db_column_i64(row, 3);
+    cursor->lasts[cursor->at].found = true;
     return RC_OK;
 }
 
@@ -174,97 +192,89 @@ enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, 
     enum rc rc = RC_OK;
 
     for (size_t from = 0; rc == RC_OK && from < count; from += PAIRS_MAX) {
-        struct last_filling filling = {lasts + from, least(PAIRS_MAX, count - from), 0};
+        struct last_cursor cursor = {lasts + from, min_size(PAIRS_MAX, count - from), 0};
 
         buf_reset(sql);
         buf_text_put(sql, "SELECT content_id, voter_id, voting, occurred_ms FROM vote_last "
                           "FORCE INDEX (PRIMARY) WHERE ");
-        for (size_t i = 0; i < filling.count; i++) {
+        for (size_t i = 0; i < cursor.count; i++) {
             buf_text_put(sql, i > 0 ? " OR (content_id=" : "(content_id=");
-            buf_i64(sql, filling.lasts[i].content_id);
+            buf_i64(sql, cursor.lasts[i].content_id);
             buf_text_put(sql, " AND voter_id=");
-            buf_i64(sql, filling.lasts[i].voter_id);
+            buf_i64(sql, cursor.lasts[i].voter_id);
             buf_char(sql, ')');
         }
         buf_text_put(sql, " ORDER BY content_id, voter_id");
-        rc = db_query_buf(db, sql, fill_last, &filling, err);
+        rc = db_query_buf(db, sql, fill_last, &cursor, err);
     }
     return rc;
-}
-
-static void last_put(struct buf *sql, size_t head_len, const struct last_row *last)
-{
-    buf_text_put(sql, sql->len == head_len ? "(" : ",(");
-    buf_i64(sql, last->content_id);
-    buf_char(sql, ',');
-    buf_i64(sql, last->voter_id);
-    buf_char(sql, ',');
-    buf_i64(sql, last->voting);
-    buf_char(sql, ',');
-    buf_i64(sql, last->occurred_ms);
-    buf_char(sql, ')');
 }
 
 enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
                          struct err *err)
 {
-    size_t head_len =
-        head_put(sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ");
+    const struct statement statement = begin_statement(
+        db, sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ",
+        " ON DUPLICATE KEY UPDATE voting = VALUES(voting), occurred_ms = VALUES(occurred_ms)");
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        if (lasts[i].changed)
-            last_put(sql, head_len, &lasts[i]);
-        rc = values_run(db, sql, head_len,
-                        " ON DUPLICATE KEY UPDATE voting = VALUES(voting), occurred_ms = "
-                        "VALUES(occurred_ms)",
-                        i + 1 == count, err);
+        const int64_t numbers[] = {lasts[i].content_id, lasts[i].voter_id, lasts[i].voting,
+                                   lasts[i].occurred_ms};
+
+        if (lasts[i].changed) {
+            put_numbers(&statement, numbers, 4);
+            buf_char(sql, ')');
+        }
+        rc = run_statement(&statement, i + 1 == count, err);
     }
     return rc;
 }
 
-static void two_digits(char *text, int64_t value)
+static void write_two_digits(char *text, int64_t value)
 {
     text[0] = (char)('0' + value / 10);
     text[1] = (char)('0' + value % 10);
 }
 
-/* The date of the last row, as text: most rows are of the same day as the one before. */
-struct day {
+/* The date of the row before as text. Most rows have the same date as the row before. */
+struct date_cache {
     int64_t day;
-    char text[DATE_SIZE]; /* "": none yet */
+    char text[DATE_SIZE]; /* "": empty */
 };
 
-static void date_put(struct buf *sql, struct day *day, int64_t ms)
+static void put_date(struct buf *sql, struct date_cache *date, int64_t ms)
 {
-    if (day->day != ms / DATE_MS || !day->text[0]) {
-        day->day = ms / DATE_MS;
-        date_text(day->day, day->text);
+    if (date->day != ms / DATE_MS || !date->text[0]) {
+        date->day = ms / DATE_MS;
+        date_text(date->day, date->text);
     }
-    buf_put(sql, day->text, DATE_SIZE - 1);
+    buf_put(sql, date->text, DATE_SIZE - 1);
 }
 
-static void time_put(struct buf *sql, int64_t ms)
+static void put_time_of_day(struct buf *sql, int64_t ms)
 {
     int64_t of_day = ms % DATE_MS;
     int64_t seconds = of_day / 1000;
     char text[] = " 00:00:00.000";
 
-    two_digits(text + 1, seconds / 3600);
-    two_digits(text + 4, seconds / 60 % 60);
-    two_digits(text + 7, seconds % 60);
+    write_two_digits(text + 1, seconds / 3600);
+    write_two_digits(text + 4, seconds / 60 % 60);
+    write_two_digits(text + 7, seconds % 60);
     text[10] = (char)('0' + of_day % 1000 / 100);
-    two_digits(text + 11, of_day % 100);
+    write_two_digits(text + 11, of_day % 100);
     buf_put(sql, text, sizeof(text) - 1);
 }
 
-static void vote_put(struct buf *sql, size_t head_len, const struct vote_row *row, struct day *day)
+static void put_vote(const struct statement *statement, const struct vote_row *row,
+                     struct date_cache *date)
 {
     const struct vote_event *event = &row->event;
+    struct buf *sql = statement->sql;
 
-    buf_text_put(sql, sql->len == head_len ? "('" : ",('");
-    date_put(sql, day, event->occurred_ms);
-    time_put(sql, event->occurred_ms);
+    buf_text_put(sql, sql->len == statement->head_len ? "('" : ",('");
+    put_date(sql, date, event->occurred_ms);
+    put_time_of_day(sql, event->occurred_ms);
     buf_text_put(sql, "',");
     buf_i64(sql, event->voter_id);
     buf_char(sql, ',');
@@ -274,7 +284,7 @@ static void vote_put(struct buf *sql, size_t head_len, const struct vote_row *ro
     buf_char(sql, ',');
     buf_i64(sql, row->votes);
     buf_text_put(sql, ",'");
-    date_put(sql, day, event->occurred_ms);
+    put_date(sql, date, event->occurred_ms);
     buf_text_put(sql, "',0x");
     buf_hex(sql, event->event_id.bytes, ID_BYTES);
     buf_char(sql, ',');
@@ -285,22 +295,25 @@ static void vote_put(struct buf *sql, size_t head_len, const struct vote_row *ro
 enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
                           bool *duplicate, struct err *err)
 {
-    size_t head_len = head_put(sql, "INSERT INTO vote_document (gmt_create, voter_id, content_id, "
-                                    "voting, votes, create_date, event_id, content_seq) VALUES ");
-    struct day day = {0};
+    const struct statement statement =
+        begin_statement(db, sql,
+                        "INSERT INTO vote_document (gmt_create, voter_id, content_id, voting, "
+                        "votes, create_date, event_id, content_seq) VALUES ",
+                        "");
+    struct date_cache date = {0};
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         if (!rows[i].skip)
-            vote_put(sql, head_len, &rows[i], &day);
-        rc = values_run(db, sql, head_len, "", i + 1 == count, err);
+            put_vote(&statement, &rows[i], &date);
+        rc = run_statement(&statement, i + 1 == count, err);
     }
     *duplicate = rc == RC_REJECT && err->code == DB_DUPLICATE;
     return *duplicate ? RC_OK : rc;
 }
 
-/* The days of the rows, each once; false when they are too many. */
-static bool days_collect(const struct vote_row *rows, size_t count, int64_t days[DAYS_MAX],
+/* Stores the days of the rows, each once. False: there are more than DAYS_MAX. */
+static bool collect_days(const struct vote_row *rows, size_t count, int64_t days[DAYS_MAX],
                          size_t *day_count)
 {
     *day_count = 0;
@@ -321,26 +334,26 @@ static bool days_collect(const struct vote_row *rows, size_t count, int64_t days
     return true;
 }
 
-struct finding {
+struct event_search {
     void (*on_found)(void *ctx, const struct id *event_id);
     void *ctx;
 };
 
-static enum rc found_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_event_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct finding *finding = ctx;
+    struct event_search *search = ctx;
     struct id event_id;
 
     (void)err;
     if (row->lengths[0] != ID_BYTES)
         return RC_OK;
     memcpy(event_id.bytes, row->columns[0], ID_BYTES);
-    finding->on_found(finding->ctx, &event_id);
+    search->on_found(search->ctx, &event_id);
     return RC_OK;
 }
 
-/* The days prune partitions; they are no part of the comparison. */
-static void find_tail_put(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
+/* The days let the server prune partitions. They do not take part in the comparison. */
+static void put_days(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
 {
     char text[DATE_SIZE];
 
@@ -357,14 +370,15 @@ enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *
                          void (*on_found)(void *found_ctx, const struct id *event_id),
                          void *found_ctx, struct err *err)
 {
-    struct finding finding = {on_found, found_ctx};
-    size_t head_len = head_put(sql, "SELECT event_id FROM vote_document WHERE event_id IN (");
+    struct event_search search = {on_found, found_ctx};
+    const struct statement statement =
+        begin_statement(db, sql, "SELECT event_id FROM vote_document WHERE event_id IN (", "");
     int64_t days[DAYS_MAX];
     size_t day_count;
     size_t listed = 0;
     enum rc rc = RC_OK;
 
-    if (!days_collect(rows, count, days, &day_count))
+    if (!collect_days(rows, count, days, &day_count))
         day_count = 0;
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         if (!rows[i].skip) {
@@ -373,9 +387,9 @@ enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *
         }
         if (listed == 0 || (listed < IN_MAX && i + 1 < count))
             continue;
-        find_tail_put(sql, days, day_count);
-        rc = db_query_buf(db, sql, found_row, &finding, err);
-        buf_cut(sql, head_len);
+        put_days(sql, days, day_count);
+        rc = db_query_buf(db, sql, on_event_row, &search, err);
+        buf_cut(sql, statement.head_len);
         listed = 0;
     }
     return rc;

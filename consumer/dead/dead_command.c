@@ -167,18 +167,14 @@ static int dead_with(const struct options *options, struct dead_request *request
     const struct settings *settings;
     struct config *config;
     struct err err = {0};
-    char user[64];
-    char host[64];
-    char by[sizeof(user) + sizeof(host)];
+    char by[OS_OPERATOR_SIZE];
     int code = options_load(options, &config);
     enum rc rc;
 
     if (code >= 0)
         return code;
     settings = config_settings(config);
-    os_user_name(user, sizeof(user));
-    os_host_name(host, sizeof(host));
-    snprintf(by, sizeof(by), "%s@%s", user, host);
+    os_operator_name(by);
     rc = dead_mysql_open(&mysql, settings, settings->consumer.group, by, &err);
     if (rc == RC_OK)
         code = run(mysql, request, settings);

@@ -35,26 +35,17 @@ struct housekeep_mysql {
     struct housekeep_store store;
 };
 
-static enum rc session_ready(struct db *db, uint64_t *session, struct err *err)
-{
-    enum rc rc = db_connect(db, err);
-
-    if (rc != RC_OK || *session == db_session(db))
-        return rc;
-    rc = db_run(db, "SET SESSION lock_wait_timeout = 1, SESSION innodb_lock_wait_timeout = 1", err);
-    if (rc == RC_OK)
-        *session = db_session(db);
-    return rc;
-}
+/* No statement waits longer than a second for a lock. */
+#define LOCK_WAIT "SET SESSION lock_wait_timeout = 1, SESSION innodb_lock_wait_timeout = 1"
 
 static enum rc sink_ready(struct housekeep_mysql *mysql, struct err *err)
 {
-    return session_ready(mysql->sink, &mysql->sink_session, err);
+    return db_set_up_session(mysql->sink, &mysql->sink_session, LOCK_WAIT, err);
 }
 
 static enum rc writers_ready(struct housekeep_mysql *mysql, struct err *err)
 {
-    return session_ready(mysql->writers, &mysql->writers_session, err);
+    return db_set_up_session(mysql->writers, &mysql->writers_session, LOCK_WAIT, err);
 }
 
 static enum rc sql_query(struct housekeep_mysql *mysql, db_on_row on_row, void *ctx,

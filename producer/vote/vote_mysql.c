@@ -60,17 +60,12 @@ static enum rc store_ping(void *ctx, struct err *err)
 
 static enum rc session_set_up(struct vote_mysql *store, struct err *err)
 {
-    enum rc rc = db_connect(store->db, err);
-
-    if (rc != RC_OK || store->session == db_session(store->db))
-        return rc;
     buf_reset(&store->sql);
     buf_text_put(&store->sql, "SET SESSION innodb_lock_wait_timeout = ");
     buf_i64(&store->sql, store->lock_wait_seconds);
-    rc = sql_run(store, err);
-    if (rc == RC_OK)
-        store->session = db_session(store->db);
-    return rc;
+    if (store->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    return db_set_up_session(store->db, &store->session, buf_text(&store->sql), err);
 }
 
 static enum rc store_begin(void *ctx, struct err *err)

@@ -74,17 +74,13 @@ static int act_with(const struct options *options, struct retry_request *request
     struct config *config;
     struct err err = {0};
     struct db *db = NULL;
-    char user[64];
-    char host[64];
-    char by[sizeof(user) + sizeof(host)];
+    char by[OS_OPERATOR_SIZE];
     int code = options_load(options, &config);
     enum rc rc;
 
     if (code >= 0)
         return code;
-    os_user_name(user, sizeof(user));
-    os_host_name(host, sizeof(host));
-    snprintf(by, sizeof(by), "%s@%s", user, host);
+    os_operator_name(by);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
     code = rc == RC_OK ? act(db, request, by, config_settings(config)->retry.lease_ms)
                        : options_fail(rc, &err);

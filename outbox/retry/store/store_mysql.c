@@ -12,26 +12,16 @@
 
 enum rc store_ready(struct store *store, struct err *err)
 {
-    enum rc rc = db_connect(store->db, err);
-
     buf_reset(&store->sql);
-    if (rc != RC_OK || store->session == db_session(store->db))
-        return rc;
-    rc = db_run(store->db, LOCK_WAIT, err);
-    if (rc == RC_OK)
-        store->session = db_session(store->db);
-    return rc;
+    return db_set_up_session(store->db, &store->session, LOCK_WAIT, err);
 }
 
 enum rc store_begin(struct store *store, struct err *err)
 {
     enum rc rc = store_ready(store, err);
 
-    if (rc == RC_OK && store->begun != db_session(store->db)) {
-        rc = db_run(store->db, LET_GO, err);
-        if (rc == RC_OK)
-            store->begun = db_session(store->db);
-    }
+    if (rc == RC_OK)
+        rc = db_set_up_session(store->db, &store->begun, LET_GO, err);
     return rc == RC_OK ? db_begin(store->db, err) : rc;
 }
 
