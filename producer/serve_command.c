@@ -2,7 +2,6 @@
 #include "producer/serve_command.h"
 
 #include "common/db/db.h"
-#include "common/list.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
@@ -441,17 +440,25 @@ enum rc serve_check_lanes(const struct settings *settings, struct err *err)
     return rc == RC_OK ? lanes_check_start(&lanes, settings->api.lane_count, err) : rc;
 }
 
+static bool is_relayed(const struct settings *settings, const char *table)
+{
+    for (size_t i = 0; i < settings->lane_count; i++)
+        if (strcmp(settings->lanes[i].table, table) == 0)
+            return true;
+    return false;
+}
+
 enum rc serve_check_relayed(const struct settings *settings, struct err *err)
 {
     for (int64_t i = 0; i < settings->api.lane_count; i++) {
         char name[OUTBOX_LANE_NAME_SIZE];
 
         outbox_lane_name(name, (size_t)i);
-        if (!list_has(settings->relay.lanes, name))
+        if (!is_relayed(settings, name))
             return err_fail(err, RC_REJECT, 0,
                             "api.lane_count = %" PRId64
-                            " writes votes into %s, which is not in relay.lanes = %s: they would "
-                            "wait there for ever; add it, or make api.lane_count smaller",
+                            " writes votes into %s, which no lane of relay.lanes = %s reads: they "
+                            "would wait there for ever; add it, or make api.lane_count smaller",
                             settings->api.lane_count, name, settings->relay.lanes);
     }
     return RC_OK;

@@ -17,7 +17,8 @@ extern const struct role serve_role;
  * database holds. RC_RETRY: that cannot be asked now. */
 enum rc serve_check_lanes(const struct settings *settings, struct err *err);
 
-/* For a process that serves and relays. RC_REJECT: a lane that is written is not in relay.lanes. */
+/* For a process that serves and relays. RC_REJECT: no lane of relay.lanes reads a table that is
+ * written. */
 enum rc serve_check_relayed(const struct settings *settings, struct err *err);
 
 #endif

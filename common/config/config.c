@@ -2,6 +2,8 @@
 #include "common/config/config.h"
 
 #include "common/config/ini_file.h"
+#include "common/config/lane_sections.h"
+#include "common/config/place.h"
 #include "common/config/setting.h"
 #include "common/nearest.h"
 
@@ -15,93 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENVIRONMENT_PREFIX "TALLYBOX_"
 #define FOREIGN_DISTANCE 3 /* so many letters apart, a variable belongs to another program */
 #define MASK "***"
 #define PLACE_COLUMN 43
-#define PLACE_SIZE 192
 #define FILE_STANDARD "tallybox.ini"
 
 _Static_assert(INI_LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
-
-enum config_from {
-    FROM_DEFAULT,
-    FROM_FILE,
-    FROM_ENVIRONMENT,
-    FROM_SET,
-    FROM_PASSWORD_FILE, /* a password, read from its password_file */
-    FROM_MYSQL,         /* a setting of [sink] left to [mysql] */
-};
-
-struct config_source {
-    enum config_from from;
-    int line; /* of the file, from 1 */
-};
 
 struct config {
     struct settings settings;
     char *path;                    /* of the file that was read, or NULL */
     struct config_source *sources; /* one per entry of settings_table */
     struct config_source kafka_sources[KAFKA_PROPERTIES_MAX];
+    struct lane_sections lanes; /* once all sources are read: in the order of settings.lanes */
 };
-
-/* "relay", "lease_ms" -> "RELAY_LEASE_MS"; Kafka's dots become underscores too. */
-static void environment_name(const char *section, const char *key, char *name, size_t size)
-{
-    int len = snprintf(name, size, "%s_%s", section, key);
-
-    for (int i = 0; i < len && (size_t)i < size; i++)
-        name[i] = name[i] == '.' ? '_' : (char)toupper((unsigned char)name[i]);
-}
-
-/* Where a value came from, for people: "tallybox.ini:12", "environment TALLYBOX_RELAY_LEASE_MS". */
-static void put_place(const struct config *config, struct config_source source, const char *section,
-                      const char *key, char place[PLACE_SIZE])
-{
-    char name[PLACE_SIZE - 32];
-
-    switch (source.from) {
-    case FROM_DEFAULT:
-        snprintf(place, PLACE_SIZE, "default");
-        return;
-    case FROM_FILE:
-        snprintf(place, PLACE_SIZE, "%.160s:%d", config->path, source.line);
-        return;
-    case FROM_ENVIRONMENT:
-        environment_name(section, key, name, sizeof(name));
-        snprintf(place, PLACE_SIZE, "environment " ENVIRONMENT_PREFIX "%s", name);
-        return;
-    case FROM_SET:
-        snprintf(place, PLACE_SIZE, "--set %s.%.128s", section, key);
-        return;
-    case FROM_PASSWORD_FILE:
-        snprintf(place, PLACE_SIZE, "the file in %s.password_file", section);
-        return;
-    case FROM_MYSQL:
-        snprintf(place, PLACE_SIZE, "as mysql.%.128s", key);
-        return;
-    }
-}
-
-/* Puts the place and the setting in front of what err says. */
-static void blame_setting(const struct config *config, struct config_source source,
-                          const char *section, const char *key, struct err *err)
-{
-    char place[PLACE_SIZE];
-
-    put_place(config, source, section, key, place);
-    /* Places on the command line and in the environment name their setting, others do not. */
-    if (source.from == FROM_SET || source.from == FROM_ENVIRONMENT)
-        err_wrap(err, "%s", place);
-    else
-        err_wrap(err, "%s: %s.%.60s", place, section, key);
-}
 
 /* RC_FATAL: err names the section and the nearest known one, but no place. */
 static enum rc check_section(const char *section, struct err *err)
 {
     struct nearest nearest = {.typed = section};
 
+    if (lane_section_is(section))
+        return lane_section_check(section, err);
     if (setting_section_find(section))
         return RC_OK;
     for (size_t i = 0; i < settings_sections_count; i++)
@@ -116,11 +53,12 @@ static enum rc check_section(const char *section, struct err *err)
 
 static enum rc unknown_key(const char *section, const char *key, struct err *err)
 {
+    const char *table_section = setting_section_find(section)->name;
     struct nearest nearest = {.typed = key};
     const char *other = NULL;
 
     for (size_t i = 0; i < settings_table_count; i++) {
-        if (strcmp(settings_table[i].section, section) == 0)
+        if (strcmp(settings_table[i].section, table_section) == 0)
             nearest_offer(&nearest, settings_table[i].key);
         else if (!other && strcmp(settings_table[i].key, key) == 0)
             other = settings_table[i].section;
@@ -134,15 +72,6 @@ static enum rc unknown_key(const char *section, const char *key, struct err *err
     return err_fail(err, RC_FATAL, 0,
                     "%.60s is not a setting of [%s]; `tallybox config --defaults` shows them all",
                     key, section);
-}
-
-/* A key may stand in a file once: of two lines far apart the first is easily taken for the one
- * that counts. */
-static enum rc check_once(struct config_source was, struct config_source now, struct err *err)
-{
-    if (was.from == FROM_FILE && now.from == FROM_FILE)
-        return err_fail(err, RC_FATAL, 0, "is set in line %d already", was.line);
-    return RC_OK;
 }
 
 static enum rc assign_property(struct config *config, const char *name, const char *value,
@@ -165,7 +94,7 @@ static enum rc assign_property(struct config *config, const char *name, const ch
     if (i == KAFKA_PROPERTIES_MAX)
         return err_fail(err, RC_FATAL, 0, "is one property too many; expected %d at most",
                         KAFKA_PROPERTIES_MAX);
-    rc = check_once(config->kafka_sources[i], source, err);
+    rc = place_check_once(config->kafka_sources[i], source, err);
     if (rc != RC_OK)
         return rc;
     snprintf(property[i].name, sizeof(property->name), "%s", name);
@@ -180,7 +109,7 @@ static enum rc assign_setting(struct config *config, const struct setting *setti
                               const char *value, struct config_source source, struct err *err)
 {
     struct config_source *was = &config->sources[setting - settings_table];
-    enum rc rc = check_once(*was, source, err);
+    enum rc rc = place_check_once(*was, source, err);
 
     if (rc == RC_OK)
         rc = setting_store(setting, &config->settings, value, err);
@@ -200,16 +129,18 @@ static enum rc assign_value(struct config *config, const char *section, const ch
     if (rc == RC_OK && !setting && strcmp(section, SETTINGS_KAFKA) != 0)
         rc = unknown_key(section, key, err);
     if (rc != RC_OK) {
-        put_place(config, source, section, key, place);
+        place_put(config->path, source, section, key, place);
         err_wrap(err, "%s", place);
         return rc;
     }
-    if (setting)
+    if (lane_section_is(section))
+        rc = lane_sections_store(&config->lanes, section, setting, value, source, err);
+    else if (setting)
         rc = assign_setting(config, setting, value, source, err);
     else
         rc = assign_property(config, key, value, source, err);
     if (rc != RC_OK)
-        blame_setting(config, source, section, key, err);
+        place_blame(config->path, source, section, key, err);
     return rc;
 }
 
@@ -219,18 +150,24 @@ static enum rc load_defaults(struct config *config, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < settings_table_count; i++)
-        rc = assign_value(config, settings_table[i].section, settings_table[i].key,
-                          settings_table[i].standard, source, err);
+        if (!lane_section_is(settings_table[i].section))
+            rc = assign_value(config, settings_table[i].section, settings_table[i].key,
+                              settings_table[i].standard, source, err);
     if (rc == RC_OK)
         rc = assign_value(config, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS,
                           SETTINGS_KAFKA_SERVERS_STANDARD, source, err);
     return rc;
 }
 
-static enum rc on_section(void *ctx, const char *section, struct err *err)
+static enum rc on_section(void *ctx, const char *section, int line, struct err *err)
 {
-    (void)ctx;
-    return check_section(section, err);
+    struct config *config = ctx;
+    const struct config_source source = {FROM_FILE, line};
+    enum rc rc = check_section(section, err);
+
+    if (rc == RC_OK && lane_section_is(section))
+        rc = lane_sections_name(&config->lanes, section, source, err);
+    return rc;
 }
 
 static enum rc on_value(void *ctx, const char *section, const char *key, const char *value,
@@ -264,6 +201,8 @@ static enum rc load_file(struct config *config, const char *path, struct err *er
  * name ends there. NULL: none of ours. */
 static const char *environment_section(char *name, char **key)
 {
+    if (lane_section_split_variable(name, key))
+        return name;
     for (size_t i = 0; i < settings_sections_count; i++) {
         const char *section = settings_sections[i].name;
         size_t len = strlen(section);
@@ -287,7 +226,8 @@ static enum rc check_foreign(const char *name, struct err *err)
     for (size_t i = 0; i < settings_table_count; i++) {
         size_t one;
 
-        environment_name(settings_table[i].section, settings_table[i].key, ours, sizeof(ours));
+        place_environment_name(settings_table[i].section, settings_table[i].key, ours,
+                               sizeof(ours));
         one = nearest_distance(name, ours);
         if (one < distance) {
             distance = one;
@@ -296,7 +236,7 @@ static enum rc check_foreign(const char *name, struct err *err)
     }
     if (!setting)
         return RC_OK;
-    environment_name(setting->section, setting->key, ours, sizeof(ours));
+    place_environment_name(setting->section, setting->key, ours, sizeof(ours));
     return err_fail(err, RC_FATAL, 0,
                     "environment " ENVIRONMENT_PREFIX "%.100s: no setting has this name; did you "
                     "mean " ENVIRONMENT_PREFIX "%s?",
@@ -322,6 +262,12 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     section = environment_section(lower, &key);
     if (!section)
         return check_foreign(name, err);
+    if (!*key && lane_section_is(section))
+        return err_fail(err, RC_FATAL, 0,
+                        "environment " ENVIRONMENT_PREFIX "%s: names no setting of a lane; "
+                        "expected the variable " ENVIRONMENT_PREFIX
+                        "LANE_NAME_KEY, as " ENVIRONMENT_PREFIX "LANE_OUTBOX_TABLE",
+                        name);
     if (!*key)
         return err_fail(err, RC_FATAL, 0,
                         "environment " ENVIRONMENT_PREFIX "%s: names the section [%s] but none of "
@@ -342,21 +288,30 @@ static enum rc check_shown(const char *section, const char *key, struct err *err
 
     if (kafka ? !setting_is_secret_property(key) : !setting || setting->kind != SETTING_SECRET)
         return RC_OK;
-    environment_name(section, key, name, sizeof(name));
+    place_environment_name(section, key, name, sizeof(name));
     return err_fail(err, RC_FATAL, 0,
                     "--set %s.%s: other accounts of this machine can read a command line; expected "
                     "it in the settings file%s or in the environment as " ENVIRONMENT_PREFIX "%s",
                     section, key, kafka ? "" : ", in password_file", name);
 }
 
+/* The dot between section and key: of lane.NAME.key the second one. */
+static const char *find_dot(const char *text)
+{
+    return strchr(lane_section_is(text) ? text + strlen(SETTINGS_LANE_PREFIX) : text, '.');
+}
+
 static enum rc load_set(struct config *config, const char *text, struct err *err)
 {
-    const char *dot = strchr(text, '.');
+    const char *dot = find_dot(text);
     const char *equals = strchr(text, '=');
-    char section[32];
+    char section[LANE_SECTION_SIZE];
     char key[KAFKA_NAME_SIZE];
     enum rc rc;
 
+    if (lane_section_is(text) && equals && (!dot || dot > equals))
+        return err_fail(err, RC_FATAL, 0, "--set %.*s: expected lane.NAME.key=value",
+                        (int)strcspn(text, "="), text);
     if (!dot || !equals || dot > equals || (size_t)(dot - text) >= sizeof(section) ||
         (size_t)(equals - dot) > sizeof(key))
         return err_fail(err, RC_FATAL, 0, "--set %.*s: expected section.key=value",
@@ -385,8 +340,8 @@ static struct config_source *source_of(struct config *config, const struct setti
 static enum rc fail_at_setting(struct config *config, const struct setting *setting,
                                struct err *err)
 {
-    blame_setting(config, *source_of(config, setting), setting->section, setting->key, err);
-    return RC_FATAL;
+    return place_blame(config->path, *source_of(config, setting), setting->section, setting->key,
+                       err);
 }
 
 /* One line, without its end. */
@@ -434,7 +389,7 @@ static enum rc complete_password(struct config *config, struct mysql_settings *m
     if (!*mysql->password_file)
         return RC_OK;
     if (*mysql->password) {
-        put_place(config, *source_of(config, password), section, "password", place);
+        place_put(config->path, *source_of(config, password), section, "password", place);
         err_set(err, "and %s.password (%s) are both set; expected one of them", section, place);
         return fail_at_setting(config, file, err);
     }
@@ -531,7 +486,7 @@ static enum rc check_orders(struct config *config, struct err *err)
                     orders[i].why);
             return fail_at_setting(config, more, err);
         }
-        put_place(config, *source_of(config, more), more->section, more->key, place);
+        place_put(config->path, *source_of(config, more), more->section, more->key, place);
         err_set(err, "%" PRId64 " must be %s %s.%s (%" PRId64 ", %s): %s", low,
                 orders[i].apart ? "less than" : "at most", more->section, more->key, high, place,
                 orders[i].why);
@@ -540,8 +495,8 @@ static enum rc check_orders(struct config *config, struct err *err)
     return RC_OK;
 }
 
-/* After all sources: reads the password files, fills in [sink], checks what one setting says about
- * another. */
+/* After all sources: reads the password files, fills in [sink] and the lanes, checks what one
+ * setting says about another. */
 static enum rc complete_settings(struct config *config, struct err *err)
 {
     struct settings *settings = &config->settings;
@@ -552,17 +507,19 @@ static enum rc complete_settings(struct config *config, struct err *err)
     if (rc == RC_OK)
         rc = complete_sink(config, err);
     if (rc == RC_OK)
+        rc = lane_sections_complete(&config->lanes, settings, config->path,
+                                    *source_of(config, find_setting("relay", "lanes")), err);
+    if (rc == RC_OK)
         rc = check_orders(config, err);
     return rc;
 }
 
-static void put_value(const struct setting *setting, const struct settings *settings,
-                      struct buf *out)
+static void put_value(const struct setting *setting, const void *base, struct buf *out)
 {
-    if (setting->kind == SETTING_SECRET && !setting_is_unset(setting, settings))
+    if (setting->kind == SETTING_SECRET && !setting_is_unset(setting, base))
         buf_text_put(out, MASK);
     else
-        setting_put(setting, settings, out);
+        setting_put(setting, base, out);
 }
 
 static const char *property_shown(const struct kafka_property *property)
@@ -581,39 +538,61 @@ static void each_property(const struct config *config, config_on_value on_each, 
     for (size_t i = 0; i < config->settings.kafka.count; i++) {
         const struct kafka_property *property = &config->settings.kafka.properties[i];
 
-        put_place(config, config->kafka_sources[i], SETTINGS_KAFKA, property->name, place);
+        place_put(config->path, config->kafka_sources[i], SETTINGS_KAFKA, property->name, place);
         on_each(ctx, SETTINGS_KAFKA, property->name, property_shown(property), place, false);
+    }
+}
+
+/* The settings of one section. lane: of SETTINGS_LANE, else NULL; section: as it is printed. */
+static void each_setting(const struct config *config, const struct lane_section *lane,
+                         const char *section, config_on_value on_each, void *ctx)
+{
+    const void *base = lane ? (const void *)&lane->values : &config->settings;
+    char place[PLACE_SIZE];
+    struct buf value = {0};
+
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+
+        if (strcmp(setting->section, setting_section_find(section)->name) != 0)
+            continue;
+        buf_reset(&value);
+        put_value(setting, base, &value);
+        place_put(config->path, lane ? lane->sources[lane_key_index(setting)] : config->sources[i],
+                  section, setting->key, place);
+        on_each(ctx, section, setting->key, buf_text(&value), place,
+                setting->kind == SETTING_NUMBER);
+    }
+    buf_done(&value);
+}
+
+static void each_lane(const struct config *config, config_on_value on_each, void *ctx)
+{
+    for (size_t i = 0; i < config->lanes.count; i++) {
+        char section[LANE_SECTION_SIZE];
+
+        lane_section_name(config->lanes.list[i].values.name, section);
+        each_setting(config, &config->lanes.list[i], section, on_each, ctx);
     }
 }
 
 static void each_value(const struct config *config, config_on_value on_each, void *ctx)
 {
-    char place[PLACE_SIZE];
-    struct buf value = {0};
-
     for (size_t s = 0; s < settings_sections_count; s++) {
         const char *section = settings_sections[s].name;
 
         if (strcmp(section, SETTINGS_KAFKA) == 0)
             each_property(config, on_each, ctx);
-        for (size_t i = 0; i < settings_table_count; i++) {
-            const struct setting *setting = &settings_table[i];
-
-            if (strcmp(setting->section, section) != 0)
-                continue;
-            buf_reset(&value);
-            put_value(setting, &config->settings, &value);
-            put_place(config, config->sources[i], section, setting->key, place);
-            on_each(ctx, section, setting->key, buf_text(&value), place,
-                    setting->kind == SETTING_NUMBER);
-        }
+        else if (lane_section_is(section))
+            each_lane(config, on_each, ctx);
+        else
+            each_setting(config, NULL, section, on_each, ctx);
     }
-    buf_done(&value);
 }
 
 struct ini_print {
     struct buf *out;
-    const char *section;
+    char section[LANE_SECTION_SIZE]; /* of the line before */
 };
 
 /* Certificates in the environment have line ends; what is printed keeps to its line. */
@@ -630,9 +609,9 @@ static void print_ini(void *ctx, const char *section, const char *key, const cha
     size_t from;
 
     (void)is_number;
-    if (!print->section || strcmp(print->section, section) != 0)
-        buf_print(print->out, "%s[%s]\n", print->section ? "\n" : "", section);
-    print->section = section;
+    if (strcmp(print->section, section) != 0)
+        buf_print(print->out, "%s[%s]\n", *print->section ? "\n" : "", section);
+    snprintf(print->section, sizeof(print->section), "%s", section);
     from = print->out->len;
     /* A ; behind a blank begins a comment. */
     buf_print(print->out, "%s =%s", key, *value == ';' ? "" : " ");
@@ -645,7 +624,7 @@ static void print_ini(void *ctx, const char *section, const char *key, const cha
 static void print_json(void *ctx, const char *section, const char *key, const char *value,
                        const char *place, bool is_number)
 {
-    char name[KAFKA_NAME_SIZE + 32];
+    char name[KAFKA_NAME_SIZE + LANE_SECTION_SIZE];
     json_t *shown = is_number ? json_integer(strtoll(value, NULL, 10)) : json_string(value);
 
     /* A value that is not UTF-8 has no JSON. */
@@ -689,7 +668,8 @@ static void print_default(const struct setting *setting, struct buf *out)
         buf_text_put(&comment, " Live: SIGHUP changes it.");
     put_comment(out, buf_text(&comment));
     buf_done(&comment);
-    buf_print(out, "%s =%s%s\n\n", setting->key, *setting->standard ? " " : "", setting->standard);
+    buf_print(out, "%s%s =%s%s\n\n", lane_section_is(setting->section) ? "# " : "", setting->key,
+              *setting->standard ? " " : "", setting->standard);
 }
 
 static void print_row(struct buf *out, const char *section, const char *key, const char *standard,
@@ -701,12 +681,11 @@ static void print_row(struct buf *out, const char *section, const char *key, con
     buf_print(out, " | %s | %s | %s |\n", range, live ? "yes" : "", help);
 }
 
-static bool setting_is_same(const struct setting *setting, const struct config *a,
-                            const struct config *b)
+static bool setting_is_same(const struct setting *setting, const void *a, const void *b)
 {
     if (setting->kind == SETTING_NUMBER)
-        return setting_number(setting, &a->settings) == setting_number(setting, &b->settings);
-    return strcmp(setting_text(setting, &a->settings), setting_text(setting, &b->settings)) == 0;
+        return setting_number(setting, a) == setting_number(setting, b);
+    return strcmp(setting_text(setting, a), setting_text(setting, b)) == 0;
 }
 
 /* Only the number is read by others meanwhile. */
@@ -726,6 +705,30 @@ static bool kafka_is_same(const struct settings *a, const struct settings *b)
     return a->kafka.count == b->kafka.count &&
            memcmp(a->kafka.properties, b->kafka.properties,
                   a->kafka.count * sizeof(a->kafka.properties[0])) == 0;
+}
+
+/* Nothing of a lane is live. Lanes that came or went are a change of relay.lanes. */
+static void report_lane(const struct lane_settings *was, const struct lane_settings *now,
+                        config_on_change on_change, void *ctx)
+{
+    char section[LANE_SECTION_SIZE];
+
+    lane_section_name(now->name, section);
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+
+        if (lane_section_is(setting->section) && !setting_is_same(setting, was, now))
+            on_change(ctx, &(struct config_change){section, setting->key, false, "", ""});
+    }
+}
+
+static void report_lanes(const struct settings *was, const struct settings *now,
+                         config_on_change on_change, void *ctx)
+{
+    for (size_t i = 0; i < was->lane_count; i++)
+        for (size_t n = 0; n < now->lane_count; n++)
+            if (strcmp(was->lanes[i].name, now->lanes[n].name) == 0)
+                report_lane(&was->lanes[i], &now->lanes[n], on_change, ctx);
 }
 
 enum rc config_load(struct config **out, const char *path, const char *const *sets, size_t count,
@@ -773,7 +776,7 @@ const struct settings *config_settings(const struct config *config)
 
 void config_print(const struct config *config, struct buf *out)
 {
-    struct ini_print print = {out, NULL};
+    struct ini_print print = {out, ""};
 
     each_value(config, print_ini, &print);
 }
@@ -806,7 +809,8 @@ void config_print_defaults(struct buf *out)
         if (s == 0)
             buf_char(out, '\n');
         put_comment(out, settings_sections[s].about);
-        buf_print(out, "[%s]\n\n", section);
+        /* Only the operator knows the names of the lanes. */
+        buf_print(out, "%s[%s]\n\n", lane_section_is(section) ? "# " : "", section);
         if (strcmp(section, SETTINGS_KAFKA) == 0)
             buf_print(out, "%s = %s\n\n", SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD);
         for (size_t i = 0; i < settings_table_count; i++)
@@ -853,7 +857,8 @@ void config_take_live(struct config *config, const struct config *fresh, config_
         struct buf was = {0};
         struct buf now = {0};
 
-        if (setting_is_same(setting, config, fresh))
+        if (lane_section_is(setting->section) ||
+            setting_is_same(setting, &config->settings, &fresh->settings))
             continue;
         if (setting->live) {
             setting_put(setting, &config->settings, &was);
@@ -865,6 +870,7 @@ void config_take_live(struct config *config, const struct config *fresh, config_
         buf_done(&was);
         buf_done(&now);
     }
+    report_lanes(&config->settings, &fresh->settings, on_change, ctx);
     if (!kafka_is_same(&config->settings, &fresh->settings))
         on_change(ctx, &change);
 }

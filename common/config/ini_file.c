@@ -21,7 +21,7 @@ struct ini {
     size_t at;                  /* how much of it was handed out */
     bool is_value;              /* it must bring a key and a value */
     bool found;                 /* it did */
-    char section[64];           /* of the last key; libinih cuts it at 49 bytes */
+    char section[96];           /* of the lines under way; libinih would cut it at 49 bytes */
     char key[INI_LINE_BYTES];   /* whose value is complete when the next line is asked for */
     char value[INI_LINE_BYTES]; /* never longer than its line */
 };
@@ -71,17 +71,16 @@ static bool line_read(struct ini *ini)
 
 static enum rc check_heading(struct ini *ini)
 {
-    char section[sizeof(ini->section)];
     char *end = strchr(ini->text, ']');
     struct err err = {0};
 
     if (!end || end[1])
         return ini_fail(ini, "expected [section] alone on its line");
-    if ((size_t)(end - ini->text) > sizeof(section))
+    if ((size_t)(end - ini->text) > sizeof(ini->section))
         return ini_fail(ini, "the section's name is too long");
-    memcpy(section, ini->text + 1, (size_t)(end - ini->text) - 1);
-    section[end - ini->text - 1] = '\0';
-    if (ini->handler->on_section(ini->handler->ctx, section, &err) != RC_OK)
+    memcpy(ini->section, ini->text + 1, (size_t)(end - ini->text) - 1);
+    ini->section[end - ini->text - 1] = '\0';
+    if (ini->handler->on_section(ini->handler->ctx, ini->section, ini->line, &err) != RC_OK)
         return ini_fail(ini, err.text);
     return RC_OK;
 }
@@ -159,6 +158,7 @@ static int ini_take(void *user, const char *section, const char *key, const char
 {
     struct ini *ini = user;
 
+    (void)section;
     if (ini->found) {
         size_t len = strlen(ini->value);
 
@@ -166,7 +166,6 @@ static int ini_take(void *user, const char *section, const char *key, const char
         return 1;
     }
     ini->found = true;
-    snprintf(ini->section, sizeof(ini->section), "%s", section);
     snprintf(ini->key, sizeof(ini->key), "%s", key);
     snprintf(ini->value, sizeof(ini->value), "%s", value);
     return 1;

@@ -12,9 +12,9 @@
 /* What a file holds, in its order. A result other than RC_OK ends the reading. The texts are
  * borrowed for the call. */
 struct ini_handler {
-    /* err: what is wrong, without the place. */
-    enum rc (*on_section)(void *ctx, const char *section, struct err *err);
-    /* line: from 1. err: what is wrong, with the place. */
+    /* line: from 1. err: what is wrong, without the place. */
+    enum rc (*on_section)(void *ctx, const char *section, int line, struct err *err);
+    /* err: what is wrong, with the place. */
     enum rc (*on_value)(void *ctx, const char *section, const char *key, const char *value,
                         int line, struct err *err);
     void *ctx;

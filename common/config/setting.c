@@ -15,8 +15,16 @@
 
 #define TO_SHOW "%.60s" /* as much of a bad value as a sentence can carry */
 
+/* All sections lane.NAME are described by one. */
+static const char *section_of_table(const char *section)
+{
+    return strncmp(section, SETTINGS_LANE_PREFIX, strlen(SETTINGS_LANE_PREFIX)) == 0 ? SETTINGS_LANE
+                                                                                     : section;
+}
+
 const struct setting *setting_find(const char *section, const char *key)
 {
+    section = section_of_table(section);
     for (size_t i = 0; i < settings_table_count; i++)
         if (strcmp(settings_table[i].section, section) == 0 &&
             strcmp(settings_table[i].key, key) == 0)
@@ -26,27 +34,28 @@ const struct setting *setting_find(const char *section, const char *key)
 
 const struct settings_section *setting_section_find(const char *section)
 {
+    section = section_of_table(section);
     for (size_t i = 0; i < settings_sections_count; i++)
         if (strcmp(settings_sections[i].name, section) == 0)
             return &settings_sections[i];
     return NULL;
 }
 
-const char *setting_text(const struct setting *setting, const struct settings *settings)
+const char *setting_text(const struct setting *setting, const void *base)
 {
-    return (const char *)settings + setting->offset;
+    return (const char *)base + setting->offset;
 }
 
-int64_t setting_number(const struct setting *setting, const struct settings *settings)
+int64_t setting_number(const struct setting *setting, const void *base)
 {
     int64_t value;
 
-    memcpy(&value, (const char *)settings + setting->offset, sizeof(value));
+    memcpy(&value, (const char *)base + setting->offset, sizeof(value));
     return value;
 }
 
-static enum rc store_text(const struct setting *setting, struct settings *settings,
-                          const char *text, struct err *err)
+static enum rc store_text(const struct setting *setting, void *base, const char *text,
+                          struct err *err)
 {
     size_t len = strlen(text);
     size_t high = setting->high > 0 ? (size_t)setting->high : setting->size - 1;
@@ -55,12 +64,12 @@ static enum rc store_text(const struct setting *setting, struct settings *settin
         return err_fail(err, RC_FATAL, 0, "must not be empty");
     if (len > high)
         return err_fail(err, RC_FATAL, 0, "is %zu bytes long; expected %zu at most", len, high);
-    memcpy((char *)settings + setting->offset, text, len + 1);
+    memcpy((char *)base + setting->offset, text, len + 1);
     return RC_OK;
 }
 
-static enum rc store_number(const struct setting *setting, struct settings *settings,
-                            const char *text, struct err *err)
+static enum rc store_number(const struct setting *setting, void *base, const char *text,
+                            struct err *err)
 {
     char *end;
     long long value;
@@ -78,7 +87,7 @@ static enum rc store_number(const struct setting *setting, struct settings *sett
                         TO_SHOW " is out of range; expected %" PRId64 "..%" PRId64, text,
                         setting->low, setting->high);
     number = value;
-    memcpy((char *)settings + setting->offset, &number, sizeof(number));
+    memcpy((char *)base + setting->offset, &number, sizeof(number));
     return RC_OK;
 }
 
@@ -107,6 +116,15 @@ static bool is_name(const char *text, size_t len, const char *more, size_t bytes
 static bool is_table_name(const char *text, size_t len)
 {
     return is_name(text, len, "_", NAME_BYTES_MAX);
+}
+
+/* Without capitals, so that a variable of the environment can name a lane. */
+bool setting_is_lane_name(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] >= 'A' && text[i] <= 'Z')
+            return false;
+    return is_table_name(text, len);
 }
 
 static bool is_topic(const char *text, size_t len)
@@ -213,16 +231,16 @@ static bool is_part_twice(const char *list, const char *part, size_t len, char u
     return false;
 }
 
-static enum rc store_list(const struct setting *setting, struct settings *settings,
-                          const char *text, bool (*is_part)(const char *, size_t),
-                          const char *expected, struct err *err)
+static enum rc store_list(const struct setting *setting, void *base, const char *text,
+                          bool (*is_part)(const char *, size_t), const char *expected,
+                          struct err *err)
 {
     char list[SETTING_LIST_SIZE] = "";
     const char *rest = list;
     size_t len;
 
     if (strlen(text) >= sizeof(list) || strlen(text) >= setting->size)
-        return store_text(setting, settings, text, err);
+        return store_text(setting, base, text, err);
     squeeze(list, sizeof(list), text);
     for (const char *part; (part = list_next(&rest, ',', &len));) {
         if (!is_part(part, len))
@@ -232,57 +250,61 @@ static enum rc store_list(const struct setting *setting, struct settings *settin
             return err_fail(err, RC_FATAL, 0, "\"%.*s\" is there twice", len > 60 ? 60 : (int)len,
                             part);
     }
-    return store_text(setting, settings, list, err);
+    return store_text(setting, base, list, err);
 }
 
-enum rc setting_store(const struct setting *setting, struct settings *settings, const char *text,
-                      struct err *err)
+enum rc setting_store(const struct setting *setting, void *base, const char *text, struct err *err)
 {
     switch (setting->kind) {
     case SETTING_TEXT:
     case SETTING_SECRET:
-        return store_text(setting, settings, text, err);
+        return store_text(setting, base, text, err);
     case SETTING_NUMBER:
-        return store_number(setting, settings, text, err);
+        return store_number(setting, base, text, err);
     case SETTING_CHOICE:
         if (is_choice(setting->choices, text))
-            return store_text(setting, settings, text, err);
+            return store_text(setting, base, text, err);
         return err_fail(err, RC_FATAL, 0, "\"" TO_SHOW "\" is not one of: %s", text,
                         setting->choices);
     case SETTING_LISTEN:
         if (is_choice(setting->choices, text) || is_listen(text))
-            return store_text(setting, settings, text, err);
+            return store_text(setting, base, text, err);
         return err_fail(err, RC_FATAL, 0,
                         "\"" TO_SHOW "\" is not an address and port; expected 127.0.0.1:8080, "
                         "[::1]:8080 or the like%s%s",
                         text, setting->choices ? ", or " : "",
                         setting->choices ? setting->choices : "");
-    case SETTING_NAMES:
-        return store_list(setting, settings, text, is_table_name,
-                          "a table name; expected letters, digits and _, 64 at most, "
-                          "separated by commas",
-                          err);
+    case SETTING_TABLE:
+        if (is_table_name(text, strlen(text)))
+            return store_text(setting, base, text, err);
+        return err_fail(err, RC_FATAL, 0,
+                        "\"" TO_SHOW "\" is not the name of a table; expected letters, digits and "
+                        "_, %d at most",
+                        text, NAME_BYTES_MAX);
+    case SETTING_LANES:
+        return store_list(setting, base, text, setting_is_lane_name,
+                          SETTING_LANE_EXPECTED ", separated by commas", err);
     case SETTING_TOPICS:
-        return store_list(setting, settings, text, is_topic,
+        return store_list(setting, base, text, is_topic,
                           "a topic; expected letters, digits and ._-, separated by commas", err);
     case SETTING_TOPIC_MAP:
         if (!*text)
-            return store_text(setting, settings, text, err);
-        return store_list(setting, settings, text, is_topic_pair,
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_topic_pair,
                           "a type and its topic; expected type=topic,type=topic", err);
     case SETTING_HOSTS:
         if (!*text)
-            return store_text(setting, settings, text, err);
-        return store_list(setting, settings, text, is_host,
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_host,
                           "a host; expected name, name:port or *.suffix, separated by commas", err);
     case SETTING_PATHS:
         if (!*text)
-            return store_text(setting, settings, text, err);
-        return store_list(setting, settings, text, is_path,
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_path,
                           "an absolute path; expected /folder/program, separated by commas", err);
     case SETTING_TOPIC_PREFIX:
         if (!*text || is_name(text, strlen(text), TOPIC_MARKS, TOPIC_BYTES_MAX - NAME_BYTES_MAX))
-            return store_text(setting, settings, text, err);
+            return store_text(setting, base, text, err);
         return err_fail(err, RC_FATAL, 0,
                         "\"" TO_SHOW "\" is not the beginning of a topic; expected letters, "
                         "digits and ._-, %d at most",
@@ -291,12 +313,12 @@ enum rc setting_store(const struct setting *setting, struct settings *settings, 
     return err_fail(err, RC_FATAL, 0, "has no kind");
 }
 
-void setting_put(const struct setting *setting, const struct settings *settings, struct buf *out)
+void setting_put(const struct setting *setting, const void *base, struct buf *out)
 {
     if (setting->kind == SETTING_NUMBER)
-        buf_i64(out, setting_number(setting, settings));
+        buf_i64(out, setting_number(setting, base));
     else
-        buf_text_put(out, setting_text(setting, settings));
+        buf_text_put(out, setting_text(setting, base));
 }
 
 static void put_choices(const struct setting *setting, struct buf *out)
@@ -331,8 +353,11 @@ void setting_put_range(const struct setting *setting, struct buf *out)
         if (setting->choices)
             buf_print(out, " or %s", setting->choices);
         return;
-    case SETTING_NAMES:
-        buf_text_put(out, "tables");
+    case SETTING_TABLE:
+        buf_text_put(out, "table");
+        return;
+    case SETTING_LANES:
+        buf_text_put(out, "lanes");
         return;
     case SETTING_TOPICS:
         buf_text_put(out, "topics");
@@ -352,11 +377,11 @@ void setting_put_range(const struct setting *setting, struct buf *out)
     }
 }
 
-bool setting_is_unset(const struct setting *setting, const struct settings *settings)
+bool setting_is_unset(const struct setting *setting, const void *base)
 {
     if (setting->kind == SETTING_NUMBER)
-        return setting_number(setting, settings) == -1;
-    return *setting_text(setting, settings) == '\0';
+        return setting_number(setting, base) == -1;
+    return *setting_text(setting, base) == '\0';
 }
 
 /* Masking a few that are harmless is the price of never showing an ssl.key.password. The place of a

@@ -15,6 +15,9 @@
 #define NUMBER(section, key) ENTRY(section, key, SETTING_NUMBER)
 #define CHOICE(section, key) ENTRY(section, key, SETTING_CHOICE)
 #define LISTEN(section, key) ENTRY(section, key, SETTING_LISTEN)
+#define LANE(key, kind)                                                    \
+    SETTINGS_LANE, #key, kind, false, offsetof(struct lane_settings, key), \
+        sizeof(((struct lane_settings *)NULL)->key)
 
 const struct settings_section settings_sections[] = {
     {"mysql", "The database of the writing side: votes, outbox, leases."},
@@ -24,6 +27,8 @@ const struct settings_section settings_sections[] = {
               "front of a name limits it to that side."},
     {"api", "tallybox serve: the HTTP API for votes."},
     {"relay", "tallybox relay: from the outbox to Kafka."},
+    {SETTINGS_LANE, "One lane of relay.lanes: an outbox table and its single reader. A lane needs "
+                    "this section only where it differs from the defaults."},
     {"retry", "tallybox retry: what could not be done at once is tried again."},
     {"consumer", "tallybox consume: from Kafka to the vote log."},
     {"rollup", "tallybox rollup: from the totals to remark.votes."},
@@ -111,12 +116,14 @@ const struct setting settings_table[] = {
      "Outbox tables to spread over by key: outbox, outbox_1 ... Must be what `tallybox lanes` "
      "shows."},
 
-    {ENTRY(relay, lanes, SETTING_NAMES), "outbox", 0, 0, NULL,
-     "Outbox tables to publish, separated by commas."},
-    {TEXT(relay, source), "tallybox", 0, 0, NULL,
+    {ENTRY(relay, lanes, SETTING_LANES), "outbox", 0, 0, NULL,
+     "Lanes to publish, separated by commas. A lane reads the table with its name, unless "
+     "[lane.NAME] names another one."},
+    {TEXT(relay, ce_source), "tallybox", 0, 0, NULL,
      "Value of the header ce_source; empty: records carry no CloudEvents headers."},
     {ENTRY(relay, topics, SETTING_TOPIC_MAP), "vote=vote-events", 0, 0, NULL,
-     "Topics of aggregate types, as type=topic,type=topic."},
+     "Topics of aggregate types, as type=topic,type=topic, for lanes without topics of their "
+     "own."},
     {ENTRY(relay, topic_prefix, SETTING_TOPIC_PREFIX), "outbox.event.", 0, 0, NULL,
      "Put before the aggregate type to name the topic of a type not listed in topics."},
     {LIVE_NUMBER(relay, topic_partitions), "12", 1, 10000, NULL,
@@ -154,6 +161,15 @@ const struct setting settings_table[] = {
      "Keys that may go through the retry queue at the same time; past it the lane stops."},
     {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
      "A lane whose holder is silent this long goes to another relay, in milliseconds."},
+
+    {LANE(table, SETTING_TABLE), "", 0, 0, NULL,
+     "Outbox table that the lane reads; not set: the table with the lane's name. The lease, the "
+     "diverted tasks and the record header \"lane\" carry the table's name, so a lane may be "
+     "renamed."},
+    {LANE(source, SETTING_CHOICE), LANE_SOURCE_TABLE, 0, 0, LANE_SOURCE_TABLE,
+     "How the lane reads its rows: by polling the table."},
+    {LANE(topics, SETTING_TOPIC_MAP), "", 0, 0, NULL,
+     "Topics of aggregate types, as type=topic,type=topic; not set: as relay.topics."},
 
     {NUMBER(retry, threads), "4", 0, 256, NULL,
      "Threads that run tasks; 0: the thread that claims them runs them too."},

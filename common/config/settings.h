@@ -14,6 +14,8 @@
 
 #define SETTING_TEXT_SIZE 256
 #define SETTING_LIST_SIZE 1024
+#define SETTING_NAME_SIZE 65
+#define SETTINGS_LANES_MAX 64
 #define KAFKA_NAME_SIZE 128
 #define KAFKA_VALUE_SIZE 1024
 #define KAFKA_PROPERTIES_MAX 64
@@ -38,6 +40,14 @@ struct mysql_settings {
 struct kafka_property {
     char name[KAFKA_NAME_SIZE];
     char value[KAFKA_VALUE_SIZE];
+};
+
+/* One outbox table and its single reader: section [lane.NAME]. */
+struct lane_settings {
+    char name[SETTING_NAME_SIZE];
+    char table[SETTING_NAME_SIZE];
+    char source[SETTING_NAME_SIZE]; /* LANE_SOURCE_TABLE */
+    char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
 };
 
 struct settings {
@@ -68,9 +78,9 @@ struct settings {
         int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
     } api;
     struct {
-        char lanes[SETTING_LIST_SIZE]; /* comma-separated table names */
-        char source[SETTING_TEXT_SIZE];
-        char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
+        char lanes[SETTING_LIST_SIZE]; /* comma-separated; the lanes themselves are in `lanes` */
+        char ce_source[SETTING_TEXT_SIZE];
+        char topics[SETTING_LIST_SIZE]; /* of lanes without topics of their own */
         char topic_prefix[SETTING_TEXT_SIZE];
         _Atomic int64_t topic_partitions;
         _Atomic int64_t topic_replication; /* -1: the broker's default */
@@ -90,6 +100,8 @@ struct settings {
         int64_t diverted_keys_max;
         int64_t lease_ms;
     } relay;
+    struct lane_settings lanes[SETTINGS_LANES_MAX]; /* in the order of relay.lanes */
+    size_t lane_count;
     struct {
         int64_t threads; /* 0: the dispatcher runs the tasks itself */
         int64_t batch_rows_max;
@@ -160,7 +172,8 @@ enum setting_kind {
     SETTING_NUMBER,    /* low..high */
     SETTING_CHOICE,    /* one of the words in `choices`, separated by | */
     SETTING_LISTEN,    /* address:port, or the word in `choices` */
-    SETTING_NAMES,     /* comma-separated identifiers [A-Za-z0-9_]{1,64} */
+    SETTING_TABLE,     /* [A-Za-z0-9_]{1,64} */
+    SETTING_LANES,     /* comma-separated names of lanes, [a-z0-9_]{1,64} */
     SETTING_TOPICS,    /* comma-separated Kafka topics */
     SETTING_TOPIC_MAP, /* "name=topic,name=topic", may be empty */
     SETTING_TOPIC_PREFIX,
@@ -173,7 +186,7 @@ struct setting {
     const char *key;
     enum setting_kind kind;
     bool live;            /* may change while threads run */
-    size_t offset;        /* into struct settings */
+    size_t offset;        /* into struct settings; of SETTINGS_LANE, into struct lane_settings */
     size_t size;          /* bytes there; a text ends within them */
     const char *standard; /* the default, as text */
     int64_t low;
@@ -182,7 +195,8 @@ struct setting {
     const char *help; /* one sentence, with the unit */
 };
 
-/* The table, in the order of the sections. [kafka] has no entries: it takes every property. */
+/* The table, in the order of the sections. [kafka] has no entries: it takes every property. The
+ * entries of SETTINGS_LANE describe the section [lane.NAME] of every lane. */
 extern const struct setting settings_table[];
 extern const size_t settings_table_count;
 
@@ -193,6 +207,10 @@ struct settings_section {
 
 extern const struct settings_section settings_sections[];
 extern const size_t settings_sections_count;
+
+#define SETTINGS_LANE "lane.NAME"
+#define SETTINGS_LANE_PREFIX "lane."
+#define LANE_SOURCE_TABLE "table"
 
 #define SETTINGS_KAFKA "kafka"
 #define SETTINGS_KAFKA_SERVERS "bootstrap.servers"

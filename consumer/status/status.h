@@ -6,6 +6,7 @@
 #ifndef CONSUMER_STATUS_STATUS_H
 #define CONSUMER_STATUS_STATUS_H
 
+#include "common/config/settings.h"
 #include "common/err.h"
 #include "outbox/lanes.h"
 
@@ -15,7 +16,7 @@
 
 #define STATUS_NAME_SIZE 130
 #define STATUS_TOPIC_SIZE 256
-#define STATUS_LANES_MAX 512
+#define STATUS_LANES_MAX SETTINGS_LANES_MAX
 #define STATUS_INSTANCES_MAX 100
 #define STATUS_PARTITIONS_MAX 2000
 #define STATUS_CLASSES_MAX 50
@@ -42,6 +43,7 @@ struct status_schema {
 struct status_lane {
     struct status_fault fault;
     char name[STATUS_NAME_SIZE];
+    char table[STATUS_NAME_SIZE];
     int64_t rows;                 /* STATUS_COUNT_MAX: that many or more */
     int64_t oldest_ms;            /* age; unknown when empty */
     char owner[STATUS_NAME_SIZE]; /* "" = nobody */

@@ -128,31 +128,26 @@ static void fill_lane(struct side *side, struct status_lane *lane)
 
     lane->oldest_ms = STATUS_UNKNOWN;
     sql_set(side, "SELECT COUNT(*), (SELECT " AGE_OF("created_at") " FROM ");
-    db_put_name(sql, lane->name);
+    db_put_name(sql, lane->table);
     buf_text_put(sql, " ORDER BY seq LIMIT 1) FROM (SELECT 1 FROM ");
-    db_put_name(sql, lane->name);
+    db_put_name(sql, lane->table);
     buf_text_put(sql, COUNT_LIMIT ") waiting");
     query(side, &lane->fault, lane_on_row, lane);
     sql_set(side, "SELECT owner, epoch, -(" AGE_OF(
                       "lease_until") "), diverted_keys, diverted_reason, "
                                      "lease_ms FROM relay_lease WHERE lane = ");
-    db_put_text(side->db, sql, lane->name, strlen(lane->name));
+    db_put_text(side->db, sql, lane->table, strlen(lane->table));
     query(side, &lane->fault, lease_on_row, lane);
 }
 
-static void fill_lanes(struct side *side, struct status *status, const char *lanes)
+static void fill_lanes(struct side *side, struct status *status, const struct settings *settings)
 {
-    char names[SETTING_LIST_SIZE];
-    char *rest = NULL;
+    for (size_t i = 0; i < settings->lane_count; i++) {
+        struct status_lane *lane = &status->lanes[status->lane_count++];
 
-    snprintf(names, sizeof(names), "%s", lanes);
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
-        struct status_lane *lane = &status->lanes[status->lane_count];
-
-        assert(status->lane_count < STATUS_LANES_MAX);
-        snprintf(lane->name, sizeof(lane->name), "%s", name);
+        snprintf(lane->name, sizeof(lane->name), "%s", settings->lanes[i].name);
+        snprintf(lane->table, sizeof(lane->table), "%s", settings->lanes[i].table);
         fill_lane(side, lane);
-        status->lane_count++;
     }
 }
 
@@ -443,7 +438,7 @@ static void side_close(struct side *side)
     buf_done(&side->sql);
 }
 
-static void fill_writers(struct side *side, struct status *status, const char *lanes)
+static void fill_writers(struct side *side, struct status *status, const struct settings *settings)
 {
     struct status_fault away = {0};
     struct db_cluster cluster;
@@ -456,7 +451,7 @@ static void fill_writers(struct side *side, struct status *status, const char *l
     status->retry.fault = away;
     status->written_fault = away;
     if (away.rc == RC_OK) {
-        fill_lanes(side, status, lanes);
+        fill_lanes(side, status, settings);
         fill_written(side, status);
     }
     if (away.rc == RC_OK && db_cluster_ask(side->db, &cluster, &err) == RC_OK)
@@ -510,7 +505,7 @@ enum rc status_mysql_fill(struct status *status, const struct settings *settings
     if (rc == RC_OK)
         rc = side_open(&sink, &settings->sink, err);
     if (rc == RC_OK) {
-        fill_writers(&writers, status, settings->relay.lanes);
+        fill_writers(&writers, status, settings);
         fill_sink(&sink, status, settings->rollup.overlap_ms,
                   is_same(&settings->mysql, &settings->sink));
     }

@@ -170,6 +170,17 @@ static void put_schemas(const struct status *status, struct buf *out)
     }
 }
 
+static void cell_lane(char cell[CELL_SIZE], const struct status_lane *lane)
+{
+    char text[2 * STATUS_NAME_SIZE + 4];
+
+    if (strcmp(lane->name, lane->table) == 0)
+        snprintf(text, sizeof(text), "%s", lane->name);
+    else
+        snprintf(text, sizeof(text), "%s (%s)", lane->name, lane->table);
+    cell_text(cell, text);
+}
+
 static void lane_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"lane", "rows", "oldest", "held by", "epoch", "lease left"};
@@ -181,7 +192,7 @@ static void lane_rows(const struct status *status, struct table *table)
 
         if (lane->fault.rc != RC_OK)
             continue;
-        cell_text(cells[0], lane->name);
+        cell_lane(cells[0], lane);
         cell_count(cells[1], lane->rows);
         cell_age(cells[2], lane->oldest_ms, "");
         cell_text(cells[3], lane->owner[0] ? lane->owner : "nobody");
@@ -525,12 +536,12 @@ static json_t *lanes_json(const struct status *status)
         bool held = one->owner[0] != '\0';
 
         append_json(&list,
-                    json_pack("{s:o, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o}", "error",
-                              fault_json(&one->fault), "lane", one->name, "rows",
-                              (json_int_t)one->rows, "rows_more", one->rows >= STATUS_COUNT_MAX,
-                              "oldest_age_ms", number_json(one->oldest_ms), "owner",
-                              text_json(one->owner), "epoch", (json_int_t)one->epoch,
-                              "lease_left_ms",
+                    json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o}", "error",
+                              fault_json(&one->fault), "lane", one->name, "table", one->table,
+                              "rows", (json_int_t)one->rows, "rows_more",
+                              one->rows >= STATUS_COUNT_MAX, "oldest_age_ms",
+                              number_json(one->oldest_ms), "owner", text_json(one->owner), "epoch",
+                              (json_int_t)one->epoch, "lease_left_ms",
                               held ? json_integer((json_int_t)one->lease_left_ms) : json_null(),
                               "diverted_keys", (json_int_t)one->diverted_keys, "diverted_reason",
                               text_json(one->diverted_reason)));

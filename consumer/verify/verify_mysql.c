@@ -214,11 +214,8 @@ static enum rc lanes_each(struct verify_mysql *verify,
                           void (*on_lane)(void *ctx, const char *name, const struct lane *lane),
                           void *ctx, struct err *err)
 {
-    char names[sizeof(verify->settings->relay.lanes)];
-    char *rest = NULL;
-
-    snprintf(names, sizeof(names), "%s", verify->settings->relay.lanes);
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+    for (size_t i = 0; i < verify->settings->lane_count; i++) {
+        const struct lane_settings *own = &verify->settings->lanes[i];
         struct lane lane = {0};
         struct buf *sql = &verify->sql;
         enum rc rc;
@@ -226,13 +223,14 @@ static enum rc lanes_each(struct verify_mysql *verify,
         buf_reset(sql);
         buf_text_put(sql, "SELECT COUNT(*), COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at),"
                           " UTC_TIMESTAMP(6)), 0) FROM ");
-        db_put_name(sql, name);
+        db_put_name(sql, own->table);
         if (sql->failed)
-            return err_fail(err, RC_FATAL, 0, "relay.lanes: %s is not the name of a table", name);
+            return err_fail(err, RC_FATAL, 0, "lane.%s.table: %s is not the name of a table",
+                            own->name, own->table);
         rc = db_query(verify->db[VERIFY_WRITERS], sql->data, sql->len, lane_on_row, &lane, err);
         if (rc != RC_OK)
             return rc;
-        on_lane(ctx, name, &lane);
+        on_lane(ctx, own->name, &lane);
     }
     return RC_OK;
 }

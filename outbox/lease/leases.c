@@ -98,7 +98,7 @@ static void say(const struct leases *leases, const struct lease *lease, const ch
     char event[32];
 
     snprintf(event, sizeof(event), "%s_%s", leases->word, what);
-    log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->name,
+    log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->label,
               lease->epoch);
 }
 
@@ -212,7 +212,7 @@ static enum rc shorten_implausible(struct leases *leases, struct err *err)
         log_event(LOG_WARN, "lease_shortened",
                   "%s=%s owner=%s epoch=%" PRId64 " ends_after_ms=%" PRId64 " lease_ms=%" PRId64
                   " text=\"the database clock was set back\"",
-                  leases->word, leases->names[i], lease->view.owner, lease->view.epoch,
+                  leases->word, lease->leased->label, lease->view.owner, lease->view.epoch,
                   lease->view.left_ms, length_ms);
         lease->shortened_epoch = lease->view.epoch;
         lease->shortened_left_ms = lease->view.left_ms = length_ms;
@@ -415,7 +415,7 @@ static bool names_clock(const struct leases *leases, struct err *err)
         err_set(err,
                 "the database clock was set back: the lease of %s by %s ended too far in the "
                 "future, and now ends within %" PRId64 " ms unless that instance renews it",
-                leases->names[i], lease->view.owner, length_of(leases, lease));
+                lease->leased->label, lease->view.owner, length_of(leases, lease));
         return true;
     }
     return false;

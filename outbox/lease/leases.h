@@ -23,7 +23,8 @@
 /* What one instance at a time works on: an outbox table, or a shard of the retry queue. The thread
  * that keeps the leases writes it, but for the fields that are the holder's. Any thread may ask. */
 struct leased {
-    const char *name;
+    const char *name;            /* in the database: of the outbox table, or of the shard */
+    const char *label;           /* in the log */
     atomic_llong valid_until_ms; /* 0: not held */
     atomic_llong epoch;
     atomic_bool leaving; /* finish what is in hand, begin nothing more */

@@ -129,7 +129,7 @@ static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, s
         log_event(LOG_INFO, "batch_size_limited",
                   "lane=%s batch_bytes_max=%s text=\"the smallest max.message.bytes of the lane's "
                   "topics\"",
-                  broker->lane, text);
+                  broker->lane->name, text);
     broker->batch_bytes_said = limit;
     return RC_OK;
 }
@@ -488,8 +488,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
     if (rc == RC_OK && !may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
         return RC_RETRY;
     if (rc == RC_OK)
-        rc = broker_kafka_make_headers(&headers, row, timestamp_ms, broker->lane,
-                                       broker->settings->relay.source, err);
+        rc = broker_kafka_make_headers(&headers, row, timestamp_ms, broker->lane->table,
+                                       broker->settings->relay.ce_source, err);
     if (rc != RC_OK)
         return rc;
     const struct producer_record record = {
@@ -567,7 +567,7 @@ enum rc broker_kafka_make_headers(rd_kafka_headers_t **out, const struct relay_r
     return rc;
 }
 
-void broker_kafka_open(struct broker_kafka *broker, const char *lane,
+void broker_kafka_open(struct broker_kafka *broker, const struct lane_settings *lane,
                        const struct settings *settings, int wake_fd)
 {
     memset(broker, 0, sizeof(*broker));

@@ -27,7 +27,7 @@ struct primed {
 
 struct broker_kafka {
     const struct settings *settings;
-    const char *lane;
+    const struct lane_settings *lane;
     int wake_fd; /* an eventfd that is written when reports wait, or -1 */
     struct rd_kafka_s *kafka;
     struct rd_kafka_queue_s *queue;
@@ -50,7 +50,7 @@ struct broker_kafka {
 enum rc broker_kafka_check(const struct settings *settings, struct err *err);
 
 /* Borrows everything. */
-void broker_kafka_open(struct broker_kafka *broker, const char *lane,
+void broker_kafka_open(struct broker_kafka *broker, const struct lane_settings *lane,
                        const struct settings *settings, int wake_fd);
 void broker_kafka_close(struct broker_kafka *broker);
 

@@ -83,7 +83,7 @@ static enum rc look_at_lease(struct deleter_mysql *deleter, int64_t epoch, bool 
 
     buf_reset(sql);
     buf_text_put(sql, "SELECT epoch FROM relay_lease WHERE lane = ");
-    db_put_text(deleter->db, sql, deleter->lane, strlen(deleter->lane));
+    db_put_text(deleter->db, sql, deleter->table, strlen(deleter->table));
     buf_text_put(sql, " AND owner = ");
     db_put_text(deleter->db, sql, deleter->owner, strlen(deleter->owner));
     rc = db_number(deleter->db, buf_text(sql), &now, &found, err);
@@ -113,7 +113,7 @@ static enum rc delete_runs(struct deleter_mysql *deleter, const struct seq_range
             continue;
         buf_reset(sql);
         buf_text_put(sql, "DELETE FROM ");
-        db_put_name(sql, deleter->lane);
+        db_put_name(sql, deleter->table);
         buf_text_put(sql, " WHERE seq >= ");
         buf_i64(sql, ranges[i].from);
         buf_text_put(sql, " AND seq < ");
@@ -136,7 +136,7 @@ static enum rc delete_single(struct deleter_mysql *deleter, const struct seq_ran
     }
     buf_reset(&deleter->sql);
     buf_text_put(&deleter->sql, "DELETE o FROM ");
-    source_mysql_put_join(&deleter->sql, deleter->lane, single, count);
+    source_mysql_put_join(&deleter->sql, deleter->table, single, count);
     return run_sql(deleter, err);
 }
 
@@ -154,7 +154,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     if (rc == RC_OK && !*fenced)
         rc = delete_single(deleter, ranges, count, err);
     if (rc != RC_OK)
-        err_wrap(err, "deleting from %s", deleter->lane);
+        err_wrap(err, "deleting from %s", deleter->table);
     return rc;
 }
 
@@ -181,7 +181,7 @@ static enum rc look_at_columns(struct deleter_mysql *deleter, struct err *err)
     buf_reset(&deleter->sql);
     put(deleter, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
                  "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
-    put_text(deleter, deleter->lane);
+    put_text(deleter, deleter->table);
     put(deleter, " AND column_name IN ('payload', 'headers', 'created_at')");
     return db_query_buf(deleter->db, &deleter->sql, on_column, deleter, err);
 }
@@ -240,7 +240,7 @@ static void put_idempotency_key(struct deleter_mysql *deleter, int64_t seq, stru
         return;
     }
     put(deleter, "CONCAT(");
-    put_text(deleter, deleter->lane);
+    put_text(deleter, deleter->table);
     buf_print(&deleter->sql, ", '/%" PRId64, seq);
     put(deleter, again ? "/', UUID())" : "')");
 }
@@ -255,7 +255,7 @@ static enum rc insert_task(struct deleter_mysql *deleter, const struct relay_mov
     buf_reset(&deleter->sql);
     put(deleter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
                  "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
-    put_text(deleter, deleter->lane);
+    put_text(deleter, deleter->table);
     put(deleter, ", '" SCENE "', '" HANDLER "', ");
     put_text(deleter, move->ordering_key);
     put(deleter, ", ");
@@ -267,7 +267,7 @@ static enum rc insert_task(struct deleter_mysql *deleter, const struct relay_mov
     put(deleter, reason[0] ? "'refused', " : "'', ");
     put_text(deleter, reason);
     put(deleter, " FROM ");
-    db_put_name(&deleter->sql, deleter->lane);
+    db_put_name(&deleter->sql, deleter->table);
     buf_print(&deleter->sql, " WHERE seq = %" PRId64, move->seq);
     return run_sql(deleter, err);
 }
@@ -295,7 +295,7 @@ static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
     if (!move)
         return RC_OK;
     buf_reset(&deleter->options);
-    rc = record_put_options(&deleter->options, &known, move->topic, deleter->lane, deleter->source,
+    rc = record_put_options(&deleter->options, &known, move->topic, deleter->table, deleter->source,
                             err);
     if (rc == RC_OK && deleter->options.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
@@ -316,7 +316,7 @@ static void put_rows(struct deleter_mysql *deleter, const struct relay_move *mov
 
     for (size_t i = 0; i < count; i++)
         rows[i] = (struct seq_range){moves[i].seq, moves[i].seq};
-    source_mysql_put_join(&deleter->sql, deleter->lane, rows, count);
+    source_mysql_put_join(&deleter->sql, deleter->table, rows, count);
 }
 
 static enum rc move_rows(struct deleter_mysql *deleter, const struct relay_move *moves,
@@ -353,7 +353,7 @@ static enum rc hold_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fe
 
     buf_reset(&deleter->sql);
     put(deleter, "SELECT epoch FROM relay_lease WHERE lane = ");
-    put_text(deleter, deleter->lane);
+    put_text(deleter, deleter->table);
     put(deleter, " AND owner = ");
     put_text(deleter, deleter->owner);
     put(deleter, " FOR UPDATE");
@@ -393,22 +393,23 @@ static enum rc move_into_retry(void *ctx, const struct relay_move *moves, size_t
     if (rc == RC_OK)
         rc = make_tasks(deleter, moves, count, epoch, fenced, err);
     if (rc != RC_OK)
-        err_wrap(err, "moving rows of %s into the retry queue", deleter->lane);
+        err_wrap(err, "moving rows of %s into the retry queue", deleter->table);
     return rc;
 }
 
-/* Called with each lease. A lane's group has the lane's name. The tasks are told by their origin,
- * so a group of another owner with this name keeps no row from being moved. */
+/* Called with each lease. A lane's group has the name of its table. The tasks are told by their
+ * origin, so a group of another owner with this name keeps no row from being moved. */
 static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
 {
     enum retry_owner owner;
-    enum rc rc = retry_group_own(deleter->db, deleter->lane, OWNER_RELAY, &owner, err);
+    enum rc rc = retry_group_own(deleter->db, deleter->table, OWNER_RELAY, &owner, err);
 
     if (rc == RC_OK && owner != OWNER_RELAY)
-        log_event(LOG_WARN, "group_name_taken",
-                  "lane=%s owner=%s text=\"the retry group with this lane's name is not the "
-                  "relay's: give the application's group another name\"",
-                  deleter->lane, retry_owner_name(owner));
+        log_event(
+            LOG_WARN, "group_name_taken",
+            "lane=%s owner=%s text=\"the retry group with the name of this lane's table is not the "
+            "relay's: give the application's group another name\"",
+            deleter->lane, retry_owner_name(owner));
     return rc;
 }
 
@@ -436,7 +437,7 @@ static enum rc select_keys(struct deleter_mysql *deleter, size_t keys_max, delet
     if (rc != RC_OK)
         return rc;
     buf_put(&class, HANDLER, sizeof(HANDLER));
-    buf_text_put(&class, deleter->lane);
+    buf_text_put(&class, deleter->table);
     buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
     buf_reset(&deleter->sql);
     for (int state = 0; state <= 4; state++) {
@@ -465,7 +466,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void
     if (rc == RC_OK)
         rc = select_keys(deleter, keys_max, on_key, on_key_ctx, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->lane);
+        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 
@@ -490,7 +491,7 @@ static enum rc select_keys_left(struct deleter_mysql *deleter, struct lane_key *
                   "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
                   "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
                   i);
-        put_text(deleter, deleter->lane);
+        put_text(deleter, deleter->table);
         put(deleter, ", 0x00, ");
         put_text(deleter, keys[i].ordering_key);
         put(deleter, "), 256)) LIMIT 1)");
@@ -506,21 +507,22 @@ static enum rc ask_keys_left(void *ctx, struct lane_key *keys, size_t count, str
     if (rc == RC_OK)
         rc = select_keys_left(deleter, keys, count, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->lane);
+        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 
-enum rc deleter_mysql_open(struct deleter_mysql *deleter, const char *lane, const char *owner,
-                           struct origin_mysql *origin, const struct settings *settings,
-                           struct err *err)
+enum rc deleter_mysql_open(struct deleter_mysql *deleter, const struct lane_settings *lane,
+                           const char *owner, struct origin_mysql *origin,
+                           const struct settings *settings, struct err *err)
 {
     enum rc rc;
 
     memset(deleter, 0, sizeof(*deleter));
-    deleter->lane = lane;
+    deleter->lane = lane->name;
+    deleter->table = lane->table;
     deleter->owner = owner;
     deleter->origin = origin;
-    deleter->source = settings->relay.source;
+    deleter->source = settings->relay.ce_source;
     deleter->lease_ms = settings->relay.lease_ms;
     rc = db_open(&deleter->db, &settings->mysql, err);
     if (rc == RC_OK)

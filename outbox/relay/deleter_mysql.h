@@ -16,10 +16,11 @@
 struct deleter_mysql {
     struct db *db;
     struct origin_mysql *origin;
-    uint64_t turn; /* of the origin */
-    const char *lane;
+    uint64_t turn;     /* of the origin */
+    const char *lane;  /* in the log */
+    const char *table; /* in all tables */
     const char *owner;
-    const char *source; /* relay.source */
+    const char *source; /* relay.ce_source */
     int64_t lease_ms;
     struct buf sql;
     struct buf options;     /* of a task */
@@ -31,9 +32,9 @@ struct deleter_mysql {
 };
 
 /* Borrows lane, owner, origin and settings. RC_FATAL: no memory. */
-enum rc deleter_mysql_open(struct deleter_mysql *deleter, const char *lane, const char *owner,
-                           struct origin_mysql *origin, const struct settings *settings,
-                           struct err *err);
+enum rc deleter_mysql_open(struct deleter_mysql *deleter, const struct lane_settings *lane,
+                           const char *owner, struct origin_mysql *origin,
+                           const struct settings *settings, struct err *err);
 void deleter_mysql_close(struct deleter_mysql *deleter);
 
 struct deleter_ops deleter_mysql_ops(struct deleter_mysql *deleter);

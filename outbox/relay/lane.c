@@ -71,7 +71,8 @@ static void put_news(void *ctx, struct lease_news *news)
 
 static void lease_init(struct lane *lane)
 {
-    lane->lease.name = lane->name;
+    lane->lease.name = lane->own->table;
+    lane->lease.label = lane->name;
     lane->lease.wake = wake_all;
     lane->lease.news = put_news;
     lane->lease.ctx = lane;
@@ -80,13 +81,15 @@ static void lease_init(struct lane *lane)
     atomic_init(&lane->lease.idle, true);
 }
 
-enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
-                  struct relay_metrics *metrics, struct err *err)
+enum rc lane_init(struct lane *lane, const struct lane_settings *own,
+                  const struct settings *settings, struct relay_metrics *metrics, struct err *err)
 {
+    const char *name = own->name;
     enum rc rc;
 
     memset(lane, 0, sizeof(*lane));
     lane->name = name;
+    lane->own = own;
     lane->settings = settings;
     lane->metrics = metrics;
     note_init(&lane->reading, "lane_cannot_read", name);

@@ -44,7 +44,8 @@ struct seqs {
 enum lane_step { LANE_READER, LANE_SENDER, LANE_DELETER, LANE_STEPS };
 
 struct lane {
-    const char *name;
+    const char *name; /* in the log and in metrics */
+    const struct lane_settings *own;
     const struct settings *settings;
     struct relay_metrics *metrics;
     void (*wake)(void *ctx, enum lane_step step);
@@ -81,9 +82,9 @@ struct lane {
     struct note full;     /* too many diverted keys; the sender's */
 };
 
-/* RC_FATAL: no memory. name, settings and metrics are borrowed for the lane's life. */
-enum rc lane_init(struct lane *lane, const char *name, const struct settings *settings,
-                  struct relay_metrics *metrics, struct err *err);
+/* RC_FATAL: no memory. own, settings and metrics are borrowed for the lane's life. */
+enum rc lane_init(struct lane *lane, const struct lane_settings *own,
+                  const struct settings *settings, struct relay_metrics *metrics, struct err *err);
 void lane_done(struct lane *lane);
 
 void lane_wake(const struct lane *lane, enum lane_step step);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/relay_command.h"
 
-#include "common/list.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
@@ -20,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LANE_NAME_SIZE 65
-
 /* A clean stop finishes within this part of admin.stop_timeout_ms. */
 #define STOP_PART_NUMERATOR 3
 #define STOP_PART_DENOMINATOR 4
@@ -29,7 +26,7 @@
 
 /* A lane with its engines, its adapters and its threads. */
 struct lane_runtime {
-    char name[LANE_NAME_SIZE];
+    const struct lane_settings *own;
     struct lane lane;
     struct reader reader;
     struct sender sender;
@@ -44,7 +41,7 @@ struct lane_runtime {
 struct relay {
     const struct role_env *env;
     struct lane_runtime *runtimes[RELAY_LANES_MAX];
-    const char *names[RELAY_LANES_MAX];
+    const char *tables[RELAY_LANES_MAX];
     size_t count;
     char group[LEASES_GROUP_SIZE];
     struct writers_mysql writers;
@@ -90,13 +87,13 @@ static enum rc loops_init(struct lane_runtime *runtime, struct stop *stop, struc
 static enum rc edges_open(struct lane_runtime *runtime, struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
-    enum rc rc = source_mysql_open(&runtime->source, runtime->name, &runtime->origin,
+    enum rc rc = source_mysql_open(&runtime->source, runtime->own->table, &runtime->origin,
                                    &relay->writers, env->settings, err);
 
     if (rc == RC_OK)
-        rc = deleter_mysql_open(&runtime->deletes, runtime->name, env->instance, &runtime->origin,
+        rc = deleter_mysql_open(&runtime->deletes, runtime->own, env->instance, &runtime->origin,
                                 env->settings, err);
-    broker_kafka_open(&runtime->broker, runtime->name, env->settings,
+    broker_kafka_open(&runtime->broker, runtime->own, env->settings,
                       runtime->loops[LANE_SENDER].wakeup.fd);
     return rc;
 }
@@ -132,21 +129,21 @@ static void runtime_close(struct lane_runtime *runtime)
     free(runtime);
 }
 
-static enum rc runtime_open(struct relay *relay, const char *name, struct err *err)
+static enum rc runtime_open(struct relay *relay, const struct lane_settings *own, struct err *err)
 {
     struct lane_runtime *runtime = calloc(1, sizeof(*runtime));
     enum rc rc;
 
     if (!runtime)
-        return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", name);
+        return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", own->name);
     for (size_t i = 0; i < LANE_STEPS; i++)
         runtime->loops[i].wakeup.fd = -1;
     origin_mysql_init(&runtime->origin, origin_lost, runtime);
     relay->runtimes[relay->count] = runtime;
-    snprintf(runtime->name, sizeof(runtime->name), "%s", name);
-    relay->names[relay->count] = runtime->name;
-    rc = lane_init(&runtime->lane, runtime->name, relay->env->settings,
-                   relay_metrics_of(relay->count, runtime->name), err);
+    runtime->own = own;
+    relay->tables[relay->count] = own->table;
+    rc = lane_init(&runtime->lane, own, relay->env->settings,
+                   relay_metrics_of(relay->count, own->name), err);
     relay->count++;
     if (rc == RC_OK)
         rc = loops_init(runtime, relay->env->stop, err);
@@ -170,22 +167,15 @@ static enum rc settings_check(const struct settings *settings, struct err *err)
     return broker_kafka_check(settings, err);
 }
 
-/* relay.lanes was checked to be names, each there once. */
+_Static_assert(SETTINGS_LANES_MAX <= RELAY_LANES_MAX, "each lane has its metrics");
+
 static enum rc runtimes_open(struct relay *relay, struct err *err)
 {
-    const char *lanes = relay->env->settings->relay.lanes;
+    const struct settings *settings = relay->env->settings;
     enum rc rc = RC_OK;
-    size_t len;
 
-    for (const char *lane; rc == RC_OK && (lane = list_next(&lanes, ',', &len));) {
-        char name[LANE_NAME_SIZE];
-
-        if (relay->count == RELAY_LANES_MAX)
-            return err_fail(err, RC_FATAL, 0, "relay.lanes: %d lanes at most in one process",
-                            RELAY_LANES_MAX);
-        snprintf(name, sizeof(name), "%.*s", (int)len, lane);
-        rc = runtime_open(relay, name, err);
-    }
+    for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++)
+        rc = runtime_open(relay, &settings->lanes[i], err);
     return rc;
 }
 
@@ -212,13 +202,13 @@ static enum rc leases_open(struct relay *relay, struct err *err)
         .role = "relay",
         .group = relay->group,
         .weight = 1,
-        .lanes = relay->names,
+        .lanes = relay->tables,
         .lane_count = relay->count,
     };
     struct lease_store store;
     enum rc rc;
 
-    leases_group(relay->group, relay->names, relay->count);
+    leases_group(relay->group, relay->tables, relay->count);
     rc = lease_mysql_open(&relay->store, &claim, env->settings, err);
     if (rc != RC_OK)
         return rc;
@@ -283,7 +273,7 @@ static enum rc relay_start(void *role, struct err *err)
 static void note_health(struct health *health, const char *lane, const char *what,
                         struct note *note)
 {
-    char dependency[LANE_NAME_SIZE + 32];
+    char dependency[SETTING_NAME_SIZE + 32];
     char text[sizeof(note->text)];
 
     if (!note_read(note, text, sizeof(text)))
@@ -299,7 +289,7 @@ static void lane_health(const struct relay *relay, struct lane_runtime *runtime,
     struct lane *lane = &runtime->lane;
     int64_t age_ms = metric_value(&lane->metrics->oldest_age);
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
-    char dependency[LANE_NAME_SIZE + 32];
+    char dependency[SETTING_NAME_SIZE + 32];
 
     note_health(health, lane->name, "reading", &lane->reading);
     note_health(health, lane->name, "sending", &lane->sending);
@@ -375,5 +365,5 @@ const struct role relay_role = {
     .health = relay_health,
     .join = relay_join,
     .close = relay_close,
-    .sections = "mysql,kafka,relay",
+    .sections = "mysql,kafka,relay," SETTINGS_LANE,
 };

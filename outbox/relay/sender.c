@@ -787,7 +787,7 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
     sender->rng = seed;
     sender->breaker.backoff =
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
-    topics_init(&sender->topics, settings->relay.topics, settings->relay.topic_prefix);
+    topics_init(&sender->topics, lane->own->topics, settings->relay.topic_prefix);
     rc = flight_init(&sender->flight, flight_rows(settings), err);
     if (rc != RC_OK)
         sender_done(sender);

@@ -30,8 +30,8 @@ enum column {
 static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
 {
     if (source->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "lane %s: the statement does not fit into memory",
-                        source->lane);
+        return err_fail(err, RC_FATAL, 0, "table %s: the statement does not fit into memory",
+                        source->table);
     return db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
 }
 
@@ -51,7 +51,7 @@ static enum rc has_column(struct source_mysql *source, const char *column, bool 
     buf_reset(&source->sql);
     buf_text_put(&source->sql, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema "
                                "= DATABASE() AND table_name = ");
-    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    db_put_text(source->db, &source->sql, source->table, strlen(source->table));
     buf_print(&source->sql, " AND column_name = '%s'", column);
     rc = query(source, number_on_row, &count, err);
     *has = count > 0;
@@ -89,7 +89,7 @@ static enum rc columns_make(struct source_mysql *source, struct err *err)
     buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
     buf_text_put(columns, ", UTC_TIMESTAMP(3)");
     buf_text_put(columns, ", (SELECT epoch FROM relay_lease WHERE lane = ");
-    db_put_text(source->db, columns, source->lane, strlen(source->lane));
+    db_put_text(source->db, columns, source->table, strlen(source->table));
     buf_char(columns, ')');
     source->columns_session = db_session(source->db);
     return RC_OK;
@@ -99,7 +99,7 @@ static enum rc columns_make(struct source_mysql *source, struct err *err)
 static void put_from(struct source_mysql *source)
 {
     buf_text_put(&source->sql, " FROM ");
-    db_put_name(&source->sql, source->lane);
+    db_put_name(&source->sql, source->table);
     buf_text_put(&source->sql, " FORCE INDEX (PRIMARY) WHERE ");
 }
 
@@ -205,7 +205,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
     if (rc == RC_REJECT && reading.ended)
         return RC_OK;
     if (rc != RC_OK)
-        err_wrap(err, "reading %s", source->lane);
+        err_wrap(err, "reading %s", source->table);
     return rc;
 }
 
@@ -235,7 +235,7 @@ static void put_probe(struct source_mysql *source, const struct seq_range *range
     buf_reset(sql);
     if (seqs_in(ranges, count) <= PROBE_SEQS_MAX) {
         buf_text_put(sql, "SELECT o.seq FROM ");
-        source_mysql_put_join(sql, source->lane, ranges, count);
+        source_mysql_put_join(sql, source->table, ranges, count);
         buf_text_put(sql, db_server_kind(source->db) == DB_MYSQL ? " LIMIT 1 FOR UPDATE OF o NOWAIT"
                                                                  : " LIMIT 1 FOR UPDATE NOWAIT");
         return;
@@ -271,7 +271,7 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
         return RC_OK;
     if (err)
         *err = own;
-    err_wrap(err, "looking for writers in %s", source->lane);
+    err_wrap(err, "looking for writers in %s", source->table);
     return rc;
 }
 
@@ -306,7 +306,7 @@ static enum rc look_newest(struct source_mysql *source, struct source_look *look
 {
     buf_reset(&source->sql);
     buf_text_put(&source->sql, "SELECT MAX(seq) FROM ");
-    db_put_name(&source->sql, source->lane);
+    db_put_name(&source->sql, source->table);
     return query(source, number_on_row, &look->newest_seq, err);
 }
 
@@ -366,7 +366,7 @@ static enum rc source_restart(void *ctx, int64_t below, struct source_restart *r
     buf_reset(&source->sql);
     buf_text_put(&source->sql, "SELECT auto_increment FROM information_schema.tables WHERE "
                                "table_schema = DATABASE() AND table_name = ");
-    db_put_text(source->db, &source->sql, source->lane, strlen(source->lane));
+    db_put_text(source->db, &source->sql, source->table, strlen(source->table));
     rc = query(source, number_on_row, &restart->next_seq, err);
     if (rc != RC_OK || below == 0)
         return rc;
@@ -389,7 +389,7 @@ static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *e
     return rc;
 }
 
-void source_mysql_put_join(struct buf *sql, const char *lane, const struct seq_range *ranges,
+void source_mysql_put_join(struct buf *sql, const char *table, const struct seq_range *ranges,
                            size_t count)
 {
     bool any = false;
@@ -404,18 +404,18 @@ void source_mysql_put_join(struct buf *sql, const char *lane, const struct seq_r
         }
     }
     buf_text_put(sql, "]', '$[*]' COLUMNS (seq BIGINT PATH '$')) AS listed STRAIGHT_JOIN ");
-    db_put_name(sql, lane);
+    db_put_name(sql, table);
     buf_text_put(sql, " AS o FORCE INDEX (PRIMARY) ON o.seq = listed.seq");
 }
 
-enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+enum rc source_mysql_open(struct source_mysql *source, const char *table,
                           struct origin_mysql *origin, struct writers_mysql *writers,
                           const struct settings *settings, struct err *err)
 {
     enum rc rc;
 
     memset(source, 0, sizeof(*source));
-    source->lane = lane;
+    source->table = table;
     source->origin = origin;
     source->writers = writers;
     source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;

@@ -19,7 +19,7 @@ struct source_mysql {
     struct origin_mysql *origin;
     uint64_t turn; /* of the origin */
     struct writers_mysql *writers;
-    const char *lane;
+    const char *table; /* in relay_lease, too */
     uint64_t row_bytes_max;
     struct buf sql;
     struct buf columns; /* what is selected, for the session of columns_session */
@@ -28,8 +28,8 @@ struct source_mysql {
     uint64_t statistics_session; /* for which information_schema is not cached */
 };
 
-/* Borrows lane, origin, writers and settings. RC_FATAL: no memory. */
-enum rc source_mysql_open(struct source_mysql *source, const char *lane,
+/* Borrows table, origin, writers and settings. RC_FATAL: no memory. */
+enum rc source_mysql_open(struct source_mysql *source, const char *table,
                           struct origin_mysql *origin, struct writers_mysql *writers,
                           const struct settings *settings, struct err *err);
 void source_mysql_close(struct source_mysql *source);
@@ -41,7 +41,7 @@ struct source source_mysql_ops(struct source_mysql *source);
  * reading the whole table when that is small, and a statement that locks then waits for rows it
  * does not want. A join from a list looks up each by its key and touches nothing else, on both
  * servers. Any thread. */
-void source_mysql_put_join(struct buf *sql, const char *lane, const struct seq_range *ranges,
+void source_mysql_put_join(struct buf *sql, const char *table, const struct seq_range *ranges,
                            size_t count);
 
 #endif

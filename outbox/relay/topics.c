@@ -53,7 +53,7 @@ static enum rc make_name(const struct topics *topics, struct bytes type, char na
     return err_fail(
         err, RC_REJECT, 0,
         "aggregatetype \"%.64s\" makes no topic name (letters, digits, \".\", \"_\" and "
-        "\"-\", 249 at most); map it with relay.topics",
+        "\"-\", 249 at most); map it with relay.topics or lane.NAME.topics",
         name);
 }
 

@@ -31,7 +31,7 @@ struct topic {
 };
 
 struct topics {
-    const char *map;    /* "type=topic,type=topic": relay.topics */
+    const char *map;    /* "type=topic,type=topic": lane.NAME.topics */
     const char *prefix; /* relay.topic_prefix */
     struct topic *list[BROKER_TOPICS_MAX];
     size_t count;

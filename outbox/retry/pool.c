@@ -29,6 +29,7 @@ static void shard_init(struct pool *pool, size_t handler, unsigned number, bool 
     snprintf(pool->shard_names[at], POOL_SHARD_NAME_SIZE, "retry:%.*s:%u", TASK_HANDLER_SIZE - 1,
              pool->handlers->list[handler]->name, number);
     shard->name = pool->shard_names[at];
+    shard->label = shard->name;
     atomic_init(&shard->idle, true);
     if (!fixed || !pool->handlers->opened[handler])
         return;

@@ -93,17 +93,8 @@ static void api_lanes_put(struct walk *walk, const char *line, size_t head_len, 
 
 static void relay_lanes_put(struct walk *walk, const char *line, size_t head_len, const char *rest)
 {
-    const char *at = walk->settings->relay.lanes;
-
-    while (*at) {
-        size_t len = strcspn(at, ", \t");
-        char lane[LANE_SIZE];
-
-        snprintf(lane, sizeof(lane), "%.*s", (int)len, at);
-        if (len > 0)
-            line_put(walk, line, head_len, rest, lane, strlen(RELAY_LANE));
-        at += len + (at[len] != '\0');
-    }
+    for (size_t i = 0; i < walk->settings->lane_count; i++)
+        line_put(walk, line, head_len, rest, walk->settings->lanes[i].table, strlen(RELAY_LANE));
 }
 
 static bool begins(const char *text, const char *word)

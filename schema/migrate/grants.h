@@ -13,7 +13,7 @@
 extern const unsigned char grants_sql[];
 extern const size_t grants_sql_len;
 
-/* Appends the statements for the databases, api.lane_count and relay.lanes of the settings, one
+/* Appends the statements for the databases, api.lane_count and the lanes of the settings, one
  * part for each server where there are two. out->failed: no memory. */
 void grants_put(struct buf *out, const struct settings *settings);
 

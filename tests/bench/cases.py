@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # What a person would set for a machine of two cores that does nothing else.
 SETTINGS = {"relay.lease_ms": 15000, "relay.send_timeout_ms": 8000, "log.level": "warn"}
 
-# relay.source as it is by default, for the CloudEvents headers; empty: none.
+# relay.ce_source as it is by default, for the CloudEvents headers; empty: none.
 SOURCE = "tallybox"
 
 # From this share of the usual rows on, a case is warmed up.
@@ -171,7 +171,7 @@ def drain(stack, rows):
 
 def relay_run(bench, rows, lanes, source=SOURCE):
     with bench.stack("relay", {"relay.lanes": ",".join(lanes_of(lanes)),
-                               "relay.source": source}) as stack:
+                               "relay.ce_source": source}) as stack:
         add_lanes(stack, lanes_of(lanes))
         order_topic(stack)
         for lane in lanes_of(lanes):

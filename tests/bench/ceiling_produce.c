@@ -5,7 +5,7 @@
  *
  *     ceiling_produce --bootstrap H:P --topic T --rows N --bytes B --source S
  *
- * S is as relay.source: empty for no CloudEvents headers. */
+ * S is as relay.ce_source: empty for no CloudEvents headers. */
 #include "tests/bench/bench.h"
 
 #include <librdkafka/rdkafka.h>

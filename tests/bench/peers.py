@@ -235,7 +235,7 @@ def fill_until_seen(stack, peer, topic):
 def source_runs(bench, tuned):
     """{mode: run} of the connector, and the run of our relay on the same rows."""
     rows = bench.rows(ROWS)
-    with bench.stack("peers", {"relay.source": ""} if tuned else None) as stack:
+    with bench.stack("peers", {"relay.ce_source": ""} if tuned else None) as stack:
         topic = f"peer.{stack.name}.order"
         wire.create_topic(house.kafka().bootstrap, topic, PARTITIONS)
         cases.order_topic(stack)

@@ -423,7 +423,7 @@ class Stack:
             self.settings[key.replace("__", ".", 1)] = value
         sections = {}
         for key, value in self.settings.items():
-            section, rest = key.split(".", 1)
+            section, rest = (key.rsplit if key.startswith("lane.") else key.split)(".", 1)
             sections.setdefault(section, []).append(f"{rest} = {value}\n")
         text = "".join(f"[{section}]\n{''.join(lines)}\n" for section, lines in sections.items())
         new = self.ini.with_suffix(".new")

@@ -140,9 +140,9 @@ class Published(house.Case):
 
 
 class WithoutCloudEvents(house.Case):
-    """relay.source is empty: the headers are Debezium's, where the row came from, and the row's own."""
+    """relay.ce_source is empty: the headers are Debezium's, where the row came from, and the row's own."""
 
-    settings = {"relay.source": "", "relay.row_bytes_max": 20000}
+    settings = {"relay.ce_source": "", "relay.row_bytes_max": 20000}
 
     def test_a_record_and_a_refused_row_are_without_them(self):
         sent, refused = (row(headers='{"tenant": "north"}', payload=payload)
@@ -179,6 +179,42 @@ class OtherTables(house.Case):
         self.assertEqual(record.headers["lane"], "shop_events")
         self.assertEqual(record.headers["a"], "b")
         relay.wait_ready()
+
+
+    def test_a_lane_reads_a_table_with_another_name_and_has_its_own_topics(self):
+        """Everything stored has the table's name, so a renamed lane continues where it was."""
+        self.stack.sql("CREATE TABLE shop_orders LIKE outbox")
+        topic = f"event.{self.stack.name}.of_the_shop"
+        lane = {"relay.lanes": "outbox,shop", "lane.shop.table": "shop_orders",
+                "lane.shop.topics": f"sale={topic}", "relay.row_bytes_max": 20000,
+                "relay.full_scan_ms": 1000}
+        relay = self.start("relay", sets=lane)
+        sent, refused = (row(kind="sale", key=key, payload=payload)
+                         for key, payload in (("o-1", b"small"), ("o-2", b"x" * 30000)))
+        elsewhere = row(kind="sale", key="o-1", payload=b"small")
+        self.stack.append([sent, refused], table="shop_orders")
+        self.stack.append([elsewhere])
+        for table in ("shop_orders", "outbox"):
+            self.stack.wait_drained(table=table)
+        record, = self.stack.records(topic)
+        self.assertEqual(record.headers["id"], sent["id"])
+        self.assertEqual(record.headers["lane"], "shop_orders")
+        record, = [one for one in self.stack.records(f"event.{self.stack.name}.sale")
+                   if one.headers["lane"] == "outbox"]
+        self.assertEqual(record.headers["id"], elsewhere["id"])
+        self.assertEqual(self.stack.sql("SELECT task_group FROM retry_task"), [("shop_orders",)])
+        self.assertEqual(relay.metric('tallybox_relay_published_total{lane="shop"}'), 1)
+        self.assertEqual(sorted(self.stack.sql("SELECT lane FROM relay_lease")),
+                         [("outbox",), ("shop_orders",)])
+        self.assertIn("shop (shop_orders)", self.stack.tallybox("status", sets=lane).stdout)
+        relay.end()
+        renamed = {key.replace("lane.shop", "lane.bazaar"): value for key, value in lane.items()}
+        self.start("relay", sets={**renamed, "relay.lanes": "bazaar"})
+        follower = row(kind="sale", key="o-2", payload=b"small")
+        self.stack.append([follower], table="shop_orders")
+        self.stack.wait_drained(table="shop_orders")
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE task_group = "
+                                           "'shop_orders'"), 2)
 
 
 class Refused(house.Case):

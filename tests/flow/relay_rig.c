@@ -14,11 +14,11 @@ static void wake(void *ctx, enum lane_step step)
 
 static void engines_start(struct rig *rig)
 {
+    static const struct lane_settings own = {.name = "outbox", .table = "outbox"};
     const struct source source = world_source(&rig->world);
     const struct broker broker = world_broker(&rig->world);
     const struct deleter_ops deleter = world_deleter(&rig->world);
-    enum rc rc =
-        lane_init(&rig->lane, "outbox", &rig->settings, relay_metrics_of(0, "outbox"), NULL);
+    enum rc rc = lane_init(&rig->lane, &own, &rig->settings, relay_metrics_of(0, own.name), NULL);
 
     if (rc == RC_OK)
         rc = reader_init(&rig->reader, &rig->lane, &source, world_below(&rig->world, 1000), NULL);

@@ -42,6 +42,7 @@ static void set_property(struct settings *settings, const char *name, const char
 
 static int setup(void **state)
 {
+    static const struct lane_settings lane = {.name = "outbox", .table = "outbox"};
     static struct fixture fixture;
     struct settings *settings = &fixture.settings;
 
@@ -57,11 +58,11 @@ static int setup(void **state)
     settings->relay.row_bytes_max = 1000000;
     settings->relay.topic_partitions = 1;
     settings->relay.topic_replication = -1;
-    snprintf(settings->relay.source, sizeof(settings->relay.source), "test");
+    snprintf(settings->relay.ce_source, sizeof(settings->relay.ce_source), "test");
     set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
     set_property(settings, "linger.ms", "0");
     set_property(settings, "batch.num.messages", "1");
-    broker_kafka_open(&fixture.kafka, "outbox", settings, -1);
+    broker_kafka_open(&fixture.kafka, &lane, settings, -1);
     fixture.broker = broker_kafka_ops(&fixture.kafka);
     *state = &fixture;
     return 0;

@@ -81,7 +81,7 @@ static void keys_may_be_indented_and_commented(void **state)
                                    "   password = a;b#c = d\n"
                                    "user : carol\n"
                                    "[relay]\n"
-                                   "source =\ttwo words\t\n");
+                                   "ce_source =\ttwo words\t\n");
     const struct settings *settings = config_settings(config);
 
     (void)state;
@@ -89,7 +89,7 @@ static void keys_may_be_indented_and_commented(void **state)
     assert_int_equal(settings->mysql.port, 3307);
     assert_string_equal(settings->mysql.password, "a;b#c = d");
     assert_string_equal(settings->mysql.user, "carol");
-    assert_string_equal(settings->relay.source, "two words");
+    assert_string_equal(settings->relay.ce_source, "two words");
     config_free(config);
 }
 
@@ -167,14 +167,70 @@ static void mistakes_name_their_line(void **state)
     refused("[relai]\n", "t.ini:1: [relai] is not a section; did you mean [relay]?");
     refused("\nlease_ms = 1\n", "t.ini:2: expected a [section] before the first key");
     refused("[relay]\nlease_ms\n", "t.ini:2: expected key = value, or [section]");
-    refused("[relay]\nlanes = a,\n   b\n", "t.ini:2: relay.lanes: \"\" is not a table name; "
-                                           "expected letters, digits and _, 64 at most, "
-                                           "separated by commas");
+    refused("[relay]\nlanes = a,\n   b\n", "t.ini:2: relay.lanes: \"\" is not the name of a lane; "
+                                           "expected a-z, 0-9 and _, 64 at most, separated by "
+                                           "commas");
     refused("[relay]\nlanes = a\n   b\n", "t.ini:3: expected key = value, or [section]");
     refused("[relay\nlease_ms = 1\n", "t.ini:1: expected [section] alone on its line");
     refused("[relay] lease_ms = 1\n", "t.ini:1: expected [section] alone on its line");
     refused("[relay]\n= 1\n", "t.ini:2:  is not a setting of [relay]; `tallybox config --defaults` "
                               "shows them all");
+}
+
+static void each_lane_has_its_section(void **state)
+{
+    struct config *config = loaded("[lane.shop_events]\ntopics = order=orders\n"
+                                   "[relay]\nlanes = outbox, shop_events\n"
+                                   "[lane.outbox]\n"
+                                   "[lane.shop_events]\ntable = Shop\n");
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_int_equal(settings->lane_count, 2);
+    assert_string_equal(settings->lanes[0].table, "outbox");
+    assert_string_equal(settings->lanes[0].topics, "vote=vote-events");
+    assert_string_equal(settings->lanes[1].table, "Shop");
+    assert_string_equal(settings->lanes[1].topics, "order=orders");
+    config_free(config);
+}
+
+/* A name of 64 bytes makes a heading that is longer than libinih's sections. */
+static void a_long_name_of_a_lane_arrives_whole(void **state)
+{
+    char name[65];
+    char text[256];
+    struct config *config;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    snprintf(text, sizeof(text), "[relay]\nlanes = %s\n[lane.%s]\ntable = t\n", name, name);
+    config = loaded(text);
+    assert_string_equal(config_settings(config)->lanes[0].name, name);
+    assert_string_equal(config_settings(config)->lanes[0].table, "t");
+    config_free(config);
+}
+
+static void mistakes_in_lanes_name_their_line(void **state)
+{
+    (void)state;
+    refused("[lane.outbox]\n\ntabel = x\n",
+            "t.ini:3: tabel is not a setting of [lane.outbox]; did you mean table?");
+    refused("[lane.outbox]\nsource = binlog\n",
+            "t.ini:2: lane.outbox.source: \"binlog\" is not one of: table");
+    refused("[relay]\nlanes = a\n[lane.outbox]\n",
+            "t.ini:3: [lane.outbox]: relay.lanes = a does not list the lane");
+    refused("[lane.b]\ntable = a\n[relay]\nlanes = a,b\n",
+            "t.ini:2: lane.b.table: \"a\" is the table of lane a, too; expected one lane for each "
+            "table");
+    refused("[lane.a]\ntable = x\n[relay]\nlanes = a\n[lane.a]\ntable = y\n",
+            "t.ini:6: lane.a.table: is set in line 2 already");
+    refused("[lane.]\n", "t.ini:1: [lane.]: \"\" is not the name of a lane; expected a-z, 0-9 and "
+                         "_, 64 at most");
+    refused("[lane.a-b]\n", "t.ini:1: [lane.a-b]: \"a-b\" is not the name of a lane; expected a-z, "
+                            "0-9 and _, 64 at most");
+    refused("[lane]\n", "t.ini:1: [lane] is not a section; `tallybox config --defaults` shows them "
+                        "all");
 }
 
 static void the_first_of_two_mistakes_is_named(void **state)
@@ -400,6 +456,9 @@ int main(void)
         cmocka_unit_test(long_values_arrive_whole),
         cmocka_unit_test(a_long_name_arrives_whole),
         cmocka_unit_test(mistakes_name_their_line),
+        cmocka_unit_test(each_lane_has_its_section),
+        cmocka_unit_test(a_long_name_of_a_lane_arrives_whole),
+        cmocka_unit_test(mistakes_in_lanes_name_their_line),
         cmocka_unit_test(the_first_of_two_mistakes_is_named),
         cmocka_unit_test(a_key_stands_once_in_a_file),
         cmocka_unit_test(a_line_that_is_too_long_is_refused),

@@ -41,6 +41,7 @@ struct relay {
 static struct relay relays[RELAYS];
 static struct settings settings;
 static const char *const lane_names[LANES] = {"outbox", "outbox_1", "outbox_2", "shop"};
+static struct lane_settings own_settings[LANES];
 
 static struct fake_lease *find_row(void *ctx, const char *lane)
 {
@@ -96,7 +97,9 @@ static void relay_start(size_t number)
     store = fake_lease_store_ops(&relay->store);
     leases_init(&relay->leases, "lane", relay->name, &store, LEASE_MS, number);
     for (size_t i = 0; i < LANES; i++) {
-        assert_int_equal(lane_init(&relay->lanes[i], lane_names[i], &settings,
+        snprintf(own_settings[i].name, sizeof(own_settings[i].name), "lane_%zu", i);
+        snprintf(own_settings[i].table, sizeof(own_settings[i].table), "%s", lane_names[i]);
+        assert_int_equal(lane_init(&relay->lanes[i], &own_settings[i], &settings,
                                    relay_metrics_of(number * LANES + i, lane_names[i]), NULL),
                          RC_OK);
         leases_add(&relay->leases, &relay->lanes[i].lease);

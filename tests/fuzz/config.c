@@ -49,12 +49,17 @@ static bool is_one_of(const char *choices, const char *text)
     return false;
 }
 
-static void check_value(const struct setting *setting, const struct settings *settings)
+static bool is_of_lane(const struct setting *setting)
 {
-    const char *text = setting_text(setting, settings);
+    return strcmp(setting->section, SETTINGS_LANE) == 0;
+}
+
+static void check_value(const struct setting *setting, const void *base)
+{
+    const char *text = setting_text(setting, base);
 
     if (setting->kind == SETTING_NUMBER) {
-        int64_t number = setting_number(setting, settings);
+        int64_t number = setting_number(setting, base);
 
         fuzz_must(number >= setting->low && number <= setting->high, "a number is in its range");
         return;
@@ -68,8 +73,13 @@ static void check_value(const struct setting *setting, const struct settings *se
 static void check_values(const struct settings *settings)
 {
     fuzz_must(settings->kafka.count <= KAFKA_PROPERTIES_MAX, "properties fit");
-    for (size_t i = 0; i < settings_table_count; i++)
-        check_value(&settings_table[i], settings);
+    fuzz_must(settings->lane_count > 0 && settings->lane_count <= SETTINGS_LANES_MAX, "lanes fit");
+    for (size_t i = 0; i < settings_table_count; i++) {
+        if (!is_of_lane(&settings_table[i]))
+            check_value(&settings_table[i], settings);
+        for (size_t n = 0; is_of_lane(&settings_table[i]) && n < settings->lane_count; n++)
+            check_value(&settings_table[i], &settings->lanes[n]);
+    }
 }
 
 static bool has_control(const char *text)
@@ -80,8 +90,7 @@ static bool has_control(const char *text)
     return false;
 }
 
-static bool same_value(const struct setting *setting, const struct settings *a,
-                       const struct settings *b)
+static bool same_value(const struct setting *setting, const void *a, const void *b)
 {
     if (setting->kind == SETTING_NUMBER)
         return setting_number(setting, a) == setting_number(setting, b);
@@ -90,8 +99,14 @@ static bool same_value(const struct setting *setting, const struct settings *a,
 
 static void check_same(const struct settings *a, const struct settings *b)
 {
-    for (size_t i = 0; i < settings_table_count; i++)
-        fuzz_must(same_value(&settings_table[i], a, b), "a setting is read as it was printed");
+    fuzz_must(a->lane_count == b->lane_count, "all lanes are read as they were printed");
+    for (size_t i = 0; i < settings_table_count; i++) {
+        if (!is_of_lane(&settings_table[i]))
+            fuzz_must(same_value(&settings_table[i], a, b), "a setting is read as it was printed");
+        for (size_t n = 0; is_of_lane(&settings_table[i]) && n < a->lane_count; n++)
+            fuzz_must(same_value(&settings_table[i], &a->lanes[n], &b->lanes[n]),
+                      "a setting of a lane is read as it was printed");
+    }
     fuzz_must(a->kafka.count == b->kafka.count, "all properties are read as they were printed");
     for (size_t i = 0; i < a->kafka.count; i++) {
         const struct kafka_property *one = &a->kafka.properties[i];
@@ -110,6 +125,9 @@ static bool is_printed_as_it_is(const struct settings *settings)
         const struct setting *setting = &settings_table[i];
         const char *text = setting_text(setting, settings);
 
+        /* What a lane takes has no control bytes. */
+        if (is_of_lane(setting))
+            continue;
         if (setting->kind != SETTING_NUMBER && has_control(text))
             return false;
         if (setting->kind == SETTING_SECRET && *text)

@@ -39,12 +39,23 @@ static unsigned rate(struct world *world, unsigned most)
     return world_chance(world, 500) ? (unsigned)world_below(world, most + 1) : 0;
 }
 
+static void lane_make(struct lane_settings *lane, size_t number)
+{
+    if (number == 0)
+        snprintf(lane->name, sizeof(lane->name), "outbox");
+    else
+        snprintf(lane->name, sizeof(lane->name), "outbox_%zu", number);
+    snprintf(lane->table, sizeof(lane->table), "%s", lane->name);
+    snprintf(lane->topics, sizeof(lane->topics), "vote=vote-events");
+}
+
 static void settings_make(struct world *world)
 {
     struct settings *settings = &world->settings;
 
     memset(settings, 0, sizeof(*settings));
-    snprintf(settings->relay.topics, sizeof(settings->relay.topics), "vote=vote-events");
+    for (size_t i = 0; i < SIM_LANES_MAX; i++)
+        lane_make(&settings->lanes[i], i);
     snprintf(settings->relay.topic_prefix, sizeof(settings->relay.topic_prefix), "outbox.event.");
     settings->relay.read_rows_max = world_between(world, 4, 40);
     settings->relay.read_bytes_max = 16384;

@@ -165,7 +165,7 @@ static void runtime_start(struct relay_process *relay, size_t number)
 {
     struct lane_runtime *runtime = &relay->runtimes[number];
     struct world *world = relay->proc->world;
-    const char *name = world->tables->lanes[number].name;
+    const struct lane_settings *own = &world->settings.lanes[number];
     struct source source;
     struct deleter_ops deletes;
     struct broker broker;
@@ -185,8 +185,8 @@ static void runtime_start(struct relay_process *relay, size_t number)
     source = tables_source(&runtime->read_edge);
     deletes = tables_deleter(&runtime->delete_edge);
     broker = producer_ops(&runtime->producer);
-    rc = lane_init(&runtime->lane, name, &world->settings,
-                   metrics_fresh(relay->number * SIM_LANES_MAX + number, name), NULL);
+    rc = lane_init(&runtime->lane, own, &world->settings,
+                   metrics_fresh(relay->number * SIM_LANES_MAX + number, own->name), NULL);
     runtime->lane.wake = wake;
     runtime->lane.wake_ctx = runtime;
     runtime->lane.time_ms = time_ms;

@@ -261,19 +261,16 @@ static void lists_are_kept_without_blanks(void **state)
     config_free(config);
 }
 
+#define NO_LANE \
+    "is not the name of a lane; expected a-z, 0-9 and _, 64 at most, separated by commas"
+
 static void a_bad_list_names_the_part(void **state)
 {
     (void)state;
-    refused(SETS("relay.lanes=a,b-c"), NULL,
-            "--set relay.lanes: \"b-c\" is not a table name; expected letters, digits and _, 64 "
-            "at most, separated by commas");
-    refused(
-        SETS("relay.lanes=out box"), NULL,
-        "--set relay.lanes: \"out box\" is not a table name; expected letters, digits and _, 64 "
-        "at most, separated by commas");
-    refused(SETS("relay.lanes=a,"), NULL,
-            "--set relay.lanes: \"\" is not a table name; expected letters, digits and _, 64 at "
-            "most, separated by commas");
+    refused(SETS("relay.lanes=a,b-c"), NULL, "--set relay.lanes: \"b-c\" " NO_LANE);
+    refused(SETS("relay.lanes=out box"), NULL, "--set relay.lanes: \"out box\" " NO_LANE);
+    refused(SETS("relay.lanes=a,"), NULL, "--set relay.lanes: \"\" " NO_LANE);
+    refused(SETS("relay.lanes=a,B"), NULL, "--set relay.lanes: \"B\" " NO_LANE);
     refused(SETS("relay.lanes=a,b,a"), NULL, "--set relay.lanes: \"a\" is there twice");
     refused(SETS("relay.topics=a=x,a=y"), NULL, "--set relay.topics: \"a=y\" is there twice");
     refused(SETS("relay.topics=a"), NULL,
@@ -285,6 +282,131 @@ static void a_bad_list_names_the_part(void **state)
     refused(SETS("relay.topic_prefix=out box"), NULL,
             "--set relay.topic_prefix: \"out box\" is not the beginning of a topic; expected "
             "letters, digits and ._-, 185 at most");
+}
+
+static void a_lane_without_a_section_has_the_defaults(void **state)
+{
+    struct config *config = loaded(SETS("relay.lanes=b,a", "relay.topics=x=y"), NULL);
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_int_equal(settings->lane_count, 2);
+    assert_string_equal(settings->lanes[0].name, "b");
+    assert_string_equal(settings->lanes[0].table, "b");
+    assert_string_equal(settings->lanes[0].source, "table");
+    assert_string_equal(settings->lanes[0].topics, "x=y");
+    assert_string_equal(settings->lanes[1].table, "a");
+    config_free(config);
+}
+
+static void the_sources_of_a_lane_override_each_other(void **state)
+{
+    struct config *config = loaded(
+        SETS("lane.out_box.topics=", "lane.out_box.table=T2", "relay.lanes=out_box,outbox"),
+        VARIABLES("TALLYBOX_LANE_OUT_BOX_TABLE=T1", "TALLYBOX_LANE_OUT_BOX_TOPICS=a=b",
+                  "TALLYBOX_LANE_OUTBOX_SOURCE=table", "TALLYBOX_LANE_OUTBOX_TABLE=old_Name"));
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_string_equal(settings->lanes[0].table, "T2");
+    assert_string_equal(settings->lanes[0].topics, "");
+    assert_string_equal(settings->lanes[1].table, "old_Name");
+    assert_string_equal(settings->lanes[1].topics, "vote=vote-events");
+    config_free(config);
+}
+
+static void a_bad_setting_of_a_lane_names_its_place(void **state)
+{
+    (void)state;
+    refused(
+        SETS("lane.outbox.tabel=x"), NULL,
+        "--set lane.outbox.tabel: tabel is not a setting of [lane.outbox]; did you mean table?");
+    refused(SETS("lane.outbox.lease_ms=1"), NULL,
+            "--set lane.outbox.lease_ms: lease_ms is not a setting of [lane.outbox]; did you mean "
+            "relay.lease_ms?");
+    refused(SETS("relay.table=x"), NULL,
+            "--set relay.table: table is not a setting of [relay]; did you mean lane.NAME.table?");
+    refused(SETS("lane.outbox.source=binlog"), NULL,
+            "--set lane.outbox.source: \"binlog\" is not one of: table");
+    refused(SETS("lane.outbox.table=a,b"), NULL,
+            "--set lane.outbox.table: \"a,b\" is not the name of a table; expected letters, digits "
+            "and _, 64 at most");
+    refused(
+        SETS("lane.outbox.table="), NULL,
+        "--set lane.outbox.table: \"\" is not the name of a table; expected letters, digits and "
+        "_, 64 at most");
+    refused(
+        SETS("lane.Outbox.table=a"), NULL,
+        "--set lane.Outbox.table: [lane.Outbox]: \"Outbox\" is not the name of a lane; expected "
+        "a-z, 0-9 and _, 64 at most");
+    refused(SETS("lane.outbox=a"), NULL, "--set lane.outbox: expected lane.NAME.key=value");
+    refused(NULL, VARIABLES("TALLYBOX_LANE_OUTBOX=a"),
+            "environment TALLYBOX_LANE_OUTBOX: names no setting of a lane; expected the variable "
+            "TALLYBOX_LANE_NAME_KEY, as TALLYBOX_LANE_OUTBOX_TABLE");
+}
+
+static void a_lane_that_is_not_listed_is_refused(void **state)
+{
+    (void)state;
+    refused(SETS("lane.shop.table=a"), NULL,
+            "--set lane.shop.table: [lane.shop]: relay.lanes = outbox does not list the lane");
+    refused(
+        SETS("lane.outboxx.table=a"), NULL,
+        "--set lane.outboxx.table: [lane.outboxx]: relay.lanes = outbox does not list the lane; "
+        "did you mean [lane.outbox]?");
+    refused(SETS("relay.lanes=a"), VARIABLES("TALLYBOX_LANE_OUTBOX_TABLE=t"),
+            "environment TALLYBOX_LANE_OUTBOX_TABLE: [lane.outbox]: relay.lanes = a does not list "
+            "the lane");
+}
+
+static void two_lanes_cannot_read_one_table(void **state)
+{
+    (void)state;
+    refused(SETS("relay.lanes=a,b", "lane.b.table=A"), NULL,
+            "--set lane.b.table: \"A\" is the table of lane a, too; expected one lane for each "
+            "table");
+    refused(SETS("relay.lanes=a,b", "lane.a.table=b"), NULL,
+            "--set lane.a.table: \"b\" is the table of lane b, too; expected one lane for each "
+            "table");
+    config_free(loaded(SETS("relay.lanes=a,b", "lane.a.table=b", "lane.b.table=a"), NULL));
+}
+
+static void one_process_serves_so_many_lanes(void **state)
+{
+    char text[SETTING_LIST_SIZE] = "relay.lanes=";
+    size_t len = strlen(text);
+
+    (void)state;
+    for (int i = 0; i < SETTINGS_LANES_MAX; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%sl%d", i > 0 ? "," : "", i);
+    config_free(loaded(SETS(text), NULL));
+    snprintf(text + len, sizeof(text) - len, ",more");
+    refused(SETS(text), NULL,
+            "--set relay.lanes: lists more lanes than one process serves; expected 64 at most");
+}
+
+static void count_change(void *ctx, const struct config_change *change)
+{
+    size_t *count = ctx;
+
+    assert_string_equal(change->section, "lane.b");
+    assert_string_equal(change->key, "table");
+    assert_false(change->live);
+    (*count)++;
+}
+
+static void a_setting_of_a_lane_is_not_live(void **state)
+{
+    struct config *config = loaded(SETS("relay.lanes=a,b"), NULL);
+    struct config *fresh = loaded(SETS("relay.lanes=a,b", "lane.b.table=t"), NULL);
+    size_t count = 0;
+
+    (void)state;
+    config_take_live(config, fresh, count_change, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(config_settings(config)->lanes[1].table, "b");
+    config_free(config);
+    config_free(fresh);
 }
 
 static void an_empty_topic_map_and_prefix_are_fine(void **state)
@@ -514,6 +636,13 @@ int main(void)
         cmocka_unit_test(only_the_admin_pages_can_be_off),
         cmocka_unit_test(lists_are_kept_without_blanks),
         cmocka_unit_test(a_bad_list_names_the_part),
+        cmocka_unit_test(a_lane_without_a_section_has_the_defaults),
+        cmocka_unit_test(the_sources_of_a_lane_override_each_other),
+        cmocka_unit_test(a_bad_setting_of_a_lane_names_its_place),
+        cmocka_unit_test(a_lane_that_is_not_listed_is_refused),
+        cmocka_unit_test(two_lanes_cannot_read_one_table),
+        cmocka_unit_test(one_process_serves_so_many_lanes),
+        cmocka_unit_test(a_setting_of_a_lane_is_not_live),
         cmocka_unit_test(an_empty_topic_map_and_prefix_are_fine),
         cmocka_unit_test(lists_of_what_may_be_reached_are_exact),
         cmocka_unit_test(a_send_must_end_before_its_lease),

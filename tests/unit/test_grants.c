@@ -15,12 +15,20 @@
 
 static struct settings settings;
 
+/* other: NULL for none. */
+static void lanes_set(const char *table, const char *other)
+{
+    settings.lane_count = other ? 2 : 1;
+    snprintf(settings.lanes[0].table, sizeof(settings.lanes[0].table), "%s", table);
+    snprintf(settings.lanes[1].table, sizeof(settings.lanes[1].table), "%s", other ? other : "");
+}
+
 static void settings_reset(void)
 {
     memset(&settings, 0, sizeof(settings));
     snprintf(settings.mysql.host, sizeof(settings.mysql.host), "h");
     snprintf(settings.mysql.database, sizeof(settings.mysql.database), "d");
-    snprintf(settings.relay.lanes, sizeof(settings.relay.lanes), "outbox");
+    lanes_set("outbox", NULL);
     settings.mysql.port = 3306;
     settings.api.lane_count = 1;
     settings.sink = settings.mysql;
@@ -83,7 +91,7 @@ static void every_lane_gets_its_rights(void **state)
     (void)state;
     settings_reset();
     settings.api.lane_count = 3;
-    snprintf(settings.relay.lanes, sizeof(settings.relay.lanes), "outbox_1, shop");
+    lanes_set("outbox_1", "shop");
     grants_put(&text, &settings);
     for (size_t i = 0; i < 3; i++) {
         outbox_lane_name(lane, i);

@@ -87,7 +87,8 @@ static void grants_are_those_the_program_prints(void **state)
         .mysql = {.host = "127.0.0.1", .port = 3306, .database = "tallybox"},
         .sink = {.host = "127.0.0.1", .port = 3306, .database = "tallybox"},
         .api = {.lane_count = 1},
-        .relay = {.lanes = "outbox"},
+        .lanes = {{.name = "outbox", .table = "outbox"}},
+        .lane_count = 1,
     };
     struct buf block = {0};
 

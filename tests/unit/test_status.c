@@ -41,6 +41,7 @@ static struct status *status_full(void)
 
     status->lane_count = 2;
     set(status->lanes[0].name, "outbox");
+    set(status->lanes[0].table, "outbox");
     status->lanes[0].rows = STATUS_COUNT_MAX;
     status->lanes[0].oldest_ms = 1234;
     set(status->lanes[0].owner, "db-1-ab12");
@@ -49,6 +50,7 @@ static struct status *status_full(void)
     status->lanes[0].diverted_keys = 2;
     set(status->lanes[0].diverted_reason, "too large");
     set(status->lanes[1].name, "outbox_1");
+    set(status->lanes[1].table, "outbox_1");
     status->lanes[1].oldest_ms = STATUS_UNKNOWN;
     status->instance_count = 1;
     set(status->instances[0].name, "db-1-ab12");
