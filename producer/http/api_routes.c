@@ -37,6 +37,7 @@ const struct api_route api_routes[] = {
                        "sent again after any error. An array is answered by an array in the same "
                        "order, with status 200; an error stands in the place of a bad item.",
         .body = "VoteRequest",
+        .example = "{\"voterId\": 1, \"contentId\": 1, \"voting\": 1}",
         .results = {{200, "VoteResponse", "The votes are committed."}},
     },
     {
@@ -75,6 +76,8 @@ const struct api_route api_routes[] = {
                        "the same order, with status 200; an error stands in the place of a bad "
                        "item.",
         .body = "TaskRequest",
+        .example = "{\"scene\": \"mail\", \"handler\": \"kafka\", \"options\": {\"topic\": "
+                   "\"mails\"}, \"params\": {\"to\": \"a@example.org\"}}",
         .results = {{200, "TaskResponse", "An array, or a task that was active already."},
                     {201, "TaskTicket", "The task was made."}},
     },

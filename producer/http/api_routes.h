@@ -57,8 +57,9 @@ struct api_route {
     const char *operation;
     const char *summary;
     const char *description;
-    const char *id;   /* schema of {id}, or NULL */
-    const char *body; /* schema of the body, or NULL */
+    const char *id;      /* schema of {id}, or NULL */
+    const char *body;    /* schema of the body, or NULL */
+    const char *example; /* of the body, as JSON, or NULL */
     struct api_result results[2];
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };

@@ -14,16 +14,15 @@
 
 #define LIST_ROWS 50
 #define LIST_ROWS_MAX 200
-#define WORD_SIZE 2100 /* 512 characters of at most 4 bytes, and the end */
 #define FULL_WAIT_MS 5000
 
 struct task_call {
     struct api_pending pending; /* first */
     struct task_json tasks;     /* of TASK_INTAKE_SUBMIT */
-    char group[WORD_SIZE];      /* of TASK_INTAKE_LIST: what the filter points to */
-    char scene[WORD_SIZE];
-    char biz_no[WORD_SIZE];
-    char outcome[WORD_SIZE];
+    /* Of TASK_INTAKE_LIST: what the filter points to. */
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char scene[RETRY_NAME_BYTES_MAX + 1];
+    char biz_no[4 * RETRY_BIZ_NO_CHARS_MAX + 1];
     struct http_scopes scopes; /* of the token: the groups that it may see */
     const char *groups[HTTP_SCOPE_GROUPS_MAX];
 };
@@ -185,8 +184,7 @@ static bool read_state(struct task_call *call, const char *text)
         return true;
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
         if (strcmp(text, outcomes[i]) == 0) {
-            snprintf(call->outcome, sizeof(call->outcome), "%s", text);
-            filter->outcome = call->outcome;
+            filter->outcome = outcomes[i];
             return true;
         }
     call->pending.request.tasks.ended = false;
@@ -198,13 +196,28 @@ static bool read_state(struct task_call *call, const char *text)
     return false;
 }
 
-/* Copies a query parameter, which the HTTP request owns. False: it is empty or too long. */
-static bool keep_word(char *place, const char *text, const char **out)
+/* Copies a query parameter, which the HTTP request owns, to where *out points afterwards. False: it
+ * is no name. */
+static bool keep_name(char *place, const char *text, const char **out)
 {
     if (!text)
         return true;
+    if (!task_json_is_name(text, RETRY_NAME_BYTES_MAX))
+        return false;
+    memcpy(place, text, strlen(text) + 1);
     *out = place;
-    return *text && snprintf(place, WORD_SIZE, "%s", text) < WORD_SIZE;
+    return true;
+}
+
+static bool keep_biz_no(struct task_call *call, const char *text)
+{
+    if (!text)
+        return true;
+    if (!task_json_is_text(text, RETRY_BIZ_NO_CHARS_MAX))
+        return false;
+    memcpy(call->biz_no, text, strlen(text) + 1);
+    call->pending.request.tasks.filter.biz_no = call->biz_no;
+    return true;
 }
 
 /* Only tasks of clients are found, in the groups of the token: a role may use a group of the same
@@ -229,11 +242,11 @@ static const char *read_filter(struct task_call *call, const char *const *parame
 
     if (parameters[API_STATE] && !read_state(call, parameters[API_STATE]))
         return "state";
-    if (!keep_word(call->group, parameters[API_GROUP], &filter->group))
+    if (!keep_name(call->group, parameters[API_GROUP], &filter->group))
         return "group";
-    if (!keep_word(call->scene, parameters[API_SCENE], &filter->scene))
+    if (!keep_name(call->scene, parameters[API_SCENE], &filter->scene))
         return "scene";
-    if (!keep_word(call->biz_no, parameters[API_BIZ_NO], &filter->biz_no))
+    if (!keep_biz_no(call, parameters[API_BIZ_NO]))
         return "bizNo";
     if (parameters[API_LIMIT] &&
         (!read_number(parameters[API_LIMIT], LIST_ROWS_MAX, &limit) || limit == 0))
@@ -258,8 +271,8 @@ void api_get_tasks(const struct api_config *config, const struct api_call *api_c
     if (bad) {
         api_answer_bad(http, FAULT_OUT_OF_RANGE, bad,
                        "state is active, ended, waiting, running, queued, blocked, parked, done, "
-                       "exhausted or cancelled; limit is 1 to 200, after an id, the others are "
-                       "texts");
+                       "exhausted or cancelled; group and scene are names, bizNo has 1 to 64 "
+                       "characters, limit is 1 to 200, after an id");
     } else if (api_call->parameters[API_GROUP] &&
                !http_scopes_have_group(&call->scopes, call->group)) {
         fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s", call->group);

@@ -201,20 +201,24 @@ static const char task_answer_text[] =
 
 static const struct {
     const char *schema;
+    const char *example;
     const char *description;
 } parameters[API_PARAMETERS] = {
-    [API_VOTER_ID] = {"{" ID_TEXT "}", "Also answer whether this voter votes for the content."},
+    [API_VOTER_ID] = {"{" ID_TEXT "}", "1",
+                      "Also answer whether this voter votes for the content."},
     [API_CONTENT_IDS] = {"{type: array, minItems: 1, maxItems: 200, items: {" ID_TEXT "}}",
-                         "Content ids, separated by commas."},
-    [API_BIZ_NO] = {"{type: string, minLength: 1, maxLength: 512}", "Tasks with this bizNo."},
-    [API_SCENE] = {"{type: string, minLength: 1, maxLength: 512}", "Tasks of this scene."},
-    [API_GROUP] = {"{type: string, minLength: 1, maxLength: 512}",
+                         "[1, 2]", "Content ids, separated by commas."},
+    [API_BIZ_NO] = {"{type: string, minLength: 1, maxLength: 64}", "\"815\"",
+                    "Tasks with this bizNo."},
+    [API_SCENE] = {NAME_TEXT("64"), "mail", "Tasks of this scene."},
+    [API_GROUP] = {NAME_TEXT("64"), "default",
                    "Tasks of this group, which the token must have; default: all of its groups."},
     [API_STATE] = {"{type: string, default: active, enum: [active, ended, waiting, running, "
                    "queued, blocked, parked, done, exhausted, cancelled]}",
-                   "Tasks in this state."},
-    [API_LIMIT] = {"{type: integer, minimum: 1, maximum: 200, default: 50}", "Tasks of one page."},
-    [API_AFTER] = {"{type: integer, format: int64, minimum: 0, maximum: 9223372036854775807}",
+                   "waiting", "Tasks in this state."},
+    [API_LIMIT] = {"{type: integer, minimum: 1, maximum: 200, default: 50}", "10",
+                   "Tasks of one page."},
+    [API_AFTER] = {"{type: integer, format: int64, minimum: 0, maximum: 9223372036854775807}", "0",
                    "The `after` of the page before."},
 };
 
@@ -226,14 +230,14 @@ static void put_line(struct buf *out, const char *head, const char *text)
 }
 
 static void put_parameter(struct buf *out, const char *name, const char *place, bool required,
-                          const char *schema, const char *description)
+                          const char *schema, const char *example, const char *description)
 {
     buf_print(out, "        - name: %s\n          in: %s\n          required: %s\n", name, place,
               required ? "true" : "false");
     if (strncmp(schema, "{type: array", strlen("{type: array")) == 0)
         buf_text_put(out, "          style: form\n          explode: false\n");
     put_line(out, "          description: ", description);
-    buf_print(out, "          schema: %s\n", schema);
+    buf_print(out, "          schema: %s\n          example: %s\n", schema, example);
 }
 
 static void put_parameters(struct buf *out, const struct api_route *route)
@@ -242,11 +246,11 @@ static void put_parameters(struct buf *out, const struct api_route *route)
         return;
     buf_text_put(out, "      parameters:\n");
     if (route->id)
-        put_parameter(out, "id", "path", true, "{" ID_TEXT "}", "The id.");
+        put_parameter(out, "id", "path", true, "{" ID_TEXT "}", "1", "The id.");
     for (unsigned i = 0; i < API_PARAMETERS; i++)
         if ((route->parameters & 1U << i) != 0)
             put_parameter(out, api_parameter_name(i), "query", (route->required & 1U << i) != 0,
-                          parameters[i].schema, parameters[i].description);
+                          parameters[i].schema, parameters[i].example, parameters[i].description);
 }
 
 /* Statuses that no condition excludes are those of all routes. */
@@ -304,8 +308,9 @@ static void put_operation(struct buf *out, const struct api_route *route)
         buf_print(out,
                   "      requestBody:\n        required: true\n        content:\n"
                   "          application/json:\n"
-                  "            schema: {$ref: \"#/components/schemas/%s\"}\n",
-                  route->body);
+                  "            schema: {$ref: \"#/components/schemas/%s\"}\n"
+                  "            example: %s\n",
+                  route->body, route->example);
     put_responses(out, route);
 }
 

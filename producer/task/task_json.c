@@ -2,6 +2,7 @@
 #include "producer/task/task_json.h"
 
 #include "common/base64.h"
+#include "common/utf8.h"
 #include "producer/http/json_split.h"
 
 #include <jansson.h>
@@ -30,7 +31,7 @@ static void place_set(const struct look *look, const char *field)
     fault_place(look->fault, look->tasks->array, look->index, field);
 }
 
-static bool is_name(const char *text, size_t bytes_max)
+bool task_json_is_name(const char *text, size_t bytes_max)
 {
     size_t len = strlen(text);
 
@@ -39,20 +40,22 @@ static bool is_name(const char *text, size_t bytes_max)
                len;
 }
 
-static size_t characters(const char *text)
+bool task_json_is_text(const char *text, size_t characters_max)
 {
     size_t count = 0;
 
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
+    if (!utf8_fits(text, strlen(text)))
+        return false;
+    for (const char *at = text; *at; at++)
+        count += ((unsigned char)*at & 0xc0) != 0x80;
+    return count > 0 && count <= characters_max;
 }
 
 static bool name_take(const struct look *look, const char *field, const json_t *value,
                       const char **place, size_t bytes_max)
 {
     *place = json_string_value(value);
-    if (*place && is_name(*place, bytes_max))
+    if (*place && task_json_is_name(*place, bytes_max))
         return true;
     if (*place)
         fault_set(look->fault, FAULT_OUT_OF_RANGE,
@@ -70,7 +73,7 @@ static bool text_take(const struct look *look, const char *field, const json_t *
     if (json_is_null(value))
         return true;
     *place = json_string_value(value);
-    if (*place && **place && characters(*place) <= characters_max)
+    if (*place && task_json_is_text(*place, characters_max))
         return true;
     if (*place)
         fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must have 1 to %zu characters", field,

@@ -29,6 +29,11 @@ struct task_json {
 enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len, struct fault *fault);
 void task_json_done(struct task_json *tasks);
 
+/* Whether text is a name of a group, scene or handler; whether it is UTF-8 of 1 to characters_max
+ * characters. */
+bool task_json_is_name(const char *text, size_t bytes_max);
+bool task_json_is_text(const char *text, size_t characters_max);
+
 /* How many are good. */
 size_t task_json_good(const struct task_json *tasks);
 

@@ -258,18 +258,21 @@ class Finding(TasksCase):
     def test_bad_arguments_are_named(self):
         for query, at in (("state=dead", "state"), ("limit=0", "limit"), ("limit=201", "limit"),
                           ("limit=x", "limit"), ("after=-1", "after"), ("bizNo=", "bizNo"),
-                          ("scene=" + "x" * 3000, "scene")):
+                          ("scene=" + "x" * 3000, "scene"), ("scene='%20OR%201%20--%20", "scene"),
+                          ("scene=%C3%A4", "scene"), ("group=%C3%A4", "group"),
+                          ("bizNo=" + "x" * 65, "bizNo"), ("bizNo=%FF", "bizNo")):
             with self.subTest(query=query[:40]):
                 error = self.get(f"/v1/tasks?{query}", 400)["error"]
                 self.assertEqual((error["code"], error["at"]), ("out_of_range", at))
         self.assertEqual(self.get("/v1/tasks?biz=1", 400)["error"]["code"], "unknown_field")
         self.assertEqual(self.get("/v1/tasks?state=done&state=done", 400)["error"]["code"],
                          "duplicate")
-        for path in ("x", "0", "-1", str(2 ** 64), "1e3"):
+        self.assertEqual(self.get(f"/v1/tasks/{2 ** 63 - 1}", 404)["error"]["code"], "not_found")
+        for path in ("x", "0", "-1", str(2 ** 63), str(2 ** 64), "1e3"):
             self.assertEqual(self.get(f"/v1/tasks/{path}", 400)["error"]["code"], "out_of_range")
         for path in ("/v1/tasks/", "/v1/tasks/1/2", "/v1/task"):
             self.get(path, 404)
-        self.assertEqual(self.ids("scene='%20OR%201%20--%20"), [])
+        self.assertEqual(self.ids("bizNo='%20OR%201%20--%20"), [])
 
     def test_a_missing_right_stops_no_votes(self):
         """The account of an installation that was not given the rights on the lane's tables."""
