@@ -22,6 +22,7 @@ packages_of() {
     demo) echo curl jq procps python3 ;;
     test) echo python3 ;;
     e2e) echo curl jq kcat openssl python3 python3-pymysql procps ;;
+    pip) echo python3-pip ;;
     bench) echo wrk ;;
     stress) echo stress-ng ;;
     mutants) echo patch ;;

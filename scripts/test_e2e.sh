@@ -81,7 +81,18 @@ e2e_mysql() {
 e2e_galera() {
     galera_scripts >/dev/null && return
     test_missing "$E2E_TIER with Galera: its scripts cannot be fetched (see above)"
-    E2E_WITHOUT=galera
+    E2E_WITHOUT+=' galera'
+}
+
+# The client that is generated from docs/openapi.yaml.
+e2e_schemathesis() {
+    packages_need pip
+    if TALLYBOX_SCHEMATHESIS=$(schemathesis_packages); then
+        export TALLYBOX_SCHEMATHESIS
+        return
+    fi
+    test_missing "$E2E_TIER of docs/openapi.yaml: schemathesis cannot be fetched (see above)"
+    E2E_WITHOUT+=' schemathesis'
 }
 
 # The programs of the bench, which is tried, too, among the long classes.
@@ -101,7 +112,10 @@ e2e_all() {
         test_missing "$E2E_TIER: Kafka cannot be fetched (see above)"
         return
     fi
-    [[ $E2E_TIER != e2e ]] || e2e_galera
+    if [[ $E2E_TIER == e2e ]]; then
+        e2e_galera
+        e2e_schemathesis
+    fi
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
     ((${#programs[@]})) || return 0
