@@ -28,14 +28,14 @@ void destinations_done(struct destinations *destinations)
     memset(destinations, 0, sizeof(*destinations));
 }
 
-static struct destination **chain_of(struct destinations *destinations, const char *name)
+static struct destination **find_chain(struct destinations *destinations, const char *name)
 {
     uint64_t hash = hash_bytes(HASH_START, name, strlen(name));
 
     return &destinations->chains[hash & (DESTINATIONS_CHAINS - 1)];
 }
 
-static void idle_append(struct destinations *destinations, struct destination *destination)
+static void append_idle(struct destinations *destinations, struct destination *destination)
 {
     destination->used_before = destinations->idle_last;
     destination->used_then = NULL;
@@ -47,7 +47,7 @@ static void idle_append(struct destinations *destinations, struct destination *d
     destinations->idle_count++;
 }
 
-static void idle_remove(struct destinations *destinations, struct destination *destination)
+static void remove_idle(struct destinations *destinations, struct destination *destination)
 {
     if (destination->used_before)
         destination->used_before->used_then = destination->used_then;
@@ -69,19 +69,19 @@ static void set_open(struct destinations *destinations, struct destination *dest
     metric_add(&retry_breakers_open, open ? 1 : -1);
 }
 
-static void forget(struct destinations *destinations, struct destination *destination)
+static void remove_destination(struct destinations *destinations, struct destination *destination)
 {
-    struct destination **at = chain_of(destinations, destination->name);
+    struct destination **at = find_chain(destinations, destination->name);
 
     while (*at != destination)
         at = &(*at)->next;
     *at = destination->next;
-    idle_remove(destinations, destination);
+    remove_idle(destinations, destination);
     set_open(destinations, destination, false);
     free(destination);
 }
 
-static void name_fill(char name[DESTINATION_NAME_SIZE], const char *text, size_t len)
+static void fill_name(char name[DESTINATION_NAME_SIZE], const char *text, size_t len)
 {
     const size_t hash_len = 17;
     size_t kept = len < DESTINATION_NAME_SIZE ? len : DESTINATION_NAME_SIZE - 1 - hash_len;
@@ -95,9 +95,9 @@ static void name_fill(char name[DESTINATION_NAME_SIZE], const char *text, size_t
         snprintf(name + kept, hash_len + 1, "#%016" PRIx64, hash_bytes(HASH_START, text, len));
 }
 
-static struct destination *make(struct destinations *destinations, const char *name)
+static struct destination *make_destination(struct destinations *destinations, const char *name)
 {
-    struct destination **chain = chain_of(destinations, name);
+    struct destination **chain = find_chain(destinations, name);
     struct destination *destination = calloc(1, sizeof(*destination));
 
     if (!destination)
@@ -107,7 +107,7 @@ static struct destination *make(struct destinations *destinations, const char *n
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     destination->next = *chain;
     *chain = destination;
-    idle_append(destinations, destination);
+    append_idle(destinations, destination);
     return destination;
 }
 
@@ -117,14 +117,14 @@ struct destination *destinations_use(struct destinations *destinations, const ch
     char name[DESTINATION_NAME_SIZE];
     struct destination *destination;
 
-    name_fill(name, text, len);
-    destination = *chain_of(destinations, name);
+    fill_name(name, text, len);
+    destination = *find_chain(destinations, name);
     while (destination && strcmp(destination->name, name) != 0)
         destination = destination->next;
     if (!destination)
-        destination = make(destinations, name);
+        destination = make_destination(destinations, name);
     if (destination && destination->in_flight++ == 0)
-        idle_remove(destinations, destination);
+        remove_idle(destinations, destination);
     return destination;
 }
 
@@ -133,9 +133,9 @@ void destinations_leave(struct destinations *destinations, struct destination *d
     assert(destination->in_flight > 0);
     if (--destination->in_flight > 0)
         return;
-    idle_append(destinations, destination);
+    append_idle(destinations, destination);
     if (destinations->idle_count > DESTINATIONS_IDLE_MAX)
-        forget(destinations, destinations->idle_first);
+        remove_destination(destinations, destinations->idle_first);
 }
 
 bool destination_passes(struct destination *destination, int64_t now_ms, bool *probe)

@@ -192,28 +192,28 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
         dispatcher->calls.at_ms[POOL_RESCUE] = now_ms + dispatcher->pool->settings->retry.rescue_ms;
 }
 
-struct looking {
+struct class_scan {
     struct dispatcher *dispatcher;
     int64_t now_ms;
 };
 
 static void on_class(void *ctx, const struct task_class *class, int64_t due_in_ms)
 {
-    struct looking *looking = ctx;
-    struct dispatcher *dispatcher = looking->dispatcher;
+    struct class_scan *class_scan = ctx;
+    struct dispatcher *dispatcher = class_scan->dispatcher;
     struct dispatcher_class *one;
     struct kind *kind;
 
     if (dispatcher->class_count == RETRY_CLASSES_MAX || class->shard >= TASK_SHARDS)
         return;
-    kind = scenes_kind(&dispatcher->scenes, class, dispatcher->looks, looking->now_ms);
+    kind = scenes_kind(&dispatcher->scenes, class, dispatcher->looks, class_scan->now_ms);
     if (!kind)
         return;
     groups_update_kind(&dispatcher->groups, kind);
     one = &dispatcher->classes[dispatcher->class_count++];
     one->class = *class;
     one->kind = kind;
-    one->due_ms = looking->now_ms + due_in_ms;
+    one->due_ms = class_scan->now_ms + due_in_ms;
 }
 
 /* The class may be claimed from, once it is due. */
@@ -277,7 +277,7 @@ static void plan_look(struct dispatcher *dispatcher, int64_t from_ms, int64_t no
 
 static void look_for_classes(struct dispatcher *dispatcher, int64_t now_ms)
 {
-    struct looking looking = {dispatcher, now_ms};
+    struct class_scan class_scan = {dispatcher, now_ms};
     struct err err = {0};
     enum rc rc;
 
@@ -292,7 +292,7 @@ static void look_for_classes(struct dispatcher *dispatcher, int64_t now_ms)
     dispatcher->class_at = 0;
     dispatcher->round_full = dispatcher->round_short = false;
     dispatcher->looks++;
-    rc = dispatcher->store.look(dispatcher->store.ctx, on_class, &looking, &err);
+    rc = dispatcher->store.look(dispatcher->store.ctx, on_class, &class_scan, &err);
     if (rc != RC_OK) {
         dispatcher->class_count = 0;
         store_calls_failed(&dispatcher->calls, POOL_LOOK, rc, &err, now_ms);
@@ -304,7 +304,7 @@ static void look_for_classes(struct dispatcher *dispatcher, int64_t now_ms)
     plan_look(dispatcher, now_ms, now_ms);
 }
 
-static int64_t least(int64_t one, int64_t two)
+static int64_t min_i64(int64_t one, int64_t two)
 {
     return one < two ? one : two;
 }
@@ -312,7 +312,7 @@ static int64_t least(int64_t one, int64_t two)
 /* A scene may use as much as it leaves free (A. K. Choudhury, E. L. Hahne, "Dynamic Queue Length
  * Thresholds for Shared-Memory Packet Switches", 1998): one slow scene has half of all, two have a
  * third each, and there is always room for the first tasks of another one. */
-static int64_t share_of(int64_t free, int64_t used)
+static int64_t compute_share(int64_t free, int64_t used)
 {
     return free > used ? (free - used + 1) / 2 : 0;
 }
@@ -320,10 +320,10 @@ static int64_t share_of(int64_t free, int64_t used)
 static int64_t count_room(const struct dispatcher *dispatcher, const struct kind *kind)
 {
     const struct scene *scene = kind->scene;
-    int64_t rows = share_of((int64_t)dispatcher->slots.free_count, (int64_t)scene->in_flight);
-    int64_t bytes = share_of(BYTES_MAX - dispatcher->slots.bytes, scene->bytes);
+    int64_t rows = compute_share((int64_t)dispatcher->slots.free_count, (int64_t)scene->in_flight);
+    int64_t bytes = compute_share(BYTES_MAX - dispatcher->slots.bytes, scene->bytes);
 
-    return bytes > 0 ? least(rows, 1 + bytes / (kind->task_bytes + 1)) : 0;
+    return bytes > 0 ? min_i64(rows, 1 + bytes / (kind->task_bytes + 1)) : 0;
 }
 
 /* How many of this class may be claimed now. */
@@ -336,17 +336,17 @@ static size_t count_rows(struct dispatcher *dispatcher, const struct dispatcher_
 
     if (class->due_ms > now_ms || !may_claim(dispatcher, class, now_ms))
         return 0;
-    rows = least(rows, scenes_tokens(&dispatcher->scenes, kind->scene, now_ms));
+    rows = min_i64(rows, scenes_tokens(&dispatcher->scenes, kind->scene, now_ms));
     if (rows <= 0)
         return 0;
     room = count_room(dispatcher, kind);
     /* Its turn comes as soon as tasks of the scene are through. */
     if (room == 0)
         dispatcher->round_short = true;
-    return (size_t)least(rows, room);
+    return (size_t)min_i64(rows, room);
 }
 
-struct claiming {
+struct class_claim {
     struct dispatcher *dispatcher;
     const struct dispatcher_class *class;
     int64_t now_ms;
@@ -354,13 +354,14 @@ struct claiming {
 
 static void on_task(void *ctx, const struct task_row *row)
 {
-    struct claiming *claiming = ctx;
+    struct class_claim *class_claim = ctx;
 
-    task_slots_claim(&claiming->dispatcher->slots, claiming->class->kind, row, claiming->now_ms);
+    task_slots_claim(&class_claim->dispatcher->slots, class_claim->class->kind, row,
+                     class_claim->now_ms);
 }
 
 /* True: it waits for a thread now. */
-static bool hand_out(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
+static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
 {
     slot->paid = true;
     if (task_slot_is_expired(slot, now_ms)) {
@@ -381,13 +382,13 @@ static bool hand_out(struct dispatcher *dispatcher, struct slot *slot, int64_t n
     return true;
 }
 
-static void hand_out_claimed(struct dispatcher *dispatcher, int64_t now_ms)
+static void queue_claimed_tasks(struct dispatcher *dispatcher, int64_t now_ms)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < dispatcher->slots.claimed_count; i++)
         if (!dispatcher->slots.claimed[i].known)
-            count += hand_out(dispatcher, dispatcher->slots.claimed[i].slot, now_ms);
+            count += queue_task(dispatcher, dispatcher->slots.claimed[i].slot, now_ms);
     pool_wake(dispatcher->pool, count);
     metric_add(&retry_claimed, (int64_t)dispatcher->slots.claimed_count);
 }
@@ -396,7 +397,7 @@ static void hand_out_claimed(struct dispatcher *dispatcher, int64_t now_ms)
 static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *class, size_t rows,
                         int64_t now_ms)
 {
-    struct claiming claiming = {dispatcher, class, now_ms};
+    struct class_claim class_claim = {dispatcher, class, now_ms};
     int64_t lease_ms = class->kind->scene->policy.lease_ms;
     int64_t sent_ms = pool_now(dispatcher->pool, now_ms);
     struct err err = {0};
@@ -404,10 +405,10 @@ static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *
     size_t count;
     enum rc rc;
 
-    claiming.now_ms = sent_ms;
+    class_claim.now_ms = sent_ms;
     task_slots_begin(&dispatcher->slots);
     rc = dispatcher->store.claim(dispatcher->store.ctx, &class->class, rows, lease_ms, on_task,
-                                 &claiming, &full, &err);
+                                 &class_claim, &full, &err);
     if (rc != RC_OK) {
         task_slots_drop(&dispatcher->slots);
         store_calls_failed(&dispatcher->calls, POOL_CLAIM, rc, &err, now_ms);
@@ -417,7 +418,7 @@ static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *
     count = dispatcher->slots.claimed_count;
     bucket_spend(&class->kind->scene->bucket, (int64_t)count);
     task_slots_lease(&dispatcher->slots, sent_ms, lease_ms);
-    hand_out_claimed(dispatcher, now_ms);
+    queue_claimed_tasks(dispatcher, now_ms);
     if (full && count > 0)
         dispatcher->round_full = true;
     else
@@ -426,7 +427,7 @@ static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *
 }
 
 /* A bounded number of claims of the round. False: the round is over. */
-static bool claim_some(struct dispatcher *dispatcher, int64_t now_ms)
+static bool claim_from_classes(struct dispatcher *dispatcher, int64_t now_ms)
 {
     size_t claims = 0;
 
@@ -459,7 +460,7 @@ static bool claim_round(struct dispatcher *dispatcher, int64_t now_ms)
     if (now_ms < dispatcher->calls.at_ms[POOL_CLAIM] ||
         dispatcher->class_at >= dispatcher->class_count)
         return false;
-    if (claim_some(dispatcher, now_ms))
+    if (claim_from_classes(dispatcher, now_ms))
         return dispatcher->slots.free_count > 0 && now_ms >= dispatcher->calls.at_ms[POOL_CLAIM];
     /* The round is over: those that came back full begin the next one, or those for which there was
      * no room, as soon as there is. */
@@ -474,14 +475,14 @@ static bool claim_round(struct dispatcher *dispatcher, int64_t now_ms)
     return false;
 }
 
-struct counting {
+struct depth_count {
     struct dispatcher *dispatcher;
     struct pool_unserved unserved;
 };
 
-static void note_unserved(struct counting *counting, const struct task_depth *depth)
+static void note_unserved(struct depth_count *depth_count, const struct task_depth *depth)
 {
-    struct pool_unserved *unserved = &counting->unserved;
+    struct pool_unserved *unserved = &depth_count->unserved;
 
     if (depth->state != TASK_WAITING || depth->oldest_ms <= unserved->age_ms)
         return;
@@ -492,8 +493,8 @@ static void note_unserved(struct counting *counting, const struct task_depth *de
 
 static void on_depth(void *ctx, const struct task_depth *depth)
 {
-    struct counting *counting = ctx;
-    struct dispatcher *dispatcher = counting->dispatcher;
+    struct depth_count *depth_count = ctx;
+    struct dispatcher *dispatcher = depth_count->dispatcher;
     const struct scene *scene =
         scenes_find(&dispatcher->scenes, depth->class->group, depth->class->scene);
     struct retry_scene_metrics *metrics =
@@ -504,7 +505,7 @@ static void on_depth(void *ctx, const struct task_depth *depth)
                      scene ? scene->policy.pending_max : 0, served,
                      groups_are_closed(&dispatcher->groups, depth->class));
     if (!served)
-        note_unserved(counting, depth);
+        note_unserved(depth_count, depth);
 }
 
 /* Logged once, and again for another handler or scene. */
@@ -523,7 +524,7 @@ static void log_unserved(struct pool *pool, const struct pool_unserved *unserved
     pthread_mutex_unlock(&pool->lock);
 }
 
-static bool add_age(void *ctx, struct slot *slot)
+static bool add_task_age(void *ctx, struct slot *slot)
 {
     const int64_t *now_ms = ctx;
 
@@ -532,30 +533,30 @@ static bool add_age(void *ctx, struct slot *slot)
 }
 
 /* Adds the ages of queued tasks to a count of all tasks, see retry_depths_begin(). */
-static void age_queued(struct dispatcher *dispatcher, int64_t now_ms)
+static void add_queued_ages(struct dispatcher *dispatcher, int64_t now_ms)
 {
-    pool_each_queued(dispatcher->pool, add_age, &now_ms, dispatcher->taken);
+    pool_each_queued(dispatcher->pool, add_task_age, &now_ms, dispatcher->taken);
 }
 
 static void count_depths(struct dispatcher *dispatcher, int64_t now_ms)
 {
-    struct counting counting = {.dispatcher = dispatcher};
+    struct depth_count depth_count = {.dispatcher = dispatcher};
     struct err err = {0};
     enum rc rc;
 
     if (now_ms < dispatcher->calls.at_ms[POOL_DEPTHS])
         return;
     retry_depths_begin();
-    rc = dispatcher->store.depths(dispatcher->store.ctx, on_depth, &counting, &err);
+    rc = dispatcher->store.depths(dispatcher->store.ctx, on_depth, &depth_count, &err);
     if (rc != RC_OK) {
         store_calls_failed(&dispatcher->calls, POOL_DEPTHS, rc, &err, now_ms);
         return;
     }
-    age_queued(dispatcher, now_ms);
+    add_queued_ages(dispatcher, now_ms);
     metric_set(&retry_breakers_open_age,
                destinations_open_ms(&dispatcher->slots.destinations, now_ms));
     retry_depths_end();
-    log_unserved(dispatcher->pool, &counting.unserved);
+    log_unserved(dispatcher->pool, &depth_count.unserved);
     store_calls_worked(&dispatcher->calls, POOL_DEPTHS, now_ms);
     dispatcher->calls.at_ms[POOL_DEPTHS] = now_ms + DEPTHS_EVERY_MS;
 }

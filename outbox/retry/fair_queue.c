@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void list_init(struct fair_link *head)
+static void init_list(struct fair_link *head)
 {
     head->next = head->prev = head;
 }
@@ -15,7 +15,7 @@ static bool list_is_empty(const struct fair_link *head)
     return head->next == head;
 }
 
-static void list_append(struct fair_link *head, struct fair_link *link)
+static void append_to_list(struct fair_link *head, struct fair_link *link)
 {
     link->prev = head->prev;
     link->next = head;
@@ -23,7 +23,7 @@ static void list_append(struct fair_link *head, struct fair_link *link)
     head->prev = link;
 }
 
-static void list_remove(struct fair_link *link)
+static void remove_from_list(struct fair_link *link)
 {
     link->prev->next = link->next;
     link->next->prev = link->prev;
@@ -31,17 +31,17 @@ static void list_remove(struct fair_link *link)
 
 /* Each of these has its link first. */
 
-static struct fair_scene *scene_at(struct fair_link *link)
+static struct fair_scene *get_scene(struct fair_link *link)
 {
     return (struct fair_scene *)(void *)link;
 }
 
-static struct fair_flow *flow_at(struct fair_link *link)
+static struct fair_flow *get_flow(struct fair_link *link)
 {
     return (struct fair_flow *)(void *)link;
 }
 
-static struct fair_task *task_at(struct fair_link *link)
+static struct fair_task *get_task(struct fair_link *link)
 {
     return (struct fair_task *)(void *)link;
 }
@@ -50,7 +50,7 @@ enum rc fair_queue_init(struct fair_queue *queue, size_t tasks_max, size_t threa
 {
     assert(threads > 0);
     memset(queue, 0, sizeof(*queue));
-    list_init(&queue->scenes);
+    init_list(&queue->scenes);
     queue->threads = threads;
     queue->flows = calloc(tasks_max, sizeof(*queue->flows));
     if (!queue->flows)
@@ -71,10 +71,10 @@ void fair_queue_done(struct fair_queue *queue)
 void fair_scene_init(struct fair_scene *scene)
 {
     memset(scene, 0, sizeof(*scene));
-    list_init(&scene->flows);
+    init_list(&scene->flows);
 }
 
-static struct fair_flow *flow_use(struct fair_queue *queue, struct fair_scene *scene,
+static struct fair_flow *use_flow(struct fair_queue *queue, struct fair_scene *scene,
                                   const void *destination)
 {
     struct fair_flow *flow = scene->used;
@@ -86,14 +86,14 @@ static struct fair_flow *flow_use(struct fair_queue *queue, struct fair_scene *s
         assert(flow);
         queue->free = flow->next;
         *flow = (struct fair_flow){.scene = scene, .destination = destination, .next = scene->used};
-        list_init(&flow->tasks);
+        init_list(&flow->tasks);
         scene->used = flow;
     }
     flow->count++;
     return flow;
 }
 
-static void flow_leave(struct fair_queue *queue, struct fair_flow *flow)
+static void leave_flow(struct fair_queue *queue, struct fair_flow *flow)
 {
     struct fair_flow **at = &flow->scene->used;
 
@@ -109,13 +109,13 @@ static void flow_leave(struct fair_queue *queue, struct fair_flow *flow)
 void fair_queue_put(struct fair_queue *queue, struct fair_scene *scene, const void *destination,
                     struct fair_task *task)
 {
-    struct fair_flow *flow = flow_use(queue, scene, destination);
+    struct fair_flow *flow = use_flow(queue, scene, destination);
 
     if (scene->waiting++ == 0)
-        list_append(&queue->scenes, &scene->link);
+        append_to_list(&queue->scenes, &scene->link);
     if (list_is_empty(&flow->tasks))
-        list_append(&scene->flows, &flow->link);
-    list_append(&flow->tasks, &task->link);
+        append_to_list(&scene->flows, &flow->link);
+    append_to_list(&flow->tasks, &task->link);
     task->flow = flow;
     task->waits = true;
     queue->waiting++;
@@ -127,13 +127,13 @@ static void stop_waiting(struct fair_queue *queue, struct fair_task *task)
     struct fair_scene *scene = flow->scene;
 
     assert(task->waits);
-    list_remove(&task->link);
+    remove_from_list(&task->link);
     task->waits = false;
     queue->waiting--;
     if (list_is_empty(&flow->tasks))
-        list_remove(&flow->link);
+        remove_from_list(&flow->link);
     if (--scene->waiting == 0)
-        list_remove(&scene->link);
+        remove_from_list(&scene->link);
 }
 
 static bool may_take(const struct fair_queue *queue, const struct fair_scene *scene)
@@ -151,7 +151,7 @@ static struct fair_scene *choose_scene(const struct fair_queue *queue)
     struct fair_scene *chosen = NULL;
 
     for (struct fair_link *at = queue->scenes.next; at != &queue->scenes; at = at->next) {
-        struct fair_scene *scene = scene_at(at);
+        struct fair_scene *scene = get_scene(at);
 
         if (!may_take(queue, scene) || (chosen && scene->threads >= chosen->threads))
             continue;
@@ -167,7 +167,7 @@ static struct fair_flow *choose_flow(const struct fair_scene *scene)
     struct fair_flow *chosen = NULL;
 
     for (struct fair_link *at = scene->flows.next; at != &scene->flows; at = at->next) {
-        struct fair_flow *flow = flow_at(at);
+        struct fair_flow *flow = get_flow(at);
 
         if (chosen && flow->threads >= chosen->threads)
             continue;
@@ -187,19 +187,19 @@ struct fair_task *fair_queue_take(struct fair_queue *queue)
     assert(queue->busy < queue->threads);
     if (!flow)
         return NULL;
-    task = task_at(flow->tasks.next);
+    task = get_task(flow->tasks.next);
     stop_waiting(queue, task);
     queue->busy++;
     scene->threads++;
     flow->threads++;
     /* Both had their turn. */
     if (!list_is_empty(&flow->tasks)) {
-        list_remove(&flow->link);
-        list_append(&scene->flows, &flow->link);
+        remove_from_list(&flow->link);
+        append_to_list(&scene->flows, &flow->link);
     }
     if (scene->waiting > 0) {
-        list_remove(&scene->link);
-        list_append(&queue->scenes, &scene->link);
+        remove_from_list(&scene->link);
+        append_to_list(&queue->scenes, &scene->link);
     }
     return task;
 }
@@ -212,7 +212,7 @@ void fair_queue_end(struct fair_queue *queue, struct fair_task *task)
     queue->busy--;
     flow->scene->threads--;
     flow->threads--;
-    flow_leave(queue, flow);
+    leave_flow(queue, flow);
     task->flow = NULL;
 }
 
@@ -220,12 +220,12 @@ struct fair_task *fair_queue_first(const struct fair_queue *queue)
 {
     if (list_is_empty(&queue->scenes))
         return NULL;
-    return task_at(flow_at(scene_at(queue->scenes.next)->flows.next)->tasks.next);
+    return get_task(get_flow(get_scene(queue->scenes.next)->flows.next)->tasks.next);
 }
 
 void fair_queue_remove(struct fair_queue *queue, struct fair_task *task)
 {
     stop_waiting(queue, task);
-    flow_leave(queue, task->flow);
+    leave_flow(queue, task->flow);
     task->flow = NULL;
 }

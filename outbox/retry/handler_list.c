@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *next_name(const char *at, size_t *len)
+static const char *read_next_name(const char *at, size_t *len)
 {
     at += strspn(at, ", ");
     *len = strcspn(at, ", ");
@@ -15,20 +15,20 @@ static const char *next_name(const char *at, size_t *len)
 }
 
 /* An empty list names all. */
-static bool names(const char *list, const char *name)
+static bool list_names_handler(const char *list, const char *name)
 {
     const char *at = list;
     size_t len;
 
     if (!list[strspn(list, ", ")])
         return true;
-    for (at = next_name(at, &len); len > 0; at = next_name(at + len, &len))
+    for (at = read_next_name(at, &len); len > 0; at = read_next_name(at + len, &len))
         if (len == strlen(name) && memcmp(at, name, len) == 0)
             return true;
     return false;
 }
 
-static enum rc names_check(const char *list, const struct retry_handlers *table, struct err *err)
+static enum rc check_names(const char *list, const struct retry_handlers *table, struct err *err)
 {
     const char *at = list;
     struct buf known = {0};
@@ -37,7 +37,8 @@ static enum rc names_check(const char *list, const struct retry_handlers *table,
 
     for (size_t i = 0; i < table->count; i++)
         buf_print(&known, "%s%s", i > 0 ? ", " : "", table->list[i]->name);
-    for (at = next_name(at, &len); len > 0 && rc == RC_OK; at = next_name(at + len, &len)) {
+    for (at = read_next_name(at, &len); len > 0 && rc == RC_OK;
+         at = read_next_name(at + len, &len)) {
         size_t i = 0;
 
         while (i < table->count &&
@@ -52,7 +53,7 @@ static enum rc names_check(const char *list, const struct retry_handlers *table,
 }
 
 /* A process that takes a task must be able to run it to its end: nobody else would get it. */
-static enum rc needs_check(const struct retry_handlers *all, struct err *err)
+static enum rc check_needs(const struct retry_handlers *all, struct err *err)
 {
     const struct retry_handler *needs = NULL;
 
@@ -72,7 +73,7 @@ enum rc handler_list_open(struct handler_list *list, const struct retry_handlers
                           const struct retry_handler_env *env, struct err *err)
 {
     struct retry_handler_env own = *env;
-    enum rc rc = names_check(env->settings->retry.handlers, table, err);
+    enum rc rc = check_names(env->settings->retry.handlers, table, err);
 
     memset(list, 0, sizeof(*list));
     if (rc != RC_OK)
@@ -86,14 +87,14 @@ enum rc handler_list_open(struct handler_list *list, const struct retry_handlers
         const struct retry_handler *handler = table->list[i];
 
         list->all.count = i + 1;
-        if (!names(env->settings->retry.handlers, handler->name))
+        if (!list_names_handler(env->settings->retry.handlers, handler->name))
             continue;
         rc = handler->open(&list->all.opened[i], &own, err);
         assert(rc != RC_OK || list->all.opened[i]);
         if (rc != RC_OK)
             err_wrap(err, "handler %s", handler->name);
     }
-    return rc == RC_OK ? needs_check(&list->all, err) : rc;
+    return rc == RC_OK ? check_needs(&list->all, err) : rc;
 }
 
 void handler_list_close(struct handler_list *list)

@@ -41,7 +41,7 @@ void lease_renewer_done(struct lease_renewer *renewer)
 }
 
 /* Those that are due and last as long as the first of them. */
-static void gather(struct lease_renewer *renewer, int64_t now_ms)
+static void gather_due_leases(struct lease_renewer *renewer, int64_t now_ms)
 {
     struct pool *pool = renewer->pool;
 
@@ -103,7 +103,7 @@ int64_t lease_renewer_step(void *arg, int64_t now_ms)
     struct note *note = &renewer->pool->notes[POOL_BEAT];
     struct err err = {0};
 
-    gather(renewer, now_ms);
+    gather_due_leases(renewer, now_ms);
     if (renewer->count > 0) {
         memset(renewer->lost, 0, renewer->count * sizeof(*renewer->lost));
         if (renewer->store.beat(renewer->store.ctx, renewer->ids, renewer->epochs, renewer->count,

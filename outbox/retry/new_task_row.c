@@ -14,7 +14,7 @@ _Static_assert(NEW_TASK_HASH_BYTES == SHA256_DIGEST_LENGTH, "SHA-256");
 /* Groups, scenes and handlers are named in settings, metrics and options, too. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
 
-static enum rc name_check(const char *name, const char *what, size_t bytes_max, size_t number,
+static enum rc check_name(const char *name, const char *what, size_t bytes_max, size_t number,
                           struct err *err)
 {
     size_t len = name ? strnlen(name, bytes_max + 1) : 0;
@@ -31,7 +31,7 @@ static enum rc name_check(const char *name, const char *what, size_t bytes_max, 
     return RC_OK;
 }
 
-static enum rc text_check(const char *text, const char *what, size_t chars_max, size_t number,
+static enum rc check_text(const char *text, const char *what, size_t chars_max, size_t number,
                           struct err *err)
 {
     size_t chars = 0;
@@ -51,7 +51,7 @@ static enum rc text_check(const char *text, const char *what, size_t chars_max, 
     return RC_OK;
 }
 
-static enum rc options_check(const char *options, size_t number, struct err *err)
+static enum rc check_options(const char *options, size_t number, struct err *err)
 {
     json_error_t fault;
     json_t *object;
@@ -70,7 +70,7 @@ static enum rc options_check(const char *options, size_t number, struct err *err
     return rc;
 }
 
-static enum rc params_check(const struct retry_new_task *task, size_t number, struct err *err)
+static enum rc check_params(const struct retry_new_task *task, size_t number, struct err *err)
 {
     const char *type = task->params_type;
 
@@ -91,7 +91,7 @@ static enum rc params_check(const struct retry_new_task *task, size_t number, st
     return RC_OK;
 }
 
-static enum rc numbers_check(const struct retry_new_task *task, size_t number, struct err *err)
+static enum rc check_numbers(const struct retry_new_task *task, size_t number, struct err *err)
 {
     if (task->delay_ms < 0 || task->delay_ms > NEW_TASK_DELAY_MS_MAX)
         return err_fail(err, RC_REJECT, 0, "task %zu: delay_ms is not between 0 and 100 years",
@@ -108,25 +108,25 @@ const char *new_task_group(const struct retry_new_task *task)
 
 enum rc new_task_check(const struct retry_new_task *task, size_t number, struct err *err)
 {
-    enum rc rc = name_check(new_task_group(task), "group", RETRY_NAME_BYTES_MAX, number, err);
+    enum rc rc = check_name(new_task_group(task), "group", RETRY_NAME_BYTES_MAX, number, err);
 
     if (rc == RC_OK)
-        rc = name_check(task->scene, "scene", RETRY_NAME_BYTES_MAX, number, err);
+        rc = check_name(task->scene, "scene", RETRY_NAME_BYTES_MAX, number, err);
     if (rc == RC_OK)
-        rc = name_check(task->handler, "handler", RETRY_HANDLER_BYTES_MAX, number, err);
+        rc = check_name(task->handler, "handler", RETRY_HANDLER_BYTES_MAX, number, err);
     if (rc == RC_OK)
-        rc = text_check(task->ordering_key, "ordering_key", RETRY_ORDERING_KEY_CHARS_MAX, number,
+        rc = check_text(task->ordering_key, "ordering_key", RETRY_ORDERING_KEY_CHARS_MAX, number,
                         err);
     if (rc == RC_OK)
-        rc = text_check(task->idempotency_key, "idempotency_key", RETRY_IDEMPOTENCY_KEY_CHARS_MAX,
+        rc = check_text(task->idempotency_key, "idempotency_key", RETRY_IDEMPOTENCY_KEY_CHARS_MAX,
                         number, err);
     if (rc == RC_OK)
-        rc = text_check(task->biz_no, "biz_no", RETRY_BIZ_NO_CHARS_MAX, number, err);
+        rc = check_text(task->biz_no, "biz_no", RETRY_BIZ_NO_CHARS_MAX, number, err);
     if (rc == RC_OK)
-        rc = options_check(task->options, number, err);
+        rc = check_options(task->options, number, err);
     if (rc == RC_OK)
-        rc = params_check(task, number, err);
-    return rc == RC_OK ? numbers_check(task, number, err) : rc;
+        rc = check_params(task, number, err);
+    return rc == RC_OK ? check_numbers(task, number, err) : rc;
 }
 
 static void put_part(struct buf *buf, const char *part)

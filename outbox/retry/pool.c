@@ -21,7 +21,7 @@ static void notes_init(struct pool *pool)
         note_init(&pool->notes[i], events[i], "retry");
 }
 
-static void shard_init(struct pool *pool, size_t handler, unsigned number, bool fixed)
+static void init_shard(struct pool *pool, size_t handler, unsigned number, bool fixed)
 {
     size_t at = handler * TASK_SHARDS + number;
     struct leased *shard = &pool->shards[at];
@@ -72,7 +72,7 @@ static bool read_range(const char **at, unsigned *bits)
 }
 
 /* Fixed shards need no lease: they only say who looks where. */
-static enum rc shards_init(struct pool *pool, struct err *err)
+static enum rc init_shards(struct pool *pool, struct err *err)
 {
     size_t count = pool->handlers->count;
     unsigned fixed = 0;
@@ -89,12 +89,12 @@ static enum rc shards_init(struct pool *pool, struct err *err)
         return err_fail(err, RC_FATAL, 0, "out of memory for shards");
     for (size_t i = 0; i < count; i++)
         for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
-            shard_init(pool, i, shard, fixed >> shard & 1);
+            init_shard(pool, i, shard, fixed >> shard & 1);
     return RC_OK;
 }
 
 /* The task is the first thing in its slot. */
-static struct slot *slot_of(struct fair_task *task)
+static struct slot *get_slot(struct fair_task *task)
 {
     return (struct slot *)(void *)task;
 }
@@ -159,7 +159,7 @@ enum rc pool_init(struct pool *pool, const struct settings *settings,
     pool->slot_count = (size_t)settings->retry.in_flight_max;
     pthread_mutex_init(&pool->lock, NULL);
     notes_init(pool);
-    rc = shards_init(pool, err);
+    rc = init_shards(pool, err);
     pool->slots = calloc(pool->slot_count, sizeof(*pool->slots));
     pool->done = calloc(pool->slot_count, sizeof(struct slot *));
     pool->idle = calloc(pool->workers + 1, sizeof(*pool->idle));
@@ -300,7 +300,7 @@ struct slot *pool_take_queued(struct pool *pool)
     if (task)
         fair_queue_remove(&pool->queue, task);
     pthread_mutex_unlock(&pool->lock);
-    return task ? slot_of(task) : NULL;
+    return task ? get_slot(task) : NULL;
 }
 
 size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, struct slot **taken)
@@ -347,7 +347,7 @@ struct slot *pool_take(struct pool *pool, size_t worker)
     task = fair_queue_take(&pool->queue);
     pool->idle[worker] = !task;
     pthread_mutex_unlock(&pool->lock);
-    return task ? slot_of(task) : NULL;
+    return task ? get_slot(task) : NULL;
 }
 
 void pool_give(struct pool *pool, struct slot *slot)

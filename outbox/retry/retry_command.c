@@ -61,7 +61,7 @@ static int64_t time_ms(void *ctx)
     return os_now_ms();
 }
 
-static enum rc engines_open(struct retry *retry, struct err *err)
+static enum rc open_engines(struct retry *retry, struct err *err)
 {
     const struct role_env *env = retry->env;
     bool compare_and_set = strcmp(env->settings->retry.claim, "compare_and_set") == 0;
@@ -82,7 +82,7 @@ static enum rc engines_open(struct retry *retry, struct err *err)
     return lease_renewer_init(&retry->renewer, &retry->pool, &store, os_random_u64(), err);
 }
 
-static enum rc lease_store_open(struct retry *retry, size_t handler, struct err *err)
+static enum rc open_lease_store(struct retry *retry, size_t handler, struct err *err)
 {
     const struct role_env *env = retry->env;
     const struct lease_claim claim = {
@@ -101,12 +101,12 @@ static enum rc lease_store_open(struct retry *retry, size_t handler, struct err 
     return lease_mysql_open(&retry->lease_stores[handler], &claim, env->settings, err);
 }
 
-static enum rc leases_open(struct retry *retry, struct err *err)
+static enum rc open_leases(struct retry *retry, struct err *err)
 {
     struct lease_store stores[RETRY_HANDLERS_MAX];
 
     for (size_t i = 0; i < retry->handlers.all.count; i++) {
-        enum rc rc = lease_store_open(retry, i, err);
+        enum rc rc = open_lease_store(retry, i, err);
 
         if (rc != RC_OK)
             return rc;
@@ -116,7 +116,7 @@ static enum rc leases_open(struct retry *retry, struct err *err)
                              os_random_u64(), err);
 }
 
-static enum rc loops_open(struct retry *retry, struct err *err)
+static enum rc open_loops(struct retry *retry, struct err *err)
 {
     struct stop *stop = retry->env->stop;
     size_t count = retry->pool.workers;
@@ -167,7 +167,7 @@ static void retry_close(void *role)
     free(retry);
 }
 
-static enum rc parts_open(struct retry *retry, struct err *err)
+static enum rc open_parts(struct retry *retry, struct err *err)
 {
     const struct role_env *env = retry->env;
     const struct retry_handler_env handler_env = {
@@ -186,11 +186,11 @@ static enum rc parts_open(struct retry *retry, struct err *err)
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = engines_open(retry, err);
+    rc = open_engines(retry, err);
     if (rc == RC_OK)
-        rc = leases_open(retry, err);
+        rc = open_leases(retry, err);
     if (rc == RC_OK)
-        rc = loops_open(retry, err);
+        rc = open_loops(retry, err);
     return rc;
 }
 
@@ -205,7 +205,7 @@ static enum rc retry_open(void **role, const struct role_env *env, struct err *e
     for (size_t i = 0; i < LOOPS; i++)
         retry->loops[i].wakeup.fd = -1;
     retry_metrics_register();
-    rc = parts_open(retry, err);
+    rc = open_parts(retry, err);
     if (rc == RC_OK && retry->pool.workers <= 1)
         log_event(LOG_WARN, "scenes_not_isolated",
                   "threads=%zu text=\"a slow scene delays all others\" hint=\"retry.threads = 2 or "
@@ -218,13 +218,13 @@ static enum rc retry_open(void **role, const struct role_env *env, struct err *e
     return rc;
 }
 
-static void workers_join(struct retry *retry)
+static void join_workers(struct retry *retry)
 {
     for (size_t i = 0; i < retry->pool.workers; i++)
         loop_join(&retry->worker_loops[i]);
 }
 
-static void loops_join(struct retry *retry)
+static void join_loops(struct retry *retry)
 {
     for (size_t i = 0; i < LOOPS; i++)
         loop_join(&retry->loops[i]);
@@ -241,8 +241,8 @@ static enum rc retry_start(void *role, struct err *err)
         rc = loop_start(&retry->worker_loops[i], err);
     if (rc != RC_OK) {
         stop_request(retry->env->stop);
-        loops_join(retry);
-        workers_join(retry);
+        join_loops(retry);
+        join_workers(retry);
     }
     return rc;
 }
@@ -294,7 +294,7 @@ static void retry_health(void *role, struct health *health)
 
 /* One thread plays dispatcher and renewer, while workers end what they are at: what has not begun
  * goes back, what is done is written. */
-static void finish(struct retry *retry, int64_t until_ms)
+static void finish_tasks(struct retry *retry, int64_t until_ms)
 {
     int64_t now_ms = os_now_ms();
     struct stop pause;
@@ -322,10 +322,10 @@ static void retry_join(void *role)
     int64_t until_ms = os_now_ms() + retry->env->settings->admin.stop_timeout_ms /
                                          STOP_PART_DENOMINATOR * STOP_PART_NUMERATOR;
 
-    loops_join(retry);
-    finish(retry, until_ms);
+    join_loops(retry);
+    finish_tasks(retry, until_ms);
     shard_leases_release(&retry->leases);
-    workers_join(retry);
+    join_workers(retry);
 }
 
 const struct role retry_role = {

@@ -73,7 +73,7 @@ const char *attempt_end_name(enum attempt_end end)
     return names[end];
 }
 
-static void metric_init(struct metric *metric, const struct kind *kind, const char *labels)
+static void init_metric(struct metric *metric, const struct kind *kind, const char *labels)
 {
     metric->name = kind->name;
     metric->kind = kind->kind;
@@ -82,7 +82,7 @@ static void metric_init(struct metric *metric, const struct kind *kind, const ch
     metrics_register(metric);
 }
 
-static void scene_init(struct retry_scene_metrics *metrics, const char *group, const char *scene)
+static void init_scene(struct retry_scene_metrics *metrics, const char *group, const char *scene)
 {
     static const struct kind tasks = {0, "tallybox_retry_tasks", METRIC_GAUGE,
                                       "Tasks by scene and state, counted up to a bound."};
@@ -96,16 +96,16 @@ static void scene_init(struct retry_scene_metrics *metrics, const char *group, c
         snprintf(metrics->state_labels[i], RETRY_LABELS_SIZE,
                  "group=\"%s\",scene=\"%s\",state=\"%s\"", group, scene,
                  task_state_name((enum task_state)i));
-        metric_init(&metrics->tasks[i], &tasks, metrics->state_labels[i]);
+        init_metric(&metrics->tasks[i], &tasks, metrics->state_labels[i]);
     }
     for (size_t i = 0; i < RETRY_ATTEMPT_ENDS; i++) {
         snprintf(metrics->end_labels[i], RETRY_LABELS_SIZE,
                  "group=\"%s\",scene=\"%s\",outcome=\"%s\"", group, scene,
                  attempt_end_name((enum attempt_end)i));
-        metric_init(&metrics->attempts[i], &attempts, metrics->end_labels[i]);
+        init_metric(&metrics->attempts[i], &attempts, metrics->end_labels[i]);
     }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        metric_init((struct metric *)(void *)((char *)metrics + kinds[i].offset), &kinds[i],
+        init_metric((struct metric *)(void *)((char *)metrics + kinds[i].offset), &kinds[i],
                     metrics->labels);
 }
 
@@ -125,11 +125,11 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
         if (strcmp(all[i].scene, scene) == 0 && strcmp(all[i].group, group) == 0)
             return &all[i];
     if (all_count < RETRY_METRICS_SCENES && is_name(group) && is_name(scene)) {
-        scene_init(&all[all_count], group, scene);
+        init_scene(&all[all_count], group, scene);
         return &all[all_count++];
     }
     if (!other->group[0])
-        scene_init(other, "other", "other");
+        init_scene(other, "other", "other");
     return other;
 }
 
@@ -151,7 +151,7 @@ struct metric *retry_metrics_shards(const char *handler)
         snprintf(shards[i].handler, sizeof(shards[i].handler), "%s", handler);
         snprintf(shards[i].labels, sizeof(shards[i].labels), "handler=\"%.*s\"",
                  TASK_HANDLER_SIZE - 1, handler);
-        metric_init(&shards[i].metric, &held, shards[i].labels);
+        init_metric(&shards[i].metric, &held, shards[i].labels);
     }
     return &shards[i].metric;
 }

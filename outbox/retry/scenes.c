@@ -19,7 +19,7 @@ void scenes_init(struct scenes *scenes, const struct pool *pool)
     scenes->pool = pool;
 }
 
-static void scene_free(struct scene *scene)
+static void free_scene(struct scene *scene)
 {
     if (scene->known)
         policy_done(&scene->policy);
@@ -41,7 +41,7 @@ void scenes_done(struct scenes *scenes)
             struct scene *scene = scenes->chains[i];
 
             scenes->chains[i] = scene->next;
-            scene_free(scene);
+            free_scene(scene);
         }
     }
 }
@@ -52,12 +52,12 @@ static uint64_t hash_text(uint64_t start, const char *text)
     return text ? hash_bytes(start, text, strlen(text) + 1) : hash_bytes(start, "\1", 1);
 }
 
-static size_t scene_chain(const char *group, const char *name)
+static size_t find_scene_chain(const char *group, const char *name)
 {
     return hash_text(hash_text(HASH_START, group), name) & (SCENES_CHAINS - 1);
 }
 
-static void kind_unlink(struct kind *kind)
+static void unlink_kind(struct kind *kind)
 {
     struct kind **at = &kind->scene->kinds;
 
@@ -87,7 +87,7 @@ static void make_room(struct scenes *scenes)
                 continue;
             }
             *kind_at = kind->next;
-            kind_unlink(kind);
+            unlink_kind(kind);
             scenes->kind_count--;
             free(kind);
         }
@@ -105,18 +105,18 @@ static void make_room(struct scenes *scenes)
             *at = scene->next;
             scenes->count--;
             metric_set(&scene->metrics->paused, 0);
-            scene_free(scene);
+            free_scene(scene);
         }
     }
 }
 
-static void rate_init(struct scene *scene)
+static void init_rate(struct scene *scene)
 {
     bucket_init(&scene->bucket, scene->policy.rate_per_s,
                 scene->policy.rate_burst > 0 ? scene->policy.rate_burst : 1, scene->bucket_ms);
 }
 
-static void policy_take(struct scene *scene, struct policy *policy)
+static void set_policy(struct scene *scene, struct policy *policy)
 {
     bool same_rate = scene->known && policy->rate_per_s == scene->policy.rate_per_s &&
                      policy->rate_burst == scene->policy.rate_burst;
@@ -127,34 +127,34 @@ static void policy_take(struct scene *scene, struct policy *policy)
     scene->known = true;
     atomic_store(&scene->fair.threads_max, (size_t)policy->threads_max);
     if (!same_rate)
-        rate_init(scene);
+        init_rate(scene);
 }
 
 /* Of a scene without a row. */
-static enum rc standard_take(struct scene *scene, struct err *err)
+static enum rc set_standard_policy(struct scene *scene, struct err *err)
 {
     const char *json = strcmp(scene->name, SCENE_PUBLISH) == 0 ? SCENE_PUBLISH_POLICY : "";
     struct policy policy;
     enum rc rc = policy_parse(&policy, json, strlen(json), err);
 
     if (rc == RC_OK)
-        policy_take(scene, &policy);
+        set_policy(scene, &policy);
     return rc;
 }
 
 struct scene *scenes_find(const struct scenes *scenes, const char *group, const char *name)
 {
-    struct scene *scene = scenes->chains[scene_chain(group, name)];
+    struct scene *scene = scenes->chains[find_scene_chain(group, name)];
 
     while (scene && (strcmp(scene->name, name) != 0 || strcmp(scene->group, group) != 0))
         scene = scene->next;
     return scene;
 }
 
-static struct scene *scene_make(struct scenes *scenes, const char *group, const char *name,
+static struct scene *make_scene(struct scenes *scenes, const char *group, const char *name,
                                 int64_t now_ms)
 {
-    struct scene **chain = &scenes->chains[scene_chain(group, name)];
+    struct scene **chain = &scenes->chains[find_scene_chain(group, name)];
     struct scene *scene;
 
     if (scenes->count >= SCENES_MAX || strlen(group) >= sizeof(scene->group) ||
@@ -167,8 +167,8 @@ static struct scene *scene_make(struct scenes *scenes, const char *group, const 
     memcpy(scene->name, name, strlen(name));
     scene->bucket_seen_ms = now_ms;
     fair_scene_init(&scene->fair);
-    if (standard_take(scene, NULL) != RC_OK) {
-        scene_free(scene);
+    if (set_standard_policy(scene, NULL) != RC_OK) {
+        free_scene(scene);
         return NULL;
     }
     scene->metrics = retry_metrics_of(group, name);
@@ -185,7 +185,7 @@ void scenes_begin(struct scenes *scenes)
 }
 
 /* The options of a row: nothing, or a JSON object. */
-static enum rc options_parse_json(const char *text, size_t len, json_t **object, struct err *err)
+static enum rc parse_options(const char *text, size_t len, json_t **object, struct err *err)
 {
     json_error_t fault;
 
@@ -203,10 +203,10 @@ static enum rc options_parse_json(const char *text, size_t len, json_t **object,
     return err_fail(err, RC_REJECT, 0, "options are a JSON object");
 }
 
-static enum rc options_take(struct scene *scene, const char *text, struct err *err)
+static enum rc set_options(struct scene *scene, const char *text, struct err *err)
 {
     json_t *object;
-    enum rc rc = options_parse_json(text, text ? strlen(text) : 0, &object, err);
+    enum rc rc = parse_options(text, text ? strlen(text) : 0, &object, err);
 
     if (rc != RC_OK)
         return rc;
@@ -219,7 +219,7 @@ static enum rc options_take(struct scene *scene, const char *text, struct err *e
     return scene->options_text.failed ? err_fail(err, RC_FATAL, 0, "no memory for options") : RC_OK;
 }
 
-static enum rc texts_take(struct scene *scene, const struct scene_row *row, struct err *err)
+static enum rc set_texts(struct scene *scene, const struct scene_row *row, struct err *err)
 {
     const char *json = row->policy ? row->policy : "";
     struct policy policy;
@@ -227,7 +227,7 @@ static enum rc texts_take(struct scene *scene, const struct scene_row *row, stru
 
     if (rc != RC_OK)
         return rc;
-    rc = options_take(scene, row->options, err);
+    rc = set_options(scene, row->options, err);
     if (rc != RC_OK) {
         policy_done(&policy);
         return rc;
@@ -235,20 +235,20 @@ static enum rc texts_take(struct scene *scene, const struct scene_row *row, stru
     /* Where a row of the relay's scene says nothing, ours says something. */
     if (!*json && strcmp(scene->name, SCENE_PUBLISH) == 0) {
         policy_done(&policy);
-        return standard_take(scene, err);
+        return set_standard_policy(scene, err);
     }
-    policy_take(scene, &policy);
+    set_policy(scene, &policy);
     return RC_OK;
 }
 
-static uint64_t row_hash(const struct scene_row *row)
+static uint64_t hash_row(const struct scene_row *row)
 {
     uint64_t hash = hash_bytes(HASH_START, &row->version, sizeof(row->version));
 
     return hash_text(hash_text(hash, row->policy), row->options);
 }
 
-static void pause_set(struct scene *scene, bool paused)
+static void set_paused(struct scene *scene, bool paused)
 {
     if (scene->paused != paused)
         log_event(LOG_INFO, paused ? "scene_paused" : "scene_resumed", "group=%s scene=%s",
@@ -256,7 +256,7 @@ static void pause_set(struct scene *scene, bool paused)
     scene->paused = paused;
 }
 
-static void fault_set(struct scene *scene, const struct err *err)
+static void set_fault(struct scene *scene, const struct err *err)
 {
     if (err)
         log_error(LOG_ERROR, "scene_invalid", err, "group=%s scene=%s", scene->group, scene->name);
@@ -281,7 +281,7 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
 {
     struct scene *scene = scenes_find(scenes, row->group, row->scene);
     struct err fault = {0};
-    uint64_t hash = row_hash(row);
+    uint64_t hash = hash_row(row);
     enum rc rc = count_row(scenes, err);
 
     if (rc != RC_OK)
@@ -289,16 +289,16 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
     if (!scene && scenes->count >= SCENES_MAX)
         make_room(scenes);
     if (!scene)
-        scene = scene_make(scenes, row->group, row->scene, 0);
+        scene = make_scene(scenes, row->group, row->scene, 0);
     if (!scene)
         return err_fail(err, RC_FATAL, 0, "no memory, or more than %d scenes", SCENES_MAX);
     if (!scene->has_row || scene->row_hash != hash)
-        rc = texts_take(scene, row, &fault);
+        rc = set_texts(scene, row, &fault);
     if (rc == RC_FATAL)
         return err_fail(err, rc, 0, "%s", fault.text);
     if (!scene->has_row || scene->row_hash != hash)
-        fault_set(scene, rc == RC_OK ? NULL : &fault);
-    pause_set(scene, row->paused);
+        set_fault(scene, rc == RC_OK ? NULL : &fault);
+    set_paused(scene, row->paused);
     scene->has_row = true;
     scene->row_hash = hash;
     scene->pass = scenes->pass;
@@ -306,17 +306,17 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
 }
 
 /* The row was deleted: the standard holds again. */
-static enum rc row_gone(struct scene *scene, struct err *err)
+static enum rc reset_scene(struct scene *scene, struct err *err)
 {
-    enum rc rc = standard_take(scene, err);
+    enum rc rc = set_standard_policy(scene, err);
 
     if (rc == RC_OK)
-        rc = options_take(scene, NULL, err);
+        rc = set_options(scene, NULL, err);
     if (rc != RC_OK)
         return rc;
     if (scene->faulty)
-        fault_set(scene, NULL);
-    pause_set(scene, false);
+        set_fault(scene, NULL);
+    set_paused(scene, false);
     scene->has_row = false;
     return RC_OK;
 }
@@ -329,7 +329,7 @@ enum rc scenes_end(struct scenes *scenes, struct err *err)
     for (size_t i = 0; i < SCENES_CHAINS; i++) {
         for (struct scene *scene = scenes->chains[i]; scene && rc == RC_OK; scene = scene->next) {
             if (scene->has_row && scene->pass != scenes->pass)
-                rc = row_gone(scene, err);
+                rc = reset_scene(scene, err);
             scenes->faulty += scene->faulty;
             metric_set(&scene->metrics->paused, scene->paused || scene->faulty);
         }
@@ -339,7 +339,7 @@ enum rc scenes_end(struct scenes *scenes, struct err *err)
 }
 
 /* Its number among the handlers of the process; their count: it does not run here. */
-static size_t handler_find(const struct retry_handlers *all, const char *name)
+static size_t find_handler(const struct retry_handlers *all, const char *name)
 {
     size_t i = 0;
 
@@ -350,7 +350,7 @@ static size_t handler_find(const struct retry_handlers *all, const char *name)
 
 bool scenes_run(const struct scenes *scenes, const char *handler)
 {
-    return handler_find(scenes->pool->handlers, handler) < scenes->pool->handlers->count;
+    return find_handler(scenes->pool->handlers, handler) < scenes->pool->handlers->count;
 }
 
 static bool is_served(const struct scenes_served *served, const char *handler)
@@ -376,25 +376,25 @@ bool scenes_serve(const struct scenes *scenes, const char *handler)
     return is_served(&scenes->served, handler) || scenes_run(scenes, handler);
 }
 
-static size_t kind_chain(const struct task_class *class)
+static size_t find_kind_chain(const struct task_class *class)
 {
     uint64_t hash = hash_text(hash_text(HASH_START, class->group), class->scene);
 
     return hash_text(hash, class->handler) & (SCENES_CHAINS - 1);
 }
 
-static struct kind *kind_make(struct scenes *scenes, const struct task_class *class, int64_t now_ms)
+static struct kind *make_kind(struct scenes *scenes, const struct task_class *class, int64_t now_ms)
 {
-    struct kind **chain = &scenes->kind_chains[kind_chain(class)];
+    struct kind **chain = &scenes->kind_chains[find_kind_chain(class)];
     const struct retry_handlers *all = scenes->pool->handlers;
-    size_t at = handler_find(all, class->handler);
+    size_t at = find_handler(all, class->handler);
     struct scene *scene = scenes_find(scenes, class->group, class->scene);
     struct kind *kind;
 
     if (scenes->kind_count >= KINDS_MAX)
         return NULL;
     if (!scene)
-        scene = scene_make(scenes, class->group, class->scene, now_ms);
+        scene = make_scene(scenes, class->group, class->scene, now_ms);
     kind = scene ? calloc(1, sizeof(*kind)) : NULL;
     if (!kind)
         return NULL;
@@ -422,7 +422,7 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
 
     assert(class);
     scenes->look = look;
-    kind = scenes->kind_chains[kind_chain(class)];
+    kind = scenes->kind_chains[find_kind_chain(class)];
     while (kind &&
            (kind->origin != class->origin || strcmp(kind->handler_name, class->handler) != 0 ||
             strcmp(kind->scene->name, class->scene) != 0 ||
@@ -431,7 +431,7 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     if (!kind && (scenes->kind_count >= KINDS_MAX || scenes->count >= SCENES_MAX))
         make_room(scenes);
     if (!kind)
-        kind = kind_make(scenes, class, now_ms);
+        kind = make_kind(scenes, class, now_ms);
     if (kind) {
         kind->look = look;
         kind->seen_ms = now_ms;
@@ -448,8 +448,8 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
  * that has tasks of the scene and runs anywhere. Each of the shards is held by one process, so the
  * parts of all processes together are one. A handler counts for a while after its last task, or a
  * scene with several would get all of its rate in each process that sees tasks of one just now. */
-static int64_t part_of(const struct scenes *scenes, const struct scene *scene, int64_t now_ms,
-                       int64_t *of)
+static int64_t compute_share(const struct scenes *scenes, const struct scene *scene, int64_t now_ms,
+                             int64_t *of)
 {
     int64_t held = 0;
 
@@ -469,7 +469,7 @@ static int64_t part_of(const struct scenes *scenes, const struct scene *scene, i
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms)
 {
     int64_t of;
-    int64_t held = part_of(scenes, scene, now_ms, &of);
+    int64_t held = compute_share(scenes, scene, now_ms, &of);
     int64_t passed;
     int64_t share;
     int64_t tokens;
@@ -505,7 +505,7 @@ enum rc scene_options(const struct scene *scene, const char *options, size_t len
     *text = options;
     if (!scene->options)
         return RC_OK;
-    rc = options_parse_json(options, len, &own, err);
+    rc = parse_options(options, len, &own, err);
     if (rc != RC_OK)
         return rc;
     both = json_copy(scene->options);

@@ -15,7 +15,7 @@ void shard_leases_group(const struct pool *pool, size_t handler,
              TASK_HANDLER_SIZE - 1, pool->handlers->list[handler]->name);
 }
 
-static void set_init(struct shard_set *set, struct pool *pool, size_t handler, const char *name,
+static void init_set(struct shard_set *set, struct pool *pool, size_t handler, const char *name,
                      const struct lease_store *store, uint64_t seed)
 {
     set->handler = handler;
@@ -43,7 +43,7 @@ enum rc shard_leases_init(struct shard_leases *leases, struct pool *pool, const 
         return err_fail(err, RC_FATAL, 0, "out of memory for the leases of shards");
     for (size_t i = 0; i < handlers->count; i++)
         if (handlers->opened[i])
-            set_init(&leases->sets[leases->count++], pool, i, name, &stores[i], rng_next(&seed));
+            init_set(&leases->sets[leases->count++], pool, i, name, &stores[i], rng_next(&seed));
     return RC_OK;
 }
 
@@ -55,7 +55,8 @@ void shard_leases_done(struct shard_leases *leases)
     memset(leases, 0, sizeof(*leases));
 }
 
-static void tell_held(const struct shard_leases *leases, struct shard_set *set, int64_t now_ms)
+static void log_held_shards(const struct shard_leases *leases, struct shard_set *set,
+                            int64_t now_ms)
 {
     unsigned held = pool_held(leases->pool, set->handler, now_ms);
 
@@ -80,7 +81,7 @@ int64_t shard_leases_step(void *arg, int64_t now_ms)
             int64_t from_ms = pool_now(leases->pool, now_ms);
 
             set->due_ms = from_ms + leases_step(&set->leases, from_ms);
-            tell_held(leases, set, from_ms);
+            log_held_shards(leases, set, from_ms);
         }
         if (set->due_ms < next_ms)
             next_ms = set->due_ms;

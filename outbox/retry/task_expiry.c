@@ -8,7 +8,7 @@
 /* Scenes with a deadline that are looked at in one step. */
 #define SCENES_AT_ONCE 32
 
-struct expiring {
+struct expiry_claim {
     struct task_expiry *expiry;
     struct scene *scene;
     uint64_t looks;
@@ -18,20 +18,20 @@ struct expiring {
 /* Its kind may be one that this process does not run, or one of another process' shards. */
 static void on_expired(void *ctx, const struct task_row *row)
 {
-    struct expiring *expiring = ctx;
-    struct task_expiry *expiry = expiring->expiry;
+    struct expiry_claim *expiry_claim = ctx;
+    struct task_expiry *expiry = expiry_claim->expiry;
     struct task_class class = {.shard = row->shard};
     struct kind *kind;
 
     if (strlen(row->handler) >= sizeof(class.handler))
         return;
     snprintf(class.handler, sizeof(class.handler), "%s", row->handler);
-    snprintf(class.group, sizeof(class.group), "%s", expiring->scene->group);
-    snprintf(class.scene, sizeof(class.scene), "%s", expiring->scene->name);
-    kind = scenes_kind(expiry->scenes, &class, expiring->looks, expiring->now_ms);
+    snprintf(class.group, sizeof(class.group), "%s", expiry_claim->scene->group);
+    snprintf(class.scene, sizeof(class.scene), "%s", expiry_claim->scene->name);
+    kind = scenes_kind(expiry->scenes, &class, expiry_claim->looks, expiry_claim->now_ms);
     /* With too many kinds it comes back by its lease. */
     if (kind)
-        task_slots_claim(expiry->slots, kind, row, expiring->now_ms);
+        task_slots_claim(expiry->slots, kind, row, expiry_claim->now_ms);
 }
 
 /* Those that are in flight here go on: they end when they were to be begun. */
@@ -54,7 +54,7 @@ static bool expire_scene(struct task_expiry *expiry, struct scene *scene, uint64
                          bool *full, int64_t now_ms)
 {
     int64_t sent_ms = pool_now(expiry->pool, now_ms);
-    struct expiring expiring = {expiry, scene, looks, sent_ms};
+    struct expiry_claim expiry_claim = {expiry, scene, looks, sent_ms};
     const struct task_age age = {scene->group, scene->name, scene->policy.age_ms_max};
     size_t rows = (size_t)expiry->pool->settings->retry.batch_rows_max;
     struct err err = {0};
@@ -67,7 +67,7 @@ static bool expire_scene(struct task_expiry *expiry, struct scene *scene, uint64
         return false;
     task_slots_begin(expiry->slots);
     rc = expiry->store->claim_expired(expiry->store->ctx, &age, rows, scene->policy.lease_ms,
-                                      on_expired, &expiring, &more, &err);
+                                      on_expired, &expiry_claim, &more, &err);
     if (rc != RC_OK) {
         task_slots_drop(expiry->slots);
         store_calls_failed(expiry->calls, POOL_EXPIRE, rc, &err, now_ms);

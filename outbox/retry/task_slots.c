@@ -74,7 +74,7 @@ static const char *keep_text(struct buf *buf, const char *text)
     return keep_bytes(buf, text, text ? strlen(text) : 0);
 }
 
-static size_t text_len(const char *text)
+static size_t len_or_zero(const char *text)
 {
     return text ? strlen(text) + 1 : 0;
 }
@@ -162,9 +162,9 @@ static void fill_slot(struct task_slots *slots, struct slot *slot, const struct 
     struct buf *bytes = &slot->bytes;
     const char *options = "{}";
     struct err err = {0};
-    size_t len = row->params_len + row->step_result_len + text_len(row->ordering_key) +
-                 text_len(row->idempotency_key) + text_len(row->task_hash) + text_len(row->biz_no) +
-                 text_len(row->params_type) + 16;
+    size_t len = row->params_len + row->step_result_len + len_or_zero(row->ordering_key) +
+                 len_or_zero(row->idempotency_key) + len_or_zero(row->task_hash) +
+                 len_or_zero(row->biz_no) + len_or_zero(row->params_type) + 16;
     enum rc rc;
 
     kind->in_flight++;

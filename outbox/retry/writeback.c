@@ -28,7 +28,7 @@ static enum fault_class classify_fault(const struct slot *slot)
 
 /* What the attempt tells of its destination. One that answers at all is well: a refusal is about
  * the task. What was refused before anything was sent tells nothing. */
-static void tell_breaker(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+static void report_to_breaker(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     struct destination *destination = slot->destination;
 
@@ -259,7 +259,7 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
 }
 
 /* What fails while the process stops may have failed because of it: that costs no attempt. */
-static void forgive_stop(const struct writeback *writeback, struct slot *slot)
+static void uncount_stopped_attempt(const struct writeback *writeback, struct slot *slot)
 {
     if (slot->attempt.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
         classify_fault(slot) != FAULT_REFUSED)
@@ -459,7 +459,7 @@ void writeback_done(struct writeback *writeback)
 
 void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    forgive_stop(writeback, slot);
+    uncount_stopped_attempt(writeback, slot);
     slot->update = (struct task_update){
         .id = slot->id,
         .ordered = slot->job.ordering_key != NULL,
@@ -469,7 +469,7 @@ void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_m
         .took_ms = slot->took_ms,
     };
     count_attempt(slot);
-    tell_breaker(writeback, slot, now_ms);
+    report_to_breaker(writeback, slot, now_ms);
     decide_update(writeback, slot, now_ms);
     writeback->decided[writeback->decided_count++] = slot;
 }

@@ -26,7 +26,8 @@ bool retry_action_asked(int argc, char **argv)
     return false;
 }
 
-static int act(struct db *db, struct retry_request *request, const char *by, int64_t lease_ms)
+static int run_action(struct db *db, struct retry_request *request, const char *by,
+                      int64_t lease_ms)
 {
     struct err err = {0};
     int64_t now_ms = 0;
@@ -69,7 +70,7 @@ static int act(struct db *db, struct retry_request *request, const char *by, int
     return retry_scene(db, request, lease_ms);
 }
 
-static int act_with(const struct options *options, struct retry_request *request)
+static int run_with_database(const struct options *options, struct retry_request *request)
 {
     struct config *config;
     struct err err = {0};
@@ -82,7 +83,7 @@ static int act_with(const struct options *options, struct retry_request *request
         return code;
     os_operator_name(by);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
-    code = rc == RC_OK ? act(db, request, by, config_settings(config)->retry.lease_ms)
+    code = rc == RC_OK ? run_action(db, request, by, config_settings(config)->retry.lease_ms)
                        : options_fail(rc, &err);
     db_close(db);
     config_free(config);
@@ -210,5 +211,5 @@ int retry_action_command(int argc, char **argv)
         return EXIT_USAGE;
     }
     code = print_table(&request);
-    return code >= 0 ? code : act_with(&options, &request);
+    return code >= 0 ? code : run_with_database(&options, &request);
 }

@@ -34,7 +34,7 @@ struct work {
     size_t page_count;
 };
 
-static const char *verb_of(const struct work *work)
+static const char *get_verb(const struct work *work)
 {
     switch (work->order.action) {
     case TASK_ADMIN_RUN_NOW:
@@ -52,7 +52,7 @@ static const char *verb_of(const struct work *work)
 }
 
 /* What was done, as people read it behind a number of tasks, or behind one. */
-static const char *done_of(const struct work *work)
+static const char *get_done_word(const struct work *work)
 {
     switch (work->order.action) {
     case TASK_ADMIN_RUN_NOW:
@@ -69,7 +69,7 @@ static const char *done_of(const struct work *work)
     return "requeued";
 }
 
-static const char *word_of(enum task_admin_outcome outcome)
+static const char *get_outcome_word(enum task_admin_outcome outcome)
 {
     static const char *const words[TASK_ADMIN_OUTCOMES] = {
         [TASK_ADMIN_DID] = "done",        [TASK_ADMIN_WAS_SO] = "was_so",
@@ -90,14 +90,14 @@ static bool is_left(const struct work *work, enum task_admin_outcome outcome)
            outcome == TASK_ADMIN_UNKNOWN;
 }
 
-static void sentence_put(struct work *work, const struct task_admin_result *result)
+static void put_sentence(struct work *work, const struct task_admin_result *result)
 {
     struct buf *out = &work->lines;
 
     buf_print(out, "  %" PRId64 "  ", result->id);
     switch (result->outcome) {
     case TASK_ADMIN_DID:
-        buf_text_put(out, done_of(work));
+        buf_text_put(out, get_done_word(work));
         if (result->other != 0)
             buf_print(out, " as %" PRId64, result->other);
         break;
@@ -131,7 +131,7 @@ static void sentence_put(struct work *work, const struct task_admin_result *resu
     buf_char(out, '\n');
 }
 
-static void tell(struct work *work, const struct task_admin_result *result)
+static void put_result(struct work *work, const struct task_admin_result *result)
 {
     bool named = !retry_request_is_bulk(work->request);
     bool left = is_left(work, result->outcome);
@@ -141,7 +141,7 @@ static void tell(struct work *work, const struct task_admin_result *result)
         if ((!named && !left) || work->told == TOLD_JSON_MAX)
             return;
         buf_print(&work->lines, "%s\n  {\"id\": %" PRId64 ", \"outcome\": \"%s\"",
-                  work->told > 0 ? "," : "", result->id, word_of(result->outcome));
+                  work->told > 0 ? "," : "", result->id, get_outcome_word(result->outcome));
         if (result->other != 0)
             buf_print(&work->lines, ", \"task\": %" PRId64, result->other);
         if (result->outcome == TASK_ADMIN_UNFIT)
@@ -149,13 +149,13 @@ static void tell(struct work *work, const struct task_admin_result *result)
         buf_char(&work->lines, '}');
         work->told++;
     } else if ((named || left) && work->told < TOLD_MAX) {
-        sentence_put(work, result);
+        put_sentence(work, result);
         work->told++;
     }
 }
 
 /* A page that fails is tried again a few times. */
-static enum rc page_act(struct work *work, struct err *err)
+static enum rc act_on_page(struct work *work, struct err *err)
 {
     struct task_admin_result results[TASK_ADMIN_ROWS_MAX];
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
@@ -172,7 +172,7 @@ static enum rc page_act(struct work *work, struct err *err)
     }
     stop_done(&stop);
     for (size_t i = 0; rc == RC_OK && i < work->page_count; i++)
-        tell(work, &results[i]);
+        put_result(work, &results[i]);
     if (rc == RC_OK)
         progress_step(&work->progress, work->page_count, os_now_ms());
     work->page_count = 0;
@@ -196,7 +196,7 @@ static enum rc count_view(void *ctx, const struct retry_view *view, struct err *
     return RC_OK;
 }
 
-static enum rc page_view(void *ctx, const struct retry_view *view, struct err *err)
+static enum rc view_page(void *ctx, const struct retry_view *view, struct err *err)
 {
     struct work *work = ctx;
 
@@ -207,7 +207,7 @@ static enum rc page_view(void *ctx, const struct retry_view *view, struct err *e
 }
 
 /* What is chosen by what it is: counted first, and later ones do not belong to it. */
-static enum rc matches_count(struct work *work, struct err *err)
+static enum rc count_matches(struct work *work, struct err *err)
 {
     struct retry_filter *filter = &work->request->filter;
     uint64_t limit =
@@ -228,7 +228,7 @@ static enum rc matches_count(struct work *work, struct err *err)
     return rc;
 }
 
-static enum rc matches_act(struct work *work, struct err *err)
+static enum rc act_on_matches(struct work *work, struct err *err)
 {
     struct retry_filter *filter = &work->request->filter;
     struct retry_page page = {.more = work->matched > 0};
@@ -236,15 +236,15 @@ static enum rc matches_act(struct work *work, struct err *err)
 
     while (rc == RC_OK && page.more) {
         filter->after = page.after;
-        rc = retry_find(work->db, work->ended, filter, false, TASK_ADMIN_ROWS_MAX, page_view, work,
+        rc = retry_find(work->db, work->ended, filter, false, TASK_ADMIN_ROWS_MAX, view_page, work,
                         &page, err);
         if (rc == RC_OK && work->page_count > 0)
-            rc = page_act(work, err);
+            rc = act_on_page(work, err);
     }
     return rc;
 }
 
-static enum rc ids_act(struct work *work, struct err *err)
+static enum rc act_on_ids(struct work *work, struct err *err)
 {
     const struct retry_filter *filter = &work->request->filter;
     enum rc rc = RC_OK;
@@ -252,13 +252,13 @@ static enum rc ids_act(struct work *work, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < filter->id_count; i++) {
         work->page[work->page_count++] = filter->ids[i];
         if (work->page_count == TASK_ADMIN_ROWS_MAX || i + 1 == filter->id_count)
-            rc = page_act(work, err);
+            rc = act_on_page(work, err);
     }
     return rc;
 }
 
 /* -1: go on. Otherwise the exit code. */
-static int confirm(const struct work *work)
+static int confirm_action(const struct work *work)
 {
     char answer[16] = "";
 
@@ -268,18 +268,18 @@ static int confirm(const struct work *work)
         fprintf(stderr,
                 "tallybox retry: %" PRIu64 " tasks match; there is no terminal to ask on: say "
                 "--yes to %s them\n",
-                work->matched, verb_of(work));
+                work->matched, get_verb(work));
         return EXIT_USAGE;
     }
     fprintf(stderr, "%" PRIu64 " tasks match. %c%s them? [y/N] ", work->matched,
-            verb_of(work)[0] - 'a' + 'A', verb_of(work) + 1);
+            get_verb(work)[0] - 'a' + 'A', get_verb(work) + 1);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return -1;
     fprintf(stderr, "nothing was changed\n");
     return EXIT_FAILED;
 }
 
-static uint64_t left_count(const struct work *work)
+static uint64_t count_left(const struct work *work)
 {
     uint64_t left = 0;
 
@@ -289,14 +289,14 @@ static uint64_t left_count(const struct work *work)
     return left;
 }
 
-static int print(struct work *work)
+static int print_results(struct work *work)
 {
     struct buf out = {0};
 
     if (work->request->words.json) {
         buf_print(&out, "{\"matched\": %" PRIu64, work->matched);
         for (size_t i = 0; i < TASK_ADMIN_OUTCOMES; i++)
-            buf_print(&out, ", \"%s\": %" PRIu64, word_of((enum task_admin_outcome)i),
+            buf_print(&out, ", \"%s\": %" PRIu64, get_outcome_word((enum task_admin_outcome)i),
                       work->counts[i]);
         buf_text_put(&out, ",\n\"tasks\": [");
         buf_put(&out, work->lines.data, work->lines.len);
@@ -305,18 +305,18 @@ static int print(struct work *work)
         if (work->matched == 0 && work->request->filter.id_count == 0)
             buf_text_put(&out, "no such task\n");
         else
-            buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], done_of(work));
+            buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], get_done_word(work));
         buf_put(&out, work->lines.data, work->lines.len);
-        if (left_count(work) > work->told)
+        if (count_left(work) > work->told)
             buf_print(&out, "  and %" PRIu64 " more that stay as they are\n",
-                      left_count(work) - work->told);
+                      count_left(work) - work->told);
     }
     out.failed = out.failed || work->lines.failed;
     return options_print(&out);
 }
 
 /* The states that the action could change, where none were said. */
-static unsigned states_of(const struct retry_request *request)
+static unsigned get_states(const struct retry_request *request)
 {
     unsigned blocked = 1U << TASK_BLOCKED;
     unsigned waiting = 1U << TASK_WAITING;
@@ -351,7 +351,7 @@ static unsigned states_of(const struct retry_request *request)
     return 0;
 }
 
-static enum task_admin_action action_of(const struct retry_request *request)
+static enum task_admin_action get_action(const struct retry_request *request)
 {
     if (request->action == RETRY_RUN_NOW)
         return TASK_ADMIN_RUN_NOW;
@@ -368,7 +368,7 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
     struct work work = {
         .db = db,
         .request = request,
-        .order = {.action = action_of(request), .force = request->words.force, .by = by},
+        .order = {.action = get_action(request), .force = request->words.force, .by = by},
         .ended = request->action == RETRY_REQUEUE,
     };
     struct err err = {0};
@@ -377,23 +377,23 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
 
     if (!named) {
         if (request->filter.states == 0)
-            request->filter.states = states_of(request);
+            request->filter.states = get_states(request);
         work.order.states = request->filter.states;
-        rc = matches_count(&work, &err);
+        rc = count_matches(&work, &err);
     } else {
         work.matched = request->filter.id_count;
     }
     if (rc != RC_OK)
         return options_fail(rc, &err);
-    code = confirm(&work);
+    code = confirm_action(&work);
     if (code >= 0)
         return code;
     progress_open(&work.progress, "tasks", work.matched, os_now_ms());
-    rc = named ? ids_act(&work, &err) : matches_act(&work, &err);
+    rc = named ? act_on_ids(&work, &err) : act_on_matches(&work, &err);
     progress_close(&work.progress, os_now_ms());
-    code = print(&work);
+    code = print_results(&work);
     buf_done(&work.lines);
     if (rc != RC_OK)
         return options_fail(rc, &err);
-    return code == EXIT_DONE && left_count(&work) > 0 ? EXIT_FAILED : code;
+    return code == EXIT_DONE && count_left(&work) > 0 ? EXIT_FAILED : code;
 }

@@ -18,7 +18,7 @@
 #define RETRY_CAP_MS 2000
 
 /* The text itself, or the file's behind "@", checked as the task intake checks options. */
-static enum rc options_take(struct buf *text, const char *word, struct err *err)
+static enum rc take_options(struct buf *text, const char *word, struct err *err)
 {
     json_error_t fault;
     json_t *object;
@@ -42,8 +42,8 @@ static enum rc options_take(struct buf *text, const char *word, struct err *err)
 }
 
 /* A transaction that fails is tried again a few times. */
-static enum rc edit(struct db *db, const struct task_admin_edit *wanted,
-                    struct task_admin_result *result, struct err *err)
+static enum rc edit_task(struct db *db, const struct task_admin_edit *wanted,
+                         struct task_admin_result *result, struct err *err)
 {
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     struct stop stop = {0};
@@ -60,7 +60,7 @@ static enum rc edit(struct db *db, const struct task_admin_edit *wanted,
     return rc;
 }
 
-static int print(const struct task_admin_result *result, bool json)
+static int print_result(const struct task_admin_result *result, bool json)
 {
     static const char *const words[TASK_ADMIN_OUTCOMES] = {
         [TASK_ADMIN_DID] = "edited",      [TASK_ADMIN_RUNNING] = "running",
@@ -95,14 +95,14 @@ int retry_edit(struct db *db, const struct retry_request *request)
     enum rc rc = RC_OK;
 
     if (words->options)
-        rc = options_take(&options, words->options, &err);
+        rc = take_options(&options, words->options, &err);
     if (rc == RC_OK && words->value_path)
         rc = options_read_file(&value, "value", words->value_path, RETRY_PARAMS_BYTES_MAX, &err);
     if (rc == RC_OK) {
         wanted.options = words->options ? buf_text(&options) : NULL;
         wanted.params = words->value_path ? buf_text(&value) : NULL;
         wanted.params_len = value.len;
-        rc = edit(db, &wanted, &result, &err);
+        rc = edit_task(db, &wanted, &result, &err);
     }
     if (rc == RC_REJECT && err.code == DB_DUPLICATE)
         err_set(&err, "another active task without an idempotency key does the same");
@@ -112,5 +112,5 @@ int retry_edit(struct db *db, const struct retry_request *request)
         fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
         return EXIT_USAGE;
     }
-    return rc == RC_OK ? print(&result, words->json) : options_fail(rc, &err);
+    return rc == RC_OK ? print_result(&result, words->json) : options_fail(rc, &err);
 }

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct listing {
+struct group_list {
     struct buf out;
     bool json;
     size_t count;
 };
 
-static void list_json(struct listing *listing, const struct retry_group *group)
+static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
     json_t *object =
         json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "group", group->name, "owner",
@@ -22,66 +22,67 @@ static void list_json(struct listing *listing, const struct retry_group *group)
                   group->handlers, "scenes", group->scenes, "topics", group->topics);
     char *text = object ? json_dumps(object, 0) : NULL;
 
-    buf_text_put(&listing->out, listing->count == 0 ? "\n  " : ",\n  ");
+    buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
     if (text)
-        buf_text_put(&listing->out, text);
+        buf_text_put(&group_list->out, text);
     else
-        listing->out.failed = true;
+        group_list->out.failed = true;
     free(text);
     json_decref(object);
 }
 
-static const char *list_text(const char *list)
+static const char *format_list(const char *list)
 {
     return list[0] ? list : "(none)";
 }
 
 static enum rc list_on_group(void *ctx, const struct retry_group *group, struct err *err)
 {
-    struct listing *listing = ctx;
+    struct group_list *group_list = ctx;
 
     (void)err;
-    if (listing->json) {
-        list_json(listing, group);
+    if (group_list->json) {
+        print_json_list(group_list, group);
     } else {
-        if (listing->count == 0)
-            buf_print(&listing->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", "group", "owner", "",
-                      "handlers", "scenes", "topics");
-        buf_print(&listing->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", group->name,
+        if (group_list->count == 0)
+            buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", "group", "owner",
+                      "", "handlers", "scenes", "topics");
+        buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", group->name,
                   retry_owner_name(group->owner), group->enabled ? "enabled" : "disabled",
-                  list_text(group->handlers), list_text(group->scenes), list_text(group->topics));
+                  format_list(group->handlers), format_list(group->scenes),
+                  format_list(group->topics));
     }
-    listing->count++;
+    group_list->count++;
     return RC_OK;
 }
 
-static int list(struct db *db, const struct retry_request *request)
+static int list_groups(struct db *db, const struct retry_request *request)
 {
-    struct listing listing = {.json = request->words.json};
+    struct group_list group_list = {.json = request->words.json};
     struct err err = {0};
     enum rc rc;
 
-    if (listing.json)
-        buf_text_put(&listing.out, "{\"groups\": [");
-    rc = retry_group_each(db, NULL, list_on_group, &listing, &err);
+    if (group_list.json)
+        buf_text_put(&group_list.out, "{\"groups\": [");
+    rc = retry_group_each(db, NULL, list_on_group, &group_list, &err);
     if (rc != RC_OK) {
-        buf_done(&listing.out);
+        buf_done(&group_list.out);
         return options_fail(rc, &err);
     }
-    if (listing.json)
-        buf_text_put(&listing.out, listing.count > 0 ? "\n]}\n" : "]}\n");
-    else if (listing.count == 0)
-        buf_text_put(&listing.out, "there is no group: no task of an application runs\n");
-    return options_print(&listing.out);
+    if (group_list.json)
+        buf_text_put(&group_list.out, group_list.count > 0 ? "\n]}\n" : "]}\n");
+    else if (group_list.count == 0)
+        buf_text_put(&group_list.out, "there is no group: no task of an application runs\n");
+    return options_print(&group_list.out);
 }
 
-static int refuse(const struct err *err)
+static int print_refusal(const struct err *err)
 {
     fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err->text);
     return EXIT_USAGE;
 }
 
-static enum rc lists_check(const struct retry_words *words, struct err *err)
+static enum rc check_lists(const struct retry_words *words, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -94,25 +95,25 @@ static enum rc lists_check(const struct retry_words *words, struct err *err)
     return rc;
 }
 
-static int set(struct db *db, const struct retry_request *request)
+static int set_group(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
     struct err err = {0};
     bool changed = false;
-    enum rc rc = lists_check(words, &err);
+    enum rc rc = check_lists(words, &err);
 
     if (rc == RC_OK)
         rc = retry_group_set(db, request->group, words->handlers, words->scenes, words->topics,
                              &changed, &err);
     if (rc == RC_REJECT)
-        return refuse(&err);
+        return print_refusal(&err);
     if (rc != RC_OK)
         return options_fail(rc, &err);
     printf("group %s %s\n", request->group, changed ? "is set" : "was so before");
     return EXIT_DONE;
 }
 
-static int enable_or_disable(struct db *db, const struct retry_request *request)
+static int enable_group(struct db *db, const struct retry_request *request)
 {
     bool enable = request->action == RETRY_GROUP_ENABLE;
     struct err err = {0};
@@ -120,7 +121,7 @@ static int enable_or_disable(struct db *db, const struct retry_request *request)
     enum rc rc = retry_group_enable(db, request->group, enable, &changed, &err);
 
     if (rc == RC_REJECT)
-        return refuse(&err);
+        return print_refusal(&err);
     if (rc != RC_OK)
         return options_fail(rc, &err);
     printf("group %s %s%s\n", request->group, changed ? "is " : "was ",
@@ -132,35 +133,35 @@ static int enable_or_disable(struct db *db, const struct retry_request *request)
 int retry_group(struct db *db, const struct retry_request *request)
 {
     if (request->action == RETRY_GROUP_LIST)
-        return list(db, request);
+        return list_groups(db, request);
     if (request->action == RETRY_GROUP_SET)
-        return set(db, request);
-    return enable_or_disable(db, request);
+        return set_group(db, request);
+    return enable_group(db, request);
 }
 
-struct noting {
+struct group_check {
     struct retry_group group;
     bool found;
 };
 
 static enum rc note_on_group(void *ctx, const struct retry_group *group, struct err *err)
 {
-    struct noting *noting = ctx;
+    struct group_check *group_check = ctx;
 
     (void)err;
-    noting->group = *group;
-    noting->found = true;
+    group_check->group = *group;
+    group_check->found = true;
     return RC_OK;
 }
 
 enum rc retry_group_note(struct db *db, const struct retry_view *view, struct buf *out,
                          struct err *err)
 {
-    struct noting noting = {.found = false};
+    struct group_check group_check = {.found = false};
     struct err reason = {0};
     enum retry_owner origin;
     enum group_decision decision;
-    enum rc rc = retry_group_each(db, view->group, note_on_group, &noting, err);
+    enum rc rc = retry_group_each(db, view->group, note_on_group, &group_check, err);
 
     if (rc != RC_OK)
         return rc;
@@ -168,8 +169,8 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
         buf_print(out, "tasks of the origin %s do not run: it is none of ours\n", view->origin);
         return RC_OK;
     }
-    decision = retry_group_decide(noting.found ? &noting.group : NULL, view->group, origin,
-                                  view->scene, view->handler, &reason);
+    decision = retry_group_decide(group_check.found ? &group_check.group : NULL, view->group,
+                                  origin, view->scene, view->handler, &reason);
     if (decision != GROUP_OPEN)
         buf_print(out, "tasks of group %s, scene %s and handler %s %s: %s\n", view->group,
                   view->scene, view->handler, decision == GROUP_CLOSED ? "wait" : "are refused",

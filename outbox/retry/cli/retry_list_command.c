@@ -20,7 +20,7 @@ struct shown_kind {
     char origin[16];
 };
 
-struct listing {
+struct task_list {
     struct buf out;
     struct shown_kind kinds[KINDS_MAX];
     size_t kind_count;
@@ -30,7 +30,7 @@ struct listing {
     size_t rows;
 };
 
-static struct shown_kind kind_of(const struct retry_view *view)
+static struct shown_kind add_kind(const struct retry_view *view)
 {
     struct shown_kind kind;
 
@@ -42,21 +42,21 @@ static struct shown_kind kind_of(const struct retry_view *view)
     return kind;
 }
 
-static void kind_note(struct listing *listing, const struct retry_view *view)
+static void note_kind(struct task_list *task_list, const struct retry_view *view)
 {
-    struct shown_kind kind = kind_of(view);
+    struct shown_kind kind = add_kind(view);
 
-    if (view->outcome || view->state != TASK_WAITING || listing->kind_count == KINDS_MAX)
+    if (view->outcome || view->state != TASK_WAITING || task_list->kind_count == KINDS_MAX)
         return;
-    for (size_t i = 0; i < listing->kind_count; i++)
-        if (memcmp(&listing->kinds[i], &kind, sizeof(kind)) == 0)
+    for (size_t i = 0; i < task_list->kind_count; i++)
+        if (memcmp(&task_list->kinds[i], &kind, sizeof(kind)) == 0)
             return;
-    listing->kinds[listing->kind_count++] = kind;
+    task_list->kinds[task_list->kind_count++] = kind;
 }
 
 /* Why its tasks do not run, if they do not. */
-static enum rc kind_say(struct db *db, const struct shown_kind *kind, struct buf *out,
-                        struct err *err)
+static enum rc explain_kind(struct db *db, const struct shown_kind *kind, struct buf *out,
+                            struct err *err)
 {
     const struct retry_view view = {.group = kind->group,
                                     .scene = kind->scene,
@@ -66,44 +66,44 @@ static enum rc kind_say(struct db *db, const struct shown_kind *kind, struct buf
     return retry_group_note(db, &view, out, err);
 }
 
-static enum rc kinds_say(struct db *db, struct listing *listing, struct err *err)
+static enum rc explain_kinds(struct db *db, struct task_list *task_list, struct err *err)
 {
     enum rc rc = RC_OK;
 
-    for (size_t i = 0; i < listing->kind_count && rc == RC_OK; i++)
-        rc = kind_say(db, &listing->kinds[i], &listing->out, err);
+    for (size_t i = 0; i < task_list->kind_count && rc == RC_OK; i++)
+        rc = explain_kind(db, &task_list->kinds[i], &task_list->out, err);
     return rc;
 }
 
-static enum rc list_row(void *ctx, const struct retry_view *view, struct err *err)
+static enum rc print_row(void *ctx, const struct retry_view *view, struct err *err)
 {
-    struct listing *listing = ctx;
+    struct task_list *task_list = ctx;
 
     (void)err;
-    if (listing->json) {
-        buf_text_put(&listing->out, listing->rows == 0 ? "\n  " : ",\n  ");
-        task_json(&listing->out, view, false);
+    if (task_list->json) {
+        buf_text_put(&task_list->out, task_list->rows == 0 ? "\n  " : ",\n  ");
+        task_json(&task_list->out, view, false);
     } else {
-        if (listing->rows == 0)
-            task_list_head(&listing->out, listing->ended);
-        task_list_row(&listing->out, view, listing->now_ms);
+        if (task_list->rows == 0)
+            task_list_head(&task_list->out, task_list->ended);
+        task_list_row(&task_list->out, view, task_list->now_ms);
     }
-    kind_note(listing, view);
-    listing->rows++;
+    note_kind(task_list, view);
+    task_list->rows++;
     return RC_OK;
 }
 
-static void list_end(struct listing *listing, const struct retry_page *page)
+static void end_list(struct task_list *task_list, const struct retry_page *page)
 {
-    struct buf *out = &listing->out;
+    struct buf *out = &task_list->out;
 
-    if (listing->json) {
+    if (task_list->json) {
         buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
-                  listing->rows > 0 ? "\n" : "", page->more ? "true" : "false", page->after);
+                  task_list->rows > 0 ? "\n" : "", page->more ? "true" : "false", page->after);
         return;
     }
-    if (listing->rows == 0)
-        buf_print(out, "no such task%s\n", listing->ended ? " in the history" : "");
+    if (task_list->rows == 0)
+        buf_print(out, "no such task%s\n", task_list->ended ? " in the history" : "");
     else if (page->more)
         buf_print(out, "there are more; go on with --after %" PRId64 "\n", page->after);
 }
@@ -111,7 +111,7 @@ static void list_end(struct listing *listing, const struct retry_page *page)
 int retry_list(struct db *db, struct retry_request *request, int64_t now_ms)
 {
     const struct retry_words *words = &request->words;
-    struct listing listing = {
+    struct task_list task_list = {
         .json = words->json,
         .ended = request->action == RETRY_HISTORY,
         .now_ms = now_ms,
@@ -123,33 +123,33 @@ int retry_list(struct db *db, struct retry_request *request, int64_t now_ms)
 
     if (rows_max > RETRY_LIST_ROWS_MAX)
         rows_max = RETRY_LIST_ROWS_MAX;
-    if (listing.json)
-        buf_text_put(&listing.out, "{\"tasks\": [");
-    while (rc == RC_OK && page.more && listing.rows < rows_max) {
-        size_t left = rows_max - listing.rows;
+    if (task_list.json)
+        buf_text_put(&task_list.out, "{\"tasks\": [");
+    while (rc == RC_OK && page.more && task_list.rows < rows_max) {
+        size_t left = rows_max - task_list.rows;
 
         request->filter.after = page.after;
-        rc = retry_find(db, listing.ended, &request->filter, false,
-                        left < RETRY_PAGE_ROWS_MAX ? left : RETRY_PAGE_ROWS_MAX, list_row, &listing,
-                        &page, &err);
+        rc = retry_find(db, task_list.ended, &request->filter, false,
+                        left < RETRY_PAGE_ROWS_MAX ? left : RETRY_PAGE_ROWS_MAX, print_row,
+                        &task_list, &page, &err);
     }
     if (rc != RC_OK) {
-        buf_done(&listing.out);
+        buf_done(&task_list.out);
         return options_fail(rc, &err);
     }
-    list_end(&listing, &page);
-    if (!listing.ended && !listing.json)
-        rc = retry_scene_notes(db, words->group, words->scene, &listing.out, &err);
-    if (rc == RC_OK && !listing.ended && !listing.json)
-        rc = kinds_say(db, &listing, &err);
+    end_list(&task_list, &page);
+    if (!task_list.ended && !task_list.json)
+        rc = retry_scene_notes(db, words->group, words->scene, &task_list.out, &err);
+    if (rc == RC_OK && !task_list.ended && !task_list.json)
+        rc = explain_kinds(db, &task_list, &err);
     if (rc != RC_OK) {
-        buf_done(&listing.out);
+        buf_done(&task_list.out);
         return options_fail(rc, &err);
     }
-    return options_print(&listing.out);
+    return options_print(&task_list.out);
 }
 
-struct showing {
+struct task_show {
     struct buf out;
     const struct retry_words *words;
     int64_t now_ms;
@@ -161,79 +161,81 @@ struct showing {
     bool waits;
 };
 
-static void show_json(struct showing *showing, const struct retry_view *view)
+static void show_json(struct task_show *task_show, const struct retry_view *view)
 {
-    buf_text_put(&showing->out, "{\"task\": ");
-    task_json(&showing->out, view, true);
-    buf_print(&showing->out, ",\n\"parked\": %s,\n\"attempts\": [",
-              showing->parked ? "true" : "false");
+    buf_text_put(&task_show->out, "{\"task\": ");
+    task_json(&task_show->out, view, true);
+    buf_print(&task_show->out, ",\n\"parked\": %s,\n\"attempts\": [",
+              task_show->parked ? "true" : "false");
 }
 
 static enum rc show_view(void *ctx, const struct retry_view *view, struct err *err)
 {
-    struct showing *showing = ctx;
+    struct task_show *task_show = ctx;
 
     (void)err;
     if (!view->outcome && view->state == TASK_PARKED) {
-        showing->parked = true; /* the history has all of it */
+        task_show->parked = true; /* the history has all of it */
         return RC_OK;
     }
-    showing->found = true;
-    showing->kind = kind_of(view);
-    showing->waits = !view->outcome && view->state == TASK_WAITING;
-    if (showing->words->params) {
-        showing->no_params = !view->params;
-        buf_put(&showing->out, view->params ? view->params : "", view->params_len);
-    } else if (showing->words->json) {
-        show_json(showing, view);
+    task_show->found = true;
+    task_show->kind = add_kind(view);
+    task_show->waits = !view->outcome && view->state == TASK_WAITING;
+    if (task_show->words->params) {
+        task_show->no_params = !view->params;
+        buf_put(&task_show->out, view->params ? view->params : "", view->params_len);
+    } else if (task_show->words->json) {
+        show_json(task_show, view);
     } else {
-        task_show_text(&showing->out, view, showing->now_ms);
-        if (showing->parked)
-            buf_text_put(&showing->out, "parked          its key waits for `tallybox retry "
-                                        "unpark`\n");
+        task_show_text(&task_show->out, view, task_show->now_ms);
+        if (task_show->parked)
+            buf_text_put(&task_show->out, "parked          its key waits for `tallybox retry "
+                                          "unpark`\n");
     }
     return RC_OK;
 }
 
 static enum rc show_attempt(void *ctx, const struct retry_attempt_view *attempt, struct err *err)
 {
-    struct showing *showing = ctx;
+    struct task_show *task_show = ctx;
 
     (void)err;
-    if (showing->words->json) {
-        buf_text_put(&showing->out, showing->attempts == 0 ? "\n  " : ",\n  ");
-        task_attempt_json(&showing->out, attempt);
+    if (task_show->words->json) {
+        buf_text_put(&task_show->out, task_show->attempts == 0 ? "\n  " : ",\n  ");
+        task_attempt_json(&task_show->out, attempt);
     } else {
-        task_attempt_text(&showing->out, attempt, showing->attempts == 0, showing->now_ms);
+        task_attempt_text(&task_show->out, attempt, task_show->attempts == 0, task_show->now_ms);
     }
-    showing->attempts++;
+    task_show->attempts++;
     return RC_OK;
 }
 
 int retry_show(struct db *db, struct retry_request *request, int64_t now_ms)
 {
-    struct showing showing = {.words = &request->words, .now_ms = now_ms};
+    struct task_show task_show = {.words = &request->words, .now_ms = now_ms};
     struct retry_page page;
     struct err err = {0};
-    enum rc rc = retry_find(db, false, &request->filter, true, 1, show_view, &showing, &page, &err);
+    enum rc rc =
+        retry_find(db, false, &request->filter, true, 1, show_view, &task_show, &page, &err);
 
-    if (rc == RC_OK && !showing.found)
-        rc = retry_find(db, true, &request->filter, true, 1, show_view, &showing, &page, &err);
-    if (rc == RC_OK && !showing.found)
+    if (rc == RC_OK && !task_show.found)
+        rc = retry_find(db, true, &request->filter, true, 1, show_view, &task_show, &page, &err);
+    if (rc == RC_OK && !task_show.found)
         rc = err_fail(&err, RC_FATAL, 0, "there is no task %" PRId64, request->ids[0]);
-    if (rc == RC_OK && showing.no_params)
+    if (rc == RC_OK && task_show.no_params)
         rc = err_fail(&err, RC_FATAL, 0, "task %" PRId64 " has no parameters", request->ids[0]);
     if (rc == RC_OK && !request->words.params && !request->words.json)
-        rc = retry_scene_notes(db, showing.kind.group, showing.kind.scene, &showing.out, &err);
-    if (rc == RC_OK && showing.waits && !request->words.params && !request->words.json)
-        rc = kind_say(db, &showing.kind, &showing.out, &err);
+        rc =
+            retry_scene_notes(db, task_show.kind.group, task_show.kind.scene, &task_show.out, &err);
+    if (rc == RC_OK && task_show.waits && !request->words.params && !request->words.json)
+        rc = explain_kind(db, &task_show.kind, &task_show.out, &err);
     if (rc == RC_OK && !request->words.params)
-        rc = retry_attempts(db, request->ids[0], show_attempt, &showing, &err);
+        rc = retry_attempts(db, request->ids[0], show_attempt, &task_show, &err);
     if (rc != RC_OK) {
-        buf_done(&showing.out);
+        buf_done(&task_show.out);
         return options_fail(rc, &err);
     }
     if (request->words.json)
-        buf_print(&showing.out, "%s]}\n", showing.attempts > 0 ? "\n" : "");
-    return options_print(&showing.out);
+        buf_print(&task_show.out, "%s]}\n", task_show.attempts > 0 ? "\n" : "");
+    return options_print(&task_show.out);
 }

@@ -52,7 +52,7 @@ static const char *const names[RETRY_ACTIONS] = {
 };
 
 /* "scene" or "group" and the word behind it are one action; taken is how many words it has. */
-static bool action_find(const char *const *arguments, size_t count, enum retry_action *action,
+static bool find_action(const char *const *arguments, size_t count, enum retry_action *action,
                         size_t *taken)
 {
     bool two = strcmp(arguments[0], "scene") == 0 || strcmp(arguments[0], "group") == 0;
@@ -74,12 +74,12 @@ static bool action_find(const char *const *arguments, size_t count, enum retry_a
     return false;
 }
 
-static enum rc action_read(struct retry_request *request, const char *const *arguments,
+static enum rc read_action(struct retry_request *request, const char *const *arguments,
                            size_t count, size_t *taken, struct err *err)
 {
     struct nearest nearest = {.typed = arguments[0]};
 
-    if (action_find(arguments, count, &request->action, taken))
+    if (find_action(arguments, count, &request->action, taken))
         return RC_OK;
     if (strcmp(arguments[0], "scene") == 0)
         return err_fail(err, RC_FATAL, 0,
@@ -96,7 +96,7 @@ static enum rc action_read(struct retry_request *request, const char *const *arg
 }
 
 /* Drops what is said a second time; how many are left. */
-static size_t once_each(int64_t *ids, size_t count)
+static size_t drop_repeated_ids(int64_t *ids, size_t count)
 {
     size_t kept = 0;
 
@@ -111,7 +111,7 @@ static size_t once_each(int64_t *ids, size_t count)
     return kept;
 }
 
-static enum rc ids_read(struct retry_request *request, const char *const *arguments, size_t count,
+static enum rc read_ids(struct retry_request *request, const char *const *arguments, size_t count,
                         struct err *err)
 {
     if (count > RETRY_IDS_MAX)
@@ -129,11 +129,11 @@ static enum rc ids_read(struct retry_request *request, const char *const *argume
     if (request->words.id > 0)
         request->ids[count++] = request->words.id;
     request->filter.ids = request->ids;
-    request->filter.id_count = once_each(request->ids, count);
+    request->filter.id_count = drop_repeated_ids(request->ids, count);
     return RC_OK;
 }
 
-static enum rc group_name_check(const char *name, struct err *err)
+static enum rc check_group_name(const char *name, struct err *err)
 {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
@@ -146,7 +146,7 @@ static enum rc group_name_check(const char *name, struct err *err)
 }
 
 /* What stands behind the action: ids, one key, one group or one scene. */
-static enum rc rest_read(struct retry_request *request, const char *const *arguments, size_t count,
+static enum rc read_rest(struct retry_request *request, const char *const *arguments, size_t count,
                          struct err *err)
 {
     const char *name = names[request->action];
@@ -164,12 +164,12 @@ static enum rc rest_read(struct retry_request *request, const char *const *argum
         if (count != 1)
             return err_fail(err, RC_FATAL, 0, "%s takes one GROUP", name);
         request->group = arguments[0];
-        return group_name_check(request->group, err);
+        return check_group_name(request->group, err);
     }
     if ((ALONE & BIT(request->action)) != 0 && count > 0)
         return err_fail(err, RC_FATAL, 0, "%s stands alone", name);
     if (request->action != RETRY_UNPARK)
-        return ids_read(request, arguments, count, err);
+        return read_ids(request, arguments, count, err);
     if (count > 1)
         return err_fail(err, RC_FATAL, 0,
                         "unpark takes one KEY; several are chosen by --scene ...");
@@ -177,7 +177,7 @@ static enum rc rest_read(struct retry_request *request, const char *const *argum
         return err_fail(err, RC_FATAL, 0, "the KEY is said twice");
     if (count == 1)
         request->filter.ordering_key = arguments[0];
-    return ids_read(request, NULL, 0, err);
+    return read_ids(request, NULL, 0, err);
 }
 
 static bool has_filter(const struct retry_words *words)
@@ -187,7 +187,7 @@ static bool has_filter(const struct retry_words *words)
 }
 
 /* An option that means nothing with this action is a mistake, not to be passed over. */
-static enum rc options_check(const struct retry_request *request, struct err *err)
+static enum rc check_options(const struct retry_request *request, struct err *err)
 {
     const struct retry_words *words = &request->words;
     const struct {
@@ -230,7 +230,7 @@ static enum rc options_check(const struct retry_request *request, struct err *er
     return RC_OK;
 }
 
-static enum rc values_check(const struct retry_words *words, struct err *err)
+static enum rc check_values(const struct retry_words *words, struct err *err)
 {
     int64_t ms;
 
@@ -250,7 +250,7 @@ static enum rc values_check(const struct retry_words *words, struct err *err)
     return RC_OK;
 }
 
-static enum rc states_read(struct retry_filter *filter, const char *text, struct err *err)
+static enum rc read_states(struct retry_filter *filter, const char *text, struct err *err)
 {
     size_t len;
 
@@ -274,7 +274,7 @@ static enum rc states_read(struct retry_filter *filter, const char *text, struct
     return RC_OK;
 }
 
-static enum rc choice_check(const struct retry_request *request, struct err *err)
+static enum rc check_choice(const struct retry_request *request, struct err *err)
 {
     const struct retry_words *words = &request->words;
     size_t ids = request->filter.id_count;
@@ -325,17 +325,17 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
     };
     if (count == 0)
         return err_fail(err, RC_FATAL, 0, "expected an ACTION: list, show, history ...");
-    rc = action_read(request, arguments, count, &taken, err);
+    rc = read_action(request, arguments, count, &taken, err);
     if (rc == RC_OK)
-        rc = options_check(request, err);
+        rc = check_options(request, err);
     if (rc == RC_OK)
-        rc = values_check(words, err);
+        rc = check_values(words, err);
     if (rc == RC_OK)
-        rc = states_read(&request->filter, words->state, err);
+        rc = read_states(&request->filter, words->state, err);
     if (rc == RC_OK)
-        rc = rest_read(request, arguments + taken, count - taken, err);
+        rc = read_rest(request, arguments + taken, count - taken, err);
     if (rc == RC_OK)
-        rc = choice_check(request, err);
+        rc = check_choice(request, err);
     if (rc == RC_OK)
         request->wait_ms =
             1000 * (words->wait_s == RETRY_WAIT_UNSAID ? RETRY_WAIT_S : words->wait_s);

@@ -18,7 +18,7 @@
 #define WAIT_POLL_MS 100
 
 /* What is wrong with a scene's policy or options, into text; "" when nothing is. */
-static void fault_find(const char *policy_text, const char *options, struct err *err)
+static void find_fault(const char *policy_text, const char *options, struct err *err)
 {
     struct policy policy;
     json_error_t fault;
@@ -51,7 +51,7 @@ static json_t *text_or_null(const char *text)
     return text ? json_string(text) : json_null();
 }
 
-static void scene_json(struct buf *out, const struct scene_row *row, const char *fault)
+static void make_scene_json(struct buf *out, const struct scene_row *row, const char *fault)
 {
     json_t *object =
         json_pack("{s:s, s:s, s:b, s:I, s:o, s:o, s:o}", "group", row->group, "scene", row->scene,
@@ -69,7 +69,7 @@ static void scene_json(struct buf *out, const struct scene_row *row, const char 
 }
 
 /* Many lines may be shown as they are, if they steer no terminal. */
-static void lines_put(struct buf *out, const char *name, const char *text, const char *none)
+static void put_lines(struct buf *out, const char *name, const char *text, const char *none)
 {
     buf_print(out, "%-10s", name);
     if (!text)
@@ -81,15 +81,15 @@ static void lines_put(struct buf *out, const char *name, const char *text, const
     buf_char(out, '\n');
 }
 
-static void scene_text(struct scenes *scenes, const struct scene_row *row, const char *fault)
+static void put_scene_text(struct scenes *scenes, const struct scene_row *row, const char *fault)
 {
     struct buf *out = &scenes->out;
 
     if (scenes->whole) {
         buf_print(out, "%-10s%s\n%-10s%s\n%-10s%" PRId64 "%s\n", "group", row->group, "scene",
                   row->scene, "version", row->version, row->paused ? ", paused" : "");
-        lines_put(out, "policy", row->policy, "(standard)");
-        lines_put(out, "options", row->options, "(none)");
+        put_lines(out, "policy", row->policy, "(standard)");
+        put_lines(out, "options", row->options, "(none)");
         if (fault[0])
             buf_print(out, "%-10s%s\n", "fault", fault);
         return;
@@ -109,25 +109,25 @@ static void scene_text(struct scenes *scenes, const struct scene_row *row, const
               fault);
 }
 
-static enum rc scene_put(void *ctx, const struct scene_row *row, struct err *err)
+static enum rc put_scene(void *ctx, const struct scene_row *row, struct err *err)
 {
     struct scenes *scenes = ctx;
     struct err fault = {0};
 
     (void)err;
-    fault_find(row->policy, row->options, &fault);
+    find_fault(row->policy, row->options, &fault);
     if (scenes->json) {
         if (!scenes->whole)
             buf_text_put(&scenes->out, scenes->count == 0 ? "\n  " : ",\n  ");
-        scene_json(&scenes->out, row, fault.text);
+        make_scene_json(&scenes->out, row, fault.text);
     } else {
-        scene_text(scenes, row, fault.text);
+        put_scene_text(scenes, row, fault.text);
     }
     scenes->count++;
     return RC_OK;
 }
 
-static int list(struct db *db, const struct retry_request *request)
+static int list_scenes(struct db *db, const struct retry_request *request)
 {
     struct scenes scenes = {.json = request->words.json};
     struct err err = {0};
@@ -135,7 +135,7 @@ static int list(struct db *db, const struct retry_request *request)
 
     if (scenes.json)
         buf_text_put(&scenes.out, "{\"scenes\": [");
-    rc = scene_mysql_each(db, request->words.group, NULL, scene_put, &scenes, &err);
+    rc = scene_mysql_each(db, request->words.group, NULL, put_scene, &scenes, &err);
     if (rc != RC_OK) {
         buf_done(&scenes.out);
         return options_fail(rc, &err);
@@ -147,15 +147,15 @@ static int list(struct db *db, const struct retry_request *request)
     return options_print(&scenes.out);
 }
 
-static int show(struct db *db, const struct retry_request *request)
+static int show_scene(struct db *db, const struct retry_request *request)
 {
     struct scenes scenes = {.json = request->words.json, .whole = true};
     struct scene_row standard = {.group = request->group, .scene = request->scene};
     struct err err = {0};
-    enum rc rc = scene_mysql_each(db, request->group, request->scene, scene_put, &scenes, &err);
+    enum rc rc = scene_mysql_each(db, request->group, request->scene, put_scene, &scenes, &err);
 
     if (rc == RC_OK && scenes.count == 0)
-        rc = scene_put(&scenes, &standard, &err);
+        rc = put_scene(&scenes, &standard, &err);
     if (rc != RC_OK) {
         buf_done(&scenes.out);
         return options_fail(rc, &err);
@@ -166,7 +166,7 @@ static int show(struct db *db, const struct retry_request *request)
 }
 
 /* The text itself, or what FILE holds for "@FILE" ("@-": standard input). */
-static enum rc text_take(struct buf *text, const char *word, const char *option, struct err *err)
+static enum rc take_text(struct buf *text, const char *word, const char *option, struct err *err)
 {
     if (word[0] == '@')
         return options_read_file(text, option, word + 1, POLICY_BYTES_MAX, err);
@@ -219,7 +219,7 @@ static int await_processes(struct db *db, const struct retry_request *request, i
     return EXIT_UNAVAILABLE;
 }
 
-static int set(struct db *db, const struct retry_request *request, int64_t lease_ms)
+static int set_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     const struct retry_words *words = &request->words;
     struct buf policy = {0};
@@ -229,14 +229,14 @@ static int set(struct db *db, const struct retry_request *request, int64_t lease
     enum rc rc = RC_OK;
 
     if (words->policy)
-        rc = text_take(&policy, words->policy, "policy", &err);
+        rc = take_text(&policy, words->policy, "policy", &err);
     if (rc == RC_OK && words->options)
-        rc = text_take(&options, words->options, "options", &err);
+        rc = take_text(&options, words->options, "options", &err);
     if (rc == RC_OK && (!is_whole_text(&policy) || !is_whole_text(&options)))
         rc = err_fail(&err, RC_REJECT, 0, "policy and options are texts of UTF-8, below %d bytes",
                       POLICY_BYTES_MAX);
     if (rc == RC_OK) {
-        fault_find(buf_text(&policy), buf_text(&options), &err);
+        find_fault(buf_text(&policy), buf_text(&options), &err);
         rc = err.text[0] ? RC_REJECT : RC_OK;
     }
     if (rc == RC_OK)
@@ -256,7 +256,7 @@ static int set(struct db *db, const struct retry_request *request, int64_t lease
     return await_processes(db, request, lease_ms);
 }
 
-static int pause_or_resume(struct db *db, const struct retry_request *request, int64_t lease_ms)
+static int set_scene_paused(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     bool pause = request->action == RETRY_PAUSE;
     struct err err = {0};
@@ -274,21 +274,21 @@ static int pause_or_resume(struct db *db, const struct retry_request *request, i
 int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
 {
     if (request->action == RETRY_SCENE_LIST)
-        return list(db, request);
+        return list_scenes(db, request);
     if (request->action == RETRY_SCENE_SHOW)
-        return show(db, request);
+        return show_scene(db, request);
     if (request->action == RETRY_SCENE_SET)
-        return set(db, request, lease_ms);
-    return pause_or_resume(db, request, lease_ms);
+        return set_scene(db, request, lease_ms);
+    return set_scene_paused(db, request, lease_ms);
 }
 
-static enum rc note_put(void *ctx, const struct scene_row *row, struct err *err)
+static enum rc put_note(void *ctx, const struct scene_row *row, struct err *err)
 {
     struct buf *out = ctx;
     struct err fault = {0};
 
     (void)err;
-    fault_find(row->policy, row->options, &fault);
+    find_fault(row->policy, row->options, &fault);
     if (fault.text[0])
         buf_print(out, "nothing of scene %s/%s runs: %s\n", row->group, row->scene, fault.text);
     else if (row->paused)
@@ -299,5 +299,5 @@ static enum rc note_put(void *ctx, const struct scene_row *row, struct err *err)
 enum rc retry_scene_notes(struct db *db, const char *group, const char *scene, struct buf *out,
                           struct err *err)
 {
-    return scene_mysql_each(db, group, scene, note_put, out, err);
+    return scene_mysql_each(db, group, scene, put_note, out, err);
 }

@@ -5,7 +5,7 @@
 #include "outbox/retry/policy/wait.h"
 
 /* A '|' would end the cell. */
-static void cell_put(struct buf *out, const char *text)
+static void put_cell(struct buf *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '|')
@@ -14,15 +14,15 @@ static void cell_put(struct buf *out, const char *text)
     }
 }
 
-static void row_put(struct buf *out, const char *name, const char *value, const char *about)
+static void put_row(struct buf *out, const char *name, const char *value, const char *about)
 {
     buf_print(out, "| `%s` | ", name);
     if (value[0]) {
         buf_char(out, '`');
-        cell_put(out, value);
+        put_cell(out, value);
         buf_text_put(out, "` | ");
     }
-    cell_put(out, about);
+    put_cell(out, about);
     buf_text_put(out, " |\n");
 }
 
@@ -30,19 +30,19 @@ void retry_tables_fields(struct buf *out)
 {
     buf_text_put(out, "| field | default | what |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < policy_fields_count; i++)
-        row_put(out, policy_fields[i].name, policy_fields[i].standard, policy_fields[i].about);
+        put_row(out, policy_fields[i].name, policy_fields[i].standard, policy_fields[i].about);
 }
 
 void retry_tables_waits(struct buf *out)
 {
     buf_text_put(out, "| preset | waits | what |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < wait_presets_count; i++)
-        row_put(out, wait_presets[i].name, wait_presets[i].list, wait_presets[i].about);
+        put_row(out, wait_presets[i].name, wait_presets[i].list, wait_presets[i].about);
 }
 
 void retry_tables_handlers(struct buf *out, const struct retry_handlers *handlers)
 {
     buf_text_put(out, "| handler | what |\n| --- | --- |\n");
     for (size_t i = 0; i < handlers->count; i++)
-        row_put(out, handlers->list[i]->name, "", handlers->list[i]->about);
+        put_row(out, handlers->list[i]->name, "", handlers->list[i]->about);
 }

@@ -45,7 +45,7 @@ bool scene_wait_step(struct scene_wait *wait, int64_t now_ms)
     return wait->rc != RC_RETRY || late;
 }
 
-static const char *plural(size_t count)
+static const char *plural_ending(size_t count)
 {
     return count == 1 ? "" : "es";
 }
@@ -57,11 +57,11 @@ bool scene_wait_text(const struct scene_wait *wait, struct buf *out)
         return true;
     }
     if (wait->behind == 0) {
-        buf_print(out, "in force in %zu retry process%s\n", wait->live, plural(wait->live));
+        buf_print(out, "in force in %zu retry process%s\n", wait->live, plural_ending(wait->live));
         return true;
     }
     buf_print(out, "stored, but not yet in force in %zu of %zu retry process%s: %.*s", wait->behind,
-              wait->live, plural(wait->live), (int)wait->names.len,
+              wait->live, plural_ending(wait->live), (int)wait->names.len,
               wait->names.data ? wait->names.data : "");
     if (wait->behind > SCENE_WAIT_NAMES_MAX)
         buf_print(out, " and %zu more", wait->behind - SCENE_WAIT_NAMES_MAX);

@@ -17,7 +17,7 @@
 #define REASON_COLUMNS 60
 
 /* Up to columns characters of text on one line, cut with dots, filled with blanks when `fill`. */
-static void cell_put(struct buf *out, const char *text, size_t columns, bool fill)
+static void put_cell(struct buf *out, const char *text, size_t columns, bool fill)
 {
     char *copy = strdup(text);
     const char *at = copy;
@@ -45,7 +45,7 @@ static void cell_put(struct buf *out, const char *text, size_t columns, bool fil
     free(copy);
 }
 
-static const char *state_of(const struct retry_view *view)
+static const char *get_state(const struct retry_view *view)
 {
     return view->outcome ? view->outcome : task_state_name(view->state);
 }
@@ -57,7 +57,7 @@ void task_list_head(struct buf *out, bool ended)
               "key or bizNo", "reason");
 }
 
-static void next_put(char text[WHEN_AGE_SIZE + 8], const struct retry_view *view, int64_t now_ms)
+static void put_next(char text[WHEN_AGE_SIZE + 8], const struct retry_view *view, int64_t now_ms)
 {
     char age[WHEN_AGE_SIZE];
 
@@ -79,26 +79,26 @@ void task_list_row(struct buf *out, const struct retry_view *view, int64_t now_m
     const char *key = view->ordering_key ? view->ordering_key : view->biz_no;
 
     snprintf(kind, sizeof(kind), "%s/%s", view->group, view->scene);
-    next_put(next, view, now_ms);
+    put_next(next, view, now_ms);
     buf_print(out, "%8" PRId64 "  ", view->id);
-    cell_put(out, kind, KIND_COLUMNS, true);
-    buf_print(out, "  %-9s  %5" PRId64 "  %-12s  ", state_of(view), view->attempts, next);
-    cell_put(out, key ? key : "-", KEY_COLUMNS, true);
+    put_cell(out, kind, KIND_COLUMNS, true);
+    buf_print(out, "  %-9s  %5" PRId64 "  %-12s  ", get_state(view), view->attempts, next);
+    put_cell(out, key ? key : "-", KEY_COLUMNS, true);
     buf_text_put(out, "  ");
     if (view->reason_class[0])
         buf_print(out, "%s: ", view->reason_class);
-    cell_put(out, view->reason, REASON_COLUMNS, false);
+    put_cell(out, view->reason, REASON_COLUMNS, false);
     buf_char(out, '\n');
 }
 
-static void text_put(struct buf *out, const char *name, const char *text)
+static void put_text(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, "%-16s", name);
-    cell_put(out, text ? text : "(none)", SIZE_MAX / 2, false);
+    put_cell(out, text ? text : "(none)", SIZE_MAX / 2, false);
     buf_char(out, '\n');
 }
 
-static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
+static void put_time(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
 {
     char time[WHEN_TEXT_SIZE];
     char age[WHEN_AGE_SIZE];
@@ -109,7 +109,7 @@ static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_
               ms > now_ms ? "" : " ago");
 }
 
-static void number_put(struct buf *out, const char *name, int64_t number)
+static void put_number(struct buf *out, const char *name, int64_t number)
 {
     if (number != 0)
         buf_print(out, "%-16s%" PRId64 "\n", name, number);
@@ -117,35 +117,35 @@ static void number_put(struct buf *out, const char *name, int64_t number)
 
 void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_ms)
 {
-    number_put(out, "id", view->id);
-    text_put(out, "group", view->group);
-    text_put(out, "scene", view->scene);
-    text_put(out, "handler", view->handler);
-    text_put(out, "origin", view->origin);
-    text_put(out, "state", state_of(view));
-    text_put(out, "ordering key", view->ordering_key);
-    text_put(out, "idempotency key",
+    put_number(out, "id", view->id);
+    put_text(out, "group", view->group);
+    put_text(out, "scene", view->scene);
+    put_text(out, "handler", view->handler);
+    put_text(out, "origin", view->origin);
+    put_text(out, "state", get_state(view));
+    put_text(out, "ordering key", view->ordering_key);
+    put_text(out, "idempotency key",
              view->idempotency_key ? view->idempotency_key : "(what the task does)");
-    text_put(out, "bizNo", view->biz_no);
+    put_text(out, "bizNo", view->biz_no);
     buf_print(out, "%-16s%" PRId64 " failed\n", "attempts", view->attempts);
     if (view->reason_class[0] || view->reason[0])
-        text_put(out, "reason class", view->reason_class);
+        put_text(out, "reason class", view->reason_class);
     if (view->reason[0])
-        text_put(out, "reason", view->reason);
+        put_text(out, "reason", view->reason);
     if (!view->outcome && view->state == TASK_WAITING)
-        time_put(out, "next", view->next_ms, now_ms);
+        put_time(out, "next", view->next_ms, now_ms);
     if (view->owner[0])
-        text_put(out, view->outcome ? "ended by" : "owner", view->owner);
+        put_text(out, view->outcome ? "ended by" : "owner", view->owner);
     if (!view->outcome && view->lease_ms != 0)
-        time_put(out, "lease until", view->lease_ms, now_ms);
-    time_put(out, "made", view->made_ms, now_ms);
+        put_time(out, "lease until", view->lease_ms, now_ms);
+    put_time(out, "made", view->made_ms, now_ms);
     if (view->outcome)
-        time_put(out, "ended", view->ended_ms, now_ms);
-    number_put(out, "requeued as", view->requeued_as);
-    number_put(out, "parent", view->parent_id);
-    number_put(out, "step", view->step);
-    text_put(out, "options", view->options);
-    text_put(out, "type", view->params_type);
+        put_time(out, "ended", view->ended_ms, now_ms);
+    put_number(out, "requeued as", view->requeued_as);
+    put_number(out, "parent", view->parent_id);
+    put_number(out, "step", view->step);
+    put_text(out, "options", view->options);
+    put_text(out, "type", view->params_type);
     bytes_show(out, 16, "params", view->params, view->params_len);
     if (view->step_result)
         bytes_show(out, 16, "step result", view->step_result, view->step_result_len);
@@ -163,14 +163,14 @@ void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt
     when_age(age, now_ms - attempt->at_ms);
     when_age(took, attempt->took_ms);
     buf_print(out, "%-8s ago  %-8s  %-8s  ", age, took, attempt->outcome);
-    cell_put(out, attempt->owner, 24, true);
+    put_cell(out, attempt->owner, 24, true);
     buf_print(out, "  %s%s", attempt->reason_class, attempt->reason_class[0] ? ": " : "");
-    cell_put(out, attempt->reason, SIZE_MAX / 2, false);
+    put_cell(out, attempt->reason, SIZE_MAX / 2, false);
     buf_char(out, '\n');
 }
 
 /* "name" when it is UTF-8, else "name_base64"; the other one is null. */
-static int json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
+static int make_json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
 {
     char other[32];
     struct buf text = {0};
@@ -191,17 +191,17 @@ static int json_bytes(json_t *object, const char *name, const void *bytes, size_
            json_object_set_new(object, other, coded ? coded : json_null());
 }
 
-static json_t *json_time(int64_t ms)
+static json_t *make_json_time(int64_t ms)
 {
     return ms != 0 ? json_integer(ms) : json_null();
 }
 
-static json_t *json_id(int64_t id)
+static json_t *make_json_id(int64_t id)
 {
     return id != 0 ? json_integer(id) : json_null();
 }
 
-static void json_put(struct buf *out, json_t *object, int failed)
+static void put_json(struct buf *out, json_t *object, int failed)
 {
     char *text = object && failed == 0 ? json_dumps(object, 0) : NULL;
 
@@ -213,13 +213,14 @@ static void json_put(struct buf *out, json_t *object, int failed)
     json_decref(object);
 }
 
-static int json_whole(json_t *object, const struct retry_view *view)
+static int put_whole_json(json_t *object, const struct retry_view *view)
 {
     int failed = json_object_set_new(object, "options",
                                      view->options ? json_string(view->options) : json_null());
 
-    failed += json_bytes(object, "params", view->params, view->params_len);
-    return failed + json_bytes(object, "step_result", view->step_result, view->step_result_len);
+    failed += make_json_bytes(object, "params", view->params, view->params_len);
+    return failed +
+           make_json_bytes(object, "step_result", view->step_result, view->step_result_len);
 }
 
 void task_json(struct buf *out, const struct retry_view *view, bool whole)
@@ -229,27 +230,27 @@ void task_json(struct buf *out, const struct retry_view *view, bool whole)
         (json_int_t)view->id, "group", view->group, "scene", view->scene, "handler", view->handler,
         "ordering_key", view->ordering_key, "idempotency_key", view->idempotency_key, "biz_no",
         view->biz_no, "state", task_state_name(view->state), "attempts", (json_int_t)view->attempts,
-        "next_ms", json_time(view->next_ms), "reason_class", view->reason_class, "reason",
+        "next_ms", make_json_time(view->next_ms), "reason_class", view->reason_class, "reason",
         view->reason, "owner", view->owner, "epoch", (json_int_t)view->epoch);
     int failed = object ? 0 : -1;
 
     failed += json_object_set_new(object, "origin", json_string(view->origin));
-    failed += json_object_set_new(object, "lease_until_ms", json_time(view->lease_ms));
-    failed += json_object_set_new(object, "parent_id", json_id(view->parent_id));
+    failed += json_object_set_new(object, "lease_until_ms", make_json_time(view->lease_ms));
+    failed += json_object_set_new(object, "parent_id", make_json_id(view->parent_id));
     failed += json_object_set_new(object, "step", json_integer(view->step));
-    failed += json_object_set_new(object, "made_ms", json_time(view->made_ms));
-    failed += json_object_set_new(object, "changed_ms", json_time(view->changed_ms));
+    failed += json_object_set_new(object, "made_ms", make_json_time(view->made_ms));
+    failed += json_object_set_new(object, "changed_ms", make_json_time(view->changed_ms));
     failed += json_object_set_new(object, "params_type", json_string(view->params_type));
     failed += json_object_set_new(object, "params_bytes",
                                   view->has_params ? json_integer((json_int_t)view->params_len)
                                                    : json_null());
     failed += json_object_set_new(object, "outcome",
                                   view->outcome ? json_string(view->outcome) : json_null());
-    failed += json_object_set_new(object, "ended_ms", json_time(view->ended_ms));
-    failed += json_object_set_new(object, "requeued_as", json_id(view->requeued_as));
+    failed += json_object_set_new(object, "ended_ms", make_json_time(view->ended_ms));
+    failed += json_object_set_new(object, "requeued_as", make_json_id(view->requeued_as));
     if (whole)
-        failed += json_whole(object, view);
-    json_put(out, object, failed);
+        failed += put_whole_json(object, view);
+    put_json(out, object, failed);
 }
 
 void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt)
@@ -260,5 +261,5 @@ void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt
                   (json_int_t)attempt->step, "outcome", attempt->outcome, "reason_class",
                   attempt->reason_class, "reason", attempt->reason);
 
-    json_put(out, object, 0);
+    put_json(out, object, 0);
 }

@@ -43,7 +43,7 @@ struct way {
     char trouble[CURL_ERROR_SIZE];
 };
 
-static bool names(const char *line, size_t len, const char *name)
+static bool names_header(const char *line, size_t len, const char *name)
 {
     size_t name_len = strlen(name);
 
@@ -58,7 +58,7 @@ static size_t on_head(char *line, size_t size, size_t count, void *ctx)
     way->head_len += len;
     if (way->head_len > HEAD_BYTES_MAX)
         return 0;
-    if (names(line, len, "tallybox-no-retry"))
+    if (names_header(line, len, "tallybox-no-retry"))
         way->answer->no_retry = true;
     return len;
 }
@@ -78,7 +78,7 @@ static bool is_method(const struct call *call, const char *method)
     return strcmp(call->method, method) == 0;
 }
 
-static void body_set(CURL *easy, const struct call *call)
+static void set_body(CURL *easy, const struct call *call)
 {
     bool has_body =
         call->body || is_method(call, "POST") || is_method(call, "PUT") || is_method(call, "PATCH");
@@ -99,7 +99,7 @@ static void body_set(CURL *easy, const struct call *call)
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
 }
 
-static void walls_set(CURL *easy, const struct settings *settings)
+static void set_limits(CURL *easy, const struct settings *settings)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -119,7 +119,7 @@ static void walls_set(CURL *easy, const struct settings *settings)
     }
 }
 
-static void way_set(CURL *easy, struct way *way)
+static void set_callbacks(CURL *easy, struct way *way)
 {
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -134,7 +134,7 @@ static void way_set(CURL *easy, struct way *way)
 }
 
 /* NULL: no memory. An "Expect" without a value: a body is sent at once. */
-static struct curl_slist *headers_make(const struct call *call)
+static struct curl_slist *make_headers(const struct call *call)
 {
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
 
@@ -148,7 +148,7 @@ static struct curl_slist *headers_make(const struct call *call)
     return list;
 }
 
-static enum rc line_ready(struct line *line)
+static enum rc prepare_line(struct line *line)
 {
     if (!line->multi)
         line->multi = curl_multi_init();
@@ -197,7 +197,7 @@ static enum call_end wait_for_end(const struct caller *caller, CURLM *multi,
     return running == 0 ? CALL_ANSWERED : end;
 }
 
-static CURLcode code_of(CURLM *multi)
+static CURLcode get_code(CURLM *multi)
 {
     int left;
 
@@ -207,7 +207,7 @@ static CURLcode code_of(CURLM *multi)
     return CURLE_OPERATION_TIMEDOUT;
 }
 
-static void answer_take(CURL *easy, struct call_answer *answer)
+static void take_answer(CURL *easy, struct call_answer *answer)
 {
     curl_off_t seconds = 0;
     long status = 0;
@@ -238,8 +238,8 @@ static enum call_end classify_end(CURLcode code, const struct call *call, const 
     return CALL_FAILED;
 }
 
-static enum call_end call_on(const struct caller *caller, struct line *line,
-                             const struct call *call, struct way *way, struct err *err)
+static enum call_end run_call(const struct caller *caller, struct line *line,
+                              const struct call *call, struct way *way, struct err *err)
 {
     CURLcode code = CURLE_OPERATION_TIMEDOUT;
     enum call_end waited;
@@ -250,8 +250,8 @@ static enum call_end call_on(const struct caller *caller, struct line *line,
     }
     waited = wait_for_end(caller, line->multi, call);
     if (waited == CALL_ANSWERED)
-        code = code_of(line->multi);
-    answer_take(line->easy, way->answer);
+        code = get_code(line->multi);
+    take_answer(line->easy, way->answer);
     /* Takes the connection down where the call is under way. */
     curl_multi_remove_handle(line->multi, line->easy);
     return classify_end(code, call, way, way->answer, waited, err);
@@ -270,20 +270,20 @@ enum call_end caller_call(struct caller *caller, size_t worker, const struct cal
     memset(answer, 0, sizeof(*answer));
     if (stop_requested(caller->stop))
         return CALL_CUT;
-    headers = headers_make(call);
-    if (!headers || line_ready(line) != RC_OK) {
+    headers = make_headers(call);
+    if (!headers || prepare_line(line) != RC_OK) {
         curl_slist_free_all(headers);
         err_fail(err, RC_RETRY, -(int)CURLE_OUT_OF_MEMORY, "http: no memory for a call");
         return CALL_FAILED;
     }
-    way_set(line->easy, &way);
-    walls_set(line->easy, caller->settings);
-    body_set(line->easy, call);
+    set_callbacks(line->easy, &way);
+    set_limits(line->easy, caller->settings);
+    set_body(line->easy, call);
     curl_easy_setopt(line->easy, CURLOPT_URL, call->url);
     curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(line->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(left_ms < CONNECT_MS_MAX ? left_ms > 1 ? left_ms : 1 : CONNECT_MS_MAX));
-    end = call_on(caller, line, call, &way, err);
+    end = run_call(caller, line, call, &way, err);
     curl_easy_reset(line->easy);
     curl_slist_free_all(headers);
     return end;
@@ -302,7 +302,7 @@ bool caller_is_ours(int code)
     }
 }
 
-static enum rc ca_check(const char *path, struct err *err)
+static enum rc check_ca(const char *path, struct err *err)
 {
     if (!*path || access(path, R_OK) == 0)
         return RC_OK;
@@ -313,7 +313,7 @@ enum rc caller_open(struct caller **out, const struct settings *settings, struct
                     size_t workers, struct err *err)
 {
     struct caller *caller;
-    enum rc rc = ca_check(settings->retry.http_ca, err);
+    enum rc rc = check_ca(settings->retry.http_ca, err);
 
     if (rc != RC_OK)
         return rc;

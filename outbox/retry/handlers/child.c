@@ -39,7 +39,7 @@ struct child {
     size_t errors_len;
 };
 
-static void close_one(int *fd)
+static void close_fd(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -47,7 +47,7 @@ static void close_one(int *fd)
 }
 
 /* Whoever closed stdin must not get a pipe there, which would be in its own way. */
-static bool lift(int *fd)
+static bool move_above_stderr(int *fd)
 {
     int up;
 
@@ -59,7 +59,7 @@ static bool lift(int *fd)
     return up >= 0;
 }
 
-static bool pipe_open(int *read_end, int *write_end)
+static bool open_pipe(int *read_end, int *write_end)
 {
     int ends[2];
 
@@ -67,17 +67,17 @@ static bool pipe_open(int *read_end, int *write_end)
         return false;
     *read_end = ends[0];
     *write_end = ends[1];
-    return lift(read_end) && lift(write_end);
+    return move_above_stderr(read_end) && move_above_stderr(write_end);
 }
 
 /* The whole input is there before the program begins: with a pipe, one that outlives us would take
  * a part of it for all. */
-static int input_open(const struct child_order *order, int *fd)
+static int open_input(const struct child_order *order, int *fd)
 {
     size_t written = 0;
 
     *fd = memfd_create("params", MFD_CLOEXEC);
-    if (*fd < 0 || !lift(fd))
+    if (*fd < 0 || !move_above_stderr(fd))
         return errno;
     while (written < order->input_len) {
         ssize_t len = write(*fd, (const char *)order->input + written, order->input_len - written);
@@ -94,10 +94,10 @@ static int input_open(const struct child_order *order, int *fd)
 static void close_all(int fds[PIPES])
 {
     for (size_t i = 0; i < PIPES; i++)
-        close_one(&fds[i]);
+        close_fd(&fds[i]);
 }
 
-static void pass_nothing_else(posix_spawn_file_actions_t *actions)
+static void close_inherited(posix_spawn_file_actions_t *actions)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
@@ -108,7 +108,7 @@ static void pass_nothing_else(posix_spawn_file_actions_t *actions)
 #endif
 }
 
-static int spawn(struct child *child, const int theirs[PIPES])
+static int spawn_child(struct child *child, const int theirs[PIPES])
 {
     const struct child_order *order = child->order;
     posix_spawn_file_actions_t actions;
@@ -122,7 +122,7 @@ static int spawn(struct child *child, const int theirs[PIPES])
     posix_spawn_file_actions_init(&actions);
     for (int i = 0; i < PIPES; i++)
         posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
-    pass_nothing_else(&actions);
+    close_inherited(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
@@ -138,24 +138,24 @@ static int spawn(struct child *child, const int theirs[PIPES])
     return code;
 }
 
-static int start(struct child *child)
+static int start_child(struct child *child)
 {
     int theirs[PIPES] = {-1, -1, -1};
-    int code = input_open(child->order, &theirs[IN]);
+    int code = open_input(child->order, &theirs[IN]);
 
-    if (code == 0 && (!pipe_open(&child->ours[OUT], &theirs[OUT]) ||
-                      !pipe_open(&child->ours[ERRORS], &theirs[ERRORS])))
+    if (code == 0 && (!open_pipe(&child->ours[OUT], &theirs[OUT]) ||
+                      !open_pipe(&child->ours[ERRORS], &theirs[ERRORS])))
         code = errno;
     for (size_t i = OUT; i < PIPES && code == 0; i++)
         if (fcntl(child->ours[i], F_SETFL, O_NONBLOCK) != 0)
             code = errno;
     if (code == 0)
-        code = spawn(child, theirs);
+        code = spawn_child(child, theirs);
     close_all(theirs);
     return code;
 }
 
-static void keep_errors(struct child *child, const char *bytes, size_t len)
+static void keep_error_text(struct child *child, const char *bytes, size_t len)
 {
     size_t half = sizeof(child->errors) / 2;
 
@@ -172,7 +172,7 @@ static void keep_errors(struct child *child, const char *bytes, size_t len)
 }
 
 /* What is there now; a child that floods us gets its turn again. */
-static void drain(struct child *child, int pipe)
+static void drain_pipe(struct child *child, int pipe)
 {
     char chunk[CHUNK];
 
@@ -184,11 +184,11 @@ static void drain(struct child *child, int pipe)
         if (len < 0 && errno == EAGAIN)
             return;
         if (len <= 0)
-            close_one(&child->ours[pipe]);
+            close_fd(&child->ours[pipe]);
         else if (pipe == OUT)
             buf_put(child->order->output, chunk, (size_t)len);
         else
-            keep_errors(child, chunk, (size_t)len);
+            keep_error_text(child, chunk, (size_t)len);
     }
 }
 
@@ -202,7 +202,7 @@ static bool has_ended(const struct child *child)
     return info.si_pid == child->pid;
 }
 
-static void reap(struct child *child)
+static void reap_child(struct child *child)
 {
     int status = 0;
     pid_t pid;
@@ -218,11 +218,11 @@ static void reap(struct child *child)
         child->end->signal = WTERMSIG(status);
     else
         child->end->code = WEXITSTATUS(status);
-    drain(child, OUT);
-    drain(child, ERRORS);
+    drain_pipe(child, OUT);
+    drain_pipe(child, ERRORS);
 }
 
-static void hurry(struct child *child, int64_t now_ms, int64_t kill_ms)
+static void advance_deadlines(struct child *child, int64_t now_ms, int64_t kill_ms)
 {
     if (now_ms < child->term_ms)
         child->term_ms = now_ms;
@@ -230,18 +230,18 @@ static void hurry(struct child *child, int64_t now_ms, int64_t kill_ms)
         child->kill_ms = kill_ms;
 }
 
-static void press(struct child *child, int64_t now_ms)
+static void end_child_if_due(struct child *child, int64_t now_ms)
 {
     int64_t lease_until_ms = atomic_load(child->order->lease_until_ms);
 
     if (!child->told && stop_requested(child->order->stop)) {
         child->end->cut = true;
-        hurry(child, now_ms, now_ms + STOP_GRACE_MS);
+        advance_deadlines(child, now_ms, now_ms + STOP_GRACE_MS);
     }
     /* Invariant: also one that was told to end for another reason ends before the lease does. */
     if (now_ms >= lease_until_ms - child->lease_grace_ms) {
         child->end->lost = true;
-        hurry(child, now_ms, lease_until_ms);
+        advance_deadlines(child, now_ms, lease_until_ms);
     }
     if (!child->told && now_ms >= child->term_ms) {
         child->told = true;
@@ -254,7 +254,7 @@ static void press(struct child *child, int64_t now_ms)
     }
 }
 
-static int wait_ms(struct child *child, int64_t now_ms)
+static int compute_wait_ms(struct child *child, int64_t now_ms)
 {
     int64_t next_ms = child->told ? child->kill_ms : child->term_ms;
     int64_t left_ms = child->killed || next_ms - now_ms > HANDLER_WAIT_MS_MAX ? HANDLER_WAIT_MS_MAX
@@ -268,7 +268,7 @@ static int wait_ms(struct child *child, int64_t now_ms)
     return child->look_ms < left_ms ? child->look_ms : (int)left_ms;
 }
 
-static void look(struct child *child, int64_t now_ms)
+static void poll_child(struct child *child, int64_t now_ms)
 {
     struct pollfd fds[PIPES] = {
         {.fd = child->told ? -1 : child->order->stop->fd, .events = POLLIN},
@@ -276,15 +276,15 @@ static void look(struct child *child, int64_t now_ms)
         {.fd = child->ours[ERRORS], .events = POLLIN},
     };
 
-    if (poll(fds, PIPES, wait_ms(child, now_ms)) <= 0)
+    if (poll(fds, PIPES, compute_wait_ms(child, now_ms)) <= 0)
         return;
     if (fds[OUT].revents)
-        drain(child, OUT);
+        drain_pipe(child, OUT);
     if (fds[ERRORS].revents)
-        drain(child, ERRORS);
+        drain_pipe(child, ERRORS);
 }
 
-static void last_line(const struct child *child)
+static void find_last_line(const struct child *child)
 {
     const char *end = child->errors + child->errors_len;
     const char *begin;
@@ -319,15 +319,15 @@ struct child_end child_run(const struct child_order *order)
 
     if (child.lease_grace_ms > CHILD_GRACE_MS)
         child.lease_grace_ms = CHILD_GRACE_MS;
-    end.error = start(&child);
+    end.error = start_child(&child);
     if (end.error == 0) {
         for (; !has_ended(&child); now_ms = os_now_ms()) {
             loop_goes_on(now_ms);
-            press(&child, now_ms);
-            look(&child, now_ms);
+            end_child_if_due(&child, now_ms);
+            poll_child(&child, now_ms);
         }
-        reap(&child);
-        last_line(&child);
+        reap_child(&child);
+        find_last_line(&child);
     }
     close_all(child.ours);
     return end;

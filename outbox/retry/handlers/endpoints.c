@@ -7,7 +7,7 @@
 /* A failure weighs as much as so many calls under way. */
 #define FAILURE_WEIGHT 4
 
-static struct endpoint *find(struct endpoints *endpoints, const char *name)
+static struct endpoint *find_endpoint(struct endpoints *endpoints, const char *name)
 {
     for (size_t i = 0; i < endpoints->count; i++)
         if (strcmp(endpoints->list[i].name, name) == 0)
@@ -16,9 +16,9 @@ static struct endpoint *find(struct endpoints *endpoints, const char *name)
 }
 
 /* Its place, which may have been the one of who was idle longest; NULL: all are in use. */
-static struct endpoint *learn(struct endpoints *endpoints, const char *name)
+static struct endpoint *get_endpoint(struct endpoints *endpoints, const char *name)
 {
-    struct endpoint *endpoint = find(endpoints, name);
+    struct endpoint *endpoint = find_endpoint(endpoints, name);
 
     if (endpoint)
         return endpoint;
@@ -47,64 +47,68 @@ static bool is_out(const struct endpoint *endpoint, int64_t now_ms)
            (now_ms < endpoint->out_until_ms || endpoint->in_flight > 0);
 }
 
-static unsigned load_of(const struct endpoint *endpoint)
+static unsigned compute_load(const struct endpoint *endpoint)
 {
     return endpoint ? endpoint->in_flight + FAILURE_WEIGHT * endpoint->failures : 0;
 }
 
-static int64_t back_ms(const struct endpoint *endpoint)
+static int64_t get_return_ms(const struct endpoint *endpoint)
 {
     return endpoint ? endpoint->out_until_ms : 0;
 }
 
 /* All are out: the one that comes back first. */
-static size_t first_back(struct endpoints *endpoints, const char *const *names, size_t count)
+static size_t find_first_return(struct endpoints *endpoints, const char *const *names, size_t count)
 {
     size_t best = 0;
 
     for (size_t i = 1; i < count; i++)
-        if (back_ms(find(endpoints, names[i])) < back_ms(find(endpoints, names[best])))
+        if (get_return_ms(find_endpoint(endpoints, names[i])) <
+            get_return_ms(find_endpoint(endpoints, names[best])))
             best = i;
     return best;
 }
 
 /* The index of number `wanted` of those that are in. */
-static size_t nth_in(struct endpoints *endpoints, const char *const *names, size_t count,
-                     int64_t now_ms, size_t wanted)
+static size_t find_nth_available(struct endpoints *endpoints, const char *const *names,
+                                 size_t count, int64_t now_ms, size_t wanted)
 {
     size_t i = 0;
 
     for (; i + 1 < count; i++)
-        if (!is_out(find(endpoints, names[i]), now_ms) && wanted-- == 0)
+        if (!is_out(find_endpoint(endpoints, names[i]), now_ms) && wanted-- == 0)
             break;
     return i;
 }
 
-static size_t choose(struct endpoints *endpoints, const char *const *names, size_t count,
-                     int64_t now_ms, uint64_t random_bits)
+static size_t choose_endpoint(struct endpoints *endpoints, const char *const *names, size_t count,
+                              int64_t now_ms, uint64_t random_bits)
 {
     size_t in = 0;
     size_t one;
     size_t two;
 
     for (size_t i = 0; i < count; i++)
-        in += !is_out(find(endpoints, names[i]), now_ms);
+        in += !is_out(find_endpoint(endpoints, names[i]), now_ms);
     if (in == 0)
-        return first_back(endpoints, names, count);
+        return find_first_return(endpoints, names, count);
     one = (size_t)(random_bits & UINT32_MAX) % in;
     if (in == 1)
-        return nth_in(endpoints, names, count, now_ms, one);
+        return find_nth_available(endpoints, names, count, now_ms, one);
     two = (one + 1 + (size_t)(random_bits >> 32) % (in - 1)) % in;
-    one = nth_in(endpoints, names, count, now_ms, one);
-    two = nth_in(endpoints, names, count, now_ms, two);
-    return load_of(find(endpoints, names[two])) < load_of(find(endpoints, names[one])) ? two : one;
+    one = find_nth_available(endpoints, names, count, now_ms, one);
+    two = find_nth_available(endpoints, names, count, now_ms, two);
+    return compute_load(find_endpoint(endpoints, names[two])) <
+                   compute_load(find_endpoint(endpoints, names[one]))
+               ? two
+               : one;
 }
 
 size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, size_t count,
                       int64_t now_ms, uint64_t random_bits)
 {
-    size_t index = choose(endpoints, names, count, now_ms, random_bits);
-    struct endpoint *endpoint = learn(endpoints, names[index]);
+    size_t index = choose_endpoint(endpoints, names, count, now_ms, random_bits);
+    struct endpoint *endpoint = get_endpoint(endpoints, names[index]);
 
     if (endpoint) {
         endpoint->in_flight++;
@@ -113,7 +117,7 @@ size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, siz
     return index;
 }
 
-static int64_t out_ms(unsigned failures, uint64_t random_bits)
+static int64_t draw_out_ms(unsigned failures, uint64_t random_bits)
 {
     int64_t ms = ENDPOINT_OUT_MS_BASE;
 
@@ -128,7 +132,7 @@ static int64_t out_ms(unsigned failures, uint64_t random_bits)
 bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
                    uint64_t random_bits)
 {
-    struct endpoint *endpoint = find(endpoints, name);
+    struct endpoint *endpoint = find_endpoint(endpoints, name);
 
     /* There was no place for it, or not any more. */
     if (!endpoint || endpoint->in_flight == 0)
@@ -142,6 +146,6 @@ bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, i
         endpoint->failures++;
     if (endpoint->failures < ENDPOINT_FAILURES_OUT)
         return false;
-    endpoint->out_until_ms = now_ms + out_ms(endpoint->failures, random_bits);
+    endpoint->out_until_ms = now_ms + draw_out_ms(endpoint->failures, random_bits);
     return true;
 }

@@ -64,7 +64,7 @@ static void exec_destination(const struct retry_handlers *all, const struct retr
 }
 
 /* NAME=value, each with its end, one behind the other. */
-static void variable_put(struct buf *buf, const char *name, const char *value)
+static void put_variable(struct buf *buf, const char *name, const char *value)
 {
     if (!value)
         return;
@@ -73,27 +73,27 @@ static void variable_put(struct buf *buf, const char *name, const char *value)
     buf_char(buf, '\0');
 }
 
-static void number_put(struct buf *buf, const char *name, int64_t value)
+static void put_number(struct buf *buf, const char *name, int64_t value)
 {
     buf_print(buf, "TALLYBOX_%s=%" PRId64, name, value);
     buf_char(buf, '\0');
 }
 
-static void variables_put(struct buf *buf, const struct retry_job *job)
+static void put_variables(struct buf *buf, const struct retry_job *job)
 {
-    number_put(buf, "TASK", job->id);
-    number_put(buf, "ATTEMPT", job->attempt);
-    number_put(buf, "STEP", job->step);
-    number_put(buf, "NO_RETRY", 1);
-    variable_put(buf, "GROUP", job->group);
-    variable_put(buf, "SCENE", job->scene);
-    variable_put(buf, "IDEMPOTENCY_KEY", job->idempotency_key);
-    variable_put(buf, "ORDERING_KEY", job->ordering_key);
-    variable_put(buf, "BIZ_NO", job->biz_no);
-    variable_put(buf, "PARAMS_TYPE", job->params_type);
+    put_number(buf, "TASK", job->id);
+    put_number(buf, "ATTEMPT", job->attempt);
+    put_number(buf, "STEP", job->step);
+    put_number(buf, "NO_RETRY", 1);
+    put_variable(buf, "GROUP", job->group);
+    put_variable(buf, "SCENE", job->scene);
+    put_variable(buf, "IDEMPOTENCY_KEY", job->idempotency_key);
+    put_variable(buf, "ORDERING_KEY", job->ordering_key);
+    put_variable(buf, "BIZ_NO", job->biz_no);
+    put_variable(buf, "PARAMS_TYPE", job->params_type);
 }
 
-static void variables_list(struct buf *buf, const char *list[VARIABLES_MAX + 1])
+static void list_variables(struct buf *buf, const char *list[VARIABLES_MAX + 1])
 {
     size_t count = 0;
 
@@ -102,7 +102,7 @@ static void variables_list(struct buf *buf, const char *list[VARIABLES_MAX + 1])
     list[count] = NULL;
 }
 
-static void say_late(struct attempt_result *attempt, const char *program, int signal)
+static void report_timeout(struct attempt_result *attempt, const char *program, int signal)
 {
     attempt_fail(attempt, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
                  "%s did not come to an end in its time, and was made to", program);
@@ -124,7 +124,7 @@ static void classify_end(const struct child_end *end, const char *program,
     else if (end->lost)
         attempt_lose_lease(attempt);
     else if (end->late)
-        say_late(attempt, program, end->signal != 0 ? end->signal : SIGTERM);
+        report_timeout(attempt, program, end->signal != 0 ? end->signal : SIGTERM);
     else if (end->signal != 0)
         attempt_fail(attempt, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
                      "%s died of signal %d%s%s", program, end->signal, mark, end->words);
@@ -158,11 +158,11 @@ static void run_program(const struct exec *exec, const struct retry_job *job,
     };
     struct child_end end;
 
-    variables_put(&variables, job);
+    put_variables(&variables, job);
     if (variables.failed) {
         attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");
     } else {
-        variables_list(&variables, environment);
+        list_variables(&variables, environment);
         end = child_run(&order);
         classify_end(&end, options->args[0], attempt);
     }

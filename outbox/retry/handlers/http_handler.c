@@ -53,7 +53,7 @@ static void http_close(void *handler)
 }
 
 /* Its bytes come from whoever made the task. */
-static enum rc type_check(const struct retry_job *job, struct err *err)
+static enum rc check_type(const struct retry_job *job, struct err *err)
 {
     if (http_is_header_value(job->params_type))
         return RC_OK;
@@ -68,7 +68,7 @@ static enum rc http_check(const struct retry_handlers *all, const struct retry_j
 
     (void)all;
     if (rc == RC_OK)
-        rc = type_check(job, err);
+        rc = check_type(job, err);
     http_options_done(&options);
     return rc;
 }
@@ -90,7 +90,7 @@ static void http_destination(const struct retry_handlers *all, const struct retr
     http_options_done(&options);
 }
 
-static size_t pick(struct http *http, const struct http_options *options)
+static size_t pick_url(struct http *http, const struct http_options *options)
 {
     const char *names[HTTP_URLS_MAX];
     size_t index;
@@ -104,7 +104,7 @@ static size_t pick(struct http *http, const struct http_options *options)
     return index;
 }
 
-static void picked_end(struct http *http, const struct http_url *url, bool failed, bool alone,
+static void end_picked(struct http *http, const struct http_url *url, bool failed, bool alone,
                        const struct err *err)
 {
     bool out;
@@ -117,7 +117,7 @@ static void picked_end(struct http *http, const struct http_url *url, bool faile
         log_error(LOG_WARN, "retry_endpoint_left_out", err, "endpoint=%s", url->origin);
 }
 
-static void own_headers_put(struct buf *buf, const struct retry_job *job)
+static void put_own_headers(struct buf *buf, const struct retry_job *job)
 {
     buf_text_put(buf, "Idempotency-Key: ");
     http_put_value(buf, job->idempotency_key);
@@ -131,10 +131,10 @@ static void own_headers_put(struct buf *buf, const struct retry_job *job)
 }
 
 /* libcurl's way to say it: "Name: value", "Name;" for an empty value, "Name:" for none at all. */
-static void headers_put(struct buf *buf, const struct retry_job *job,
+static void put_headers(struct buf *buf, const struct retry_job *job,
                         const struct http_options *options)
 {
-    own_headers_put(buf, job);
+    put_own_headers(buf, job);
     if (!http_own_header(options, "content-type")) {
         buf_text_put(buf, "Content-Type:");
         if (job->params && job->params_type[0])
@@ -169,7 +169,7 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
                      const struct http_options *options, struct call *call,
                      struct attempt_result *attempt)
 {
-    const struct http_url *url = &options->urls[pick(http, options)];
+    const struct http_url *url = &options->urls[pick_url(http, options)];
     struct call_answer answer = {0};
     struct err err = {0};
     enum call_end end;
@@ -188,12 +188,12 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
     else
         attempt_fail(attempt, FAULT_HTTP, err.code,
                      caller_is_ours(err.code) ? FAULT_OURS : FAULT_TRANSIENT, "%s", err.text);
-    picked_end(http, url, end == CALL_FAILED || answer.status >= 500, options->url_count == 1,
+    end_picked(http, url, end == CALL_FAILED || answer.status >= 500, options->url_count == 1,
                &attempt->err);
 }
 
-static void call(struct http *http, size_t worker, const struct retry_job *job,
-                 const struct http_options *options, struct attempt_result *attempt)
+static void call_endpoint(struct http *http, size_t worker, const struct retry_job *job,
+                          const struct http_options *options, struct attempt_result *attempt)
 {
     const char *headers[HTTP_HEADERS_MAX + OWN_HEADERS];
     struct buf texts = {0};
@@ -204,7 +204,7 @@ static void call(struct http *http, size_t worker, const struct retry_job *job,
         .lease_until_ms = job->lease_until_ms,
     };
 
-    headers_put(&texts, job, options);
+    put_headers(&texts, job, options);
     for (size_t at = 0; !texts.failed && at < texts.len; at += strlen(texts.data + at) + 1)
         headers[made.header_count++] = texts.data + at;
     if (texts.failed)
@@ -215,8 +215,8 @@ static void call(struct http *http, size_t worker, const struct retry_job *job,
 }
 
 /* All of them, or the same task would work now and fail then. */
-static bool may_call(const struct http *http, const struct http_options *options,
-                     struct attempt_result *attempt)
+static bool check_may_call(const struct http *http, const struct http_options *options,
+                           struct attempt_result *attempt)
 {
     for (size_t i = 0; i < options->url_count; i++) {
         const struct http_url *url = &options->urls[i];
@@ -240,11 +240,11 @@ static void http_run(void *handler, size_t worker, const struct retry_job *job,
     enum rc rc = http_options_read(&options, job->options, &err);
 
     if (rc == RC_OK)
-        rc = type_check(job, &err);
+        rc = check_type(job, &err);
     if (rc != RC_OK)
         attempt_refuse(attempt, &err);
-    else if (may_call(http, &options, attempt))
-        call(http, worker, job, &options, attempt);
+    else if (check_may_call(http, &options, attempt))
+        call_endpoint(http, worker, job, &options, attempt);
     http_options_done(&options);
 }
 

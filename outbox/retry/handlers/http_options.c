@@ -32,14 +32,14 @@ static enum rc take_method(void *ctx, const json_t *value, struct err *err)
 }
 
 /* Of the host, which fits into an origin; 0: there is none, or one that DNS would read twice. */
-static size_t host_len(const char *text)
+static size_t measure_host(const char *text)
 {
     size_t len = host_name_len(text);
 
     return len > 0 && text[len - 1] != '.' ? len : 0;
 }
 
-static bool port_read(const char **at, int *port)
+static bool read_port(const char **at, int *port)
 {
     size_t digits;
 
@@ -55,7 +55,7 @@ static bool port_read(const char **at, int *port)
 
 /* Narrower than what libcurl takes, so that both see the same host in it: no user, no fragment,
  * nothing that is not visible ASCII. */
-static bool url_read(struct http_url *url, const char *text)
+static bool read_url(struct http_url *url, const char *text)
 {
     bool tls = strncmp(text, "https://", 8) == 0;
     const char *host = text + (tls ? 8 : 7);
@@ -67,9 +67,9 @@ static bool url_read(struct http_url *url, const char *text)
     url->text = text;
     url->scheme_port = tls ? 443 : 80;
     url->port = url->scheme_port;
-    url->host_len = host_len(host);
+    url->host_len = measure_host(host);
     at = host + url->host_len;
-    if (url->host_len == 0 || !port_read(&at, &url->port))
+    if (url->host_len == 0 || !read_port(&at, &url->port))
         return false;
     if (*at && *at != '/' && *at != '?')
         return false;
@@ -85,12 +85,12 @@ static bool url_read(struct http_url *url, const char *text)
     return true;
 }
 
-static enum rc url_add(struct http_options *options, const json_t *value, struct err *err)
+static enum rc add_url(struct http_options *options, const json_t *value, struct err *err)
 {
     const char *text;
     enum rc rc = task_option_text(value, URL_BYTES_MAX, &text, err);
 
-    if (rc == RC_OK && !url_read(&options->urls[options->url_count++], text))
+    if (rc == RC_OK && !read_url(&options->urls[options->url_count++], text))
         /* It is not quoted: what is wrong with it may be a password. */
         return err_fail(err, RC_REJECT, 0,
                         "https://host[:port][/path][?query] or http:// is expected, without user, "
@@ -98,7 +98,7 @@ static enum rc url_add(struct http_options *options, const json_t *value, struct
     return rc;
 }
 
-static enum rc urls_once(const struct http_options *options, struct err *err)
+static enum rc check_urls_once(const struct http_options *options, struct err *err)
 {
     return options->url_count > 0 ? err_fail(err, RC_REJECT, 0, "\"url\" or \"urls\", not both")
                                   : RC_OK;
@@ -106,14 +106,14 @@ static enum rc urls_once(const struct http_options *options, struct err *err)
 
 static enum rc take_url(void *ctx, const json_t *value, struct err *err)
 {
-    enum rc rc = urls_once(ctx, err);
+    enum rc rc = check_urls_once(ctx, err);
 
-    return rc == RC_OK ? url_add(ctx, value, err) : rc;
+    return rc == RC_OK ? add_url(ctx, value, err) : rc;
 }
 
 static enum rc take_urls(void *ctx, const json_t *value, struct err *err)
 {
-    enum rc rc = urls_once(ctx, err);
+    enum rc rc = check_urls_once(ctx, err);
     size_t i;
     json_t *url;
 
@@ -122,7 +122,7 @@ static enum rc take_urls(void *ctx, const json_t *value, struct err *err)
     json_array_foreach(value, i, url) {
         if (rc != RC_OK)
             return rc;
-        rc = url_add(ctx, url, err);
+        rc = add_url(ctx, url, err);
     }
     return rc;
 }
@@ -144,7 +144,7 @@ static bool is_header_name(const char *name)
 }
 
 /* What says whose call it is, and what the protocol itself needs. */
-static bool is_ours(const char *name)
+static bool is_reserved_header(const char *name)
 {
     static const char *const names[] = {
         "host", "content-length", "transfer-encoding", "connection", "keep-alive",
@@ -156,7 +156,7 @@ static bool is_ours(const char *name)
     return strncasecmp(name, "tallybox-", 9) == 0 || strncasecmp(name, "proxy-", 6) == 0;
 }
 
-static enum rc header_add(struct http_options *options, const char *name, const json_t *value,
+static enum rc add_header(struct http_options *options, const char *name, const json_t *value,
                           struct err *err)
 {
     const char *text = json_string_value(value);
@@ -165,7 +165,7 @@ static enum rc header_add(struct http_options *options, const char *name, const 
         return err_fail(err, RC_REJECT, 0, "%d at most are expected", HTTP_HEADERS_MAX);
     if (!is_header_name(name))
         return err_fail(err, RC_REJECT, 0, "\"%.40s\" is no name of a header", name);
-    if (is_ours(name))
+    if (is_reserved_header(name))
         return err_fail(err, RC_REJECT, 0, "\"%.40s\" is made by the handler", name);
     /* The value is not quoted: it may be a secret. */
     if (!text || strlen(text) != json_string_length(value) || strlen(text) > VALUE_BYTES_MAX ||
@@ -188,7 +188,7 @@ static enum rc take_headers(void *ctx, const json_t *value, struct err *err)
         return err_fail(err, RC_REJECT, 0, "an object {NAME: VALUE} is expected");
     /* Iterating takes no const, and changes nothing. */
     json_object_foreach((json_t *)(uintptr_t)value, name, one) {
-        enum rc rc = header_add(ctx, name, one, err);
+        enum rc rc = add_header(ctx, name, one, err);
 
         if (rc != RC_OK)
             return rc;
@@ -204,7 +204,7 @@ static enum rc take_timeout(void *ctx, const json_t *value, struct err *err)
 }
 
 /* "200-299,409". */
-static bool ranges_read(struct http_options *options, const char *text)
+static bool read_ranges(struct http_options *options, const char *text)
 {
     options->ok_count = 0;
     for (;;) {
@@ -232,7 +232,7 @@ static enum rc take_ok(void *ctx, const json_t *value, struct err *err)
 {
     const char *text = json_string_value(value);
 
-    if (text && ranges_read(ctx, text))
+    if (text && read_ranges(ctx, text))
         return RC_OK;
     return err_fail(err, RC_REJECT, 0, "ranges like \"200-299,409\" are expected, %d at most",
                     HTTP_RANGES_MAX);

@@ -23,7 +23,7 @@ static enum rc take_topic(void *ctx, const json_t *value, struct err *err)
     return rc;
 }
 
-static int digit_of(char c)
+static int read_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -35,7 +35,7 @@ static int digit_of(char c)
 }
 
 /* There is room: each byte was two digits of the text. */
-static enum rc hex_read(struct kafka_options *options, const json_t *value, struct bytes *bytes,
+static enum rc read_hex(struct kafka_options *options, const json_t *value, struct bytes *bytes,
                         struct err *err)
 {
     const char *hex = json_string_value(value);
@@ -45,8 +45,8 @@ static enum rc hex_read(struct kafka_options *options, const json_t *value, stru
     if (!hex || len % 2 != 0)
         return err_fail(err, RC_REJECT, 0, "hexadecimal digits are expected, two for each byte");
     for (size_t i = 0; i < len; i += 2) {
-        int high = digit_of(hex[i]);
-        int low = digit_of(hex[i + 1]);
+        int high = read_digit(hex[i]);
+        int low = read_digit(hex[i + 1]);
 
         if (high < 0 || low < 0)
             return err_fail(err, RC_REJECT, 0,
@@ -58,7 +58,7 @@ static enum rc hex_read(struct kafka_options *options, const json_t *value, stru
     return RC_OK;
 }
 
-static enum rc key_once(const struct kafka_options *options, struct err *err)
+static enum rc check_key_once(const struct kafka_options *options, struct err *err)
 {
     return options->key.data ? err_fail(err, RC_REJECT, 0, "\"key\" or \"keyHex\", not both")
                              : RC_OK;
@@ -67,7 +67,7 @@ static enum rc key_once(const struct kafka_options *options, struct err *err)
 static enum rc take_key(void *ctx, const json_t *value, struct err *err)
 {
     struct kafka_options *options = ctx;
-    enum rc rc = key_once(options, err);
+    enum rc rc = check_key_once(options, err);
 
     if (rc != RC_OK || json_is_null(value))
         return rc;
@@ -80,12 +80,12 @@ static enum rc take_key(void *ctx, const json_t *value, struct err *err)
 static enum rc take_key_hex(void *ctx, const json_t *value, struct err *err)
 {
     struct kafka_options *options = ctx;
-    enum rc rc = key_once(options, err);
+    enum rc rc = check_key_once(options, err);
 
-    return rc == RC_OK ? hex_read(options, value, &options->key, err) : rc;
+    return rc == RC_OK ? read_hex(options, value, &options->key, err) : rc;
 }
 
-static enum rc header_add(struct kafka_options *options, const char *name, const json_t *value,
+static enum rc add_header(struct kafka_options *options, const char *name, const json_t *value,
                           struct err *err)
 {
     struct kafka_header *header = &options->headers[options->header_count];
@@ -97,7 +97,7 @@ static enum rc header_add(struct kafka_options *options, const char *name, const
     if (json_is_string(value)) {
         header->value = (struct bytes){json_string_value(value), json_string_length(value)};
     } else if (json_is_object(value) && json_object_size(value) == 1) {
-        enum rc rc = hex_read(options, json_object_get(value, "hex"), &header->value, err);
+        enum rc rc = read_hex(options, json_object_get(value, "hex"), &header->value, err);
 
         if (rc != RC_OK)
             return rc;
@@ -110,7 +110,7 @@ static enum rc header_add(struct kafka_options *options, const char *name, const
 }
 
 /* [NAME, VALUE]. */
-static enum rc pair_add(struct kafka_options *options, const json_t *pair, struct err *err)
+static enum rc add_pair(struct kafka_options *options, const json_t *pair, struct err *err)
 {
     const char *name;
     enum rc rc;
@@ -122,10 +122,10 @@ static enum rc pair_add(struct kafka_options *options, const json_t *pair, struc
         err_wrap(err, "a name");
         return rc;
     }
-    return header_add(options, name, json_array_get(pair, 1), err);
+    return add_header(options, name, json_array_get(pair, 1), err);
 }
 
-static enum rc headers_room(struct kafka_options *options, size_t count, struct err *err)
+static enum rc make_headers_room(struct kafka_options *options, size_t count, struct err *err)
 {
     if (count > KAFKA_HEADERS_MAX)
         return err_fail(err, RC_REJECT, 0, "%d at most are expected", KAFKA_HEADERS_MAX);
@@ -135,27 +135,27 @@ static enum rc headers_room(struct kafka_options *options, size_t count, struct 
 
 static enum rc take_header_list(struct kafka_options *options, const json_t *list, struct err *err)
 {
-    enum rc rc = headers_room(options, json_array_size(list), err);
+    enum rc rc = make_headers_room(options, json_array_size(list), err);
     size_t i;
     json_t *pair;
 
     json_array_foreach(list, i, pair)
         if (rc == RC_OK)
-            rc = pair_add(options, pair, err);
+            rc = add_pair(options, pair, err);
     return rc;
 }
 
 static enum rc take_header_object(struct kafka_options *options, const json_t *object,
                                   struct err *err)
 {
-    enum rc rc = headers_room(options, json_object_size(object), err);
+    enum rc rc = make_headers_room(options, json_object_size(object), err);
     const char *name;
     json_t *value;
 
     /* Iterating takes no const, and changes nothing. */
     json_object_foreach((json_t *)(uintptr_t)object, name, value)
         if (rc == RC_OK)
-            rc = header_add(options, name, value, err);
+            rc = add_header(options, name, value, err);
     return rc;
 }
 

@@ -69,7 +69,7 @@ struct publisher {
     struct slot slots[];
 };
 
-static enum rc force(rd_kafka_conf_t *conf, const char *name, int64_t value, struct err *err)
+static enum rc set_number(rd_kafka_conf_t *conf, const char *name, int64_t value, struct err *err)
 {
     char number[24];
     char text[256] = "";
@@ -82,7 +82,7 @@ static enum rc force(rd_kafka_conf_t *conf, const char *name, int64_t value, str
 
 /* What is right for the relay's long rows of records is forced to be otherwise here. A record that
  * times out alone is no harm: its key's next one is not sent before it came to an end. */
-static enum rc conf_make(rd_kafka_conf_t **conf, const struct publisher *publisher, struct err *err)
+static enum rc make_conf(rd_kafka_conf_t **conf, const struct publisher *publisher, struct err *err)
 {
     int64_t bytes =
         (int64_t)RETRY_PARAMS_BYTES_MAX + RETRY_OPTIONS_BYTES_MAX + PRODUCER_RECORD_EXTRA;
@@ -107,7 +107,7 @@ static enum rc conf_make(rd_kafka_conf_t **conf, const struct publisher *publish
         return rc;
     rd_kafka_conf_set(*conf, "enable.gapless.guarantee", "false", NULL, 0);
     for (size_t i = 0; i < sizeof(forced) / sizeof(forced[0]) && rc == RC_OK; i++)
-        rc = force(*conf, forced[i].name, forced[i].value, err);
+        rc = set_number(*conf, forced[i].name, forced[i].value, err);
     if (rc != RC_OK)
         rd_kafka_conf_destroy(*conf);
     return rc;
@@ -141,7 +141,7 @@ static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaq
     pthread_mutex_unlock(&producer->publisher->lock);
 }
 
-static void *producer_main(void *arg)
+static void *run_producer(void *arg)
 {
     struct producer *producer = arg;
 
@@ -151,11 +151,11 @@ static void *producer_main(void *arg)
     return NULL;
 }
 
-static enum rc producer_start(struct producer *producer, struct err *err)
+static enum rc start_producer(struct producer *producer, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256] = "";
-    enum rc rc = conf_make(&conf, producer->publisher, err);
+    enum rc rc = make_conf(&conf, producer->publisher, err);
     int code;
 
     if (rc != RC_OK)
@@ -168,7 +168,7 @@ static enum rc producer_start(struct producer *producer, struct err *err)
         rd_kafka_conf_destroy(conf);
         return err_fail(err, RC_FATAL, 0, "kafka: no producer: %s", text);
     }
-    code = pthread_create(&producer->thread, NULL, producer_main, producer);
+    code = pthread_create(&producer->thread, NULL, run_producer, producer);
     if (code == 0)
         return RC_OK;
     rd_kafka_destroy(producer->kafka);
@@ -176,7 +176,7 @@ static enum rc producer_start(struct producer *producer, struct err *err)
 }
 
 /* NULL: err says why. */
-static struct producer *producer_open(struct publisher *publisher, struct err *err)
+static struct producer *open_producer(struct publisher *publisher, struct err *err)
 {
     struct producer *producer = calloc(1, sizeof(*producer));
 
@@ -186,13 +186,13 @@ static struct producer *producer_open(struct publisher *publisher, struct err *e
     }
     producer->publisher = publisher;
     atomic_init(&producer->ended, false);
-    if (producer_start(producer, err) == RC_OK)
+    if (start_producer(producer, err) == RC_OK)
         return producer;
     free(producer);
     return NULL;
 }
 
-static void producer_close(struct producer *producer)
+static void close_producer(struct producer *producer)
 {
     if (!producer)
         return;
@@ -204,13 +204,13 @@ static void producer_close(struct producer *producer)
 }
 
 /* It is made under the lock, once for all who wait for it; that takes no answer from anybody. */
-static struct producer *producer_take(struct publisher *publisher, struct err *err)
+static struct producer *take_producer(struct publisher *publisher, struct err *err)
 {
     struct producer *producer;
 
     pthread_mutex_lock(&publisher->lock);
     if (!publisher->producer)
-        publisher->producer = producer_open(publisher, err);
+        publisher->producer = open_producer(publisher, err);
     producer = publisher->producer;
     if (producer)
         producer->users++;
@@ -218,7 +218,7 @@ static struct producer *producer_take(struct publisher *publisher, struct err *e
     return producer;
 }
 
-static void producer_give(struct publisher *publisher, struct producer *producer)
+static void give_producer(struct publisher *publisher, struct producer *producer)
 {
     bool last;
 
@@ -227,11 +227,11 @@ static void producer_give(struct publisher *publisher, struct producer *producer
     last = producer->spoiled && producer->users == 0;
     pthread_mutex_unlock(&publisher->lock);
     if (last)
-        producer_close(producer);
+        close_producer(producer);
 }
 
 /* Invariant: it is spoiled before anybody's record is purged, so that they know why. */
-static void producer_spoil(struct publisher *publisher, struct producer *producer)
+static void spoil_producer(struct publisher *publisher, struct producer *producer)
 {
     pthread_mutex_lock(&publisher->lock);
     producer->spoiled = true;
@@ -251,7 +251,7 @@ static bool producer_is_spoiled(struct publisher *publisher, const struct produc
     return spoiled;
 }
 
-static bool topic_is_known(const struct producer *producer, const char *topic)
+static bool is_topic_known(const struct producer *producer, const char *topic)
 {
     for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
         if (strcmp(producer->topics[i], topic) == 0)
@@ -260,11 +260,11 @@ static bool topic_is_known(const struct producer *producer, const char *topic)
 }
 
 /* Whoever comes too many forgets the oldest. */
-static void topic_learn(struct producer *producer, const char *topic, int64_t older_ms_max)
+static void learn_topic(struct producer *producer, const char *topic, int64_t older_ms_max)
 {
     size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
 
-    if (topic_is_known(producer, topic))
+    if (is_topic_known(producer, topic))
         return;
     snprintf(producer->topics[place], TOPIC_NAME_SIZE, "%s", topic);
     producer->older_ms_max[place] = older_ms_max;
@@ -274,8 +274,8 @@ static void topic_learn(struct producer *producer, const char *topic, int64_t ol
 /* A task may have waited for so long that Kafka would delete its record before it was read. By the
  * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record
  * of the future. */
-static int64_t timestamp_of(struct publisher *publisher, const struct producer *producer,
-                            const struct publisher_record *record)
+static int64_t get_timestamp(struct publisher *publisher, const struct producer *producer,
+                             const struct publisher_record *record)
 {
     int64_t least_ms = 0;
 
@@ -291,7 +291,7 @@ static int64_t timestamp_of(struct publisher *publisher, const struct producer *
     return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;
 }
 
-static void topic_forget(struct producer *producer, const char *topic)
+static void forget_topic(struct producer *producer, const char *topic)
 {
     for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
         if (strcmp(producer->topics[i], topic) == 0)
@@ -299,7 +299,7 @@ static void topic_forget(struct producer *producer, const char *topic)
 }
 
 /* Until until_ms, or until the lease ends. */
-static int64_t left_ms(const struct publisher_record *record, int64_t until_ms)
+static int64_t compute_left_ms(const struct publisher_record *record, int64_t until_ms)
 {
     int64_t lease_until_ms = atomic_load(record->lease_until_ms);
 
@@ -312,19 +312,19 @@ static bool lease_is_over(const struct publisher_record *record)
 }
 
 /* As the relay does: nothing is sent to a topic before each of its leaders has answered. */
-static enum rc topic_ready(struct publisher *publisher, struct producer *producer,
+static enum rc check_topic(struct publisher *publisher, struct producer *producer,
                            const struct publisher_record *record, int64_t until_ms, struct err *err)
 {
     const struct settings *settings = publisher->settings;
     const char *topic = record->topic;
-    int64_t wait_ms = left_ms(record, until_ms) / 2;
+    int64_t wait_ms = compute_left_ms(record, until_ms) / 2;
     struct kafka_topic_config config;
     struct err unread;
     bool known;
     enum rc rc;
 
     pthread_mutex_lock(&publisher->lock);
-    known = topic_is_known(producer, topic);
+    known = is_topic_known(producer, topic);
     pthread_mutex_unlock(&publisher->lock);
     if (known)
         return RC_OK;
@@ -338,12 +338,12 @@ static enum rc topic_ready(struct publisher *publisher, struct producer *produce
         kafka_config_read(producer->kafka, topic, wait_ms > 1 ? (int)wait_ms : 1, &config, &unread);
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_OK)
-        topic_learn(producer, topic, config.known ? kafka_topic_older_ms_max(&config) : INT64_MAX);
+        learn_topic(producer, topic, config.known ? kafka_topic_older_ms_max(&config) : INT64_MAX);
     pthread_mutex_unlock(&publisher->lock);
     return rc;
 }
 
-static rd_kafka_headers_t *headers_make(const struct publisher_record *record, int64_t timestamp_ms)
+static rd_kafka_headers_t *make_headers(const struct publisher_record *record, int64_t timestamp_ms)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(record->header_count + 1);
     bool original = timestamp_ms == record->timestamp_ms;
@@ -365,7 +365,7 @@ static rd_kafka_headers_t *headers_make(const struct publisher_record *record, i
     return headers;
 }
 
-static enum rc record_send(struct publisher *publisher, struct producer *producer, size_t worker,
+static enum rc send_record(struct publisher *publisher, struct producer *producer, size_t worker,
                            const struct publisher_record *record, struct err *err)
 {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(producer->kafka, record->topic, NULL);
@@ -373,7 +373,7 @@ static enum rc record_send(struct publisher *publisher, struct producer *produce
     struct producer_record sent = {
         .key = record->key,
         .value = record->value,
-        .timestamp_ms = timestamp_of(publisher, producer, record),
+        .timestamp_ms = get_timestamp(publisher, producer, record),
         .partition = record->partition,
     };
     enum rc rc;
@@ -385,22 +385,23 @@ static enum rc record_send(struct publisher *publisher, struct producer *produce
     slot->reported = false;
     sent.ticket = slot->ticket;
     pthread_mutex_unlock(&publisher->lock);
-    sent.headers = headers_make(record, sent.timestamp_ms);
+    sent.headers = make_headers(record, sent.timestamp_ms);
     rc = producer_send(producer->kafka, topic, &sent, err);
     rd_kafka_topic_destroy(topic);
     return rc;
 }
 
 /* False: no report came in time. */
-static bool await(struct publisher *publisher, size_t worker, const struct publisher_record *record,
-                  int64_t until_ms, enum rc *rc, struct err *err)
+static bool await_report(struct publisher *publisher, size_t worker,
+                         const struct publisher_record *record, int64_t until_ms, enum rc *rc,
+                         struct err *err)
 {
     struct slot *slot = &publisher->slots[worker];
     const struct stop *stop = publisher->stop;
     bool reported = false;
 
     for (;;) {
-        int64_t wait_ms = left_ms(record, until_ms);
+        int64_t wait_ms = compute_left_ms(record, until_ms);
 
         loop_goes_on(os_now_ms());
         pthread_mutex_lock(&publisher->lock);
@@ -425,7 +426,7 @@ static bool await(struct publisher *publisher, size_t worker, const struct publi
 }
 
 /* The producer is at its end: its own words are better than those of the report. */
-static void fatal_words(const struct producer *producer, struct err *err)
+static void copy_fatal_text(const struct producer *producer, struct err *err)
 {
     char text[256] = "";
     rd_kafka_resp_err_t code = rd_kafka_fatal_error(producer->kafka, text, sizeof(text));
@@ -435,8 +436,8 @@ static void fatal_words(const struct producer *producer, struct err *err)
                  kafka_acl_hint(code));
 }
 
-static void silence_words(struct publisher *publisher, const struct producer *producer,
-                          const char *topic, struct err *err)
+static void describe_silence(struct publisher *publisher, const struct producer *producer,
+                             const char *topic, struct err *err)
 {
     struct err trouble;
 
@@ -449,7 +450,7 @@ static void silence_words(struct publisher *publisher, const struct producer *pr
 }
 
 /* Tells trouble of ours, which somebody has to mend, from a record that nobody takes. */
-static enum publisher_end end_of(enum rc rc, int code)
+static enum publisher_end classify_end(enum rc rc, int code)
 {
     switch (code) {
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
@@ -471,16 +472,16 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
                                     size_t worker, const struct publisher_record *record,
                                     int64_t until_ms, bool *again, struct err *err)
 {
-    enum rc rc = topic_ready(publisher, producer, record, until_ms, err);
+    enum rc rc = check_topic(publisher, producer, record, until_ms, err);
 
     *again = false;
     /* The broker will not have the topic, and says so to everybody. */
     if (rc != RC_OK)
-        return rc == RC_FATAL ? PUBLISH_BARRED : end_of(rc, err->code);
-    rc = record_send(publisher, producer, worker, record, err);
-    if (rc == RC_OK && !await(publisher, worker, record, until_ms, &rc, err)) {
-        silence_words(publisher, producer, record->topic, err);
-        producer_spoil(publisher, producer);
+        return rc == RC_FATAL ? PUBLISH_BARRED : classify_end(rc, err->code);
+    rc = send_record(publisher, producer, worker, record, err);
+    if (rc == RC_OK && !await_report(publisher, worker, record, until_ms, &rc, err)) {
+        describe_silence(publisher, producer, record->topic, err);
+        spoil_producer(publisher, producer);
         if (lease_is_over(record))
             return PUBLISH_LOST;
         return stop_requested(publisher->stop) ? PUBLISH_CUT : PUBLISH_FAILED;
@@ -488,17 +489,17 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
     if (rc == RC_OK)
         return PUBLISHED;
     if (err->code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
-        silence_words(publisher, producer, record->topic, err);
+        describe_silence(publisher, producer, record->topic, err);
     if (rc == RC_FATAL) {
-        fatal_words(producer, err);
-        producer_spoil(publisher, producer);
+        copy_fatal_text(producer, err);
+        spoil_producer(publisher, producer);
     }
     pthread_mutex_lock(&publisher->lock);
-    topic_forget(producer, record->topic);
+    forget_topic(producer, record->topic);
     pthread_mutex_unlock(&publisher->lock);
     /* Purged with somebody else's record, or acknowledged by the way of a later one. */
     *again = producer_is_spoiled(publisher, producer) || (rc == RC_RETRY && err->code == 0);
-    return end_of(rc, err->code);
+    return classify_end(rc, err->code);
 }
 
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
@@ -517,16 +518,16 @@ enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
             return PUBLISH_CUT;
         if (lease_is_over(record))
             return PUBLISH_LOST;
-        producer = producer_take(publisher, err);
+        producer = take_producer(publisher, err);
         if (!producer)
             return PUBLISH_BARRED;
         end = send_once(publisher, producer, worker, record, until_ms, &again, err);
-        producer_give(publisher, producer);
+        give_producer(publisher, producer);
     }
     return end;
 }
 
-static enum rc wakeups_init(struct publisher *publisher, struct err *err)
+static enum rc init_wakeups(struct publisher *publisher, struct err *err)
 {
     enum rc rc = stop_init(&publisher->never, err);
 
@@ -549,10 +550,10 @@ enum rc publisher_open(struct publisher **out, const struct settings *settings, 
     publisher->stop = stop;
     publisher->workers = workers;
     pthread_mutex_init(&publisher->lock, NULL);
-    rc = conf_make(&conf, publisher, err);
+    rc = make_conf(&conf, publisher, err);
     if (rc == RC_OK) {
         rd_kafka_conf_destroy(conf);
-        rc = wakeups_init(publisher, err);
+        rc = init_wakeups(publisher, err);
     }
     if (rc == RC_OK)
         *out = publisher;
@@ -565,7 +566,7 @@ void publisher_close(struct publisher *publisher)
 {
     if (!publisher)
         return;
-    producer_close(publisher->producer);
+    close_producer(publisher->producer);
     for (size_t i = 0; i < publisher->workers; i++)
         wakeup_done(&publisher->slots[i].wakeup);
     stop_done(&publisher->never);

@@ -32,7 +32,7 @@ static void steps_close(void *handler)
 }
 
 /* Its place in the table; count when there is none. */
-static size_t find(const struct retry_handlers *all, const char *name)
+static size_t find_handler(const struct retry_handlers *all, const char *name)
 {
     size_t i = 0;
 
@@ -46,7 +46,7 @@ static bool is_itself(const struct step *step)
     return strcmp(step->handler, retry_steps_handler.name) == 0;
 }
 
-static enum rc step_check(const struct retry_handlers *all, const struct retry_job *job,
+static enum rc check_step(const struct retry_handlers *all, const struct retry_job *job,
                           const struct step *step, struct err *err)
 {
     struct retry_job inner = *job;
@@ -56,14 +56,14 @@ static enum rc step_check(const struct retry_handlers *all, const struct retry_j
         return err_fail(err, RC_REJECT, 0, "steps have no steps");
     if (!all)
         return RC_OK;
-    at = find(all, step->handler);
+    at = find_handler(all, step->handler);
     if (at == all->count)
         return err_fail(err, RC_REJECT, 0, "there is no handler \"%s\"", step->handler);
     inner.options = step->options;
     return all->list[at]->check ? all->list[at]->check(all, &inner, err) : RC_OK;
 }
 
-static enum rc steps_check(const struct retry_handlers *all, const struct retry_job *job,
+static enum rc check_steps(const struct retry_handlers *all, const struct retry_job *job,
                            struct err *err)
 {
     struct steps_options options;
@@ -72,7 +72,7 @@ static enum rc steps_check(const struct retry_handlers *all, const struct retry_
     if (rc != RC_OK)
         return rc;
     for (size_t i = 0; i < options.count && rc == RC_OK; i++) {
-        rc = step_check(all, job, &options.steps[i], err);
+        rc = check_step(all, job, &options.steps[i], err);
         if (rc != RC_OK)
             err_wrap(err, "step %zu", i);
     }
@@ -90,7 +90,7 @@ static void step_destination(const struct retry_handlers *all, const struct retr
     if (job->step < 0 || (uint64_t)job->step >= options->count)
         return;
     step = &options->steps[job->step];
-    at = find(all, step->handler);
+    at = find_handler(all, step->handler);
     if (at == all->count || is_itself(step) || !all->list[at]->destination)
         return;
     inner.options = step->options;
@@ -115,7 +115,7 @@ static enum rc step_effects(const struct retry_handlers *all, const struct retry
                             struct err *err)
 {
     struct retry_job inner = *job;
-    size_t at = all ? find(all, step->handler) : 0;
+    size_t at = all ? find_handler(all, step->handler) : 0;
     enum rc rc = on_effect(ctx, step->handler, NULL, err);
 
     if (rc != RC_OK || !all || at == all->count || is_itself(step) || !all->list[at]->effects)
@@ -139,7 +139,7 @@ static enum rc steps_effects(const struct retry_handlers *all, const struct retr
 }
 
 /* As for a task whose own handler is not known: it is neither failed nor dropped. */
-static void say_elsewhere(const struct step *step, struct attempt_result *attempt)
+static void snooze_elsewhere(const struct step *step, struct attempt_result *attempt)
 {
     attempt->end = ATTEMPT_SNOOZED;
     attempt->delay_ms = ELSEWHERE_MS;
@@ -184,9 +184,9 @@ static void run_step(const struct steps *steps, size_t worker, const struct retr
                      "step %" PRId64 ": steps have no steps", job->step);
         return;
     }
-    at = find(steps->all, step->handler);
+    at = find_handler(steps->all, step->handler);
     if (at == steps->all->count || !steps->all->opened[at])
-        say_elsewhere(step, attempt);
+        snooze_elsewhere(step, attempt);
     else
         run_inner(steps, at, worker, job, step, attempt);
     if (attempt->end == ATTEMPT_DONE)
@@ -219,7 +219,7 @@ const struct retry_handler retry_steps_handler = {
     .about = "Runs other handlers one after the other, and goes on with the one that failed.",
     .needs_all = true,
     .open = steps_open,
-    .check = steps_check,
+    .check = check_steps,
     .destination = steps_destination,
     .effects = steps_effects,
     .run = steps_run,

@@ -10,7 +10,7 @@
 
 #define TYPE_BYTES_MAX 128
 
-static enum rc options_of(struct step *step, const json_t *value, struct err *err)
+static enum rc read_options(struct step *step, const json_t *value, struct err *err)
 {
     if (value && !json_is_object(value))
         return err_fail(err, RC_REJECT, 0, "\"options\": a JSON object is expected");
@@ -18,7 +18,7 @@ static enum rc options_of(struct step *step, const json_t *value, struct err *er
     return step->options ? RC_OK : err_fail(err, RC_FATAL, 0, "no memory for a step");
 }
 
-static enum rc params_of(struct step *step, const json_t *value, size_t index, struct err *err)
+static enum rc read_params(struct step *step, const json_t *value, size_t index, struct err *err)
 {
     const char *text = json_string_value(value);
 
@@ -32,7 +32,7 @@ static enum rc params_of(struct step *step, const json_t *value, size_t index, s
     return RC_OK;
 }
 
-static enum rc names_check(const json_t *value, struct err *err)
+static enum rc check_names(const json_t *value, struct err *err)
 {
     static const char *const names[] = {"handler", "options", "params", "type"};
     const char *name;
@@ -50,7 +50,7 @@ static enum rc names_check(const json_t *value, struct err *err)
     return RC_OK;
 }
 
-static enum rc step_take(struct steps_options *options, const json_t *value, struct err *err)
+static enum rc take_step(struct steps_options *options, const json_t *value, struct err *err)
 {
     struct step *step = &options->steps[options->count];
     const json_t *type = json_object_get(value, "type");
@@ -58,7 +58,7 @@ static enum rc step_take(struct steps_options *options, const json_t *value, str
 
     if (!json_is_object(value))
         return err_fail(err, RC_REJECT, 0, "a JSON object is expected");
-    rc = names_check(value, err);
+    rc = check_names(value, err);
     if (rc == RC_OK) {
         rc = task_option_text(json_object_get(value, "handler"), RETRY_HANDLER_BYTES_MAX,
                               &step->handler, err);
@@ -71,9 +71,9 @@ static enum rc step_take(struct steps_options *options, const json_t *value, str
             err_wrap(err, "\"type\"");
     }
     if (rc == RC_OK)
-        rc = params_of(step, json_object_get(value, "params"), options->count, err);
+        rc = read_params(step, json_object_get(value, "params"), options->count, err);
     if (rc == RC_OK)
-        rc = options_of(step, json_object_get(value, "options"), err);
+        rc = read_options(step, json_object_get(value, "options"), err);
     if (rc == RC_OK)
         options->count++;
     return rc;
@@ -88,7 +88,7 @@ static enum rc take_steps(void *ctx, const json_t *value, struct err *err)
     if (!json_is_array(value) || json_array_size(value) == 0 || json_array_size(value) > STEPS_MAX)
         return err_fail(err, RC_REJECT, 0, "a list of 1..%d steps is expected", STEPS_MAX);
     json_array_foreach(value, i, one) {
-        enum rc rc = step_take(options, one, err);
+        enum rc rc = take_step(options, one, err);
 
         if (rc != RC_OK) {
             err_wrap(err, "step %zu", i);

@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <string.h>
 
-static const struct task_option *find(const struct task_option *fields, size_t count,
-                                      const char *name)
+static const struct task_option *find_field(const struct task_option *fields, size_t count,
+                                            const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(fields[i].name, name) == 0)
@@ -15,14 +15,14 @@ static const struct task_option *find(const struct task_option *fields, size_t c
     return NULL;
 }
 
-static enum rc fields_take(json_t *json, const struct task_option *fields, size_t count,
+static enum rc take_fields(json_t *json, const struct task_option *fields, size_t count,
                            void *options, struct err *err)
 {
     const char *name;
     json_t *value;
 
     json_object_foreach(json, name, value) {
-        const struct task_option *field = find(fields, count, name);
+        const struct task_option *field = find_field(fields, count, name);
         enum rc rc;
 
         if (!field)
@@ -49,7 +49,7 @@ enum rc task_options_read(json_t **json, const char *text, const struct task_opt
     if (!*json)
         return err_fail(err, RC_REJECT, 0, "options: no JSON object: wrong at line %d, column %d",
                         fault.line, fault.column);
-    rc = json_is_object(*json) ? fields_take(*json, fields, count, options, err)
+    rc = json_is_object(*json) ? take_fields(*json, fields, count, options, err)
                                : err_fail(err, RC_REJECT, 0, "options: not a JSON object");
     if (rc != RC_OK) {
         json_decref(*json);

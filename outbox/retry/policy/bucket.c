@@ -13,7 +13,7 @@ void bucket_init(struct bucket *bucket, int64_t per_s, int64_t burst, int64_t no
 }
 
 /* A thousandth of a token per ms and token a second. */
-static void fill(struct bucket *bucket, int64_t now_ms)
+static void fill_bucket(struct bucket *bucket, int64_t now_ms)
 {
     int64_t room = bucket->burst * TOKEN - bucket->thousandths;
     int64_t passed_ms = now_ms - bucket->at_ms;
@@ -31,7 +31,7 @@ int64_t bucket_take(struct bucket *bucket, int64_t now_ms)
 {
     if (bucket->per_s == 0)
         return 0;
-    fill(bucket, now_ms);
+    fill_bucket(bucket, now_ms);
     if (bucket->thousandths < TOKEN)
         return (TOKEN - bucket->thousandths + bucket->per_s - 1) / bucket->per_s;
     bucket->thousandths -= TOKEN;
@@ -42,7 +42,7 @@ int64_t bucket_count(struct bucket *bucket, int64_t now_ms)
 {
     if (bucket->per_s == 0)
         return INT64_MAX;
-    fill(bucket, now_ms);
+    fill_bucket(bucket, now_ms);
     return bucket->thousandths / TOKEN;
 }
 

@@ -39,7 +39,7 @@ static const struct {
 };
 
 /* Takes a number or a name at *at. */
-static bool value_parse(const struct field *field, const char **at, const char *end, int *value)
+static bool parse_value(const struct field *field, const char **at, const char *end, int *value)
 {
     size_t count = field->words ? strlen(field->words) / 3 : 0;
     const char *from = *at;
@@ -58,7 +58,7 @@ static bool value_parse(const struct field *field, const char **at, const char *
 }
 
 /* One member of a list: *, n, a-b, each with /step. */
-static bool member_parse(const struct field *field, const char *at, const char *end, uint64_t *bits)
+static bool parse_member(const struct field *field, const char *at, const char *end, uint64_t *bits)
 {
     int low = field->low;
     int high = field->high;
@@ -69,13 +69,13 @@ static bool member_parse(const struct field *field, const char *at, const char *
         at++;
         high -= field->words && field->low == 0; /* 7 is Sunday once more */
     } else {
-        if (!value_parse(field, &at, end, &low))
+        if (!parse_value(field, &at, end, &low))
             return false;
         one = true;
         if (at < end && *at == '-') {
             at++;
             one = false;
-            if (!value_parse(field, &at, end, &high) || high < low)
+            if (!parse_value(field, &at, end, &high) || high < low)
                 return false;
         }
     }
@@ -98,7 +98,7 @@ static bool member_parse(const struct field *field, const char *at, const char *
     return true;
 }
 
-static enum rc field_parse(const struct field *field, const char *at, size_t len, uint64_t *bits,
+static enum rc parse_field(const struct field *field, const char *at, size_t len, uint64_t *bits,
                            struct err *err)
 {
     const char *end = at + len;
@@ -108,7 +108,7 @@ static enum rc field_parse(const struct field *field, const char *at, size_t len
         const char *comma = memchr(from, ',', (size_t)(end - from));
         const char *to = comma ? comma : end;
 
-        if (!member_parse(field, from, to, bits))
+        if (!parse_member(field, from, to, bits))
             return err_fail(err, RC_REJECT, 0,
                             "the %s \"%.*s\" is not *, a value of %d..%d, a-b or a list of them, "
                             "with /step behind it",
@@ -119,7 +119,7 @@ static enum rc field_parse(const struct field *field, const char *at, size_t len
     }
 }
 
-static const char *word_fields(const char *text)
+static const char *expand_word(const char *text)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(text, words[i].word) == 0)
@@ -131,7 +131,7 @@ enum rc cron_parse(struct cron *cron, const char *text, struct err *err)
 {
     uint64_t bits[FIELDS];
     bool any[FIELDS];
-    const char *at = word_fields(text);
+    const char *at = expand_word(text);
     size_t count = 0;
 
     if (*at == '@')
@@ -143,7 +143,7 @@ enum rc cron_parse(struct cron *cron, const char *text, struct err *err)
 
         if (count == FIELDS)
             break;
-        rc = field_parse(&fields[count], at, len, &bits[count], err);
+        rc = parse_field(&fields[count], at, len, &bits[count], err);
         if (rc != RC_OK)
             return rc;
         any[count] = *at == '*';
@@ -164,7 +164,7 @@ enum rc cron_parse(struct cron *cron, const char *text, struct err *err)
     return RC_OK;
 }
 
-static bool day_fits(const struct cron *cron, const struct tm *tm)
+static bool matches_day(const struct cron *cron, const struct tm *tm)
 {
     bool day = cron->days >> tm->tm_mday & 1;
     bool weekday = cron->weekdays >> tm->tm_wday & 1;
@@ -176,7 +176,7 @@ static bool day_fits(const struct cron *cron, const struct tm *tm)
 }
 
 /* The first time of day from from_s on, in seconds; -1: none is left. */
-static int64_t time_of_day(const struct cron *cron, int64_t from_s)
+static int64_t find_time_of_day(const struct cron *cron, int64_t from_s)
 {
     for (int hour = (int)(from_s / HOUR_S); hour < 24; hour++) {
         if (!(cron->hours >> hour & 1))
@@ -191,7 +191,7 @@ static int64_t time_of_day(const struct cron *cron, int64_t from_s)
     return -1;
 }
 
-static int64_t floor_to(int64_t value, int64_t unit)
+static int64_t floor_to_multiple(int64_t value, int64_t unit)
 {
     int64_t rest = value % unit;
 
@@ -199,9 +199,9 @@ static int64_t floor_to(int64_t value, int64_t unit)
 }
 
 /* The first local time from local_s on; -1: none within DAYS_MAX. */
-static int64_t local_next_s(const struct cron *cron, int64_t local_s)
+static int64_t find_next_local_s(const struct cron *cron, int64_t local_s)
 {
-    int64_t day_s = floor_to(local_s, DAY_S);
+    int64_t day_s = floor_to_multiple(local_s, DAY_S);
 
     for (int i = 0; i < DAYS_MAX; i++, day_s += DAY_S) {
         time_t day = (time_t)day_s;
@@ -210,9 +210,9 @@ static int64_t local_next_s(const struct cron *cron, int64_t local_s)
 
         if (!gmtime_r(&day, &tm))
             return -1;
-        if (!day_fits(cron, &tm))
+        if (!matches_day(cron, &tm))
             continue;
-        at_s = time_of_day(cron, local_s > day_s ? local_s - day_s : 0);
+        at_s = find_time_of_day(cron, local_s > day_s ? local_s - day_s : 0);
         if (at_s >= 0)
             return day_s + at_s;
     }
@@ -221,14 +221,14 @@ static int64_t local_next_s(const struct cron *cron, int64_t local_s)
 
 int64_t cron_next_ms(const struct cron *cron, const struct zone *zone, int64_t utc_ms)
 {
-    int64_t utc_s = floor_to(utc_ms, 1000) / 1000;
-    int64_t local_s = floor_to(utc_s + zone_ahead_s(zone, utc_s), MINUTE_S);
+    int64_t utc_s = floor_to_multiple(utc_ms, 1000) / 1000;
+    int64_t local_s = floor_to_multiple(utc_s + zone_ahead_s(zone, utc_s), MINUTE_S);
 
     /* Where clocks were set back, a local time ahead of us may lie behind us in truth. */
     for (;;) {
         int64_t next_s;
 
-        local_s = local_next_s(cron, local_s + MINUTE_S);
+        local_s = find_next_local_s(cron, local_s + MINUTE_S);
         if (local_s < 0)
             return -1;
         next_s = zone_utc_s(zone, local_s);

@@ -43,7 +43,7 @@ static size_t find_name(const char *const *names, size_t count, const char *text
     return i;
 }
 
-static enum rc text_of(const json_t *value, const char **text, struct err *err)
+static enum rc get_text(const json_t *value, const char **text, struct err *err)
 {
     *text = json_string_value(value);
     return *text ? RC_OK : err_fail(err, RC_REJECT, 0, "a text is expected");
@@ -52,13 +52,13 @@ static enum rc text_of(const json_t *value, const char **text, struct err *err)
 static enum rc wait_field(struct policy *policy, const json_t *value, struct err *err)
 {
     const char *text;
-    enum rc rc = text_of(value, &text, err);
+    enum rc rc = get_text(value, &text, err);
 
     wait_done(&policy->wait);
     return rc == RC_OK ? wait_parse(&policy->wait, text, err) : rc;
 }
 
-static enum rc number_of(const json_t *value, int64_t *number, struct err *err)
+static enum rc read_number(const json_t *value, int64_t *number, struct err *err)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) > NUMBER_MAX)
@@ -70,20 +70,20 @@ static enum rc number_of(const json_t *value, int64_t *number, struct err *err)
 
 static enum rc attempts_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return number_of(value, &policy->attempts_max, err);
+    return read_number(value, &policy->attempts_max, err);
 }
 
 static enum rc pending_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return number_of(value, &policy->pending_max, err);
+    return read_number(value, &policy->pending_max, err);
 }
 
 static enum rc threads_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return number_of(value, &policy->threads_max, err);
+    return read_number(value, &policy->threads_max, err);
 }
 
-static enum rc span_of(const json_t *value, int64_t *ms, struct err *err)
+static enum rc read_span(const json_t *value, int64_t *ms, struct err *err)
 {
     const char *text = json_string_value(value);
 
@@ -98,12 +98,12 @@ static enum rc deadline_field(struct policy *policy, const json_t *value, struct
 {
     if (json_is_string(value) && json_string_length(value) == 0)
         return RC_OK;
-    return span_of(value, &policy->age_ms_max, err);
+    return read_span(value, &policy->age_ms_max, err);
 }
 
 static enum rc lease_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    enum rc rc = span_of(value, &policy->lease_ms, err);
+    enum rc rc = read_span(value, &policy->lease_ms, err);
 
     if (rc == RC_OK && policy->lease_ms < LEASE_MS_MIN)
         return err_fail(err, RC_REJECT, 0, "it has to be 1s at least");
@@ -123,7 +123,7 @@ static enum rc exhausted_field(struct policy *policy, const json_t *value, struc
     return RC_OK;
 }
 
-static enum rc class_of(const char *text, enum fault_class *fault, struct err *err)
+static enum rc read_class(const char *text, enum fault_class *fault, struct err *err)
 {
     size_t at = text ? find_name(class_names, CLASSES, text, strlen(text)) : CLASSES;
 
@@ -143,7 +143,7 @@ static enum rc stop_field(struct policy *policy, const json_t *value, struct err
     memset(policy->stops, 0, sizeof(policy->stops));
     json_array_foreach(value, i, one) {
         enum fault_class fault = FAULT_TRANSIENT;
-        enum rc rc = class_of(json_string_value(one), &fault, err);
+        enum rc rc = read_class(json_string_value(one), &fault, err);
 
         if (rc != RC_OK)
             return rc;
@@ -161,7 +161,7 @@ static enum rc keep_done_field(struct policy *policy, const json_t *value, struc
 }
 
 /* "10/s" or "10/s burst 20". */
-static bool rate_parse(const char *text, long long *per_s, long long *burst)
+static bool parse_rate(const char *text, long long *per_s, long long *burst)
 {
     char *end;
 
@@ -184,7 +184,7 @@ static enum rc rate_field(struct policy *policy, const json_t *value, struct err
 
     if (text && !*text)
         return RC_OK;
-    if (!text || !rate_parse(text, &per_s, &burst))
+    if (!text || !parse_rate(text, &per_s, &burst))
         return err_fail(err, RC_REJECT, 0,
                         "\"10/s\" or \"10/s burst 20\" is expected, with numbers of 1..%d",
                         BUCKET_RATE_MAX);
@@ -202,7 +202,7 @@ static bool is_name(const char *text)
            strspn(text, letters) == strlen(text);
 }
 
-static enum rc callback_of(const json_t *value, struct policy_callback *callback, struct err *err)
+static enum rc read_callback(const json_t *value, struct policy_callback *callback, struct err *err)
 {
     const char *scene = json_string_value(json_object_get(value, "scene"));
     const char *handler = json_string_value(json_object_get(value, "handler"));
@@ -221,16 +221,16 @@ static enum rc callback_of(const json_t *value, struct policy_callback *callback
 
 static enum rc on_done_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return callback_of(value, &policy->on_done, err);
+    return read_callback(value, &policy->on_done, err);
 }
 
 static enum rc on_exhausted_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return callback_of(value, &policy->on_exhausted, err);
+    return read_callback(value, &policy->on_exhausted, err);
 }
 
 /* "http 409", "mysql 1040-1045". */
-static bool rule_name_parse(const char *name, struct fault_rule *rule)
+static bool parse_rule_name(const char *name, struct fault_rule *rule)
 {
     const char *blank = strchr(name, ' ');
     size_t source =
@@ -268,12 +268,12 @@ static enum rc rules_field(struct policy *policy, const json_t *value, struct er
         struct fault_rule *rule = &policy->rules[policy->rule_count];
         enum rc rc;
 
-        if (!rule_name_parse(name, rule))
+        if (!parse_rule_name(name, rule))
             return err_fail(err, RC_REJECT, 0,
                             "\"%.40s\" is not a source (mysql, kafka, http, signal, exit) and a "
                             "code or a range of codes, as in \"http 500-599\"",
                             name);
-        rc = class_of(json_string_value(one), &rule->fault, err);
+        rc = read_class(json_string_value(one), &rule->fault, err);
         if (rc != RC_OK) {
             err_wrap(err, "\"%.40s\"", name);
             return rc;
@@ -323,7 +323,7 @@ _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==
                    sizeof(policy_fields) / sizeof(policy_fields[0]),
                "each field has its parser");
 
-static enum rc field_take(struct policy *policy, size_t index, const json_t *value, struct err *err)
+static enum rc take_field(struct policy *policy, size_t index, const json_t *value, struct err *err)
 {
     enum rc rc = parsers[index](policy, value, err);
 
@@ -332,21 +332,21 @@ static enum rc field_take(struct policy *policy, size_t index, const json_t *val
     return rc;
 }
 
-static enum rc standards_take(struct policy *policy, struct err *err)
+static enum rc take_standards(struct policy *policy, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < policy_fields_count; i++) {
         json_t *value = json_loads(policy_fields[i].standard, JSON_DECODE_ANY, NULL);
 
-        rc = value ? field_take(policy, i, value, err)
+        rc = value ? take_field(policy, i, value, err)
                    : err_fail(err, RC_FATAL, 0, "no memory for a policy");
         json_decref(value);
     }
     return rc;
 }
 
-static enum rc fields_take(struct policy *policy, json_t *object, struct err *err)
+static enum rc take_fields(struct policy *policy, json_t *object, struct err *err)
 {
     const char *name;
     json_t *value;
@@ -359,14 +359,14 @@ static enum rc fields_take(struct policy *policy, json_t *object, struct err *er
             i++;
         if (i == policy_fields_count)
             return err_fail(err, RC_REJECT, 0, "a policy has no field \"%.40s\"", name);
-        rc = field_take(policy, i, value, err);
+        rc = take_field(policy, i, value, err);
         if (rc != RC_OK)
             return rc;
     }
     return RC_OK;
 }
 
-static enum rc object_take(struct policy *policy, const char *json, size_t len, struct err *err)
+static enum rc take_object(struct policy *policy, const char *json, size_t len, struct err *err)
 {
     json_error_t fault;
     json_t *object;
@@ -380,7 +380,7 @@ static enum rc object_take(struct policy *policy, const char *json, size_t len, 
     if (!object)
         return err_fail(err, RC_REJECT, 0, "a policy is a JSON object: %s (line %d, column %d)",
                         fault.text, fault.line, fault.column);
-    rc = json_is_object(object) ? fields_take(policy, object, err)
+    rc = json_is_object(object) ? take_fields(policy, object, err)
                                 : err_fail(err, RC_REJECT, 0, "a policy is a JSON object");
     json_decref(object);
     return rc;
@@ -391,9 +391,9 @@ enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct
     enum rc rc;
 
     memset(policy, 0, sizeof(*policy));
-    rc = standards_take(policy, err);
+    rc = take_standards(policy, err);
     if (rc == RC_OK)
-        rc = object_take(policy, json, len, err);
+        rc = take_object(policy, json, len, err);
     if (rc != RC_OK)
         policy_done(policy);
     return rc;

@@ -25,7 +25,7 @@ struct word {
     size_t len;
 };
 
-static bool word_next(const char **rest, struct word *word)
+static bool read_word(const char **rest, struct word *word)
 {
     word->at = *rest + strspn(*rest, " \t");
     word->len = strcspn(word->at, " \t");
@@ -38,11 +38,11 @@ static bool word_is(const struct word *word, const char *text)
     return strlen(text) == word->len && memcmp(word->at, text, word->len) == 0;
 }
 
-static enum rc span_take(const char **rest, const char *what, int64_t *ms, struct err *err)
+static enum rc take_span(const char **rest, const char *what, int64_t *ms, struct err *err)
 {
     struct word word;
 
-    if (!word_next(rest, &word))
+    if (!read_word(rest, &word))
         return err_fail(err, RC_REJECT, 0, "%s is missing: a time like 500ms, 30s, 5m, 2h or 7d",
                         what);
     if (!span_parse(word.at, word.len, ms))
@@ -52,16 +52,16 @@ static enum rc span_take(const char **rest, const char *what, int64_t *ms, struc
     return RC_OK;
 }
 
-static enum rc nothing_left(const char *rest, struct err *err)
+static enum rc check_end(const char *rest, struct err *err)
 {
     struct word word;
 
-    if (!word_next(&rest, &word))
+    if (!read_word(&rest, &word))
         return RC_OK;
     return err_fail(err, RC_REJECT, 0, "nothing may stand behind it, but \"%.40s\" does", word.at);
 }
 
-static enum rc list_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_list(struct wait *wait, const char *rest, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -69,25 +69,25 @@ static enum rc list_parse(struct wait *wait, const char *rest, struct err *err)
     while (rc == RC_OK && (wait->count == 0 || *(rest + strspn(rest, " \t")))) {
         if (wait->count == WAIT_LIST_MAX)
             return err_fail(err, RC_REJECT, 0, "a list has %d times at most", WAIT_LIST_MAX);
-        rc = span_take(&rest, "the next wait", &wait->list_ms[wait->count], err);
+        rc = take_span(&rest, "the next wait", &wait->list_ms[wait->count], err);
         wait->count++;
     }
     return rc;
 }
 
-static enum rc preset_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_preset(struct wait *wait, const char *rest, struct err *err)
 {
     char names[128] = "";
     struct word word;
 
-    word_next(&rest, &word);
+    read_word(&rest, &word);
     for (size_t i = 0; i < wait_presets_count; i++) {
         size_t len = strlen(names);
 
         if (word_is(&word, wait_presets[i].name)) {
-            enum rc rc = nothing_left(rest, err);
+            enum rc rc = check_end(rest, err);
 
-            return rc == RC_OK ? list_parse(wait, wait_presets[i].list, err) : rc;
+            return rc == RC_OK ? parse_list(wait, wait_presets[i].list, err) : rc;
         }
         snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "", wait_presets[i].name);
     }
@@ -95,37 +95,37 @@ static enum rc preset_parse(struct wait *wait, const char *rest, struct err *err
                     word.len > 40 ? 40 : (int)word.len, word.at, names);
 }
 
-static enum rc fixed_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_fixed(struct wait *wait, const char *rest, struct err *err)
 {
-    enum rc rc = span_take(&rest, "the wait", &wait->low_ms, err);
+    enum rc rc = take_span(&rest, "the wait", &wait->low_ms, err);
 
     wait->kind = WAIT_FIXED;
-    return rc == RC_OK ? nothing_left(rest, err) : rc;
+    return rc == RC_OK ? check_end(rest, err) : rc;
 }
 
-static enum rc range_parse(struct wait *wait, const char *rest, const char *low, const char *high,
+static enum rc parse_range(struct wait *wait, const char *rest, const char *low, const char *high,
                            struct err *err)
 {
-    enum rc rc = span_take(&rest, low, &wait->low_ms, err);
+    enum rc rc = take_span(&rest, low, &wait->low_ms, err);
 
     if (rc == RC_OK)
-        rc = span_take(&rest, high, &wait->high_ms, err);
+        rc = take_span(&rest, high, &wait->high_ms, err);
     if (rc == RC_OK)
-        rc = nothing_left(rest, err);
+        rc = check_end(rest, err);
     if (rc == RC_OK && wait->high_ms < wait->low_ms)
         return err_fail(err, RC_REJECT, 0, "%s is below %s", high, low);
     return rc;
 }
 
-static enum rc random_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_random(struct wait *wait, const char *rest, struct err *err)
 {
     wait->kind = WAIT_RANDOM;
-    return range_parse(wait, rest, "the shortest wait", "the longest wait", err);
+    return parse_range(wait, rest, "the shortest wait", "the longest wait", err);
 }
 
-static enum rc exponential_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_exponential(struct wait *wait, const char *rest, struct err *err)
 {
-    enum rc rc = range_parse(wait, rest, "the base", "the cap", err);
+    enum rc rc = parse_range(wait, rest, "the base", "the cap", err);
 
     wait->kind = WAIT_EXPONENTIAL;
     if (rc == RC_OK && wait->low_ms == 0)
@@ -134,7 +134,7 @@ static enum rc exponential_parse(struct wait *wait, const char *rest, struct err
 }
 
 /* One word beginning with @, or five fields; what stands behind them is the zone. */
-static enum rc cron_rule_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_cron_rule(struct wait *wait, const char *rest, struct err *err)
 {
     const char *from = rest + strspn(rest, " \t");
     size_t words = *from == '@' ? 1 : 5;
@@ -144,27 +144,27 @@ static enum rc cron_rule_parse(struct wait *wait, const char *rest, struct err *
     enum rc rc;
 
     for (size_t i = 0; i < words; i++)
-        word_next(&rest, &word);
+        read_word(&rest, &word);
     snprintf(fields, sizeof(fields), "%.*s", (int)(rest - from), from);
     wait->kind = WAIT_CRON;
     rc = cron_parse(&wait->cron, fields, err);
     if (rc != RC_OK)
         return rc;
-    if (word_next(&rest, &word))
+    if (read_word(&rest, &word))
         snprintf(name, sizeof(name), "%.*s", (int)word.len, word.at);
-    rc = nothing_left(rest, err);
+    rc = check_end(rest, err);
     return rc == RC_OK ? zone_open(&wait->zone, ZONE_FOLDER, name, err) : rc;
 }
 
 /* RFC 3339 in UTC, to the second or finer: "2026-12-01T06:00:00Z". */
-static enum rc at_parse(struct wait *wait, const char *rest, struct err *err)
+static enum rc parse_at(struct wait *wait, const char *rest, struct err *err)
 {
     char text[UTC_TEXT_SIZE];
     struct word word;
 
     wait->kind = WAIT_AT;
     wait->at_ms = UTC_UNKNOWN_MS;
-    word_next(&rest, &word);
+    read_word(&rest, &word);
     if (word.len > 11 && word.len < sizeof(text) && word.at[10] == 'T' &&
         word.at[word.len - 1] == 'Z') {
         memcpy(text, word.at, word.len);
@@ -175,16 +175,16 @@ static enum rc at_parse(struct wait *wait, const char *rest, struct err *err)
         return err_fail(err, RC_REJECT, 0,
                         "\"%.*s\" is not a time in UTC like 2026-12-01T06:00:00Z",
                         word.len > 40 ? 40 : (int)word.len, word.at);
-    return nothing_left(rest, err);
+    return check_end(rest, err);
 }
 
 static const struct {
     const char *name;
     enum rc (*parse)(struct wait *wait, const char *rest, struct err *err);
 } kinds[] = {
-    {"list", list_parse},     {"preset", preset_parse},           {"fixed", fixed_parse},
-    {"random", random_parse}, {"exponential", exponential_parse}, {"cron", cron_rule_parse},
-    {"at", at_parse},
+    {"list", parse_list},     {"preset", parse_preset},           {"fixed", parse_fixed},
+    {"random", parse_random}, {"exponential", parse_exponential}, {"cron", parse_cron_rule},
+    {"at", parse_at},
 };
 
 enum rc wait_parse(struct wait *wait, const char *text, struct err *err)
@@ -195,7 +195,7 @@ enum rc wait_parse(struct wait *wait, const char *text, struct err *err)
     memset(wait, 0, sizeof(*wait));
     if (strlen(text) > WAIT_TEXT_BYTES_MAX)
         return err_fail(err, RC_REJECT, 0, "a rule has %d characters at most", WAIT_TEXT_BYTES_MAX);
-    word_next(&rest, &word);
+    read_word(&rest, &word);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         enum rc rc;
 
@@ -218,14 +218,14 @@ void wait_done(struct wait *wait)
     wait->zone = NULL;
 }
 
-static int64_t random_ms(const struct wait *wait, uint64_t random_bits)
+static int64_t draw_random_ms(const struct wait *wait, uint64_t random_bits)
 {
     uint64_t width = (uint64_t)(wait->high_ms - wait->low_ms) + 1;
 
     return wait->low_ms + (int64_t)(random_bits % width);
 }
 
-static int64_t exponential_ms(const struct wait *wait, unsigned failures, uint64_t random_bits)
+static int64_t draw_exponential_ms(const struct wait *wait, unsigned failures, uint64_t random_bits)
 {
     struct backoff backoff = {
         .base_ms = wait->low_ms, .cap_ms = wait->high_ms, .tries = failures - 1};
@@ -244,9 +244,9 @@ int64_t wait_next_ms(const struct wait *wait, unsigned failures, int64_t now_ms,
     case WAIT_FIXED:
         return now_ms + wait->low_ms;
     case WAIT_RANDOM:
-        return now_ms + random_ms(wait, random_bits);
+        return now_ms + draw_random_ms(wait, random_bits);
     case WAIT_EXPONENTIAL:
-        return now_ms + exponential_ms(wait, failures, random_bits);
+        return now_ms + draw_exponential_ms(wait, failures, random_bits);
     case WAIT_CRON:
         next_ms = cron_next_ms(&wait->cron, wait->zone, now_ms);
         return next_ms < 0 ? WAIT_NEVER : next_ms;

@@ -49,7 +49,7 @@ static int32_t read_i32(const unsigned char *at)
     return (int32_t)(uint32_t)read_big(at, 4);
 }
 
-static bool header_read(struct header *header, const unsigned char *at, size_t left)
+static bool read_header(struct header *header, const unsigned char *at, size_t left)
 {
     size_t *counts[] = {&header->utc_count,    &header->standard_count, &header->leap_count,
                         &header->change_count, &header->type_count,     &header->char_count};
@@ -64,14 +64,14 @@ static bool header_read(struct header *header, const unsigned char *at, size_t l
     return true;
 }
 
-static size_t body_bytes(const struct header *header, size_t time_bytes)
+static size_t compute_body_bytes(const struct header *header, size_t time_bytes)
 {
     return header->change_count * (time_bytes + 1) + header->type_count * TYPE_BYTES +
            header->char_count + header->leap_count * (time_bytes + 4) + header->standard_count +
            header->utc_count;
 }
 
-static bool changes_read(struct zone *zone, const struct header *header, const unsigned char *body)
+static bool read_changes(struct zone *zone, const struct header *header, const unsigned char *body)
 {
     const unsigned char *indexes = body + header->change_count * 8;
     const unsigned char *types = indexes + header->change_count;
@@ -94,7 +94,7 @@ static bool changes_read(struct zone *zone, const struct header *header, const u
 }
 
 /* "\n" TZ text "\n"; an empty text leaves the last change in force. */
-static bool footer_read(struct zone *zone, const unsigned char *at, size_t left)
+static bool read_footer(struct zone *zone, const unsigned char *at, size_t left)
 {
     const unsigned char *end = left > 1 ? memchr(at + 1, '\n', left - 1) : NULL;
 
@@ -107,32 +107,32 @@ static bool footer_read(struct zone *zone, const unsigned char *at, size_t left)
 }
 
 /* Version 2 and later hold everything twice; the second half has times of 64 bits. */
-static enum rc file_read(struct zone *zone, const unsigned char *bytes, size_t len, struct err *err)
+static enum rc read_file(struct zone *zone, const unsigned char *bytes, size_t len, struct err *err)
 {
     static const char sentence[] = "it is not a time zone file of version 2 or later";
     struct header header;
     size_t at;
     size_t body;
 
-    if (!header_read(&header, bytes, len) || bytes[4] < '2')
+    if (!read_header(&header, bytes, len) || bytes[4] < '2')
         return err_fail(err, RC_REJECT, 0, "%s", sentence);
-    at = HEADER_BYTES + body_bytes(&header, 4);
-    if (at > len || !header_read(&header, bytes + at, len - at))
+    at = HEADER_BYTES + compute_body_bytes(&header, 4);
+    if (at > len || !read_header(&header, bytes + at, len - at))
         return err_fail(err, RC_REJECT, 0, "%s", sentence);
     at += HEADER_BYTES;
-    body = body_bytes(&header, 8);
+    body = compute_body_bytes(&header, 8);
     if (body > len - at)
         return err_fail(err, RC_REJECT, 0, "%s", sentence);
     zone->changes = calloc(header.change_count + 1, sizeof(*zone->changes));
     if (!zone->changes)
         return err_fail(err, RC_FATAL, 0, "no memory for a time zone");
-    if (!changes_read(zone, &header, bytes + at) ||
-        !footer_read(zone, bytes + at + body, len - at - body))
+    if (!read_changes(zone, &header, bytes + at) ||
+        !read_footer(zone, bytes + at + body, len - at - body))
         return err_fail(err, RC_REJECT, 0, "%s", sentence);
     return RC_OK;
 }
 
-static enum rc zone_make(struct zone **out, struct err *err)
+static enum rc make_zone(struct zone **out, struct err *err)
 {
     *out = calloc(1, sizeof(**out));
     return *out ? RC_OK : err_fail(err, RC_FATAL, 0, "no memory for a time zone");
@@ -141,12 +141,12 @@ static enum rc zone_make(struct zone **out, struct err *err)
 enum rc zone_parse(struct zone **out, const void *bytes, size_t len, struct err *err)
 {
     struct zone *zone;
-    enum rc rc = zone_make(&zone, err);
+    enum rc rc = make_zone(&zone, err);
 
     *out = NULL;
     if (rc != RC_OK)
         return rc;
-    rc = file_read(zone, bytes, len, err);
+    rc = read_file(zone, bytes, len, err);
     if (rc == RC_OK)
         *out = zone;
     else
@@ -165,7 +165,7 @@ static bool is_name(const char *name)
            len;
 }
 
-static enum rc file_parse(struct zone **zone, FILE *file, struct err *err)
+static enum rc parse_file(struct zone **zone, FILE *file, struct err *err)
 {
     unsigned char *bytes = malloc(ZONE_FILE_BYTES_MAX);
     size_t len;
@@ -188,7 +188,7 @@ enum rc zone_open(struct zone **zone, const char *folder, const char *name, stru
 
     *zone = NULL;
     if (strcmp(name, "UTC") == 0)
-        return zone_make(zone, err);
+        return make_zone(zone, err);
     if (!is_name(name))
         return err_fail(err, RC_REJECT, 0, "\"%.60s\" is not the name of a time zone", name);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
@@ -197,7 +197,7 @@ enum rc zone_open(struct zone **zone, const char *folder, const char *name, stru
         return err_fail(err, RC_REJECT, errno,
                         "there is no time zone %s: %s: %s (the zones are in the package tzdata)",
                         name, path, strerror(errno));
-    rc = file_parse(zone, file, err);
+    rc = parse_file(zone, file, err);
     fclose(file);
     if (rc != RC_OK)
         err_wrap(err, "time zone %s: %s", name, path);

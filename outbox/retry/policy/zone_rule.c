@@ -127,7 +127,7 @@ static bool is_leap(int year)
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-static int month_days(int year, int month)
+static int count_month_days(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
@@ -135,7 +135,7 @@ static int month_days(int year, int month)
 }
 
 /* Of the year, from 0. */
-static int day_of_year(const struct zone_day *day, int year, int first_weekday)
+static int compute_day_of_year(const struct zone_day *day, int year, int first_weekday)
 {
     int first = 0;
     int in_month;
@@ -149,9 +149,9 @@ static int day_of_year(const struct zone_day *day, int year, int first_weekday)
         break;
     }
     for (int month = 1; month < day->month; month++)
-        first += month_days(year, month);
+        first += count_month_days(year, month);
     in_month = (day->day - (first_weekday + first) % 7 + 7) % 7 + (day->week - 1) * 7;
-    while (in_month >= month_days(year, day->month))
+    while (in_month >= count_month_days(year, day->month))
         in_month -= 7;
     return first + in_month;
 }
@@ -171,9 +171,10 @@ int32_t zone_rule_ahead_s(const struct zone_rule *rule, int64_t utc_s)
     year_began_s = (int64_t)local - tm.tm_yday * (int64_t)DAY_S - tm.tm_hour * (int64_t)HOUR_S -
                    tm.tm_min * INT64_C(60) - tm.tm_sec;
     first_weekday = (tm.tm_wday - tm.tm_yday % 7 + 7) % 7;
-    begins_s = (int64_t)day_of_year(&rule->begins, tm.tm_year + 1900, first_weekday) * DAY_S +
-               rule->begins.time_s;
-    ends_s = (int64_t)day_of_year(&rule->ends, tm.tm_year + 1900, first_weekday) * DAY_S +
+    begins_s =
+        (int64_t)compute_day_of_year(&rule->begins, tm.tm_year + 1900, first_weekday) * DAY_S +
+        rule->begins.time_s;
+    ends_s = (int64_t)compute_day_of_year(&rule->ends, tm.tm_year + 1900, first_weekday) * DAY_S +
              rule->ends.time_s - (rule->summer_s - rule->standard_s);
     local -= (time_t)year_began_s;
     if (begins_s < ends_s)

@@ -26,7 +26,7 @@ struct found {
 };
 
 /* A task ahead that is to be held; row is where its state is kept. */
-struct holding {
+struct lock_request {
     int64_t id;
     struct order_row *row;
 };
@@ -40,8 +40,8 @@ struct claim {
     struct order_key keys[RETRY_CLAIM_ROWS_MAX];
     struct order_ahead ahead[RETRY_CLAIM_ROWS_MAX];
     size_t key_count;
-    struct holding holdings[3 * RETRY_CLAIM_ROWS_MAX];
-    size_t holding_count;
+    struct lock_request lock_requests[3 * RETRY_CLAIM_ROWS_MAX];
+    size_t lock_request_count;
     int64_t ids[RETRY_CLAIM_ROWS_MAX];
     size_t queued, left;
 
@@ -109,8 +109,8 @@ static void put_expired(struct store *store, const struct task_age *age)
 }
 
 /* Exactly in the order of the index. */
-static enum rc find(struct store *store, const struct claim_from *from, size_t limit,
-                    struct err *err)
+static enum rc find_candidates(struct store *store, const struct claim_from *from, size_t limit,
+                               struct err *err)
 {
     store->claim->count = 0;
     store_put(store, "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), "
@@ -161,8 +161,8 @@ static void number_keys(struct claim *claim)
     }
 }
 
-static void want_held(struct claim *claim, struct order_row *row, const struct found *first,
-                      const struct found *last, bool locked)
+static void request_lock(struct claim *claim, struct order_row *row, const struct found *first,
+                         const struct found *last, bool locked)
 {
     if (row->id == 0)
         return;
@@ -173,21 +173,21 @@ static void want_held(struct claim *claim, struct order_row *row, const struct f
     }
     if ((row->state == TASK_WAITING || row->state == TASK_QUEUED) && row->id >= last->id)
         return;
-    claim->holdings[claim->holding_count++] = (struct holding){row->id, row};
+    claim->lock_requests[claim->lock_request_count++] = (struct lock_request){row->id, row};
 }
 
-static int compare_holdings(const void *one, const void *other)
+static int compare_locks(const void *one, const void *other)
 {
-    const struct holding *a = one;
-    const struct holding *b = other;
+    const struct lock_request *a = one;
+    const struct lock_request *b = other;
 
     return (a->id > b->id) - (a->id < b->id);
 }
 
 /* Lists what is ahead of the candidates and not theirs. */
-static void list_holdings(struct claim *claim, bool locked)
+static void list_locks(struct claim *claim, bool locked)
 {
-    claim->holding_count = 0;
+    claim->lock_request_count = 0;
     for (size_t from = 0, to; from < claim->count; from = to) {
         const struct found *first = &claim->found[claim->by_key[from]];
         size_t key = claim->candidates[claim->by_key[from]].key;
@@ -199,14 +199,15 @@ static void list_holdings(struct claim *claim, bool locked)
         if (key == ORDER_NO_KEY)
             continue;
         last = &claim->found[claim->by_key[to - 1]];
-        want_held(claim, &claim->ahead[key].busy, first, last, locked);
-        want_held(claim, &claim->ahead[key].waiting, first, last, locked);
-        want_held(claim, &claim->ahead[key].queued, first, last, locked);
+        request_lock(claim, &claim->ahead[key].busy, first, last, locked);
+        request_lock(claim, &claim->ahead[key].waiting, first, last, locked);
+        request_lock(claim, &claim->ahead[key].queued, first, last, locked);
     }
-    qsort(claim->holdings, claim->holding_count, sizeof(claim->holdings[0]), compare_holdings);
+    qsort(claim->lock_requests, claim->lock_request_count, sizeof(claim->lock_requests[0]),
+          compare_locks);
 }
 
-static bool stands_in_line(enum task_state state)
+static bool waits_or_queues(enum task_state state)
 {
     return state == TASK_WAITING || state == TASK_QUEUED;
 }
@@ -214,29 +215,30 @@ static bool stands_in_line(enum task_state state)
 static enum rc held_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct claim *claim = ctx;
-    struct holding key = {.id = db_column_i64(row, 0)};
+    struct lock_request key = {.id = db_column_i64(row, 0)};
     enum task_state state = (enum task_state)db_column_i64(row, 1);
-    struct holding *holding = bsearch(&key, claim->holdings, claim->holding_count,
-                                      sizeof(claim->holdings[0]), compare_holdings);
+    struct lock_request *lock_request =
+        bsearch(&key, claim->lock_requests, claim->lock_request_count,
+                sizeof(claim->lock_requests[0]), compare_locks);
 
     (void)err;
-    if (!holding || stands_in_line(holding->row->state) != stands_in_line(state))
+    if (!lock_request || waits_or_queues(lock_request->row->state) != waits_or_queues(state))
         return RC_OK;
-    holding->row->state = state;
-    holding->row->held = true;
+    lock_request->row->state = state;
+    lock_request->row->held = true;
     return RC_OK;
 }
 
-static enum rc hold(struct store *store, struct err *err)
+static enum rc lock_ahead(struct store *store, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
 
-    for (size_t done = 0; done < claim->holding_count && rc == RC_OK;) {
+    for (size_t done = 0; done < claim->lock_request_count && rc == RC_OK;) {
         size_t count = 0;
 
-        while (count < STORE_IDS_MAX && done < claim->holding_count)
-            claim->ids[count++] = claim->holdings[done++].id;
+        while (count < STORE_IDS_MAX && done < claim->lock_request_count)
+            claim->ids[count++] = claim->lock_requests[done++].id;
         store_put(store, "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
         store_put_ids(&store->sql, claim->ids, count);
         store_put(store, store->compare_and_set ? " FOR UPDATE" : " FOR UPDATE SKIP LOCKED");
@@ -254,8 +256,8 @@ static enum rc decide_candidates(struct store *store, size_t run_max, struct err
     rc = wake_look(store->db, claim->keys, claim->key_count, claim->ahead, err);
     if (rc != RC_OK)
         return rc;
-    list_holdings(claim, !store->compare_and_set);
-    rc = hold(store, err);
+    list_locks(claim, !store->compare_and_set);
+    rc = lock_ahead(store, err);
     if (rc == RC_OK)
         order_decide(claim->candidates, claim->count, claim->ahead, run_max);
     return rc;
@@ -296,8 +298,8 @@ static void note_taken(struct claim *claim, const struct found *found)
 }
 
 /* One by one: each tells by itself whether it was still free. */
-static enum rc run_compared(struct store *store, const struct found *found, int64_t lease_ms,
-                            struct err *err)
+static enum rc start_compared(struct store *store, const struct found *found, int64_t lease_ms,
+                              struct err *err)
 {
     uint64_t affected = 0;
     enum rc rc;
@@ -313,8 +315,8 @@ static enum rc run_compared(struct store *store, const struct found *found, int6
     return rc;
 }
 
-static enum rc run_locked(struct store *store, const struct found *const *runs, size_t count,
-                          int64_t lease_ms, struct err *err)
+static enum rc start_locked(struct store *store, const struct found *const *runs, size_t count,
+                            int64_t lease_ms, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
@@ -345,7 +347,7 @@ static enum rc block_too_big(struct store *store, const struct found *found, str
     return store_exec(store, NULL, err);
 }
 
-static enum rc run(struct store *store, int64_t lease_ms, struct err *err)
+static enum rc start_candidates(struct store *store, int64_t lease_ms, struct err *err)
 {
     struct claim *claim = store->claim;
     const struct found *runs[RETRY_CLAIM_ROWS_MAX];
@@ -358,14 +360,14 @@ static enum rc run(struct store *store, int64_t lease_ms, struct err *err)
         if (claim->found[i].is_too_big)
             rc = block_too_big(store, &claim->found[i], err);
         else if (store->compare_and_set)
-            rc = run_compared(store, &claim->found[i], lease_ms, err);
+            rc = start_compared(store, &claim->found[i], lease_ms, err);
         else
             runs[count++] = &claim->found[i];
     }
-    return rc == RC_OK ? run_locked(store, runs, count, lease_ms, err) : rc;
+    return rc == RC_OK ? start_locked(store, runs, count, lease_ms, err) : rc;
 }
 
-static enum rc queue(struct store *store, struct err *err)
+static enum rc queue_candidates(struct store *store, struct err *err)
 {
     struct claim *claim = store->claim;
     size_t next = 0;
@@ -392,8 +394,8 @@ static enum rc queue(struct store *store, struct err *err)
 }
 
 /* One transaction of it. */
-static enum rc take_rounds(struct store *store, const struct claim_from *from, size_t rows_max,
-                           int64_t lease_ms, bool *full, struct err *err)
+static enum rc claim_rounds(struct store *store, const struct claim_from *from, size_t rows_max,
+                            int64_t lease_ms, bool *full, struct err *err)
 {
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
@@ -405,15 +407,15 @@ static enum rc take_rounds(struct store *store, const struct claim_from *from, s
         size_t limit = round > 0 && wanted < ROUND_ROWS_MIN ? ROUND_ROWS_MIN : wanted;
         bool is_last;
 
-        rc = find(store, from, limit, err);
+        rc = find_candidates(store, from, limit, err);
         if (rc == RC_OK)
             rc = decide_candidates(store, wanted, err);
         if (rc != RC_OK)
             break;
         bound_bytes(claim);
-        rc = run(store, lease_ms, err);
+        rc = start_candidates(store, lease_ms, err);
         if (rc == RC_OK)
-            rc = queue(store, err);
+            rc = queue_candidates(store, err);
         is_last = claim->count < limit;
         *full = !is_last && (claim->taken > 0 || claim->queued > 0);
         if (is_last || claim->taken >= rows_max || claim->left > 0 || claim->queued == 0)
@@ -422,30 +424,30 @@ static enum rc take_rounds(struct store *store, const struct claim_from *from, s
     return rc;
 }
 
-static enum rc take(struct store *store, const struct claim_from *from, size_t rows_max,
-                    int64_t lease_ms, bool *full, struct err *err)
+static enum rc claim_once(struct store *store, const struct claim_from *from, size_t rows_max,
+                          int64_t lease_ms, bool *full, struct err *err)
 {
     enum rc rc = store_begin(store, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = take_rounds(store, from, rows_max, lease_ms, full, err);
+    rc = claim_rounds(store, from, rows_max, lease_ms, full, err);
     return store_end(store, rc, err);
 }
 
-struct handing {
+struct claim_output {
     retry_on_task on_task;
     void *ctx;
 };
 
-static int64_t ms_of(const struct db_row *row, size_t column)
+static int64_t column_ms(const struct db_row *row, size_t column)
 {
     return db_column_i64(row, column) / 1000;
 }
 
-static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct handing *handing = ctx;
+    const struct claim_output *claim_output = ctx;
     struct task_row task = {
         .id = db_column_i64(row, 0),
         .epoch = db_column_i64(row, 1),
@@ -459,26 +461,26 @@ static enum rc hand_on_row(void *ctx, const struct db_row *row, struct err *err)
         .params_len = row->lengths[7],
         .params_type = row->columns[8],
         .attempts = db_column_i64(row, 9),
-        .made_ms = ms_of(row, 10),
-        .now_ms = ms_of(row, 11),
+        .made_ms = column_ms(row, 10),
+        .now_ms = column_ms(row, 11),
         .step = db_column_i64(row, 12),
         .step_result = row->columns[13],
         .step_result_len = row->lengths[13],
-        .due_ms = ms_of(row, 14),
+        .due_ms = column_ms(row, 14),
         .handler = row->columns[15],
         .shard = (unsigned)db_column_i64(row, 16),
     };
 
     (void)err;
-    handing->on_task(handing->ctx, &task);
+    claim_output->on_task(claim_output->ctx, &task);
     return RC_OK;
 }
 
 /* In the order in which they were taken: the join follows the list. */
-static enum rc hand_over(struct store *store, retry_on_task on_task, void *ctx, struct err *err)
+static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ctx, struct err *err)
 {
     struct claim *claim = store->claim;
-    struct handing handing = {on_task, ctx};
+    struct claim_output claim_output = {on_task, ctx};
 
     if (claim->taken == 0)
         return RC_OK;
@@ -495,7 +497,7 @@ static enum rc hand_over(struct store *store, retry_on_task on_task, void *ctx, 
     store_put(store, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', epoch BIGINT PATH '$[1]')) AS l "
                      "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) "
                      "ON t.id = l.id AND t.epoch = l.epoch AND t.state = 1");
-    return store_query(store, hand_on_row, &handing, err);
+    return store_query(store, task_on_row, &claim_output, err);
 }
 
 static enum rc claim_from(struct store *store, const struct claim_from *from, size_t rows_max,
@@ -508,13 +510,13 @@ static enum rc claim_from(struct store *store, const struct claim_from *from, si
     err_set(err, "nothing");
     for (int tries = 0; tries < TRIES_MAX && rc == RC_REJECT; tries++) {
         *full = false;
-        rc = take(store, from, rows_max, lease_ms, full, err);
+        rc = claim_once(store, from, rows_max, lease_ms, full, err);
         if (rc == RC_REJECT && err->code != DB_DUPLICATE)
             return rc;
     }
     if (rc == RC_REJECT)
         return RC_RETRY;
-    return rc == RC_OK ? hand_over(store, on_task, on_task_ctx, err) : rc;
+    return rc == RC_OK ? pass_claimed(store, on_task, on_task_ctx, err) : rc;
 }
 
 enum rc claim_tasks(struct store *store, const struct task_class *class, size_t rows_max,

@@ -17,7 +17,7 @@
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
 
 /* One call under way. */
-struct finding {
+struct search {
     struct db *db;
     struct buf sql;
     bool ended;
@@ -29,103 +29,103 @@ struct finding {
     int64_t last_id;
 };
 
-static const char *table_of(const struct finding *finding)
+static const char *get_table(const struct search *search)
 {
-    return finding->ended ? "retry_task_history" : "retry_task";
+    return search->ended ? "retry_task_history" : "retry_task";
 }
 
-static void text_put(struct finding *finding, const char *column, const char *text)
+static void put_text_filter(struct search *search, const char *column, const char *text)
 {
     if (!text)
         return;
-    buf_text_put(&finding->sql, " AND t.");
-    db_put_name(&finding->sql, column);
-    buf_text_put(&finding->sql, " = ");
-    db_put_text(finding->db, &finding->sql, text, strlen(text));
+    buf_text_put(&search->sql, " AND t.");
+    db_put_name(&search->sql, column);
+    buf_text_put(&search->sql, " = ");
+    db_put_text(search->db, &search->sql, text, strlen(text));
 }
 
-static void time_put(struct finding *finding, const char *comparison, int64_t ms)
+static void put_time_filter(struct search *search, const char *comparison, int64_t ms)
 {
-    buf_text_put(&finding->sql, " AND t.");
-    db_put_name(&finding->sql, finding->ended ? "ended_at" : "created_at");
-    buf_text_put(&finding->sql, comparison);
-    buf_print(&finding->sql,
+    buf_text_put(&search->sql, " AND t.");
+    db_put_name(&search->sql, search->ended ? "ended_at" : "created_at");
+    buf_text_put(&search->sql, comparison);
+    buf_print(&search->sql,
               "TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
               ", '1970-01-01'))",
               ms % 1000 * 1000, ms / 1000);
 }
 
-static void states_put(struct finding *finding, unsigned states)
+static void put_states(struct search *search, unsigned states)
 {
     char before = '(';
 
-    buf_text_put(&finding->sql, "t.state IN ");
+    buf_text_put(&search->sql, "t.state IN ");
     for (unsigned i = 0; i < TASK_STATES; i++) {
         if ((states & 1U << i) == 0)
             continue;
-        buf_char(&finding->sql, before);
-        buf_u64(&finding->sql, i);
+        buf_char(&search->sql, before);
+        buf_u64(&search->sql, i);
         before = ',';
     }
-    buf_char(&finding->sql, ')');
+    buf_char(&search->sql, ')');
 }
 
-static void ids_put(struct finding *finding)
+static void put_ids(struct search *search)
 {
-    const struct retry_filter *filter = finding->filter;
+    const struct retry_filter *filter = search->filter;
 
-    buf_text_put(&finding->sql, " AND t.id IN (");
+    buf_text_put(&search->sql, " AND t.id IN (");
     for (size_t i = 0; i < filter->id_count; i++)
-        buf_print(&finding->sql, i > 0 ? ",%" PRId64 : "%" PRId64, filter->ids[i]);
-    buf_char(&finding->sql, ')');
+        buf_print(&search->sql, i > 0 ? ",%" PRId64 : "%" PRId64, filter->ids[i]);
+    buf_char(&search->sql, ')');
 }
 
-static void groups_put(struct finding *finding)
+static void put_groups(struct search *search)
 {
-    const struct retry_filter *filter = finding->filter;
+    const struct retry_filter *filter = search->filter;
 
-    buf_text_put(&finding->sql, " AND t.task_group IN (");
+    buf_text_put(&search->sql, " AND t.task_group IN (");
     for (size_t i = 0; i < filter->group_count; i++) {
         if (i > 0)
-            buf_char(&finding->sql, ',');
-        db_put_text(finding->db, &finding->sql, filter->groups[i], strlen(filter->groups[i]));
+            buf_char(&search->sql, ',');
+        db_put_text(search->db, &search->sql, filter->groups[i], strlen(filter->groups[i]));
     }
-    buf_char(&finding->sql, ')');
+    buf_char(&search->sql, ')');
 }
 
-static void filter_put(struct finding *finding, int64_t after)
+static void put_filter(struct search *search, int64_t after)
 {
-    const struct retry_filter *filter = finding->filter;
+    const struct retry_filter *filter = search->filter;
 
-    buf_print(&finding->sql, " WHERE t.id > %" PRId64, after);
+    buf_print(&search->sql, " WHERE t.id > %" PRId64, after);
     if (filter->id_max > 0)
-        buf_print(&finding->sql, " AND t.id <= %" PRId64, filter->id_max);
+        buf_print(&search->sql, " AND t.id <= %" PRId64, filter->id_max);
     if (filter->id_count > 0)
-        ids_put(finding);
-    text_put(finding, "task_group", filter->group);
+        put_ids(search);
+    put_text_filter(search, "task_group", filter->group);
     if (filter->group_count > 0)
-        groups_put(finding);
-    text_put(finding, "origin", filter->origin);
-    text_put(finding, "scene", filter->scene);
-    text_put(finding, "handler", filter->handler);
-    text_put(finding, "ordering_key", filter->ordering_key);
-    text_put(finding, "biz_no", filter->biz_no);
-    text_put(finding, "reason_class", filter->reason_class);
-    if (finding->ended)
-        text_put(finding, "outcome", filter->outcome);
+        put_groups(search);
+    put_text_filter(search, "origin", filter->origin);
+    put_text_filter(search, "scene", filter->scene);
+    put_text_filter(search, "handler", filter->handler);
+    put_text_filter(search, "ordering_key", filter->ordering_key);
+    put_text_filter(search, "biz_no", filter->biz_no);
+    put_text_filter(search, "reason_class", filter->reason_class);
+    if (search->ended)
+        put_text_filter(search, "outcome", filter->outcome);
     if (filter->states != 0) {
-        buf_text_put(&finding->sql, " AND ");
-        states_put(finding, filter->states);
+        buf_text_put(&search->sql, " AND ");
+        put_states(search, filter->states);
     }
     if (filter->since_ms > 0)
-        time_put(finding, " >= ", filter->since_ms);
+        put_time_filter(search, " >= ", filter->since_ms);
     if (filter->until_ms != INT64_MAX)
-        time_put(finding, " < ", filter->until_ms);
+        put_time_filter(search, " < ", filter->until_ms);
 }
 
-static void select_put(struct finding *finding)
+static void put_select(struct search *search)
 {
-    struct buf *sql = &finding->sql;
+    struct buf *sql = &search->sql;
 
     buf_reset(sql);
     buf_text_put(
@@ -135,19 +135,19 @@ static void select_put(struct finding *finding)
                                                                                              "updat"
                                                                                              "ed_"
                                                                                              "at") ", LENGTH(t.params), ");
-    buf_text_put(sql, finding->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"
-                                     : "NULL, 0, 0");
+    buf_text_put(sql, search->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"
+                                    : "NULL, 0, 0");
     buf_text_put(sql, ", t.origin");
-    if (finding->whole)
+    if (search->whole)
         buf_text_put(sql, ", t.options, t.params, t.step_result");
     buf_text_put(sql, " FROM ");
-    db_put_name(sql, table_of(finding));
+    db_put_name(sql, get_table(search));
     buf_text_put(sql, " t");
 }
 
-static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc view_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct finding *finding = ctx;
+    struct search *search = ctx;
     struct retry_view view = {
         .id = db_column_i64(row, 0),
         .group = row->columns[1],
@@ -177,81 +177,81 @@ static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
         .origin = row->columns[24],
     };
 
-    if (finding->whole) {
+    if (search->whole) {
         view.options = row->columns[25];
         view.params = row->columns[26];
         view.step_result = row->columns[27];
         view.step_result_len = row->lengths[27];
     }
-    finding->rows++;
-    finding->last_id = view.id;
-    return finding->on_view(finding->ctx, &view, err);
+    search->rows++;
+    search->last_id = view.id;
+    return search->on_view(search->ctx, &view, err);
 }
 
 /* The rows behind `after` that fit, as the index finds them. */
-static enum rc rows_read(struct finding *finding, const char *index, int64_t after, int64_t id_max,
+static enum rc read_rows(struct search *search, const char *index, int64_t after, int64_t id_max,
                          size_t rows_max, struct err *err)
 {
-    select_put(finding);
-    buf_text_put(&finding->sql, " FORCE INDEX (");
-    db_put_name(&finding->sql, index);
-    buf_char(&finding->sql, ')');
-    filter_put(finding, after);
+    put_select(search);
+    buf_text_put(&search->sql, " FORCE INDEX (");
+    db_put_name(&search->sql, index);
+    buf_char(&search->sql, ')');
+    put_filter(search, after);
     if (id_max > 0)
-        buf_print(&finding->sql, " AND t.id <= %" PRId64, id_max);
-    buf_print(&finding->sql, " ORDER BY t.id LIMIT %zu", rows_max);
-    return db_query_buf(finding->db, &finding->sql, view_row, finding, err);
+        buf_print(&search->sql, " AND t.id <= %" PRId64, id_max);
+    buf_print(&search->sql, " ORDER BY t.id LIMIT %zu", rows_max);
+    return db_query_buf(search->db, &search->sql, view_on_row, search, err);
 }
 
 /* How many rows a condition on an index has, no further than a window. */
-static enum rc few_ask(struct finding *finding, bool *few, struct err *err)
+static enum rc count_few(struct search *search, bool *few, struct err *err)
 {
     int64_t count = 0;
     enum rc rc;
 
-    buf_reset(&finding->sql);
-    buf_text_put(&finding->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM retry_task t FORCE INDEX "
-                                "(ix_retry_task_due) WHERE ");
-    states_put(finding, finding->filter->states);
-    buf_text_put(&finding->sql, " LIMIT " WINDOW_DIGITS ") few");
-    rc = db_number(finding->db, buf_text(&finding->sql), &count, NULL, err);
+    buf_reset(&search->sql);
+    buf_text_put(&search->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM retry_task t FORCE INDEX "
+                               "(ix_retry_task_due) WHERE ");
+    put_states(search, search->filter->states);
+    buf_text_put(&search->sql, " LIMIT " WINDOW_DIGITS ") few");
+    rc = db_number(search->db, buf_text(&search->sql), &count, NULL, err);
     *few = count < WINDOW_ROWS;
     return rc;
 }
 
 /* The last id of the next window; *last: the table ends in it. */
-static enum rc window_ask(struct finding *finding, int64_t after, int64_t *id_max, bool *last,
-                          struct err *err)
+static enum rc find_window_end(struct search *search, int64_t after, int64_t *id_max, bool *last,
+                               struct err *err)
 {
     bool found = false;
     enum rc rc;
 
-    buf_reset(&finding->sql);
-    buf_text_put(&finding->sql, "SELECT id FROM ");
-    db_put_name(&finding->sql, table_of(finding));
-    buf_print(&finding->sql, " WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1", after,
+    buf_reset(&search->sql);
+    buf_text_put(&search->sql, "SELECT id FROM ");
+    db_put_name(&search->sql, get_table(search));
+    buf_print(&search->sql, " WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1", after,
               WINDOW_ROWS - 1);
-    rc = db_number(finding->db, buf_text(&finding->sql), id_max, &found, err);
+    rc = db_number(search->db, buf_text(&search->sql), id_max, &found, err);
     *last = !found;
     if (!found)
         *id_max = INT64_MAX;
     return rc;
 }
 
-static enum rc windows_read(struct finding *finding, size_t rows_max, struct retry_page *page,
+static enum rc read_windows(struct search *search, size_t rows_max, struct retry_page *page,
                             struct err *err)
 {
     for (int i = 0; i < WINDOWS_MAX; i++) {
         int64_t id_max = 0;
         bool last = false;
-        enum rc rc = window_ask(finding, page->after, &id_max, &last, err);
+        enum rc rc = find_window_end(search, page->after, &id_max, &last, err);
 
         if (rc == RC_OK)
-            rc = rows_read(finding, "PRIMARY", page->after, id_max, rows_max - finding->rows, err);
+            rc = read_rows(search, "PRIMARY", page->after, id_max, rows_max - search->rows, err);
         if (rc != RC_OK)
             return rc;
-        if (finding->rows == rows_max) {
-            page->after = finding->last_id;
+        if (search->rows == rows_max) {
+            page->after = search->last_id;
             page->more = true;
             return RC_OK;
         }
@@ -265,10 +265,10 @@ static enum rc windows_read(struct finding *finding, size_t rows_max, struct ret
     return RC_OK;
 }
 
-static enum rc index_choose(struct finding *finding, const char **index, bool *chosen,
+static enum rc choose_index(struct search *search, const char **index, bool *chosen,
                             struct err *err)
 {
-    const struct retry_filter *filter = finding->filter;
+    const struct retry_filter *filter = search->filter;
     unsigned usual = 1U << TASK_WAITING;
     bool few = false;
     enum rc rc;
@@ -280,17 +280,17 @@ static enum rc index_choose(struct finding *finding, const char **index, bool *c
         return RC_OK;
     }
     if (filter->biz_no) {
-        *index = finding->ended ? "ix_retry_task_history_biz" : "ix_retry_task_biz";
+        *index = search->ended ? "ix_retry_task_history_biz" : "ix_retry_task_biz";
         return RC_OK;
     }
-    if (finding->ended && filter->group && filter->scene) {
+    if (search->ended && filter->group && filter->scene) {
         *index = "ix_retry_task_history_scene";
         return RC_OK;
     }
     *chosen = false;
-    if (finding->ended || filter->states == 0 || (filter->states & usual) != 0)
+    if (search->ended || filter->states == 0 || (filter->states & usual) != 0)
         return RC_OK;
-    rc = few_ask(finding, &few, err);
+    rc = count_few(search, &few, err);
     if (rc == RC_OK && few) {
         *index = "ix_retry_task_due";
         *chosen = true;
@@ -302,39 +302,39 @@ enum rc retry_find(struct db *db, bool ended, const struct retry_filter *filter,
                    size_t rows_max, retry_on_view on_view, void *ctx, struct retry_page *page,
                    struct err *err)
 {
-    struct finding finding = {.db = db,
-                              .ended = ended,
-                              .whole = whole,
-                              .filter = filter,
-                              .on_view = on_view,
-                              .ctx = ctx,
-                              .last_id = filter->after};
+    struct search search = {.db = db,
+                            .ended = ended,
+                            .whole = whole,
+                            .filter = filter,
+                            .on_view = on_view,
+                            .ctx = ctx,
+                            .last_id = filter->after};
     const char *index = NULL;
     bool chosen = false;
     enum rc rc;
 
     assert(rows_max > 0 && rows_max <= RETRY_PAGE_ROWS_MAX);
     *page = (struct retry_page){.after = filter->after};
-    rc = index_choose(&finding, &index, &chosen, err);
+    rc = choose_index(&search, &index, &chosen, err);
     if (rc == RC_OK && !chosen)
-        rc = windows_read(&finding, rows_max, page, err);
+        rc = read_windows(&search, rows_max, page, err);
     else if (rc == RC_OK) {
-        rc = rows_read(&finding, index, filter->after, 0, rows_max, err);
-        page->more = finding.rows == rows_max;
-        page->after = finding.last_id;
+        rc = read_rows(&search, index, filter->after, 0, rows_max, err);
+        page->more = search.rows == rows_max;
+        page->after = search.last_id;
     }
-    buf_done(&finding.sql);
+    buf_done(&search.sql);
     return rc;
 }
 
-struct attempts_reading {
+struct attempt_query {
     enum rc (*on_attempt)(void *ctx, const struct retry_attempt_view *attempt, struct err *err);
     void *ctx;
 };
 
-static enum rc attempt_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc attempt_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct attempts_reading *reading = ctx;
+    struct attempt_query *reading = ctx;
     struct retry_attempt_view attempt = {
         .at_ms = db_column_i64(row, 0),
         .took_ms = db_column_i64(row, 1),
@@ -353,7 +353,7 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
                                              struct err *err),
                        void *ctx, struct err *err)
 {
-    struct attempts_reading reading = {on_attempt, ctx};
+    struct attempt_query reading = {on_attempt, ctx};
     struct buf sql = {0};
     enum rc rc;
 
@@ -365,14 +365,14 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
                                                        " ORDER BY id DESC LIMIT %d) newest "
                                                        "ORDER BY id",
         task_id, RETRY_ATTEMPTS_MAX);
-    rc = db_query_buf(db, &sql, attempt_row, &reading, err);
+    rc = db_query_buf(db, &sql, attempt_on_row, &reading, err);
     buf_done(&sql);
     return rc;
 }
 
 /* The clients' tasks of a handler, group and scene stand together in the index of each state: their
  * class has these in front. */
-static void pending_put(struct db *db, struct buf *sql, const char *handler, const char *group,
+static void put_pending(struct db *db, struct buf *sql, const char *handler, const char *group,
                         const char *scene, int64_t limit)
 {
     const char *const parts[] = {handler, group, scene, retry_owner_name(OWNER_CLIENT)};
@@ -400,14 +400,14 @@ static void pending_put(struct db *db, struct buf *sql, const char *handler, con
     }
 }
 
-struct scene_reading {
+struct scene_query {
     struct retry_room *room;
     struct buf *options;
 };
 
-static enum rc scene_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct scene_reading *reading = ctx;
+    struct scene_query *reading = ctx;
 
     (void)err;
     reading->room->limit = db_column_i64(row, 0);
@@ -420,7 +420,7 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
                    size_t handler_count, struct retry_room *room, struct buf *options,
                    struct err *err)
 {
-    struct scene_reading reading = {room, options};
+    struct scene_query reading = {room, options};
     struct buf sql = {0};
     enum rc rc;
 
@@ -432,12 +432,12 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
     db_put_text(db, &sql, group, strlen(group));
     buf_text_put(&sql, " AND scene = ");
     db_put_text(db, &sql, scene, strlen(scene));
-    rc = db_query_buf(db, &sql, scene_row, &reading, err);
+    rc = db_query_buf(db, &sql, scene_on_row, &reading, err);
     if (rc == RC_OK && room->limit > 0 && handler_count > 0) {
         buf_reset(&sql);
         buf_text_put(&sql, "SELECT COUNT(*) FROM (");
         for (size_t i = 0; i < handler_count; i++)
-            pending_put(db, &sql, handlers[i], group, scene, room->limit);
+            put_pending(db, &sql, handlers[i], group, scene, room->limit);
         buf_text_put(&sql, ") pending");
         rc = sql.failed ? err_fail(err, RC_FATAL, 0, "no memory to count tasks")
                         : db_number(db, buf_text(&sql), &room->pending, NULL, err);

@@ -360,7 +360,8 @@ typedef enum rc (*change_write)(struct store *store, const struct change *const 
                                 size_t count, struct err *err);
 
 /* Writes those that `is` says, some at once. */
-static enum rc write_those(struct store *store, change_is is, change_write write, struct err *err)
+static enum rc write_matching(struct store *store, change_is is, change_write write,
+                              struct err *err)
 {
     struct finishing *finishing = store->finishing;
     size_t count = 0;
@@ -453,12 +454,12 @@ static enum rc write_changes(struct store *store, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == RC_OK; i++)
-        rc = write_those(store, steps[i].is, steps[i].write, err);
+        rc = write_matching(store, steps[i].is, steps[i].write, err);
     return rc;
 }
 
 /* Also where the task waits again: one that came late with a smaller id goes first. */
-static enum rc wake_next(struct store *store, struct err *err)
+static enum rc wake_next_tasks(struct store *store, struct err *err)
 {
     struct finishing *finishing = store->finishing;
     size_t count = 0;
@@ -499,7 +500,7 @@ enum rc finish_tasks(struct store *store, const struct task_update *updates, siz
     if (rc == RC_OK)
         rc = write_changes(store, err);
     if (rc == RC_OK)
-        rc = wake_next(store, err);
+        rc = wake_next_tasks(store, err);
     rc = store_end(store, rc, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         lost[finishing->changes[i].place] = !finishing->changes[i].is_ours;

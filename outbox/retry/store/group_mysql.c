@@ -8,30 +8,30 @@
 #include <stdio.h>
 #include <string.h>
 
-struct reading {
+struct group_query {
     retry_on_group on_group;
     void *ctx;
 };
 
 /* A list that is longer than its column was made by nobody. */
-static void text_take(char *out, size_t size, const struct db_row *row, size_t column)
+static void take_text(char *out, size_t size, const struct db_row *row, size_t column)
 {
     snprintf(out, size, "%s", row->columns[column] ? row->columns[column] : "");
 }
 
 static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct reading *reading = ctx;
+    const struct group_query *group_query = ctx;
     struct retry_group group = {.enabled = db_column_i64(row, 2) != 0};
 
-    text_take(group.name, sizeof(group.name), row, 0);
-    text_take(group.handlers, sizeof(group.handlers), row, 3);
-    text_take(group.scenes, sizeof(group.scenes), row, 4);
-    text_take(group.topics, sizeof(group.topics), row, 5);
+    take_text(group.name, sizeof(group.name), row, 0);
+    take_text(group.handlers, sizeof(group.handlers), row, 3);
+    take_text(group.scenes, sizeof(group.scenes), row, 4);
+    take_text(group.topics, sizeof(group.topics), row, 5);
     /* An owner that is no word of ours is none of the clients'. */
     if (!retry_owner_read(row->columns[1], row->lengths[1], &group.owner))
         group.owner = OWNER_UNKNOWN;
-    return reading->on_group(reading->ctx, &group, err);
+    return group_query->on_group(group_query->ctx, &group, err);
 }
 
 static void put_text(struct db *db, struct buf *sql, const char *words, const char *text)
@@ -40,7 +40,7 @@ static void put_text(struct db *db, struct buf *sql, const char *words, const ch
     db_put_text(db, sql, text, strlen(text));
 }
 
-static enum rc run(struct db *db, struct buf *sql, bool *changed, struct err *err)
+static enum rc run_sql(struct db *db, struct buf *sql, bool *changed, struct err *err)
 {
     uint64_t affected = 0;
     enum rc rc = db_exec_buf(db, sql, &affected, err);
@@ -53,7 +53,7 @@ static enum rc run(struct db *db, struct buf *sql, bool *changed, struct err *er
 enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
                          struct err *err)
 {
-    struct reading reading = {on_group, ctx};
+    struct group_query group_query = {on_group, ctx};
     struct buf sql = {0};
     enum rc rc;
 
@@ -61,35 +61,36 @@ enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_grou
     if (name)
         put_text(db, &sql, " WHERE name = ", name);
     buf_print(&sql, " ORDER BY name LIMIT %d", RETRY_GROUPS_MAX);
-    rc = db_query_buf(db, &sql, group_on_row, &reading, err);
+    rc = db_query_buf(db, &sql, group_on_row, &group_query, err);
     buf_done(&sql);
     return rc;
 }
 
-struct finding {
+struct group_search {
     struct retry_group group;
     bool found;
 };
 
 static enum rc find_on_group(void *ctx, const struct retry_group *group, struct err *err)
 {
-    struct finding *finding = ctx;
+    struct group_search *group_search = ctx;
 
     (void)err;
-    finding->group = *group;
-    finding->found = true;
+    group_search->group = *group;
+    group_search->found = true;
     return RC_OK;
 }
 
-static enum rc own_check(struct db *db, const char *name, struct finding *finding, struct err *err)
+static enum rc check_owner(struct db *db, const char *name, struct group_search *group_search,
+                           struct err *err)
 {
     enum rc rc;
 
-    finding->found = false;
-    rc = retry_group_each(db, name, find_on_group, finding, err);
-    if (rc == RC_OK && finding->found && finding->group.owner != OWNER_CLIENT)
+    group_search->found = false;
+    rc = retry_group_each(db, name, find_on_group, group_search, err);
+    if (rc == RC_OK && group_search->found && group_search->group.owner != OWNER_CLIENT)
         rc = err_fail(err, RC_REJECT, 0, "group %.64s belongs to the %s", name,
-                      retry_owner_name(finding->group.owner));
+                      retry_owner_name(group_search->group.owner));
     return rc;
 }
 
@@ -121,9 +122,9 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
 {
     const char *const columns[] = {"handlers", "scenes", "topics"};
     const char *const lists[] = {handlers, scenes, topics};
-    struct finding finding;
+    struct group_search group_search;
     struct buf sql = {0};
-    enum rc rc = own_check(db, name, &finding, err);
+    enum rc rc = check_owner(db, name, &group_search, err);
 
     *changed = false;
     if (rc != RC_OK)
@@ -131,7 +132,7 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
     /* Version 0 allows nothing, should this be all that is done. */
     put_text(db, &sql, "INSERT IGNORE INTO retry_group (name, version) VALUES (", name);
     buf_text_put(&sql, ", 0)");
-    rc = run(db, &sql, changed, err);
+    rc = run_sql(db, &sql, changed, err);
     if (rc == RC_OK) {
         buf_text_put(&sql, "UPDATE retry_group SET ");
         for (size_t i = 0; i < 3; i++)
@@ -143,7 +144,7 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
         for (size_t i = 0; i < 3; i++)
             put_difference(db, &sql, columns[i], lists[i]);
         buf_char(&sql, ')');
-        rc = run(db, &sql, changed, err);
+        rc = run_sql(db, &sql, changed, err);
     }
     buf_done(&sql);
     return rc;
@@ -152,12 +153,12 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
 enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,
                            struct err *err)
 {
-    struct finding finding = {.found = false};
+    struct group_search group_search = {.found = false};
     struct buf sql = {0};
-    enum rc rc = retry_group_each(db, name, find_on_group, &finding, err);
+    enum rc rc = retry_group_each(db, name, find_on_group, &group_search, err);
 
     *changed = false;
-    if (rc == RC_OK && !finding.found)
+    if (rc == RC_OK && !group_search.found)
         rc = err_fail(err, RC_REJECT, 0, "there is no group %.64s", name);
     if (rc != RC_OK)
         return rc;
@@ -167,7 +168,7 @@ enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *
               enabled);
     put_text(db, &sql, " WHERE name = ", name);
     buf_print(&sql, " AND enabled <> %d", enabled);
-    rc = run(db, &sql, changed, err);
+    rc = run_sql(db, &sql, changed, err);
     buf_done(&sql);
     return rc;
 }
@@ -186,13 +187,13 @@ static const struct {
 enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted,
                         enum retry_owner *owner, struct err *err)
 {
-    struct finding finding = {.found = false};
+    struct group_search group_search = {.found = false};
     struct buf sql = {0};
     bool made;
-    enum rc rc = retry_group_each(db, name, find_on_group, &finding, err);
+    enum rc rc = retry_group_each(db, name, find_on_group, &group_search, err);
 
-    *owner = finding.found ? finding.group.owner : wanted;
-    if (rc != RC_OK || finding.found)
+    *owner = group_search.found ? group_search.group.owner : wanted;
+    if (rc != RC_OK || group_search.found)
         return rc;
     put_text(db, &sql,
              "INSERT IGNORE INTO retry_group (name, owner, handlers, scenes, topics) VALUES (",
@@ -202,23 +203,23 @@ enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted
     put_text(db, &sql, ", ", own[wanted].scenes);
     put_text(db, &sql, ", ", own[wanted].topics);
     buf_char(&sql, ')');
-    rc = run(db, &sql, &made, err);
+    rc = run_sql(db, &sql, &made, err);
     buf_done(&sql);
     return rc;
 }
 
-struct refusing {
+struct owner_check {
     const struct retry_new_task *tasks;
     size_t count;
 };
 
 static enum rc owned_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct refusing *refusing = ctx;
+    const struct owner_check *owner_check = ctx;
     size_t number = 0;
 
-    while (number < refusing->count &&
-           strcmp(new_task_group(&refusing->tasks[number]), row->columns[0]) != 0)
+    while (number < owner_check->count &&
+           strcmp(new_task_group(&owner_check->tasks[number]), row->columns[0]) != 0)
         number++;
     return err_fail(err, RC_REJECT, 0,
                     "task %zu: group %.64s belongs to the %.8s; applications have groups of their "
@@ -229,7 +230,7 @@ static enum rc owned_on_row(void *ctx, const struct db_row *row, struct err *err
 enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tasks, size_t count,
                                  struct err *err)
 {
-    struct refusing refusing = {tasks, count};
+    struct owner_check owner_check = {tasks, count};
     struct buf sql = {0};
     enum rc rc;
 
@@ -241,7 +242,7 @@ enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tas
             put_text(db, &sql, i > 0 ? "," : "", group);
     }
     buf_text_put(&sql, ") LIMIT 1");
-    rc = db_query_buf(db, &sql, owned_on_row, &refusing, err);
+    rc = db_query_buf(db, &sql, owned_on_row, &owner_check, err);
     buf_done(&sql);
     return rc;
 }

@@ -44,7 +44,7 @@ static int compare_hashes(const void *one, const void *other)
     return order != 0 ? order : ((*a)->number > (*b)->number) - ((*a)->number < (*b)->number);
 }
 
-static enum rc prepare(struct append *append, struct err *err)
+static enum rc prepare_tasks(struct append *append, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -97,8 +97,8 @@ static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err
 
 /* Finds the active tasks with the hashes of these. Without `locking` nobody is waited for, and none
  * is kept from running. */
-static enum rc look(struct append *append, size_t from, size_t count, const char *locking,
-                    struct err *err)
+static enum rc find_active(struct append *append, size_t from, size_t count, const char *locking,
+                           struct err *err)
 {
     buf_reset(&append->sql);
     buf_text_put(&append->sql, "SELECT id, active_hash FROM retry_task FORCE INDEX "
@@ -115,13 +115,13 @@ static enum rc look(struct append *append, size_t from, size_t count, const char
     return db_query_buf(append->db, &append->sql, found_on_row, append, err);
 }
 
-static enum rc look_all(struct append *append, struct err *err)
+static enum rc find_all_active(struct append *append, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < append->count && rc == RC_OK; i += LOOK_TASKS)
-        rc = look(append, i, append->count - i < LOOK_TASKS ? append->count - i : LOOK_TASKS, "",
-                  err);
+        rc = find_active(append, i, append->count - i < LOOK_TASKS ? append->count - i : LOOK_TASKS,
+                         "", err);
     return rc;
 }
 
@@ -174,7 +174,7 @@ static bool is_new(const struct append *append, size_t i)
     return append->list[i].same == i && append->list[i].id == 0;
 }
 
-static enum rc packet_check(struct append *append, size_t number, struct err *err)
+static enum rc check_packet(struct append *append, size_t number, struct err *err)
 {
     uint64_t packet = db_packet_bytes_max(append->db);
 
@@ -188,7 +188,7 @@ static enum rc packet_check(struct append *append, size_t number, struct err *er
 
 /* Builds one INSERT of the new ones from *next on, which goes behind the last of them. *rows: how
  * many. */
-static enum rc statement_build(struct append *append, size_t *next, size_t *rows, struct err *err)
+static enum rc build_statement(struct append *append, size_t *next, size_t *rows, struct err *err)
 {
     size_t limit = STATEMENT_BYTES;
     size_t last = *next;
@@ -214,7 +214,7 @@ static enum rc statement_build(struct append *append, size_t *next, size_t *rows
     }
     if (append->sql.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for an INSERT into retry_task");
-    return *rows == 1 ? packet_check(append, last, err) : RC_OK;
+    return *rows == 1 ? check_packet(append, last, err) : RC_OK;
 }
 
 /* Another transaction made the same task since we looked. What locks it is asked about it, so that
@@ -224,7 +224,7 @@ static enum rc insert_one(struct append *append, size_t i, struct err *err)
     enum rc rc = RC_OK;
 
     for (int tries = 0; tries < TRIES_MAX && rc == RC_OK; tries++) {
-        rc = look(append, i, 1, " FOR UPDATE", err);
+        rc = find_active(append, i, 1, " FOR UPDATE", err);
         append->list[i].existed = append->list[i].id > 0;
         if (rc != RC_OK || append->list[i].existed)
             return rc;
@@ -232,7 +232,7 @@ static enum rc insert_one(struct append *append, size_t i, struct err *err)
         put_row(append, &append->tasks[i]);
         rc = db_exec_buf(append->db, &append->sql, NULL, err);
         if (rc == RC_OK)
-            return look(append, i, 1, " FOR UPDATE", err);
+            return find_active(append, i, 1, " FOR UPDATE", err);
         if (rc == RC_REJECT && err->code == DB_DUPLICATE)
             rc = RC_OK;
     }
@@ -252,7 +252,7 @@ static enum rc insert_each(struct append *append, size_t from, size_t to, struct
     return rc;
 }
 
-static enum rc insert_new(struct append *append, struct err *err)
+static enum rc insert_new_tasks(struct append *append, struct err *err)
 {
     size_t next = 0;
     enum rc rc = RC_OK;
@@ -261,7 +261,7 @@ static enum rc insert_new(struct append *append, struct err *err)
         size_t from = next;
         size_t rows = 0;
 
-        rc = statement_build(append, &next, &rows, err);
+        rc = build_statement(append, &next, &rows, err);
         if (rc != RC_OK || rows == 0)
             break;
         rc = db_exec_buf(append->db, &append->sql, NULL, err);
@@ -299,17 +299,17 @@ enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct re
         rc = err_fail(err, RC_FATAL, 0, "no memory for %zu tasks", count);
         goto out;
     }
-    rc = prepare(&append, err);
+    rc = prepare_tasks(&append, err);
     if (rc == RC_OK && origin == OWNER_CLIENT)
         rc = retry_group_refuse_owned(db, tasks, count, err);
     if (rc == RC_OK)
-        rc = look_all(&append, err);
+        rc = find_all_active(&append, err);
     if (rc == RC_OK) {
         note_existing(&append);
-        rc = insert_new(&append, err);
+        rc = insert_new_tasks(&append, err);
     }
     if (rc == RC_OK && tickets) {
-        rc = look_all(&append, err);
+        rc = find_all_active(&append, err);
         give_tickets(&append, tickets);
     }
 out:

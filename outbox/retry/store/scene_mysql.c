@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-struct reading {
+struct scene_query {
     enum rc (*on_scene)(void *ctx, const struct scene_row *row, struct err *err);
     void *ctx;
 };
 
 static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct reading *reading = ctx;
+    struct scene_query *scene_query = ctx;
     struct scene_row scene = {
         .group = row->columns[0],
         .scene = row->columns[1],
@@ -22,10 +22,10 @@ static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err
         .version = db_column_i64(row, 5),
     };
 
-    return reading->on_scene(reading->ctx, &scene, err);
+    return scene_query->on_scene(scene_query->ctx, &scene, err);
 }
 
-static void text_put(struct db *db, struct buf *sql, const char *text)
+static void put_text(struct db *db, struct buf *sql, const char *text)
 {
     if (text && *text)
         db_put_text(db, sql, text, strlen(text));
@@ -33,7 +33,7 @@ static void text_put(struct db *db, struct buf *sql, const char *text)
         buf_text_put(sql, "NULL");
 }
 
-static void name_put(struct db *db, struct buf *sql, const char *words, const char *name)
+static void put_name(struct db *db, struct buf *sql, const char *words, const char *name)
 {
     buf_text_put(sql, words);
     db_put_text(db, sql, name, strlen(name));
@@ -44,23 +44,23 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
                                              struct err *err),
                          void *ctx, struct err *err)
 {
-    struct reading reading = {on_scene, ctx};
+    struct scene_query scene_query = {on_scene, ctx};
     struct buf sql = {0};
     enum rc rc;
 
     buf_text_put(&sql, "SELECT task_group, scene, policy, options, paused, version FROM "
                        "retry_scene WHERE 1");
     if (group)
-        name_put(db, &sql, " AND task_group = ", group);
+        put_name(db, &sql, " AND task_group = ", group);
     if (scene)
-        name_put(db, &sql, " AND scene = ", scene);
+        put_name(db, &sql, " AND scene = ", scene);
     buf_print(&sql, " ORDER BY task_group, scene LIMIT %d", RETRY_SCENES_MAX);
-    rc = db_query_buf(db, &sql, scene_on_row, &reading, err);
+    rc = db_query_buf(db, &sql, scene_on_row, &scene_query, err);
     buf_done(&sql);
     return rc;
 }
 
-static enum rc run(struct db *db, struct buf *sql, uint64_t *affected, struct err *err)
+static enum rc run_sql(struct db *db, struct buf *sql, uint64_t *affected, struct err *err)
 {
     enum rc rc = db_exec_buf(db, sql, affected, err);
 
@@ -85,18 +85,18 @@ static enum rc count_change(struct db *db, struct err *err)
 /* Gives a scene without a row one that can be changed. Refuses the row with which the table would
  * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows
  * does not change before COMMIT, because all commands lock the same row in count_change() first. */
-static enum rc row_make(struct db *db, const char *group, const char *scene, struct err *err)
+static enum rc make_row(struct db *db, const char *group, const char *scene, struct err *err)
 {
     struct buf sql = {0};
     uint64_t affected = 0;
     int64_t rows = 0;
     enum rc rc;
 
-    name_put(db, &sql, "INSERT IGNORE INTO retry_scene (task_group, scene, version) VALUES (",
+    put_name(db, &sql, "INSERT IGNORE INTO retry_scene (task_group, scene, version) VALUES (",
              group);
-    name_put(db, &sql, ", ", scene);
+    put_name(db, &sql, ", ", scene);
     buf_text_put(&sql, ", 0)");
-    rc = run(db, &sql, &affected, err);
+    rc = run_sql(db, &sql, &affected, err);
     if (rc == RC_OK && affected > 0)
         rc = db_number(db, "SELECT COUNT(*) FROM retry_scene", &rows, NULL, err);
     if (rc != RC_OK || rows <= RETRY_SCENES_MAX)
@@ -127,35 +127,35 @@ enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, b
     enum rc rc = count_change(db, err);
 
     if (rc == RC_OK && paused)
-        rc = row_make(db, group, scene, err);
+        rc = make_row(db, group, scene, err);
     if (rc != RC_OK)
         return end_change(db, rc, 0, changed, err);
     buf_print(&sql,
               "UPDATE retry_scene SET paused = %d, version = version + 1, updated_at = "
               "UTC_TIMESTAMP(3)",
               paused);
-    name_put(db, &sql, " WHERE task_group = ", group);
-    name_put(db, &sql, " AND scene = ", scene);
+    put_name(db, &sql, " WHERE task_group = ", group);
+    put_name(db, &sql, " AND scene = ", scene);
     buf_print(&sql, " AND paused <> %d", paused);
-    rc = run(db, &sql, &affected, err);
+    rc = run_sql(db, &sql, &affected, err);
     return end_change(db, rc, affected, changed, err);
 }
 
-static void set_put(struct db *db, struct buf *sql, const char *column, const char *text)
+static void put_set(struct db *db, struct buf *sql, const char *column, const char *text)
 {
     buf_print(sql, ", %s = ", column);
     if (text)
-        text_put(db, sql, text);
+        put_text(db, sql, text);
     else
         buf_text_put(sql, column);
 }
 
-static void differs_put(struct db *db, struct buf *sql, const char *column, const char *text)
+static void put_differs(struct db *db, struct buf *sql, const char *column, const char *text)
 {
     if (!text)
         return;
     buf_print(sql, " OR NOT %s <=> ", column);
-    text_put(db, sql, text);
+    put_text(db, sql, text);
 }
 
 enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
@@ -166,20 +166,20 @@ enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, con
     enum rc rc = count_change(db, err);
 
     if (rc == RC_OK)
-        rc = row_make(db, group, scene, err);
+        rc = make_row(db, group, scene, err);
     if (rc != RC_OK)
         return end_change(db, rc, 0, changed, err);
     buf_text_put(&sql, "UPDATE retry_scene SET version = version + 1, updated_at = "
                        "UTC_TIMESTAMP(3)");
-    set_put(db, &sql, "policy", policy);
-    set_put(db, &sql, "options", options);
-    name_put(db, &sql, " WHERE task_group = ", group);
-    name_put(db, &sql, " AND scene = ", scene);
+    put_set(db, &sql, "policy", policy);
+    put_set(db, &sql, "options", options);
+    put_name(db, &sql, " WHERE task_group = ", group);
+    put_name(db, &sql, " AND scene = ", scene);
     buf_text_put(&sql, " AND (version = 0");
-    differs_put(db, &sql, "policy", policy);
-    differs_put(db, &sql, "options", options);
+    put_differs(db, &sql, "policy", policy);
+    put_differs(db, &sql, "options", options);
     buf_char(&sql, ')');
-    rc = run(db, &sql, &affected, err);
+    rc = run_sql(db, &sql, &affected, err);
     return end_change(db, rc, affected, changed, err);
 }
 
@@ -190,17 +190,17 @@ enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err)
                      NULL, err);
 }
 
-struct asking {
+struct process_query {
     scene_on_process on_process;
     void *ctx;
 };
 
 static enum rc process_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct asking *asking = ctx;
+    const struct process_query *process_query = ctx;
 
     (void)err;
-    asking->on_process(asking->ctx, row->columns[0], db_column_i64(row, 1) != 0);
+    process_query->on_process(process_query->ctx, row->columns[0], db_column_i64(row, 1) != 0);
     return RC_OK;
 }
 
@@ -210,7 +210,7 @@ static enum rc each_process(void *ctx, int64_t change, scene_on_process on_proce
                             void *on_process_ctx, struct err *err)
 {
     const struct scene_processes_mysql *processes = ctx;
-    struct asking asking = {on_process, on_process_ctx};
+    struct process_query process_query = {on_process, on_process_ctx};
     struct buf sql = {0};
     enum rc rc;
 
@@ -222,7 +222,7 @@ static enum rc each_process(void *ctx, int64_t change, scene_on_process on_proce
               "ORDER BY i.name LIMIT %d",
               (long long)change, (long long)processes->lease_ms * 1000,
               (long long)processes->lease_ms * 2000, SCENE_PROCESSES_MAX);
-    rc = db_query_buf(processes->db, &sql, process_on_row, &asking, err);
+    rc = db_query_buf(processes->db, &sql, process_on_row, &process_query, err);
     buf_done(&sql);
     return rc;
 }

@@ -23,7 +23,7 @@
     "owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
 
 /* What is done under the locks: each result has got its state, or that there is no such task. */
-struct acting {
+struct action_run {
     struct db *db;
     const struct task_admin_order *order;
     struct task_admin_result *results;
@@ -34,37 +34,39 @@ struct acting {
     struct buf sql;
 };
 
-static enum rc run(struct acting *acting, uint64_t *affected, struct err *err)
+static enum rc run_sql(struct action_run *action_run, uint64_t *affected, struct err *err)
 {
-    return db_exec_buf(acting->db, &acting->sql, affected, err);
+    return db_exec_buf(action_run->db, &action_run->sql, affected, err);
 }
 
-static struct task_admin_result *result_of(struct acting *acting, int64_t id, size_t *index)
+static struct task_admin_result *find_result(struct action_run *action_run, int64_t id,
+                                             size_t *index)
 {
-    for (*index = 0; *index < acting->count; ++*index)
-        if (acting->results[*index].id == id)
-            return &acting->results[*index];
+    for (*index = 0; *index < action_run->count; ++*index)
+        if (action_run->results[*index].id == id)
+            return &action_run->results[*index];
     return NULL;
 }
 
-static enum rc lock(struct acting *acting, const char *select, db_on_row on_row, struct err *err)
+static enum rc lock_tasks(struct action_run *action_run, const char *select, db_on_row on_row,
+                          struct err *err)
 {
     int64_t ids[TASK_ADMIN_ROWS_MAX];
 
-    for (size_t i = 0; i < acting->count; i++)
-        ids[i] = acting->results[i].id;
-    buf_reset(&acting->sql);
-    buf_text_put(&acting->sql, select);
-    store_put_ids(&acting->sql, ids, acting->count);
-    buf_text_put(&acting->sql, " FOR UPDATE");
-    return db_query_buf(acting->db, &acting->sql, on_row, acting, err);
+    for (size_t i = 0; i < action_run->count; i++)
+        ids[i] = action_run->results[i].id;
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql, select);
+    store_put_ids(&action_run->sql, ids, action_run->count);
+    buf_text_put(&action_run->sql, " FOR UPDATE");
+    return db_query_buf(action_run->db, &action_run->sql, on_row, action_run, err);
 }
 
 static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct acting *acting = ctx;
+    struct action_run *action_run = ctx;
     size_t index;
-    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = find_result(action_run, db_column_i64(row, 0), &index);
 
     (void)err;
     if (!result)
@@ -72,16 +74,16 @@ static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
     result->outcome = TASK_ADMIN_UNFIT;
     result->state = (enum task_state)db_column_i64(row, 1);
     if (row->columns[2])
-        snprintf(acting->hashes[index].hash, sizeof(acting->hashes[index].hash), "%s",
+        snprintf(action_run->hashes[index].hash, sizeof(action_run->hashes[index].hash), "%s",
                  row->columns[2]);
     return RC_OK;
 }
 
 static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct acting *acting = ctx;
+    struct action_run *action_run = ctx;
     size_t index;
-    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = find_result(action_run, db_column_i64(row, 0), &index);
 
     (void)err;
     if (result && result->outcome == TASK_ADMIN_UNKNOWN) {
@@ -92,72 +94,73 @@ static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err
 }
 
 /* Which of those that are no tasks have been some. */
-static enum rc ended_look(struct acting *acting, struct err *err)
+static enum rc find_ended(struct action_run *action_run, struct err *err)
 {
     bool missing = false;
 
-    for (size_t i = 0; i < acting->count; i++)
-        missing = missing || acting->results[i].outcome == TASK_ADMIN_UNKNOWN;
+    for (size_t i = 0; i < action_run->count; i++)
+        missing = missing || action_run->results[i].outcome == TASK_ADMIN_UNKNOWN;
     if (!missing)
         return RC_OK;
-    buf_reset(&acting->sql);
-    buf_text_put(&acting->sql, "SELECT id, requeued_as FROM retry_task_history WHERE id IN (0");
-    for (size_t i = 0; i < acting->count; i++)
-        if (acting->results[i].outcome == TASK_ADMIN_UNKNOWN)
-            buf_print(&acting->sql, ",%" PRId64, acting->results[i].id);
-    buf_char(&acting->sql, ')');
-    return db_query_buf(acting->db, &acting->sql, ended_on_row, acting, err);
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql, "SELECT id, requeued_as FROM retry_task_history WHERE id IN (0");
+    for (size_t i = 0; i < action_run->count; i++)
+        if (action_run->results[i].outcome == TASK_ADMIN_UNKNOWN)
+            buf_print(&action_run->sql, ",%" PRId64, action_run->results[i].id);
+    buf_char(&action_run->sql, ')');
+    return db_query_buf(action_run->db, &action_run->sql, ended_on_row, action_run, err);
 }
 
-static void key_goes_on(struct acting *acting, size_t index)
+static void note_key(struct action_run *action_run, size_t index)
 {
-    if (acting->hashes[index].hash[0])
-        acting->wakes[acting->wake_count++] = acting->hashes[index];
+    if (action_run->hashes[index].hash[0])
+        action_run->wakes[action_run->wake_count++] = action_run->hashes[index];
 }
 
-static enum rc task_freshen(struct acting *acting, size_t index, struct err *err)
+static enum rc reset_task(struct action_run *action_run, size_t index, struct err *err)
 {
-    buf_reset(&acting->sql);
-    buf_print(&acting->sql, "UPDATE retry_task SET " FRESH " WHERE id = %" PRId64,
-              acting->results[index].id);
-    key_goes_on(acting, index);
-    return run(acting, NULL, err);
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql, "UPDATE retry_task SET " FRESH " WHERE id = %" PRId64,
+              action_run->results[index].id);
+    note_key(action_run, index);
+    return run_sql(action_run, NULL, err);
 }
 
-static enum rc task_hasten(struct acting *acting, size_t index, struct err *err)
+static enum rc hasten_task(struct action_run *action_run, size_t index, struct err *err)
 {
-    buf_reset(&acting->sql);
-    buf_print(&acting->sql,
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql,
               "UPDATE retry_task SET next_at = LEAST(next_at, UTC_TIMESTAMP(3)) WHERE id = "
               "%" PRId64,
-              acting->results[index].id);
-    return run(acting, NULL, err);
+              action_run->results[index].id);
+    return run_sql(action_run, NULL, err);
 }
 
-static enum rc task_delete(struct acting *acting, size_t index, struct err *err)
+static enum rc delete_task(struct action_run *action_run, size_t index, struct err *err)
 {
-    buf_reset(&acting->sql);
-    buf_print(&acting->sql, "DELETE FROM retry_task WHERE id = %" PRId64,
-              acting->results[index].id);
-    key_goes_on(acting, index);
-    return run(acting, NULL, err);
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql, "DELETE FROM retry_task WHERE id = %" PRId64,
+              action_run->results[index].id);
+    note_key(action_run, index);
+    return run_sql(action_run, NULL, err);
 }
 
 /* An owner that is at work on it finds nothing that it could write to. */
-static enum rc task_cancel(struct acting *acting, size_t index, struct err *err)
+static enum rc cancel_task(struct action_run *action_run, size_t index, struct err *err)
 {
-    const char *by = acting->order->by;
+    const char *by = action_run->order->by;
     enum rc rc;
 
-    buf_reset(&acting->sql);
-    buf_text_put(&acting->sql,
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql,
                  "INSERT INTO retry_task_history (" HISTORY_COLUMNS ", owner, outcome, ended_at) "
                  "SELECT " HISTORY_COLUMNS ", ");
-    db_put_text(acting->db, &acting->sql, by, strlen(by));
-    buf_print(&acting->sql, ", 'cancelled', UTC_TIMESTAMP(3) FROM retry_task WHERE id = %" PRId64,
-              acting->results[index].id);
-    rc = run(acting, NULL, err);
-    return rc == RC_OK ? task_delete(acting, index, err) : rc;
+    db_put_text(action_run->db, &action_run->sql, by, strlen(by));
+    buf_print(&action_run->sql,
+              ", 'cancelled', UTC_TIMESTAMP(3) FROM retry_task WHERE id = %" PRId64,
+              action_run->results[index].id);
+    rc = run_sql(action_run, NULL, err);
+    return rc == RC_OK ? delete_task(action_run, index, err) : rc;
 }
 
 static bool is_waiting(enum task_state state)
@@ -167,26 +170,26 @@ static bool is_waiting(enum task_state state)
 
 /* What the action does to a task in its state; the outcome stays TASK_ADMIN_UNFIT where that is
  * nothing. */
-static enum rc task_act(struct acting *acting, size_t index, struct err *err)
+static enum rc act_on_task(struct action_run *action_run, size_t index, struct err *err)
 {
-    struct task_admin_result *result = &acting->results[index];
-    enum task_admin_action action = acting->order->action;
+    struct task_admin_result *result = &action_run->results[index];
+    enum task_admin_action action = action_run->order->action;
     enum task_state state = result->state;
     enum rc rc;
 
-    if (state == TASK_RUNNING && !(action == TASK_ADMIN_CANCEL && acting->order->force)) {
+    if (state == TASK_RUNNING && !(action == TASK_ADMIN_CANCEL && action_run->order->force)) {
         result->outcome = TASK_ADMIN_RUNNING;
         return RC_OK;
     }
     if ((action == TASK_ADMIN_CANCEL && state != TASK_PARKED) ||
         (action == TASK_ADMIN_SKIP && state == TASK_BLOCKED))
-        rc = task_cancel(acting, index, err);
+        rc = cancel_task(action_run, index, err);
     else if (action == TASK_ADMIN_RUN_NOW && state == TASK_WAITING)
-        rc = task_hasten(acting, index, err);
+        rc = hasten_task(action_run, index, err);
     else if (state == TASK_BLOCKED && action != TASK_ADMIN_CANCEL)
-        rc = task_freshen(acting, index, err);
+        rc = reset_task(action_run, index, err);
     else if (state == TASK_PARKED && (action == TASK_ADMIN_UNPARK || action == TASK_ADMIN_SKIP))
-        rc = task_delete(acting, index, err);
+        rc = delete_task(action_run, index, err);
     else {
         if (is_waiting(state) && (action == TASK_ADMIN_UNPARK || action == TASK_ADMIN_SKIP))
             result->outcome = TASK_ADMIN_WAS_SO;
@@ -197,32 +200,33 @@ static enum rc task_act(struct acting *acting, size_t index, struct err *err)
     return rc;
 }
 
-static enum rc tasks_act(struct acting *acting, struct err *err)
+static enum rc act_on_tasks(struct action_run *action_run, struct err *err)
 {
-    unsigned states = acting->order->states;
-    enum rc rc = lock(acting,
-                      "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
-                      "WHERE id ",
-                      task_on_row, err);
+    unsigned states = action_run->order->states;
+    enum rc rc =
+        lock_tasks(action_run,
+                   "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
+                   "WHERE id ",
+                   task_on_row, err);
 
-    for (size_t i = 0; rc == RC_OK && i < acting->count; i++) {
-        const struct task_admin_result *result = &acting->results[i];
+    for (size_t i = 0; rc == RC_OK && i < action_run->count; i++) {
+        const struct task_admin_result *result = &action_run->results[i];
 
         if (result->outcome == TASK_ADMIN_UNKNOWN ||
             (states != 0 && (states & 1U << result->state) == 0))
             continue;
-        rc = task_act(acting, i, err);
+        rc = act_on_task(action_run, i, err);
     }
     if (rc == RC_OK)
-        rc = wake_keys(acting->db, acting->wakes, acting->wake_count, err);
-    return rc == RC_OK ? ended_look(acting, err) : rc;
+        rc = wake_keys(action_run->db, action_run->wakes, action_run->wake_count, err);
+    return rc == RC_OK ? find_ended(action_run, err) : rc;
 }
 
 static enum rc history_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct acting *acting = ctx;
+    struct action_run *action_run = ctx;
     size_t index;
-    struct task_admin_result *result = result_of(acting, db_column_i64(row, 0), &index);
+    struct task_admin_result *result = find_result(action_run, db_column_i64(row, 0), &index);
 
     (void)err;
     if (!result)
@@ -248,26 +252,27 @@ static enum rc active_on_row(void *ctx, const struct db_row *row, struct err *er
 }
 
 /* One task may be active for what it does: if that is another one, it stands for this one too. */
-static enum rc history_requeue(struct acting *acting, struct task_admin_result *result,
-                               struct err *err)
+static enum rc requeue_ended(struct action_run *action_run, struct task_admin_result *result,
+                             struct err *err)
 {
     struct active active = {0};
     uint64_t affected = 0;
     enum rc rc;
 
-    buf_reset(&acting->sql);
-    buf_print(&acting->sql,
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql,
               "INSERT INTO retry_task (" WHAT_IT_DOES
               ", parent_id, step, step_result) SELECT " WHAT_IT_DOES
               ", id, step, step_result FROM retry_task_history WHERE id = %" PRId64
               " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)",
               result->id);
-    rc = run(acting, &affected, err);
+    rc = run_sql(action_run, &affected, err);
     if (rc != RC_OK)
         return rc;
-    buf_reset(&acting->sql);
-    buf_text_put(&acting->sql, "SELECT id, parent_id FROM retry_task WHERE id = LAST_INSERT_ID()");
-    rc = db_query_buf(acting->db, &acting->sql, active_on_row, &active, err);
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql,
+                 "SELECT id, parent_id FROM retry_task WHERE id = LAST_INSERT_ID()");
+    rc = db_query_buf(action_run->db, &action_run->sql, active_on_row, &active, err);
     if (rc != RC_OK)
         return rc;
     result->other = active.id;
@@ -275,23 +280,24 @@ static enum rc history_requeue(struct acting *acting, struct task_admin_result *
         affected == 1 && active.parent_id == result->id ? TASK_ADMIN_DID : TASK_ADMIN_ACTIVE;
     if (result->outcome == TASK_ADMIN_ACTIVE)
         return RC_OK;
-    buf_reset(&acting->sql);
-    buf_print(&acting->sql,
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql,
               "UPDATE retry_task_history SET requeued_as = %" PRId64 " WHERE id = %" PRId64,
               active.id, result->id);
-    return run(acting, NULL, err);
+    return run_sql(action_run, NULL, err);
 }
 
-static enum rc history_act(struct acting *acting, struct err *err)
+static enum rc act_on_history(struct action_run *action_run, struct err *err)
 {
-    enum rc rc = lock(acting,
-                      "SELECT id, requeued_as FROM retry_task_history FORCE INDEX (PRIMARY) WHERE "
-                      "id ",
-                      history_on_row, err);
+    enum rc rc =
+        lock_tasks(action_run,
+                   "SELECT id, requeued_as FROM retry_task_history FORCE INDEX (PRIMARY) WHERE "
+                   "id ",
+                   history_on_row, err);
 
-    for (size_t i = 0; rc == RC_OK && i < acting->count; i++)
-        if (acting->results[i].outcome == TASK_ADMIN_UNFIT)
-            rc = history_requeue(acting, &acting->results[i], err);
+    for (size_t i = 0; rc == RC_OK && i < action_run->count; i++)
+        if (action_run->results[i].outcome == TASK_ADMIN_UNFIT)
+            rc = requeue_ended(action_run, &action_run->results[i], err);
     return rc;
 }
 
@@ -299,58 +305,60 @@ enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order
                              const int64_t *ids, size_t count, struct task_admin_result *results,
                              struct err *err)
 {
-    struct acting acting = {.db = db, .order = order, .results = results, .count = count};
+    struct action_run action_run = {.db = db, .order = order, .results = results, .count = count};
     enum rc rc = db_begin(db, err);
 
     assert(count > 0 && count <= TASK_ADMIN_ROWS_MAX);
     for (size_t i = 0; i < count; i++)
         results[i] = (struct task_admin_result){.id = ids[i], .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
-        rc = order->action == TASK_ADMIN_REQUEUE ? history_act(&acting, err)
-                                                 : tasks_act(&acting, err);
+        rc = order->action == TASK_ADMIN_REQUEUE ? act_on_history(&action_run, err)
+                                                 : act_on_tasks(&action_run, err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (rc != RC_OK && db_in_transaction(db))
         db_rollback(db);
-    buf_done(&acting.sql);
+    buf_done(&action_run.sql);
     return rc;
 }
 
-static enum rc task_edit(struct acting *acting, const struct task_admin_edit *edit, struct err *err)
+static enum rc edit_task(struct action_run *action_run, const struct task_admin_edit *edit,
+                         struct err *err)
 {
-    buf_reset(&acting->sql);
-    buf_text_put(&acting->sql, "UPDATE retry_task SET epoch = epoch + 1, updated_at = "
-                               "UTC_TIMESTAMP(3)");
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql, "UPDATE retry_task SET epoch = epoch + 1, updated_at = "
+                                   "UTC_TIMESTAMP(3)");
     if (edit->options) {
-        buf_text_put(&acting->sql, ", options = ");
+        buf_text_put(&action_run->sql, ", options = ");
         if (edit->options[0])
-            db_put_text(acting->db, &acting->sql, edit->options, strlen(edit->options));
+            db_put_text(action_run->db, &action_run->sql, edit->options, strlen(edit->options));
         else
-            buf_text_put(&acting->sql, "NULL");
+            buf_text_put(&action_run->sql, "NULL");
     }
     if (edit->params) {
-        buf_text_put(&acting->sql, ", params = ");
-        db_put_bytes(acting->db, &acting->sql, edit->params, edit->params_len);
+        buf_text_put(&action_run->sql, ", params = ");
+        db_put_bytes(action_run->db, &action_run->sql, edit->params, edit->params_len);
     }
-    buf_print(&acting->sql, " WHERE id = %" PRId64, edit->id);
-    return run(acting, NULL, err);
+    buf_print(&action_run->sql, " WHERE id = %" PRId64, edit->id);
+    return run_sql(action_run, NULL, err);
 }
 
-static enum rc edit_under_lock(struct acting *acting, const struct task_admin_edit *edit,
-                               struct err *err)
+static enum rc edit_locked_task(struct action_run *action_run, const struct task_admin_edit *edit,
+                                struct err *err)
 {
-    struct task_admin_result *result = acting->results;
-    enum rc rc = lock(acting,
-                      "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
-                      "WHERE id ",
-                      task_on_row, err);
+    struct task_admin_result *result = action_run->results;
+    enum rc rc =
+        lock_tasks(action_run,
+                   "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
+                   "WHERE id ",
+                   task_on_row, err);
 
     if (rc != RC_OK || result->outcome == TASK_ADMIN_UNKNOWN)
-        return rc == RC_OK ? ended_look(acting, err) : rc;
+        return rc == RC_OK ? find_ended(action_run, err) : rc;
     if (result->state == TASK_RUNNING)
         result->outcome = TASK_ADMIN_RUNNING;
     else if (result->state != TASK_PARKED) {
-        rc = task_edit(acting, edit, err);
+        rc = edit_task(action_run, edit, err);
         result->outcome = TASK_ADMIN_DID;
     }
     return rc;
@@ -359,17 +367,17 @@ static enum rc edit_under_lock(struct acting *acting, const struct task_admin_ed
 enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
                               struct task_admin_result *result, struct err *err)
 {
-    struct acting acting = {.db = db, .results = result, .count = 1};
+    struct action_run action_run = {.db = db, .results = result, .count = 1};
     enum rc rc = db_begin(db, err);
 
     assert(edit->options || edit->params);
     *result = (struct task_admin_result){.id = edit->id, .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
-        rc = edit_under_lock(&acting, edit, err);
+        rc = edit_locked_task(&action_run, edit, err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (rc != RC_OK && db_in_transaction(db))
         db_rollback(db);
-    buf_done(&acting.sql);
+    buf_done(&action_run.sql);
     return rc;
 }

@@ -10,21 +10,21 @@
 /* Each turn but the last one means that somebody else ended the very task that was to be woken. */
 #define TURNS_MAX 100
 
-struct looking {
+struct ahead_query {
     struct order_ahead *ahead;
     size_t count;
 };
 
-static enum rc looking_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc ahead_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct looking *looking = ctx;
+    struct ahead_query *ahead_query = ctx;
     uint64_t place = db_column_u64(row, 0);
     struct order_ahead *ahead;
 
     (void)err;
-    if (place == 0 || place > looking->count)
+    if (place == 0 || place > ahead_query->count)
         return RC_OK;
-    ahead = &looking->ahead[place - 1];
+    ahead = &ahead_query->ahead[place - 1];
     ahead->busy.id = db_column_i64(row, 1);
     ahead->busy.state = (enum task_state)db_column_i64(row, 2);
     ahead->waiting.id = db_column_i64(row, 3);
@@ -45,10 +45,10 @@ static void put_first(struct buf *sql, enum task_state state)
               (int)state);
 }
 
-static enum rc look(struct db *db, struct buf *sql, const struct order_key *keys, size_t count,
-                    struct order_ahead *ahead, struct err *err)
+static enum rc find_ahead(struct db *db, struct buf *sql, const struct order_key *keys,
+                          size_t count, struct order_ahead *ahead, struct err *err)
 {
-    struct looking looking = {ahead, count};
+    struct ahead_query ahead_query = {ahead, count};
 
     memset(ahead, 0, count * sizeof(*ahead));
     buf_reset(sql);
@@ -62,7 +62,7 @@ static enum rc look(struct db *db, struct buf *sql, const struct order_key *keys
     buf_text_put(sql, "]', '$[*]' COLUMNS (n FOR ORDINALITY, h CHAR(64) PATH '$')) AS k "
                       "LEFT JOIN retry_task b FORCE INDEX (uq_retry_task_busy) "
                       "ON b.busy_hash = UNHEX(k.h)");
-    return db_query_buf(db, sql, looking_on_row, &looking, err);
+    return db_query_buf(db, sql, ahead_on_row, &ahead_query, err);
 }
 
 enum rc wake_look(struct db *db, const struct order_key *keys, size_t count,
@@ -74,14 +74,14 @@ enum rc wake_look(struct db *db, const struct order_key *keys, size_t count,
     for (size_t i = 0; i < count && rc == RC_OK; i += KEYS_AT_ONCE) {
         size_t some = count - i < KEYS_AT_ONCE ? count - i : KEYS_AT_ONCE;
 
-        rc = look(db, &sql, keys + i, some, ahead + i, err);
+        rc = find_ahead(db, &sql, keys + i, some, ahead + i, err);
     }
     buf_done(&sql);
     return rc;
 }
 
 /* The keys at hand. */
-struct waking {
+struct wake_run {
     struct db *db;
     struct buf sql;
     struct order_key keys[KEYS_AT_ONCE]; /* that are not settled */
@@ -91,120 +91,122 @@ struct waking {
     size_t count;
 };
 
-static int64_t *ids_of_heads(struct waking *waking, size_t *count)
+static int64_t *list_head_ids(struct wake_run *wake_run, size_t *count)
 {
     *count = 0;
-    for (size_t i = 0; i < waking->count; i++) {
-        waking->heads[i] = (struct order_row){0};
-        if (waking->ahead[i].busy.id == 0)
-            waking->heads[i] = order_head(&waking->ahead[i]);
-        if (waking->heads[i].id > 0)
-            waking->ids[(*count)++] = waking->heads[i].id;
+    for (size_t i = 0; i < wake_run->count; i++) {
+        wake_run->heads[i] = (struct order_row){0};
+        if (wake_run->ahead[i].busy.id == 0)
+            wake_run->heads[i] = order_head(&wake_run->ahead[i]);
+        if (wake_run->heads[i].id > 0)
+            wake_run->ids[(*count)++] = wake_run->heads[i].id;
     }
-    return waking->ids;
+    return wake_run->ids;
 }
 
 static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct waking *waking = ctx;
+    struct wake_run *wake_run = ctx;
     int64_t id = db_column_i64(row, 0);
 
     (void)err;
-    for (size_t i = 0; i < waking->count; i++) {
-        if (waking->heads[i].id != id)
+    for (size_t i = 0; i < wake_run->count; i++) {
+        if (wake_run->heads[i].id != id)
             continue;
-        waking->heads[i].state = (enum task_state)db_column_i64(row, 1);
-        waking->heads[i].held = true;
+        wake_run->heads[i].state = (enum task_state)db_column_i64(row, 1);
+        wake_run->heads[i].held = true;
     }
     return RC_OK;
 }
 
 /* Somebody may have ended the head since it was read, and did not wake the next one, because what
  * we end was still there for him: so the head is locked, also where it waits already. */
-static enum rc heads_lock(struct waking *waking, struct err *err)
+static enum rc lock_heads(struct wake_run *wake_run, struct err *err)
 {
     size_t count;
-    const int64_t *ids = ids_of_heads(waking, &count);
+    const int64_t *ids = list_head_ids(wake_run, &count);
 
     if (count == 0)
         return RC_OK;
-    buf_reset(&waking->sql);
-    buf_text_put(&waking->sql, "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
-    store_put_ids(&waking->sql, ids, count);
-    buf_text_put(&waking->sql, " FOR UPDATE");
-    return db_query_buf(waking->db, &waking->sql, locked_on_row, waking, err);
+    buf_reset(&wake_run->sql);
+    buf_text_put(&wake_run->sql,
+                 "SELECT id, state FROM retry_task FORCE INDEX (PRIMARY) WHERE id ");
+    store_put_ids(&wake_run->sql, ids, count);
+    buf_text_put(&wake_run->sql, " FOR UPDATE");
+    return db_query_buf(wake_run->db, &wake_run->sql, locked_on_row, wake_run, err);
 }
 
-static enum rc heads_wake(struct waking *waking, struct err *err)
+static enum rc wake_heads(struct wake_run *wake_run, struct err *err)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < waking->count; i++) {
-        if (waking->heads[i].held && waking->heads[i].state == TASK_QUEUED)
-            waking->ids[count++] = waking->heads[i].id;
+    for (size_t i = 0; i < wake_run->count; i++) {
+        if (wake_run->heads[i].held && wake_run->heads[i].state == TASK_QUEUED)
+            wake_run->ids[count++] = wake_run->heads[i].id;
     }
     if (count == 0)
         return RC_OK;
-    buf_reset(&waking->sql);
-    buf_text_put(&waking->sql,
+    buf_reset(&wake_run->sql);
+    buf_text_put(&wake_run->sql,
                  "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, "
                  "next_at = UTC_TIMESTAMP(3), updated_at = UTC_TIMESTAMP(3) WHERE id ");
-    store_put_ids(&waking->sql, waking->ids, count);
-    return db_exec_buf(waking->db, &waking->sql, NULL, err);
+    store_put_ids(&wake_run->sql, wake_run->ids, count);
+    return db_exec_buf(wake_run->db, &wake_run->sql, NULL, err);
 }
 
 /* Keeps the keys whose head is not what it was. */
-static void keep_unsettled(struct waking *waking)
+static void keep_unsettled(struct wake_run *wake_run)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < waking->count; i++) {
-        const struct order_row *head = &waking->heads[i];
+    for (size_t i = 0; i < wake_run->count; i++) {
+        const struct order_row *head = &wake_run->heads[i];
 
         if (head->id == 0 ||
             (head->held && (head->state == TASK_QUEUED || head->state == TASK_WAITING)))
             continue;
-        waking->keys[kept++] = waking->keys[i];
+        wake_run->keys[kept++] = wake_run->keys[i];
     }
-    waking->count = kept;
+    wake_run->count = kept;
 }
 
-static enum rc wake_some(struct waking *waking, struct err *err)
+static enum rc wake_batch(struct wake_run *wake_run, struct err *err)
 {
     enum rc rc = RC_OK;
 
-    for (int turn = 0; turn < TURNS_MAX && rc == RC_OK && waking->count > 0; turn++) {
-        rc = look(waking->db, &waking->sql, waking->keys, waking->count, waking->ahead, err);
+    for (int turn = 0; turn < TURNS_MAX && rc == RC_OK && wake_run->count > 0; turn++) {
+        rc = find_ahead(wake_run->db, &wake_run->sql, wake_run->keys, wake_run->count,
+                        wake_run->ahead, err);
         if (rc == RC_OK)
-            rc = heads_lock(waking, err);
+            rc = lock_heads(wake_run, err);
         if (rc == RC_OK)
-            rc = heads_wake(waking, err);
+            rc = wake_heads(wake_run, err);
         if (rc == RC_OK)
-            keep_unsettled(waking);
+            keep_unsettled(wake_run);
     }
-    if (rc != RC_OK || waking->count == 0)
+    if (rc != RC_OK || wake_run->count == 0)
         return rc;
-    db_rollback(waking->db);
-    return err_fail(err, RC_RETRY, 0, "%zu keys changed all the time", waking->count);
+    db_rollback(wake_run->db);
+    return err_fail(err, RC_RETRY, 0, "%zu keys changed all the time", wake_run->count);
 }
 
 enum rc wake_keys(struct db *db, const struct order_key *keys, size_t count, struct err *err)
 {
-    struct waking *waking;
+    struct wake_run *wake_run;
     enum rc rc = RC_OK;
 
     if (count == 0)
         return RC_OK;
-    waking = calloc(1, sizeof(*waking));
-    if (!waking)
+    wake_run = calloc(1, sizeof(*wake_run));
+    if (!wake_run)
         return err_fail(err, RC_FATAL, 0, "no memory to wake tasks");
-    waking->db = db;
+    wake_run->db = db;
     for (size_t i = 0; i < count && rc == RC_OK; i += KEYS_AT_ONCE) {
-        waking->count = count - i < KEYS_AT_ONCE ? count - i : KEYS_AT_ONCE;
-        memcpy(waking->keys, keys + i, waking->count * sizeof(*keys));
-        rc = wake_some(waking, err);
+        wake_run->count = count - i < KEYS_AT_ONCE ? count - i : KEYS_AT_ONCE;
+        memcpy(wake_run->keys, keys + i, wake_run->count * sizeof(*keys));
+        rc = wake_batch(wake_run, err);
     }
-    buf_done(&waking->sql);
-    free(waking);
+    buf_done(&wake_run->sql);
+    free(wake_run);
     return rc;
 }
