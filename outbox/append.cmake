@@ -8,7 +8,7 @@ tallybox_library(
   outbox_append
   ${CMAKE_CURRENT_LIST_DIR}/lanes_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task_mysql.c
-  ${CMAKE_CURRENT_LIST_DIR}/retry/new_task_row.c
+  ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task.c
   ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/group_mysql.c
   LINKS

@@ -16,7 +16,7 @@
 #include "outbox/relay/note.h"
 #include "outbox/retry/fair_queue.h"
 #include "outbox/retry/handler.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
 #include "common/os.h"
 #include "outbox/lease/lease_mysql.h"
 #include "outbox/retry/dispatcher.h"
-#include "outbox/retry/handler_list.h"
+#include "outbox/retry/handlers/handler_list.h"
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"

@@ -7,7 +7,7 @@
 
 #include "common/metrics.h"
 #include "outbox/retry/handler.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
 #include <stdint.h>

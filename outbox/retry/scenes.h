@@ -14,7 +14,7 @@
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -11,8 +11,8 @@
 #include "outbox/retry/destinations.h"
 #include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
+#include "outbox/retry/retry_ops.h"
 #include "outbox/retry/scenes.h"
-#include "outbox/retry/task_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>

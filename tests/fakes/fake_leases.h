@@ -5,7 +5,7 @@
 #define TESTS_FAKES_FAKE_LEASES_H
 
 #include "outbox/relay/relay_ops.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 #include "tests/fakes/fake_hooks.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 #include "tests/fakes/fake_leases.h"
 #include "tests/fakes/fake_outbox.h"
 #include "tests/sim/db.h"

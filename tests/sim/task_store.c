@@ -168,7 +168,7 @@ static enum rc claim_candidates(struct claim *claim, size_t rows_max, struct err
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
 
-static enum rc row_hold(struct task_edge *edge, struct order_row *row, struct err *err)
+static enum rc row_hold(struct task_edge *edge, struct order_task *row, struct err *err)
 {
     struct link *link = &edge->link;
     struct task_tables *tables = tasks_of(link);

@@ -131,10 +131,10 @@ static const struct task_version *seen_by(const struct link *link, const struct 
     return link && task->row.owner == link->session ? &task->now : &task->old;
 }
 
-static void first_of(struct order_row *row, const struct sim_task *task, enum task_state state)
+static void first_of(struct order_task *row, const struct sim_task *task, enum task_state state)
 {
     if (row->id == 0)
-        *row = (struct order_row){.id = task->id, .state = state};
+        *row = (struct order_task){.id = task->id, .state = state};
 }
 
 void tasks_ahead(const struct task_tables *tables, const struct link *link, int64_t key,
@@ -170,7 +170,7 @@ void tasks_tend(struct world *world)
 
     for (int64_t key = 1; world->plan.retries > 0 && key <= world->plan.task_keys; key++) {
         struct order_ahead ahead;
-        struct order_row head;
+        struct order_task head;
 
         tasks_ahead(tables, NULL, key, &ahead);
         head = order_head(&ahead);
@@ -418,13 +418,13 @@ enum rc task_wake(struct link *link, int64_t key, struct err *err)
 
     while (rc == RC_OK && !settled) {
         struct order_ahead ahead;
-        struct order_row head;
+        struct order_task head;
 
         rc = link_call(link, err);
         if (rc != RC_OK)
             break;
         tasks_ahead(tables, link, key, &ahead);
-        head = ahead.busy.id > 0 ? (struct order_row){0} : order_head(&ahead);
+        head = ahead.busy.id > 0 ? (struct order_task){0} : order_head(&ahead);
         rc = link_answer(link, err);
         settled = head.id == 0 ||
                   (world->fault == FAULT_TASK_HEAD_UNLOCKED && head.state == TASK_WAITING);

@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_TASKS_H
 #define TESTS_SIM_TASKS_H
 
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/retry_ops.h"
 #include "tests/sim/db.h"

@@ -11,6 +11,7 @@
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/cli/retry_scene_command.h"
 #include "outbox/retry/cli/retry_tables.h"
+#include "outbox/retry/store/task_admin_mysql.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,10 +32,7 @@ static int run_action(struct db *db, struct retry_request *request, const char *
 {
     struct err err = {0};
     int64_t now_ms = 0;
-    enum rc rc = db_number(db,
-                           "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV "
-                           "1000",
-                           &now_ms, NULL, &err);
+    enum rc rc = task_admin_mysql_now(db, &now_ms, &err);
 
     if (rc != RC_OK)
         return options_fail(rc, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/claim_mysql.h"
 
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ struct found {
 /* A task ahead that is to be held; row is where its state is kept. */
 struct lock_request {
     int64_t id;
-    struct order_row *row;
+    struct order_task *row;
 };
 
 struct claim {
@@ -161,7 +161,7 @@ static void number_keys(struct claim *claim)
     }
 }
 
-static void request_lock(struct claim *claim, struct order_row *row, const struct found *first,
+static void request_lock(struct claim *claim, struct order_task *row, const struct found *first,
                          const struct found *last, bool locked)
 {
     if (row->id == 0)

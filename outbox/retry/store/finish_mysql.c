@@ -2,7 +2,7 @@
 #include "outbox/retry/store/finish_mysql.h"
 
 #include "common/utf8.h"
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/retry/new_task_row.h"
+#include "outbox/retry/store/new_task.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/hold_mysql.h"
 
+#include "outbox/relay/relay_ops.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/look_mysql.h"
 
+#include "outbox/relay/relay_ops.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

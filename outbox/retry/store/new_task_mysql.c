@@ -4,7 +4,7 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "outbox/retry/group.h"
-#include "outbox/retry/new_task_row.h"
+#include "outbox/retry/store/new_task.h"
 
 #include <stdlib.h>
 #include <string.h>

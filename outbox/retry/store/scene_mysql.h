@@ -7,7 +7,6 @@
 #include "common/db/db.h"
 #include "common/err.h"
 #include "outbox/retry/retry_ops.h"
-#include "outbox/retry/task_row.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "common/err.h"
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

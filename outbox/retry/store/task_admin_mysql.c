@@ -301,6 +301,13 @@ static enum rc act_on_history(struct action_run *action_run, struct err *err)
     return rc;
 }
 
+enum rc task_admin_mysql_now(struct db *db, int64_t *now_ms, struct err *err)
+{
+    return db_number(db,
+                     "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
+                     now_ms, NULL, err);
+}
+
 enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order,
                              const int64_t *ids, size_t count, struct task_admin_result *results,
                              struct err *err)

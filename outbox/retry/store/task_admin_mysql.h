@@ -50,6 +50,9 @@ struct task_admin_order {
     const char *by;  /* who ends it */
 };
 
+/* *now_ms: the database's clock, in milliseconds since 1970. RC_RETRY, RC_FATAL: as db_number(). */
+enum rc task_admin_mysql_now(struct db *db, int64_t *now_ms, struct err *err);
+
 /* All of the tasks, or none; results has room for count. RC_RETRY: nobody knows, and a second time
  * is harmless. */
 enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order,

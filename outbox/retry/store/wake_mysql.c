@@ -86,7 +86,7 @@ struct wake_run {
     struct buf sql;
     struct order_key keys[KEYS_AT_ONCE]; /* that are not settled */
     struct order_ahead ahead[KEYS_AT_ONCE];
-    struct order_row heads[KEYS_AT_ONCE];
+    struct order_task heads[KEYS_AT_ONCE];
     int64_t ids[KEYS_AT_ONCE];
     size_t count;
 };
@@ -95,7 +95,7 @@ static int64_t *list_head_ids(struct wake_run *wake_run, size_t *count)
 {
     *count = 0;
     for (size_t i = 0; i < wake_run->count; i++) {
-        wake_run->heads[i] = (struct order_row){0};
+        wake_run->heads[i] = (struct order_task){0};
         if (wake_run->ahead[i].busy.id == 0)
             wake_run->heads[i] = order_head(&wake_run->ahead[i]);
         if (wake_run->heads[i].id > 0)
@@ -160,7 +160,7 @@ static void keep_unsettled(struct wake_run *wake_run)
     size_t kept = 0;
 
     for (size_t i = 0; i < wake_run->count; i++) {
-        const struct order_row *head = &wake_run->heads[i];
+        const struct order_task *head = &wake_run->heads[i];
 
         if (head->id == 0 ||
             (head->held && (head->state == TASK_QUEUED || head->state == TASK_WAITING)))

@@ -18,7 +18,7 @@
 
 #include "common/db/db.h"
 #include "common/err.h"
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 
 #include <stddef.h>
 

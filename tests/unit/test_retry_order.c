@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,9 @@ static enum order_decision decide_one(int64_t id, struct order_ahead ahead)
     return candidate.decision;
 }
 
-static struct order_row row(int64_t id, enum task_state state, bool held)
+static struct order_task row(int64_t id, enum task_state state, bool held)
 {
-    return (struct order_row){id, state, held};
+    return (struct order_task){id, state, held};
 }
 
 static void a_task_without_a_key_runs(void **state)

@@ -8,10 +8,10 @@
  * Invariant: a task is queued only while something ahead of it is held, so that whoever ends that
  * comes later, sees the queued one and wakes it. What cannot be held is being changed by somebody
  * right now: the candidate is left for the next time. */
-#ifndef OUTBOX_RETRY_ORDER_ROW_H
-#define OUTBOX_RETRY_ORDER_ROW_H
+#ifndef OUTBOX_RETRY_POLICY_ORDER_H
+#define OUTBOX_RETRY_POLICY_ORDER_H
 
-#include "outbox/retry/task_row.h"
+#include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ struct order_key {
 };
 
 /* A task that may be ahead of others of its key. */
-struct order_row {
+struct order_task {
     int64_t id; /* 0: there is none */
     enum task_state state;
     bool held; /* locked, and still in this state */
@@ -33,9 +33,9 @@ struct order_row {
 
 /* All that can be ahead in a key. */
 struct order_ahead {
-    struct order_row busy;    /* it runs, is blocked or parked: ahead of all */
-    struct order_row waiting; /* the one with the smallest id */
-    struct order_row queued;  /* the one with the smallest id */
+    struct order_task busy;    /* it runs, is blocked or parked: ahead of all */
+    struct order_task waiting; /* the one with the smallest id */
+    struct order_task queued;  /* the one with the smallest id */
 };
 
 enum order_decision { ORDER_RUN, ORDER_QUEUE, ORDER_LEAVE };
@@ -53,6 +53,6 @@ void order_decide(struct order_candidate *candidates, size_t count, const struct
 
 /* The task of a key that goes on when nothing is busy: the waiting or queued one with the smallest
  * id; its id is 0 when there is none. */
-struct order_row order_head(const struct order_ahead *ahead);
+struct order_task order_head(const struct order_ahead *ahead);
 
 #endif

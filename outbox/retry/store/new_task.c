@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/new_task_row.h"
+#include "outbox/retry/store/new_task.h"
 
 #include "common/buf.h"
 #include "common/utf8.h"

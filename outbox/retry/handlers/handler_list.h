@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The handlers that a process runs: those of the program's table that retry.handlers names, opened.
  * The main thread. */
-#ifndef OUTBOX_RETRY_HANDLER_LIST_H
-#define OUTBOX_RETRY_HANDLER_LIST_H
+#ifndef OUTBOX_RETRY_HANDLERS_HANDLER_LIST_H
+#define OUTBOX_RETRY_HANDLERS_HANDLER_LIST_H
 
 #include "common/err.h"
 #include "outbox/retry/handler.h"

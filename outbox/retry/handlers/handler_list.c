@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/handler_list.h"
+#include "outbox/retry/handlers/handler_list.h"
 
 #include "common/buf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/order_row.h"
+#include "outbox/retry/policy/order.h"
 
-static bool is_ahead(const struct order_row *row, int64_t id)
+static bool is_ahead(const struct order_task *row, int64_t id)
 {
     if (row->id == 0 || row->id == id)
         return false;
@@ -12,7 +12,7 @@ static bool is_ahead(const struct order_row *row, int64_t id)
 
 static enum order_decision decide_keyed(int64_t id, const struct order_ahead *ahead)
 {
-    const struct order_row *rows[] = {&ahead->busy, &ahead->waiting, &ahead->queued};
+    const struct order_task *rows[] = {&ahead->busy, &ahead->waiting, &ahead->queued};
     bool any = false;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -47,7 +47,7 @@ void order_decide(struct order_candidate *candidates, size_t count, const struct
     }
 }
 
-struct order_row order_head(const struct order_ahead *ahead)
+struct order_task order_head(const struct order_ahead *ahead)
 {
     if (ahead->waiting.id == 0)
         return ahead->queued;
