@@ -27,8 +27,8 @@ bool restart_asked(int argc, char **argv)
 }
 
 /* Turns the request into an offset that is there. */
-static enum rc offset_find(struct restart_request *request, const struct settings *settings,
-                           int64_t *low, int64_t *high, struct err *err)
+static enum rc resolve_offset(struct restart_request *request, const struct settings *settings,
+                              int64_t *low, int64_t *high, struct err *err)
 {
     enum rc rc = topic_read_offsets(settings, &request->place, low, high, ANSWER_MS, err);
 
@@ -46,8 +46,8 @@ static enum rc offset_find(struct restart_request *request, const struct setting
 }
 
 /* One transaction; the epoch fences whoever applies batches of the partition now. */
-static enum rc progress_set(const struct sink *sink, const struct restart_request *request,
-                            struct progress_row *before, struct err *err)
+static enum rc write_progress(const struct sink *sink, const struct restart_request *request,
+                              struct progress_row *before, struct err *err)
 {
     struct progress_row after;
     enum rc rc = sink->begin(sink->ctx, err);
@@ -71,20 +71,20 @@ static enum rc progress_set(const struct sink *sink, const struct restart_reques
     return rc;
 }
 
-static enum rc restart(struct restart_request *request, const struct settings *settings,
-                       struct err *err)
+static enum rc restart_partition(struct restart_request *request, const struct settings *settings,
+                                 struct err *err)
 {
     struct sink_mysql *sink = NULL;
     struct progress_row before = {0};
     int64_t low = 0;
     int64_t high = 0;
-    enum rc rc = offset_find(request, settings, &low, &high, err);
+    enum rc rc = resolve_offset(request, settings, &low, &high, err);
 
     if (rc == RC_OK)
         rc = sink_mysql_open(&sink, &settings->sink, settings->consumer.group, IDLE_MS, err);
     if (rc != RC_OK)
         return rc;
-    rc = progress_set(sink_mysql_ops(sink), request, &before, err);
+    rc = write_progress(sink_mysql_ops(sink), request, &before, err);
     sink_mysql_close(sink);
     if (rc != RC_OK)
         return rc;
@@ -99,7 +99,7 @@ static enum rc restart(struct restart_request *request, const struct settings *s
     return RC_OK;
 }
 
-static int restart_with(const char *text, const struct settings *settings)
+static int restart_from_text(const char *text, const struct settings *settings)
 {
     struct restart_request request = {0};
     struct err err = {0};
@@ -112,7 +112,7 @@ static int restart_with(const char *text, const struct settings *settings)
         options_fail(rc, &err);
         return EXIT_USAGE;
     }
-    rc = restart(&request, settings, &err);
+    rc = restart_partition(&request, settings, &err);
     return rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
 }
 
@@ -140,7 +140,7 @@ int restart_command(int argc, char **argv)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
-    code = restart_with(text, config_settings(config));
+    code = restart_from_text(text, config_settings(config));
     config_free(config);
     return code;
 }

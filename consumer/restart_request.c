@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Reads digits up to end. */
-static bool number_read(const char *text, const char *end, int64_t max, int64_t *value)
+static bool read_number(const char *text, const char *end, int64_t max, int64_t *value)
 {
     char *stopped;
 
@@ -28,9 +28,9 @@ enum rc restart_request_read(struct restart_request *request, const char *text, 
     request->latest = strcmp(where, "latest") == 0;
     if (!at || !slash || slash > at || slash == text ||
         (size_t)(slash - text) >= sizeof(request->topic) ||
-        !number_read(slash + 1, at, INT32_MAX, &partition) ||
+        !read_number(slash + 1, at, INT32_MAX, &partition) ||
         (!request->earliest && !request->latest &&
-         !number_read(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
+         !read_number(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
         return err_fail(err, RC_FATAL, 0,
                         "--" RESTART_OPTION " %.100s: expected TOPIC/PARTITION@earliest, @latest "
                         "or @OFFSET, such as vote-events/3@1200",

@@ -8,7 +8,7 @@
 
 #define ANOTHER_WRITER "another writer logs events of this batch just now"
 
-static enum rc claim_write(struct apply *apply, const struct place *place,
+static enum rc write_claim(struct apply *apply, const struct place *place,
                            struct progress_row *progress, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -54,8 +54,8 @@ static enum progress_fit progress_fit(const struct batch *batch, const char *own
 }
 
 /* Do all batches of the group begin here? If not, result says what has become of them. */
-static bool group_begins(struct apply *apply, const struct apply_group *group,
-                         struct apply_result *result)
+static bool group_may_begin(struct apply *apply, const struct apply_group *group,
+                            struct apply_result *result)
 {
     size_t counts[FIT_FENCED + 1] = {0};
 
@@ -79,7 +79,7 @@ static bool group_begins(struct apply *apply, const struct apply_group *group,
     return false;
 }
 
-static enum rc tallies_lock(struct apply *apply, struct err *err)
+static enum rc lock_tallies(struct apply *apply, struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct tally *tally = &apply->tally;
@@ -107,14 +107,14 @@ struct search {
     size_t skipped;
 };
 
-static void event_found(void *ctx, const struct id *event_id)
+static void on_event_found(void *ctx, const struct id *event_id)
 {
     struct search *search = ctx;
 
     search->skipped += event_set_skip(search->events, event_id);
 }
 
-static enum rc duplicates_skip(struct apply *apply, struct vote_row *rows, size_t count,
+static enum rc skip_duplicates(struct apply *apply, struct vote_row *rows, size_t count,
                                size_t *skipped, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -122,13 +122,13 @@ static enum rc duplicates_skip(struct apply *apply, struct vote_row *rows, size_
     enum rc rc;
 
     search.skipped = event_set_collect(&apply->events, rows, count);
-    rc = sink->find_events(sink->ctx, rows, count, event_found, &search, err);
+    rc = sink->find_events(sink->ctx, rows, count, on_event_found, &search, err);
     *skipped = search.skipped;
     return rc;
 }
 
-static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t count, size_t *stale,
-                            struct err *err)
+static enum rc skip_stale(struct apply *apply, struct vote_row *rows, size_t count, size_t *stale,
+                          struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct lasts *lasts = &apply->lasts;
@@ -141,7 +141,7 @@ static enum rc repeats_skip(struct apply *apply, struct vote_row *rows, size_t c
     return rc;
 }
 
-static size_t votes_left(const struct vote_row *rows, size_t count)
+static size_t count_votes(const struct vote_row *rows, size_t count)
 {
     size_t left = 0;
 
@@ -152,7 +152,7 @@ static size_t votes_left(const struct vote_row *rows, size_t count)
 
 /* Invariant: the tallies are locked before the log is searched for duplicates and the last votes
  * are read, so that two writers of one content cannot both find an event missing. */
-static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t count,
+static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t count,
                            struct apply_result *reckon, bool *duplicate, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -162,16 +162,16 @@ static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t co
     tally_collect(tally, rows, count);
     if (tally->count == 0)
         return RC_OK;
-    rc = tallies_lock(apply, err);
+    rc = lock_tallies(apply, err);
     if (rc == RC_OK && apply->careful)
-        rc = duplicates_skip(apply, rows, count, &reckon->duplicates, err);
+        rc = skip_duplicates(apply, rows, count, &reckon->duplicates, err);
     if (rc == RC_OK && apply->keeps_lasts)
-        rc = repeats_skip(apply, rows, count, &reckon->stale, err);
+        rc = skip_stale(apply, rows, count, &reckon->stale, err);
     if (rc != RC_OK)
         return rc;
     if (apply->keeps_lasts)
         rc = sink->write_lasts(sink->ctx, apply->lasts.rows, apply->lasts.count, err);
-    reckon->applied = votes_left(rows, count);
+    reckon->applied = count_votes(rows, count);
     if (rc != RC_OK || reckon->applied == 0)
         return rc;
     tally_count(tally, rows, count);
@@ -184,7 +184,7 @@ static enum rc votes_write(struct apply *apply, struct vote_row *rows, size_t co
 
 /* A topic that is not ours would otherwise be poured into dead_record as a whole. The batch that
  * goes past the limit is still kept, so that there is something to look at. */
-static enum rc dead_limit(struct apply *apply, const struct place *place, struct err *err)
+static enum rc check_dead_limit(struct apply *apply, const struct place *place, struct err *err)
 {
     const struct sink *sink = apply->sink;
     int64_t max = apply->dead_max ? *apply->dead_max : 0;
@@ -203,13 +203,13 @@ static enum rc dead_limit(struct apply *apply, const struct place *place, struct
                     place->topic, place->partition, count);
 }
 
-static enum rc dead_write(struct apply *apply, const struct place *place, const struct batch *batch,
+static enum rc write_dead(struct apply *apply, const struct place *place, const struct batch *batch,
                           int64_t next_offset, size_t kept, struct apply_result *reckon,
                           struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct dead_row dead;
-    enum rc rc = batch->dead_count + kept > 0 ? dead_limit(apply, place, err) : RC_OK;
+    enum rc rc = batch->dead_count + kept > 0 ? check_dead_limit(apply, place, err) : RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
         batch_dead_view(batch, i, &dead);
@@ -231,7 +231,7 @@ static enum rc dead_write(struct apply *apply, const struct place *place, const 
 }
 
 /* Of a whole batch: which votes are kept. */
-static enum rc votes_hold(struct apply *apply, const struct place *place, struct batch *batch,
+static enum rc hold_votes(struct apply *apply, const struct place *place, struct batch *batch,
                           size_t *kept, struct err *err)
 {
     enum rc rc = held_read(&apply->held, apply->sink, place, err);
@@ -267,7 +267,7 @@ static struct vote_row *collect_rows(struct apply_group *group, struct vote_row 
     return rows;
 }
 
-static enum rc group_move(struct apply *apply, struct apply_group *group, struct err *err)
+static enum rc move_progress(struct apply *apply, struct apply_group *group, struct err *err)
 {
     const struct sink *sink = apply->sink;
 
@@ -280,7 +280,7 @@ static enum rc group_move(struct apply *apply, struct apply_group *group, struct
 
 /* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
  * result->end says why there was nothing to write. */
-static enum rc group_write(struct apply *apply, struct apply_group *group, bool *duplicate,
+static enum rc write_group(struct apply *apply, struct apply_group *group, bool *duplicate,
                            struct apply_result *result, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -291,20 +291,20 @@ static enum rc group_write(struct apply *apply, struct apply_group *group, bool 
     size_t kept = 0;
     enum rc rc = sink->lock_progress(sink->ctx, group->places, group->progress, group->count, err);
 
-    if (rc != RC_OK || !group_begins(apply, group, result))
+    if (rc != RC_OK || !group_may_begin(apply, group, result))
         return rc;
     rows = collect_rows(group, apply->rows, &count);
-    rc = first->whole ? votes_hold(apply, &group->places[0], first, &kept, err) : RC_OK;
+    rc = first->whole ? hold_votes(apply, &group->places[0], first, &kept, err) : RC_OK;
     reckon.clear = first->whole && apply->held.count == 0;
     if (rc != RC_OK)
         return rc;
-    rc = votes_write(apply, rows, count, &reckon, duplicate, err);
+    rc = write_votes(apply, rows, count, &reckon, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
-    rc = dead_write(apply, &group->places[0], first, group->progress[0].next_offset, kept, &reckon,
+    rc = write_dead(apply, &group->places[0], first, group->progress[0].next_offset, kept, &reckon,
                     err);
     if (rc == RC_OK)
-        rc = group_move(apply, group, err);
+        rc = move_progress(apply, group, err);
     if (rc != RC_OK)
         return rc;
     apply->reckon = reckon;
@@ -315,7 +315,7 @@ static enum rc group_write(struct apply *apply, struct apply_group *group, bool 
     return rc;
 }
 
-static enum rc group_try(struct apply *apply, struct apply_group *group, bool *duplicate,
+static enum rc try_group(struct apply *apply, struct apply_group *group, bool *duplicate,
                          struct apply_result *result, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -325,26 +325,26 @@ static enum rc group_try(struct apply *apply, struct apply_group *group, bool *d
         return rc;
     apply->refused = false;
     *duplicate = false;
-    rc = group_write(apply, group, duplicate, result, err);
+    rc = write_group(apply, group, duplicate, result, err);
     sink->rollback(sink->ctx); /* where it was not committed */
     return rc;
 }
 
 /* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over
  * with it. */
-static enum rc group_try_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
+static enum rc try_group_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
                                struct apply_result *result, struct err *err)
 {
-    enum rc rc = group_try(apply, group, duplicate, result, err);
+    enum rc rc = try_group(apply, group, duplicate, result, err);
 
     if (rc != RC_OK || !*duplicate || apply->careful)
         return rc;
     apply->careful = true;
-    return group_try(apply, group, duplicate, result, err);
+    return try_group(apply, group, duplicate, result, err);
 }
 
 /* After a try: marks the votes that the log does not take. *found 0: it was not their fault. */
-static enum rc refused_find(struct apply *apply, struct batch *batch, size_t *found,
+static enum rc find_refused(struct apply *apply, struct batch *batch, size_t *found,
                             struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -357,7 +357,7 @@ static enum rc refused_find(struct apply *apply, struct batch *batch, size_t *fo
     return rc;
 }
 
-static void keep_none(struct batch *batch)
+static void clear_keep(struct batch *batch)
 {
     for (size_t i = 0; batch->whole && i < batch->row_count; i++)
         batch->rows[i].keep = VOTE_NOT_KEPT;
@@ -365,8 +365,8 @@ static void keep_none(struct batch *batch)
 
 /* After a try of one batch that the database refuses: tries again without the votes it does not
  * take, if they are the cause. */
-static enum rc batch_hold(struct apply *apply, struct apply_group *group, bool *duplicate,
-                          struct apply_result *result, struct err *err)
+static enum rc hold_and_retry(struct apply *apply, struct apply_group *group, bool *duplicate,
+                              struct apply_result *result, struct err *err)
 {
     struct err why = {0};
     size_t found = 0;
@@ -376,12 +376,12 @@ static enum rc batch_hold(struct apply *apply, struct apply_group *group, bool *
         *result = (struct apply_result){.end = APPLY_AGAIN};
         return RC_OK;
     }
-    rc = refused_find(apply, group->batches[0], &found, &why);
+    rc = find_refused(apply, group->batches[0], &found, &why);
     if (rc != RC_OK) {
         *err = why;
         return rc;
     }
-    return found > 0 ? group_try_twice(apply, group, duplicate, result, err) : RC_REJECT;
+    return found > 0 ? try_group_twice(apply, group, duplicate, result, err) : RC_REJECT;
 }
 
 static bool has_place(const struct apply_group *group, const struct place *place)
@@ -461,7 +461,7 @@ enum rc apply_claim(struct apply *apply, const struct place *place, struct progr
 
     if (rc != RC_OK)
         return rc;
-    rc = claim_write(apply, place, progress, err);
+    rc = write_claim(apply, place, progress, err);
     if (rc != RC_OK)
         sink->rollback(sink->ctx);
     return rc;
@@ -485,14 +485,14 @@ enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply
     bool duplicate = false;
     enum rc rc;
 
-    keep_none(group->batches[0]);
-    rc = group_try_twice(apply, group, &duplicate, result, err);
+    clear_keep(group->batches[0]);
+    rc = try_group_twice(apply, group, &duplicate, result, err);
     if (rc == RC_REJECT && group->count > 1) {
         *result = (struct apply_result){.end = APPLY_APART};
         return RC_OK;
     }
     if (rc == RC_REJECT && apply->refused)
-        rc = batch_hold(apply, group, &duplicate, result, err);
+        rc = hold_and_retry(apply, group, &duplicate, result, err);
     if (rc == RC_OK && duplicate)
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
     if (rc != RC_OK || result->end != APPLY_DONE)
@@ -524,7 +524,7 @@ enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
 
     *result = (struct apply_result){.end = APPLY_DONE};
     apply->careful = true;
-    rc = votes_write(apply, rows, count, result, &duplicate, err);
+    rc = write_votes(apply, rows, count, result, &duplicate, err);
     if (rc == RC_OK && duplicate)
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);
     return rc;

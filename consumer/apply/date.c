@@ -26,7 +26,7 @@ struct date date_of(int64_t day)
     };
 }
 
-static int64_t day_of(const struct date *date)
+static int64_t count_days(const struct date *date)
 {
     int64_t year = date->year - (date->month <= 2);
     int64_t month = date->month > 2 ? date->month - 3 : date->month + 9;
@@ -37,7 +37,7 @@ static int64_t day_of(const struct date *date)
     return year / 400 * ERA_DAYS + of_era - EPOCH_DAYS;
 }
 
-static void digits_put(char *text, int value, int count)
+static void write_digits(char *text, int value, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
         text[i] = (char)('0' + value % 10);
@@ -49,15 +49,15 @@ void date_text(int64_t day, char text[DATE_SIZE])
 {
     struct date date = date_of(day);
 
-    digits_put(text, date.year, 4);
+    write_digits(text, date.year, 4);
     text[4] = '-';
-    digits_put(text + 5, date.month, 2);
+    write_digits(text + 5, date.month, 2);
     text[7] = '-';
-    digits_put(text + 8, date.day, 2);
+    write_digits(text + 8, date.day, 2);
     text[10] = '\0';
 }
 
-static bool digits_read(const char *text, int count, int *value)
+static bool read_digits(const char *text, int count, int *value)
 {
     *value = 0;
     for (int i = 0; i < count; i++) {
@@ -75,12 +75,12 @@ bool date_parse(const char *text, int64_t *day)
     int64_t found;
 
     if (strlen(text) != DATE_SIZE - 1 || text[4] != '-' || text[7] != '-' ||
-        !digits_read(text, 4, &date.year) || !digits_read(text + 5, 2, &date.month) ||
-        !digits_read(text + 8, 2, &date.day))
+        !read_digits(text, 4, &date.year) || !read_digits(text + 5, 2, &date.month) ||
+        !read_digits(text + 8, 2, &date.day))
         return false;
     if (date.year < 1 || date.month < 1 || date.month > 12 || date.day < 1 || date.day > 31)
         return false;
-    found = day_of(&date);
+    found = count_days(&date);
     if (found > DATE_DAY_MAX)
         return false;
     /* A 30 February comes back as another day. */
@@ -98,5 +98,5 @@ int64_t date_month(int64_t day, int64_t months)
 
     assert(month >= 12);
     date = (struct date){.year = (int)(month / 12), .month = (int)(month % 12) + 1, .day = 1};
-    return day_of(&date);
+    return count_days(&date);
 }

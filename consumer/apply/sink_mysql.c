@@ -24,12 +24,12 @@ struct sink_mysql {
 
 #define SQL_KEPT_BYTES ((size_t)2 << 20)
 
-static enum rc sql_run(struct sink_mysql *sink, uint64_t *affected, struct err *err)
+static enum rc run_sql(struct sink_mysql *sink, uint64_t *affected, struct err *err)
 {
     return db_exec_buf(sink->db, &sink->sql, affected, err);
 }
 
-static void text_put(struct sink_mysql *sink, const char *text)
+static void put_text(struct sink_mysql *sink, const char *text)
 {
     db_put_text(sink->db, &sink->sql, text, strlen(text));
 }
@@ -50,7 +50,7 @@ static uint64_t sink_session(void *ctx)
 }
 
 /* The roll-up counts on it: a row of vote_tally that is stamped is committed or gone soon after. */
-static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
+static enum rc set_up_session(struct sink_mysql *sink, struct err *err)
 {
     int64_t silent_ms = sink->idle_ms < SILENT_MS_MAX ? sink->idle_ms : SILENT_MS_MAX;
     int64_t seconds = silent_ms / 1000 > 0 ? silent_ms / 1000 : 1;
@@ -65,7 +65,7 @@ static enum rc session_set_up(struct sink_mysql *sink, struct err *err)
 static enum rc sink_begin(void *ctx, struct err *err)
 {
     struct sink_mysql *sink = ctx;
-    enum rc rc = session_set_up(sink, err);
+    enum rc rc = set_up_session(sink, err);
 
     return rc == RC_OK ? db_begin(sink->db, err) : rc;
 }
@@ -85,49 +85,49 @@ static void sink_rollback(void *ctx)
         db_rollback(sink->db);
 }
 
-static void place_where(struct sink_mysql *sink, const struct place *place)
+static void put_place_where(struct sink_mysql *sink, const struct place *place)
 {
     buf_text_put(&sink->sql, " WHERE consumer_group = ");
-    text_put(sink, sink->group);
+    put_text(sink, sink->group);
     buf_text_put(&sink->sql, " AND topic = ");
-    text_put(sink, place->topic);
+    put_text(sink, place->topic);
     buf_print(&sink->sql, " AND partition_id = %" PRId32, place->partition);
 }
 
-static void place_values(struct sink_mysql *sink, const struct place *place)
+static void put_place_values(struct sink_mysql *sink, const struct place *place)
 {
-    text_put(sink, sink->group);
+    put_text(sink, sink->group);
     buf_char(&sink->sql, ',');
-    text_put(sink, place->topic);
+    put_text(sink, place->topic);
     buf_print(&sink->sql, ",%" PRId32, place->partition);
 }
 
-struct reading {
+struct progress_reader {
     const struct place *places;
     struct progress_row *rows;
     size_t count;
     bool found; /* at least one of them */
 };
 
-static struct progress_row *row_of(const struct reading *reading, const char *topic,
-                                   int64_t partition)
+static struct progress_row *find_progress_row(const struct progress_reader *reader,
+                                              const char *topic, int64_t partition)
 {
-    for (size_t i = 0; i < reading->count; i++)
-        if (reading->places[i].partition == partition &&
-            strcmp(reading->places[i].topic, topic) == 0)
-            return &reading->rows[i];
+    for (size_t i = 0; i < reader->count; i++)
+        if (reader->places[i].partition == partition && strcmp(reader->places[i].topic, topic) == 0)
+            return &reader->rows[i];
     return NULL;
 }
 
-static enum rc read_progress(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_progress_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct reading *reading = ctx;
-    struct progress_row *progress = row_of(reading, row->columns[5], db_column_i64(row, 6));
+    struct progress_reader *reader = ctx;
+    struct progress_row *progress =
+        find_progress_row(reader, row->columns[5], db_column_i64(row, 6));
 
     if (!progress)
         return err_fail(err, RC_FATAL, 0, "the database gives the progress of %s/%s unasked",
                         row->columns[5], row->columns[6]);
-    reading->found = true;
+    reader->found = true;
     progress->found = true;
     progress->next_offset = db_column_i64(row, 0);
     progress->leader_epoch = (int32_t)db_column_i64(row, 1);
@@ -159,7 +159,7 @@ static enum rc sink_lock_progress(void *ctx, const struct place *places, struct 
                                   size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
-    struct reading reading = {places, rows, count, false};
+    struct progress_reader reader = {places, rows, count, false};
     int64_t begin_day = 0;
     enum rc rc;
 
@@ -167,16 +167,16 @@ static enum rc sink_lock_progress(void *ctx, const struct place *places, struct 
     buf_text_put(&sink->sql, "SELECT next_offset, leader_epoch, epoch, owner, topic_id, topic, "
                              "partition_id FROM consumer_progress FORCE INDEX (PRIMARY) "
                              "WHERE consumer_group = ");
-    text_put(sink, sink->group);
+    put_text(sink, sink->group);
     for (size_t i = 0; i < count; i++) {
         rows[i].found = false;
         buf_text_put(&sink->sql, i == 0 ? " AND ((topic = " : " OR (topic = ");
-        text_put(sink, places[i].topic);
+        put_text(sink, places[i].topic);
         buf_print(&sink->sql, " AND partition_id = %" PRId32 ")", places[i].partition);
     }
     buf_text_put(&sink->sql, ") ORDER BY topic, partition_id FOR UPDATE");
-    rc = db_query_buf(sink->db, &sink->sql, read_progress, &reading, err);
-    if (rc == RC_OK && reading.found)
+    rc = db_query_buf(sink->db, &sink->sql, on_progress_row, &reader, err);
+    if (rc == RC_OK && reader.found)
         rc = sink_lock_begin(sink, &begin_day, err);
     for (size_t i = 0; i < count; i++)
         rows[i].begin_day = begin_day;
@@ -193,9 +193,9 @@ static enum rc sink_make_progress(void *ctx, const struct place *place,
     buf_text_put(&sink->sql,
                  "INSERT IGNORE INTO consumer_progress (consumer_group, topic, partition_id, "
                  "next_offset, leader_epoch, topic_id, epoch, owner, updated_at) VALUES (");
-    place_values(sink, place);
+    put_place_values(sink, place);
     buf_text_put(&sink->sql, ",-1,-1,'',0,'',UTC_TIMESTAMP(3))");
-    rc = sql_run(sink, NULL, err);
+    rc = run_sql(sink, NULL, err);
     if (rc == RC_OK)
         rc = sink_lock_progress(ctx, place, progress, 1, err);
     if (rc == RC_OK && !progress->found)
@@ -212,12 +212,12 @@ static enum rc sink_own_progress(void *ctx, const struct place *place,
     buf_reset(&sink->sql);
     buf_print(&sink->sql,
               "UPDATE consumer_progress SET epoch = %" PRId64 ", owner = ", progress->epoch);
-    text_put(sink, progress->owner);
+    put_text(sink, progress->owner);
     buf_text_put(&sink->sql, ", topic_id = ");
-    text_put(sink, progress->topic_id);
+    put_text(sink, progress->topic_id);
     buf_text_put(&sink->sql, ", updated_at = UTC_TIMESTAMP(3)");
-    place_where(sink, place);
-    return sql_run(sink, NULL, err);
+    put_place_where(sink, place);
+    return run_sql(sink, NULL, err);
 }
 
 static enum rc sink_move_progress(void *ctx, const struct place *places,
@@ -231,18 +231,18 @@ static enum rc sink_move_progress(void *ctx, const struct place *places,
                  "leader_epoch, topic_id, epoch, owner, updated_at) VALUES ");
     for (size_t i = 0; i < count; i++) {
         buf_text_put(&sink->sql, i == 0 ? "(" : ",(");
-        place_values(sink, &places[i]);
+        put_place_values(sink, &places[i]);
         buf_print(&sink->sql, ",%" PRId64 ",%" PRId32 ",", rows[i].next_offset,
                   rows[i].leader_epoch);
-        text_put(sink, rows[i].topic_id);
+        put_text(sink, rows[i].topic_id);
         buf_print(&sink->sql, ",%" PRId64 ",", rows[i].epoch);
-        text_put(sink, rows[i].owner);
+        put_text(sink, rows[i].owner);
         buf_text_put(&sink->sql, ",UTC_TIMESTAMP(3))");
     }
     buf_text_put(&sink->sql,
                  " ON DUPLICATE KEY UPDATE next_offset = VALUES(next_offset), "
                  "leader_epoch = VALUES(leader_epoch), updated_at = VALUES(updated_at)");
-    return sql_run(sink, NULL, err);
+    return run_sql(sink, NULL, err);
 }
 
 static enum rc ops_lock_tallies(void *ctx, struct tally_row *tallies, size_t count, struct err *err)
@@ -300,13 +300,13 @@ static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t co
     return sink_find_events(sink->db, &sink->sql, rows, count, on_found, found_ctx, err);
 }
 
-static void bytes_put(struct sink_mysql *sink, const void *bytes, size_t len)
+static void put_bytes(struct sink_mysql *sink, const void *bytes, size_t len)
 {
     buf_char(&sink->sql, ',');
     db_put_bytes(sink->db, &sink->sql, bytes, len);
 }
 
-static void dead_put(struct sink_mysql *sink, const struct place *place,
+static void put_dead(struct sink_mysql *sink, const struct place *place,
                      const struct dead_row *dead)
 {
     struct buf *sql = &sink->sql;
@@ -316,10 +316,10 @@ static void dead_put(struct sink_mysql *sink, const struct place *place,
                  "INSERT INTO dead_record (consumer_group, topic, partition_id, record_offset, "
                  "record_key, payload, headers, record_time, reason_class, reason, created_at) "
                  "VALUES (");
-    place_values(sink, place);
+    put_place_values(sink, place);
     buf_print(sql, ",%" PRId64, dead->offset);
-    bytes_put(sink, dead->key, dead->key_len);
-    bytes_put(sink, dead->value, dead->value_len);
+    put_bytes(sink, dead->key, dead->key_len);
+    put_bytes(sink, dead->value, dead->value_len);
     buf_char(sql, ',');
     db_put_text(sink->db, sql, dead->headers, dead->headers_len);
     /* A time before 1970 or behind the calendar of DATETIME is none. */
@@ -335,7 +335,7 @@ static void dead_put(struct sink_mysql *sink, const struct place *place,
     buf_text_put(sql, ",UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE id = id");
 }
 
-static enum rc dead_compare(struct sink_mysql *sink, const struct place *place,
+static enum rc compare_dead(struct sink_mysql *sink, const struct place *place,
                             const struct dead_row *dead, struct err *err)
 {
     struct buf *sql = &sink->sql;
@@ -344,7 +344,7 @@ static enum rc dead_compare(struct sink_mysql *sink, const struct place *place,
 
     buf_reset(sql);
     buf_text_put(sql, "SELECT COUNT(*) FROM dead_record");
-    place_where(sink, place);
+    put_place_where(sink, place);
     buf_print(sql, " AND record_offset = %" PRId64 " AND payload <=> ", dead->offset);
     db_put_bytes(sink->db, sql, dead->value, dead->value_len);
     buf_text_put(sql, " AND record_key <=> ");
@@ -366,7 +366,7 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
     uint64_t affected = 0;
     enum rc rc;
 
-    dead_put(sink, place, dead);
+    put_dead(sink, place, dead);
     if (!sink->sql.failed && packet_bytes_max > 0 && sink->sql.len + 1024 > packet_bytes_max)
         rc =
             err_fail(err, RC_REJECT, 0,
@@ -375,29 +375,29 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
                      "max_allowed_packet is %" PRIu64 "; raise it",
                      place->topic, place->partition, dead->offset, sink->sql.len, packet_bytes_max);
     else
-        rc = sql_run(sink, &affected, err);
+        rc = run_sql(sink, &affected, err);
     if (rc == RC_OK && affected == 0)
-        rc = dead_compare(sink, place, dead, err);
+        rc = compare_dead(sink, place, dead, err);
     if (sink->sql.size > SQL_KEPT_BYTES)
         buf_done(&sink->sql);
     return rc;
 }
 
-struct holding_back {
+struct held_reader {
     void (*on_content)(void *ctx, int64_t content_id);
     void *ctx;
 };
 
 /* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds
  * nothing. */
-static enum rc held_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_held_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct holding_back *back = ctx;
+    const struct held_reader *reader = ctx;
     int64_t content_id = db_column_i64(row, 0);
 
     (void)err;
     if (content_id > 0)
-        back->on_content(back->ctx, content_id);
+        reader->on_content(reader->ctx, content_id);
     return RC_OK;
 }
 
@@ -406,14 +406,14 @@ static enum rc sink_read_held(void *ctx, const struct place *place,
                               void *content_ctx, struct err *err)
 {
     struct sink_mysql *sink = ctx;
-    struct holding_back back = {on_content, content_ctx};
+    struct held_reader reader = {on_content, content_ctx};
 
     buf_reset(&sink->sql);
     buf_text_put(&sink->sql, "SELECT LEFT(record_key, 24) AS content FROM dead_record");
-    place_where(sink, place);
+    put_place_where(sink, place);
     buf_text_put(&sink->sql, " AND reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND
                              "') GROUP BY content ORDER BY NULL");
-    return db_query_buf(sink->db, &sink->sql, held_row, &back, err);
+    return db_query_buf(sink->db, &sink->sql, on_held_row, &reader, err);
 }
 
 static enum rc sink_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
@@ -423,7 +423,7 @@ static enum rc sink_count_dead(void *ctx, const struct place *place, int64_t max
 
     buf_reset(&sink->sql);
     buf_text_put(&sink->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM dead_record");
-    place_where(sink, place);
+    put_place_where(sink, place);
     buf_print(&sink->sql, " LIMIT %" PRId64 ") kept", max);
     return db_number(sink->db, buf_text(&sink->sql), count, NULL, err);
 }

@@ -60,7 +60,7 @@ static int compare_lasts(const void *left, const void *right)
     return (a->voter_id > b->voter_id) - (a->voter_id < b->voter_id);
 }
 
-static struct last_row last_row_of(const struct vote_event *event)
+static struct last_row make_last_key(const struct vote_event *event)
 {
     return (struct last_row){.content_id = event->content_id, .voter_id = event->voter_id};
 }
@@ -224,7 +224,7 @@ void lasts_collect(struct lasts *lasts, const struct vote_row *votes, size_t cou
         if (votes[i].skip)
             continue;
         assert(lasts->count < lasts->rows_max);
-        lasts->rows[lasts->count++] = last_row_of(&votes[i].event);
+        lasts->rows[lasts->count++] = make_last_key(&votes[i].event);
     }
     qsort(lasts->rows, lasts->count, sizeof(*lasts->rows), compare_lasts);
     for (size_t i = 0; i < lasts->count; i++) {
@@ -240,7 +240,7 @@ size_t lasts_decide(struct lasts *lasts, struct vote_row *votes, size_t count)
     size_t stale = 0;
 
     for (size_t i = 0; i < count; i++) {
-        struct last_row key = last_row_of(&votes[i].event);
+        struct last_row key = make_last_key(&votes[i].event);
         struct last_row *last;
 
         if (votes[i].skip)

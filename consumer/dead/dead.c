@@ -38,7 +38,7 @@ static enum rc grow_keys(struct dead_keys *keys, struct err *err)
 
 /* Does it hold back the later ones of its key? A replay of what is held passes what it finds can
  * never be applied, as the consumer does. */
-static bool entry_holds(const struct dead *dead, const struct dead_entry *entry)
+static bool entry_blocks_key(const struct dead *dead, const struct dead_entry *entry)
 {
     if (!entry->selected)
         return true;
@@ -49,7 +49,7 @@ static bool entry_holds(const struct dead *dead, const struct dead_entry *entry)
 }
 
 /* The record that the key waits for, also in this page; 0: none. */
-static int64_t behind_find(const struct dead *dead, uint64_t key)
+static int64_t find_blocker(const struct dead *dead, uint64_t key)
 {
     int64_t behind = dead_keys_find(&dead->keys, key);
 
@@ -58,13 +58,13 @@ static int64_t behind_find(const struct dead *dead, uint64_t key)
     for (size_t i = 0; i < dead->entry_count; i++) {
         const struct dead_entry *entry = &dead->entries[i];
 
-        if (entry->key == key && entry_holds(dead, entry))
+        if (entry->key == key && entry_blocks_key(dead, entry))
             return entry->result.id;
     }
     return 0;
 }
 
-static size_t text_keep(struct buf *bytes, const char *text)
+static size_t keep_text(struct buf *bytes, const char *text)
 {
     size_t at = bytes->len;
 
@@ -73,14 +73,15 @@ static size_t text_keep(struct buf *bytes, const char *text)
     return at;
 }
 
-static void entry_stays(struct dead *dead, struct dead_entry *entry, const struct dead_item *item,
-                        const char *reason_class, const char *reason)
+static void keep_entry_dead(struct dead *dead, struct dead_entry *entry,
+                            const struct dead_item *item, const char *reason_class,
+                            const char *reason)
 {
     const char *text;
 
     entry->result.outcome = DEAD_STAYS;
-    entry->class_at = text_keep(&dead->bytes, reason_class);
-    entry->reason_at = text_keep(&dead->bytes, reason);
+    entry->class_at = keep_text(&dead->bytes, reason_class);
+    entry->reason_at = keep_text(&dead->bytes, reason);
     text = dead->bytes.failed ? "" : dead->bytes.data + entry->reason_at;
     entry->news = strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
 }
@@ -108,7 +109,7 @@ static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
         entry->result.outcome = DEAD_IS_APPLIED;
         entry->vote = dead->vote_count++;
     } else if (rc == RC_REJECT) {
-        entry_stays(dead, entry, item, reason_class, reason.text);
+        keep_entry_dead(dead, entry, item, reason_class, reason.text);
         rc = RC_OK;
     } else if (err) {
         *err = reason;
@@ -116,27 +117,27 @@ static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
     return rc;
 }
 
-static enum rc entry_decide(struct dead *dead, struct dead_entry *entry,
+static enum rc decide_entry(struct dead *dead, struct dead_entry *entry,
                             const struct dead_item *item, struct err *err)
 {
     if (dead->config.drop) {
         entry->result.outcome = DEAD_IS_DROPPED;
         return RC_OK;
     }
-    entry->result.behind = behind_find(dead, entry->key);
+    entry->result.behind = find_blocker(dead, entry->key);
     if (entry->result.behind != 0) {
         entry->result.outcome = DEAD_WAITS;
         return RC_OK;
     }
     if (item->id == dead->refused_id) {
-        entry_stays(dead, entry, item, REASON_REFUSED, dead->refused.text);
+        keep_entry_dead(dead, entry, item, REASON_REFUSED, dead->refused.text);
         return RC_OK;
     }
     return decide_entry_record(dead, entry, item, err);
 }
 
 /* Is there room for one more in this page? The first one always has. */
-static bool page_takes(struct dead *dead, const struct dead_item *item)
+static bool page_has_room(struct dead *dead, const struct dead_item *item)
 {
     const struct dead_config *config = &dead->config;
 
@@ -154,7 +155,7 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     struct dead_entry *entry = &dead->entries[dead->entry_count];
     enum rc rc = RC_OK;
 
-    if (!page_takes(dead, item)) {
+    if (!page_has_room(dead, item)) {
         dead->full = true;
         return RC_OK;
     }
@@ -164,7 +165,7 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     entry->result.place.partition = item->partition;
     entry->result.place.offset = item->offset;
     if (item->selected) {
-        rc = entry_decide(dead, entry, item, err);
+        rc = decide_entry(dead, entry, item, err);
         dead->handled++;
     }
     dead->value_bytes += item->value_len;
@@ -174,7 +175,7 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
 
 /* Whoever consumes the partition either comes before this page, and keeps what it has of the key
  * behind it, or after it, and sees what is left. */
-static enum rc place_lock(struct dead *dead, struct err *err)
+static enum rc lock_place(struct dead *dead, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     const struct place place = {config->filter->topic, (int32_t)config->filter->partition};
@@ -183,11 +184,11 @@ static enum rc place_lock(struct dead *dead, struct err *err)
     return config->sink->lock_progress(config->sink->ctx, &place, &progress, 1, err);
 }
 
-static enum rc page_load(struct dead *dead, struct err *err)
+static enum rc load_page(struct dead *dead, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     uint64_t handled = dead->handled;
-    enum rc rc = config->filter->held ? place_lock(dead, err) : RC_OK;
+    enum rc rc = config->filter->held ? lock_place(dead, err) : RC_OK;
 
     if (rc == RC_OK)
         rc = config->sink->lock_begin(config->sink->ctx, &dead->begin_day, err);
@@ -207,7 +208,7 @@ static enum rc page_load(struct dead *dead, struct err *err)
 }
 
 /* Collects the ids of an outcome. */
-static size_t ids_of(struct dead *dead, enum dead_outcome outcome)
+static size_t collect_ids(struct dead *dead, enum dead_outcome outcome)
 {
     size_t count = 0;
 
@@ -217,11 +218,11 @@ static size_t ids_of(struct dead *dead, enum dead_outcome outcome)
     return count;
 }
 
-static enum rc decide(struct dead *dead, enum dead_outcome outcome, enum dead_decision decision,
-                      struct err *err)
+static enum rc decide_outcome(struct dead *dead, enum dead_outcome outcome,
+                              enum dead_decision decision, struct err *err)
 {
     const struct dead_config *config = &dead->config;
-    size_t count = ids_of(dead, outcome);
+    size_t count = collect_ids(dead, outcome);
 
     if (count == 0)
         return RC_OK;
@@ -230,7 +231,7 @@ static enum rc decide(struct dead *dead, enum dead_outcome outcome, enum dead_de
                                  err);
 }
 
-static enum rc reasons_write(struct dead *dead, struct err *err)
+static enum rc write_reasons(struct dead *dead, struct err *err)
 {
     const struct dead_store *store = dead->config.store;
     enum rc rc = RC_OK;
@@ -247,7 +248,7 @@ static enum rc reasons_write(struct dead *dead, struct err *err)
     return rc;
 }
 
-static enum rc votes_apply(struct dead *dead, struct err *err)
+static enum rc apply_page_votes(struct dead *dead, struct err *err)
 {
     struct apply_result result;
     enum rc rc;
@@ -266,23 +267,23 @@ static enum rc votes_apply(struct dead *dead, struct err *err)
 }
 
 /* Inside the transaction, up to and with its COMMIT. */
-static enum rc page_write(struct dead *dead, struct err *err)
+static enum rc write_page(struct dead *dead, struct err *err)
 {
     const struct sink *sink = dead->config.sink;
-    enum rc rc = page_load(dead, err);
+    enum rc rc = load_page(dead, err);
 
     if (rc == RC_OK)
-        rc = votes_apply(dead, err);
+        rc = apply_page_votes(dead, err);
     if (rc == RC_OK)
-        rc = decide(dead, DEAD_IS_APPLIED, DEAD_APPLIED, err);
+        rc = decide_outcome(dead, DEAD_IS_APPLIED, DEAD_APPLIED, err);
     if (rc == RC_OK)
-        rc = decide(dead, DEAD_IS_DUPLICATE, DEAD_DUPLICATE, err);
+        rc = decide_outcome(dead, DEAD_IS_DUPLICATE, DEAD_DUPLICATE, err);
     if (rc == RC_OK)
-        rc = decide(dead, DEAD_IS_STALE, DEAD_STALE, err);
+        rc = decide_outcome(dead, DEAD_IS_STALE, DEAD_STALE, err);
     if (rc == RC_OK)
-        rc = decide(dead, DEAD_IS_DROPPED, DEAD_DROPPED, err);
+        rc = decide_outcome(dead, DEAD_IS_DROPPED, DEAD_DROPPED, err);
     if (rc == RC_OK)
-        rc = reasons_write(dead, err);
+        rc = write_reasons(dead, err);
     if (rc != RC_OK)
         return rc;
     dead->commit_unknown = true;
@@ -292,7 +293,7 @@ static enum rc page_write(struct dead *dead, struct err *err)
 }
 
 /* After the COMMIT: tells, and goes on behind the page. */
-static enum rc page_end(struct dead *dead, bool *more, struct err *err)
+static enum rc end_page(struct dead *dead, bool *more, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     enum rc rc = RC_OK;
@@ -301,7 +302,7 @@ static enum rc page_end(struct dead *dead, bool *more, struct err *err)
         struct dead_entry *entry = &dead->entries[i];
         bool stays = !entry->selected || entry->result.outcome == DEAD_STAYS;
 
-        if (entry_holds(dead, entry) && rc == RC_OK && !config->drop)
+        if (entry_blocks_key(dead, entry) && rc == RC_OK && !config->drop)
             rc = dead_keys_add(&dead->keys, entry->key, entry->result.id, err);
         if (!entry->selected)
             continue;
@@ -324,7 +325,7 @@ static enum rc page_end(struct dead *dead, bool *more, struct err *err)
 
 /* Whether the COMMIT without an answer worked: then what it moved is gone. A page that moved
  * nothing is as well done again. */
-static enum rc settle(struct dead *dead, bool *settled, struct err *err)
+static enum rc settle_commit(struct dead *dead, bool *settled, struct err *err)
 {
     const struct dead_store *store = dead->config.store;
     size_t count = 0;
@@ -442,17 +443,17 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
 
     *more = true;
     if (dead->commit_unknown)
-        rc = settle(dead, &settled, err);
+        rc = settle_commit(dead, &settled, err);
     if (rc == RC_OK && settled)
-        return page_end(dead, more, err);
+        return end_page(dead, more, err);
     if (rc == RC_OK)
         rc = sink->begin(sink->ctx, err);
     if (rc != RC_OK)
         return rc;
     dead->commit_unknown = false;
-    rc = page_write(dead, err);
+    rc = write_page(dead, err);
     sink->rollback(sink->ctx); /* where it was not committed */
     if (rc == RC_REJECT)
         return refused(dead, err);
-    return rc == RC_OK ? page_end(dead, more, err) : rc;
+    return rc == RC_OK ? end_page(dead, more, err) : rc;
 }

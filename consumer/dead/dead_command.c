@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct listing {
+struct list_output {
     struct buf out;
     bool json;
     int64_t now_ms;
@@ -22,52 +22,51 @@ struct listing {
     int64_t last_id;
 };
 
-static enum rc list_row(void *ctx, const struct dead_view *view, struct err *err)
+static enum rc on_listed(void *ctx, const struct dead_view *view, struct err *err)
 {
-    struct listing *listing = ctx;
+    struct list_output *output = ctx;
 
     (void)err;
-    if (listing->rows == listing->rows_max) {
-        listing->more = true;
+    if (output->rows == output->rows_max) {
+        output->more = true;
         return RC_OK;
     }
-    if (listing->json) {
-        buf_text_put(&listing->out, listing->rows == 0 ? "\n  " : ",\n  ");
-        dead_json(&listing->out, view, false);
+    if (output->json) {
+        buf_text_put(&output->out, output->rows == 0 ? "\n  " : ",\n  ");
+        dead_json(&output->out, view, false);
     } else {
-        if (listing->rows == 0)
-            dead_list_head(&listing->out, view->decision != NULL);
-        dead_list_row(&listing->out, view, listing->now_ms);
+        if (output->rows == 0)
+            dead_list_head(&output->out, view->decision != NULL);
+        dead_list_row(&output->out, view, output->now_ms);
     }
-    listing->rows++;
-    listing->last_id = view->id;
+    output->rows++;
+    output->last_id = view->id;
     return RC_OK;
 }
 
-static void list_end(struct listing *listing, bool decided, uint64_t count)
+static void end_list(struct list_output *output, bool decided, uint64_t count)
 {
-    struct buf *out = &listing->out;
+    struct buf *out = &output->out;
 
-    if (listing->json) {
+    if (output->json) {
         buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
-                  listing->rows > 0 ? "\n" : "", listing->more ? "true" : "false",
-                  listing->last_id);
+                  output->rows > 0 ? "\n" : "", output->more ? "true" : "false", output->last_id);
         return;
     }
-    if (listing->rows == 0)
+    if (output->rows == 0)
         buf_print(out, "no %s record%s\n", decided ? "decided" : "dead",
-                  listing->last_id > 0 ? " behind that one" : "");
-    if (listing->more && !decided)
+                  output->last_id > 0 ? " behind that one" : "");
+    if (output->more && !decided)
         buf_print(out, "%zu of %" PRIu64 " dead records; go on with --after %" PRId64 "\n",
-                  listing->rows, count, listing->last_id);
-    else if (listing->more)
-        buf_print(out, "there are more; go on with --after %" PRId64 "\n", listing->last_id);
+                  output->rows, count, output->last_id);
+    else if (output->more)
+        buf_print(out, "there are more; go on with --after %" PRId64 "\n", output->last_id);
 }
 
-static int list(struct dead_mysql *mysql, struct dead_request *request, int64_t now_ms)
+static int list_records(struct dead_mysql *mysql, struct dead_request *request, int64_t now_ms)
 {
     const struct dead_words *words = &request->words;
-    struct listing listing = {
+    struct list_output output = {
         .json = words->json,
         .now_ms = now_ms,
         .rows_max = words->limit > 0 ? (size_t)words->limit : DEAD_LIST_ROWS,
@@ -78,23 +77,23 @@ static int list(struct dead_mysql *mysql, struct dead_request *request, int64_t 
     int64_t id_max = 0;
     enum rc rc;
 
-    if (listing.rows_max > DEAD_LIST_ROWS_MAX)
-        listing.rows_max = DEAD_LIST_ROWS_MAX;
-    if (listing.json)
-        buf_text_put(&listing.out, "{\"records\": [");
-    rc = dead_mysql_list(mysql, &request->filter, words->decided, words->after,
-                         listing.rows_max + 1, list_row, &listing, &err);
-    if (rc == RC_OK && listing.more && !words->decided && !listing.json)
+    if (output.rows_max > DEAD_LIST_ROWS_MAX)
+        output.rows_max = DEAD_LIST_ROWS_MAX;
+    if (output.json)
+        buf_text_put(&output.out, "{\"records\": [");
+    rc = dead_mysql_list(mysql, &request->filter, words->decided, words->after, output.rows_max + 1,
+                         on_listed, &output, &err);
+    if (rc == RC_OK && output.more && !words->decided && !output.json)
         rc = dead_mysql_count(mysql, &request->filter, &count, &id_max, &err);
     if (rc != RC_OK) {
-        buf_done(&listing.out);
+        buf_done(&output.out);
         return options_fail(rc, &err);
     }
-    list_end(&listing, words->decided, count);
-    return options_print(&listing.out);
+    end_list(&output, words->decided, count);
+    return options_print(&output.out);
 }
 
-struct showing {
+struct show_output {
     struct buf out;
     const struct dead_words *words;
     int64_t now_ms;
@@ -102,45 +101,45 @@ struct showing {
     bool no_payload;
 };
 
-static enum rc show_view(void *ctx, const struct dead_view *view, struct err *err)
+static enum rc on_shown(void *ctx, const struct dead_view *view, struct err *err)
 {
-    struct showing *showing = ctx;
+    struct show_output *output = ctx;
 
     (void)err;
-    showing->found = true;
-    if (showing->words->payload) {
-        showing->no_payload = !view->value;
-        buf_put(&showing->out, view->value ? view->value : "", view->value_len);
-    } else if (showing->words->json) {
-        dead_json(&showing->out, view, true);
-        buf_char(&showing->out, '\n');
+    output->found = true;
+    if (output->words->payload) {
+        output->no_payload = !view->value;
+        buf_put(&output->out, view->value ? view->value : "", view->value_len);
+    } else if (output->words->json) {
+        dead_json(&output->out, view, true);
+        buf_char(&output->out, '\n');
     } else {
-        dead_show_text(&showing->out, view, showing->now_ms);
+        dead_show_text(&output->out, view, output->now_ms);
     }
     return RC_OK;
 }
 
-static int show(struct dead_mysql *mysql, struct dead_request *request, const char *group,
-                int64_t now_ms)
+static int show_record(struct dead_mysql *mysql, struct dead_request *request, const char *group,
+                       int64_t now_ms)
 {
-    struct showing showing = {.words = &request->words, .now_ms = now_ms};
+    struct show_output output = {.words = &request->words, .now_ms = now_ms};
     struct err err = {0};
-    enum rc rc = dead_mysql_show(mysql, request->ids[0], show_view, &showing, &err);
+    enum rc rc = dead_mysql_show(mysql, request->ids[0], on_shown, &output, &err);
 
-    if (rc == RC_OK && !showing.found)
+    if (rc == RC_OK && !output.found)
         rc = err_fail(&err, RC_FATAL, 0, "there is no dead record %" PRId64 " of group %s",
                       request->ids[0], group);
-    if (rc == RC_OK && showing.no_payload)
+    if (rc == RC_OK && output.no_payload)
         rc = err_fail(&err, RC_FATAL, 0,
                       "dead record %" PRId64 " has no payload: it is a tombstone", request->ids[0]);
     if (rc == RC_OK)
-        return options_print(&showing.out);
-    buf_done(&showing.out);
+        return options_print(&output.out);
+    buf_done(&output.out);
     return options_fail(rc, &err);
 }
 
-static int run(struct dead_mysql *mysql, struct dead_request *request,
-               const struct settings *settings)
+static int run_action(struct dead_mysql *mysql, struct dead_request *request,
+                      const struct settings *settings)
 {
     struct err err = {0};
     int64_t now_ms = 0;
@@ -151,9 +150,9 @@ static int run(struct dead_mysql *mysql, struct dead_request *request,
     dead_request_times(request, now_ms);
     switch (request->action) {
     case DEAD_LIST:
-        return list(mysql, request, now_ms);
+        return list_records(mysql, request, now_ms);
     case DEAD_SHOW:
-        return show(mysql, request, settings->consumer.group, now_ms);
+        return show_record(mysql, request, settings->consumer.group, now_ms);
     case DEAD_REPLAY:
     case DEAD_DROP:
         break;
@@ -161,7 +160,7 @@ static int run(struct dead_mysql *mysql, struct dead_request *request,
     return dead_decide(mysql, request, settings, now_ms);
 }
 
-static int dead_with(const struct options *options, struct dead_request *request)
+static int run_with_options(const struct options *options, struct dead_request *request)
 {
     struct dead_mysql *mysql = NULL;
     const struct settings *settings;
@@ -177,7 +176,7 @@ static int dead_with(const struct options *options, struct dead_request *request
     os_operator_name(by);
     rc = dead_mysql_open(&mysql, settings, settings->consumer.group, by, &err);
     if (rc == RC_OK)
-        code = run(mysql, request, settings);
+        code = run_action(mysql, request, settings);
     else
         code = options_fail(rc, &err);
     dead_mysql_close(mysql);
@@ -252,5 +251,5 @@ int dead_command(int argc, char **argv)
         fprintf(stderr, "tallybox dead: %s\nTry `tallybox dead --help`.\n", err.text);
         return EXIT_USAGE;
     }
-    return dead_with(&options, &request);
+    return run_with_options(&options, &request);
 }

@@ -19,8 +19,8 @@
 #define TRIES_MAX 8
 #define RETRY_BASE_MS 100
 #define RETRY_CAP_MS 2000
-#define TOLD_MAX 20        /* lines in text */
-#define TOLD_JSON_MAX 1000 /* objects in JSON */
+#define REPORT_LINES_MAX 20  /* lines in text */
+#define REPORT_JSON_MAX 1000 /* objects in JSON */
 /* A longer value is no vote. */
 #define VALUE_BYTES_MAX VOTE_EVENT_BYTES_MAX
 
@@ -38,7 +38,7 @@ struct work {
     bool decided[DEAD_IDS_MAX];
     uint64_t unknown; /* ids that never were */
     struct buf lines; /* text: what stays, and single records */
-    uint64_t told;
+    uint64_t reported;
     json_t *stay; /* JSON: the same; NULL: text */
     struct buf value;
 };
@@ -52,16 +52,16 @@ static const char *const words[OUTCOME_COUNT] = {
     [DEAD_WAITS] = "stays dead",
 };
 
-static bool stays(enum dead_outcome outcome)
+static bool stays_dead(enum dead_outcome outcome)
 {
     return outcome == DEAD_STAYS || outcome == DEAD_WAITS;
 }
 
-static void tell_json(struct work *work, const struct dead_result *result)
+static void report_json(struct work *work, const struct dead_result *result)
 {
     json_t *one;
 
-    if (!stays(result->outcome) || work->told == TOLD_JSON_MAX)
+    if (!stays_dead(result->outcome) || work->reported == REPORT_JSON_MAX)
         return;
     one = json_pack("{s:I, s:s, s:i, s:I, s:s?, s:s?, s:o}", "id", (json_int_t)result->id, "topic",
                     result->place.topic, "partition", (int)result->place.partition, "offset",
@@ -69,16 +69,17 @@ static void tell_json(struct work *work, const struct dead_result *result)
                     "reason", result->reason, "behind",
                     result->behind != 0 ? json_integer(result->behind) : json_null());
     json_array_append_new(work->stay, one);
-    work->told++;
+    work->reported++;
 }
 
-static void tell_text(struct work *work, const struct dead_result *result)
+static void report_text(struct work *work, const struct dead_result *result)
 {
     struct buf *out = &work->lines;
 
-    if ((!stays(result->outcome) && work->matched > TOLD_MAX) || work->told == TOLD_MAX)
+    if ((!stays_dead(result->outcome) && work->matched > REPORT_LINES_MAX) ||
+        work->reported == REPORT_LINES_MAX)
         return;
-    work->told++;
+    work->reported++;
     buf_print(out, "  %" PRId64 "  %s/%" PRId32 "@%" PRId64 "  %s", result->id, result->place.topic,
               result->place.partition, result->place.offset, words[result->outcome]);
     if (result->outcome == DEAD_STAYS)
@@ -100,13 +101,13 @@ static void on_result(void *ctx, const struct dead_result *result)
         if (work->request->ids[i] == result->id)
             work->seen[i] = true;
     if (work->stay)
-        tell_json(work, result);
+        report_json(work, result);
     else
-        tell_text(work, result);
+        report_text(work, result);
 }
 
 /* Page after page; a page that fails is tried again a few times. */
-static enum rc work_run(struct dead *dead, struct err *err)
+static enum rc run_pages(struct dead *dead, struct err *err)
 {
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
     struct stop stop = {0};
@@ -127,7 +128,7 @@ static enum rc work_run(struct dead *dead, struct err *err)
 }
 
 /* -1: go on. Otherwise the exit code. */
-static int confirm(const struct work *work)
+static int confirm_bulk(const struct work *work)
 {
     const char *verb = work->request->action == DEAD_DROP ? "drop" : "replay";
     char answer[16] = "";
@@ -168,7 +169,7 @@ static enum rc on_decided(void *ctx, const struct dead_view *view, struct err *e
 }
 
 /* Ids that were not dead: decided before, by this run or another, is as good as done. */
-static enum rc missing_tell(struct work *work, struct err *err)
+static enum rc report_missing(struct work *work, struct err *err)
 {
     const struct dead_request *request = work->request;
     enum rc rc = RC_OK;
@@ -202,8 +203,8 @@ static int print_text(struct work *work)
     if (work->lines.failed)
         out.failed = true;
     buf_put(&out, work->lines.data, work->lines.len);
-    if (stay > work->told)
-        buf_print(&out, "  and %" PRIu64 " more: tallybox dead list\n", stay - work->told);
+    if (stay > work->reported)
+        buf_print(&out, "  and %" PRIu64 " more: tallybox dead list\n", stay - work->reported);
     return options_print(&out);
 }
 
@@ -230,7 +231,7 @@ static int print_json(struct work *work)
     return options_print(&out);
 }
 
-static enum rc work_do(struct work *work, struct err *err)
+static enum rc decide_records(struct work *work, struct err *err)
 {
     const struct dead_request *request = work->request;
     struct dead_config config = {
@@ -254,14 +255,14 @@ static enum rc work_do(struct work *work, struct err *err)
     rc = dead_init(&dead, &config, err);
     if (rc != RC_OK)
         return rc;
-    rc = work_run(&dead, err);
+    rc = run_pages(&dead, err);
     dead_done(&dead);
     if (rc == RC_OK)
-        rc = missing_tell(work, err);
+        rc = report_missing(work, err);
     return rc;
 }
 
-static int work_end(struct work *work, enum rc rc, const struct err *err)
+static int print_result(struct work *work, enum rc rc, const struct err *err)
 {
     uint64_t stay = work->counts[DEAD_STAYS] + work->counts[DEAD_WAITS];
     int code = work->stay ? print_json(work) : print_text(work);
@@ -273,7 +274,7 @@ static int work_end(struct work *work, enum rc rc, const struct err *err)
     return code;
 }
 
-static void work_done(struct work *work)
+static void free_work(struct work *work)
 {
     json_decref(work->stay);
     buf_done(&work->lines);
@@ -302,23 +303,23 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
     if (rc == RC_OK)
         rc = dead_mysql_count(mysql, &request->filter, &work.matched, &id_max, &err);
     if (rc != RC_OK) {
-        work_done(&work);
+        free_work(&work);
         return options_fail(rc, &err);
     }
     if (request->words.limit > 0 && work.matched > (uint64_t)request->words.limit)
         work.matched = (uint64_t)request->words.limit;
-    code = confirm(&work);
+    code = confirm_bulk(&work);
     if (code < 0) {
         /* Those that die from now on were not asked for. */
         request->filter.id_max = id_max;
         if (request->words.queue) {
-            work_done(&work);
+            free_work(&work);
             return dead_queue(mysql, request, settings);
         }
         if (work.matched > 0 || !dead_request_is_bulk(request))
-            rc = work_do(&work, &err);
-        code = work_end(&work, rc, &err);
+            rc = decide_records(&work, &err);
+        code = print_result(&work, rc, &err);
     }
-    work_done(&work);
+    free_work(&work);
     return code;
 }

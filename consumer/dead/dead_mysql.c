@@ -25,18 +25,18 @@ struct dead_mysql {
     "consumer_group, topic, partition_id, record_offset, record_key, payload, headers, " \
     "record_time, reason_class, reason, created_at"
 
-static enum rc sql_run(struct dead_mysql *dead, struct err *err)
+static enum rc run_sql(struct dead_mysql *dead, struct err *err)
 {
     return db_exec_buf(dead->db, &dead->sql, NULL, err);
 }
 
-static void sql_set(struct dead_mysql *dead, const char *text)
+static void set_sql(struct dead_mysql *dead, const char *text)
 {
     buf_reset(&dead->sql);
     buf_text_put(&dead->sql, text);
 }
 
-static void group_put(struct dead_mysql *dead, const char *alias)
+static void put_group(struct dead_mysql *dead, const char *alias)
 {
     buf_print(&dead->sql, " WHERE %s.consumer_group = ", alias);
     db_put_text(dead->db, &dead->sql, dead->group, strlen(dead->group));
@@ -116,13 +116,13 @@ static void put_filter(struct db *db, struct buf *sql, const struct dead_filter 
 static void put_where(struct dead_mysql *dead, const struct dead_filter *filter,
                       const char *id_column)
 {
-    group_put(dead, "d");
+    put_group(dead, "d");
     buf_text_put(&dead->sql, " AND ");
     put_filter(dead->db, &dead->sql, filter, "d", id_column);
 }
 
 /* Behind the cursor in the order of uk_dead_record_place, said so that it is a range of it. */
-static void cursor_put(struct dead_mysql *dead, const struct dead_cursor *after)
+static void put_cursor(struct dead_mysql *dead, const struct dead_cursor *after)
 {
     struct buf *sql = &dead->sql;
     size_t len = strlen(after->topic);
@@ -140,7 +140,7 @@ static void cursor_put(struct dead_mysql *dead, const struct dead_cursor *after)
 }
 
 /* For named records those before them that have their keys are enough. */
-static void others_put(struct dead_mysql *dead, const struct dead_filter *filter)
+static void put_others(struct dead_mysql *dead, const struct dead_filter *filter)
 {
     struct buf *sql = &dead->sql;
 
@@ -166,14 +166,14 @@ static void others_put(struct dead_mysql *dead, const struct dead_filter *filter
                       "s.record_key <=> d.record_key)");
 }
 
-struct paging {
+struct page_reader {
     enum rc (*on_item)(void *ctx, const struct dead_item *item, struct err *err);
     void *ctx;
 };
 
-static enum rc page_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_page_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct paging *paging = ctx;
+    struct page_reader *reader = ctx;
     struct dead_item item = {
         .id = db_column_i64(row, 0),
         .topic = row->columns[1],
@@ -188,7 +188,7 @@ static enum rc page_row(void *ctx, const struct db_row *row, struct err *err)
         .reason = row->columns[10],
     };
 
-    return paging->on_item(paging->ctx, &item, err);
+    return reader->on_item(reader->ctx, &item, err);
 }
 
 static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
@@ -198,10 +198,10 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
                                void *item_ctx, struct err *err)
 {
     struct dead_mysql *dead = ctx;
-    struct paging paging = {on_item, item_ctx};
+    struct page_reader reader = {on_item, item_ctx};
     struct buf *sql = &dead->sql;
 
-    sql_set(dead, "SELECT d.id, d.topic, d.partition_id, d.record_offset, (");
+    set_sql(dead, "SELECT d.id, d.topic, d.partition_id, d.record_offset, (");
     put_filter(dead->db, sql, filter, "d", "id");
     buf_print(sql,
               ") AS selected, LEFT(d.record_key, %d), LENGTH(d.record_key), "
@@ -209,17 +209,17 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
               "FROM dead_record d FORCE INDEX (uk_dead_record_place)",
               DEAD_KEY_BYTES_MAX, others ? VOTE_EVENT_BYTES_MAX : 0);
     if (others) {
-        group_put(dead, "d");
-        others_put(dead, filter);
+        put_group(dead, "d");
+        put_others(dead, filter);
         if (filter->id_max > 0)
             buf_print(sql, " AND d.id <= %" PRId64, filter->id_max);
     } else {
         put_where(dead, filter, "id");
     }
-    cursor_put(dead, after);
+    put_cursor(dead, after);
     buf_print(sql, " ORDER BY d.topic, d.partition_id, d.record_offset LIMIT %zu FOR UPDATE",
               rows_max);
-    return db_query_buf(dead->db, sql, page_row, &paging, err);
+    return db_query_buf(dead->db, sql, on_page_row, &reader, err);
 }
 
 static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_class,
@@ -227,12 +227,12 @@ static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_clas
 {
     struct dead_mysql *dead = ctx;
 
-    sql_set(dead, "UPDATE dead_record SET reason_class = ");
+    set_sql(dead, "UPDATE dead_record SET reason_class = ");
     db_put_text(dead->db, &dead->sql, reason_class, strlen(reason_class));
     buf_text_put(&dead->sql, ", reason = ");
     db_put_text(dead->db, &dead->sql, reason, reason_len);
     buf_print(&dead->sql, " WHERE id = %" PRId64, id);
-    return sql_run(dead, err);
+    return run_sql(dead, err);
 }
 
 static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
@@ -246,7 +246,7 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
     struct dead_mysql *dead = ctx;
     enum rc rc;
 
-    sql_set(dead, "INSERT INTO dead_history (" RECORD_COLUMNS ", dead_id, decision, applied_value, "
+    set_sql(dead, "INSERT INTO dead_history (" RECORD_COLUMNS ", dead_id, decision, applied_value, "
                   "decided_by, decided_at) SELECT " RECORD_COLUMNS ", id, ");
     buf_print(&dead->sql, "'%s', ", words[decision]);
     db_put_bytes(dead->db, &dead->sql, value, value_len);
@@ -254,12 +254,12 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
     db_put_text(dead->db, &dead->sql, dead->by, strlen(dead->by));
     buf_text_put(&dead->sql, ", UTC_TIMESTAMP(3) FROM dead_record d WHERE ");
     put_ids(&dead->sql, "d", "id", ids, count);
-    rc = sql_run(dead, err);
+    rc = run_sql(dead, err);
     if (rc != RC_OK)
         return rc;
-    sql_set(dead, "DELETE FROM dead_record WHERE ");
+    set_sql(dead, "DELETE FROM dead_record WHERE ");
     put_ids(&dead->sql, "dead_record", "id", ids, count);
-    return sql_run(dead, err);
+    return run_sql(dead, err);
 }
 
 static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
@@ -269,7 +269,7 @@ static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size
     int64_t number = 0;
     enum rc rc;
 
-    sql_set(dead, "SELECT COUNT(*) FROM dead_record d WHERE ");
+    set_sql(dead, "SELECT COUNT(*) FROM dead_record d WHERE ");
     put_ids(&dead->sql, "d", "id", ids, count);
     rc = db_number(dead->db, buf_text(&dead->sql), &number, NULL, err);
     *left = (size_t)number;
@@ -328,39 +328,39 @@ enum rc dead_mysql_clock(struct dead_mysql *dead, int64_t *now_ms, struct err *e
     return db_number(dead->db, "SELECT " MS_OF("UTC_TIMESTAMP(3)"), now_ms, NULL, err);
 }
 
-struct counting {
+struct count_result {
     uint64_t *count;
     int64_t *id_max;
 };
 
-static enum rc count_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_count_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct counting *counting = ctx;
+    struct count_result *result = ctx;
 
     (void)err;
-    *counting->count = db_column_u64(row, 0);
-    *counting->id_max = db_column_i64(row, 1);
+    *result->count = db_column_u64(row, 0);
+    *result->id_max = db_column_i64(row, 1);
     return RC_OK;
 }
 
 enum rc dead_mysql_count(struct dead_mysql *dead, const struct dead_filter *filter, uint64_t *count,
                          int64_t *id_max, struct err *err)
 {
-    struct counting counting = {count, id_max};
+    struct count_result result = {count, id_max};
 
-    sql_set(dead, "SELECT COUNT(*), COALESCE(MAX(d.id), 0) FROM dead_record d");
+    set_sql(dead, "SELECT COUNT(*), COALESCE(MAX(d.id), 0) FROM dead_record d");
     put_where(dead, filter, "id");
-    return db_query_buf(dead->db, &dead->sql, count_row, &counting, err);
+    return db_query_buf(dead->db, &dead->sql, on_count_row, &result, err);
 }
 
-struct viewing {
+struct view_reader {
     dead_on_view on_view;
     void *ctx;
 };
 
-static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_view_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct viewing *viewing = ctx;
+    struct view_reader *reader = ctx;
     struct dead_view view = {
         .id = db_column_i64(row, 0),
         .topic = row->columns[1],
@@ -385,14 +385,14 @@ static enum rc view_row(void *ctx, const struct db_row *row, struct err *err)
         view.applied_value = row->columns[15];
         view.applied_len = row->lengths[15];
     }
-    return viewing->on_view(viewing->ctx, &view, err);
+    return reader->on_view(reader->ctx, &view, err);
 }
 
-static void columns_put(struct dead_mysql *dead, bool decided, bool whole)
+static void put_columns(struct dead_mysql *dead, bool decided, bool whole)
 {
     struct buf *sql = &dead->sql;
 
-    sql_set(dead, decided ? "SELECT d.dead_id" : "SELECT d.id");
+    set_sql(dead, decided ? "SELECT d.dead_id" : "SELECT d.id");
     buf_text_put(sql, ", d.topic, d.partition_id, d.record_offset, d.record_key, " MS_OF(
                           "d.record_time") ", d.reason_class, d.reason, " MS_OF("d.created_at"));
     buf_text_put(sql, decided ? ", d.decision, d.decided_by, " MS_OF("d.decided_at")
@@ -405,11 +405,11 @@ static void columns_put(struct dead_mysql *dead, bool decided, bool whole)
     buf_text_put(sql, decided ? " FROM dead_history d" : " FROM dead_record d");
 }
 
-static enum rc views_read(struct dead_mysql *dead, dead_on_view on_view, void *ctx, struct err *err)
+static enum rc read_views(struct dead_mysql *dead, dead_on_view on_view, void *ctx, struct err *err)
 {
-    struct viewing viewing = {on_view, ctx};
+    struct view_reader reader = {on_view, ctx};
 
-    return db_query_buf(dead->db, &dead->sql, view_row, &viewing, err);
+    return db_query_buf(dead->db, &dead->sql, on_view_row, &reader, err);
 }
 
 enum rc dead_mysql_list(struct dead_mysql *dead, const struct dead_filter *filter, bool decided,
@@ -418,32 +418,32 @@ enum rc dead_mysql_list(struct dead_mysql *dead, const struct dead_filter *filte
 {
     const char *id_column = decided ? "dead_id" : "id";
 
-    columns_put(dead, decided, false);
+    put_columns(dead, decided, false);
     put_where(dead, filter, id_column);
     buf_print(&dead->sql, " AND d.%s > %" PRId64 " ORDER BY d.%s LIMIT %zu", id_column, after,
               id_column, rows_max);
-    return views_read(dead, on_view, ctx, err);
+    return read_views(dead, on_view, ctx, err);
 }
 
 /* Passes the view on and notes that there was one. */
-struct finding {
+struct view_search {
     dead_on_view on_view;
     void *ctx;
     bool found;
 };
 
-static enum rc found_view(void *ctx, const struct dead_view *view, struct err *err)
+static enum rc on_found_view(void *ctx, const struct dead_view *view, struct err *err)
 {
-    struct finding *finding = ctx;
+    struct view_search *search = ctx;
 
-    finding->found = true;
-    return finding->on_view(finding->ctx, view, err);
+    search->found = true;
+    return search->on_view(search->ctx, view, err);
 }
 
 enum rc dead_mysql_show(struct dead_mysql *dead, int64_t id, dead_on_view on_view, void *ctx,
                         struct err *err)
 {
-    struct finding finding = {on_view, ctx, false};
+    struct view_search search = {on_view, ctx, false};
     struct dead_filter filter = {.ids = &id,
                                  .id_count = 1,
                                  .partition = DEAD_NUMBER_ANY,
@@ -451,13 +451,13 @@ enum rc dead_mysql_show(struct dead_mysql *dead, int64_t id, dead_on_view on_vie
                                  .until_ms = DEAD_NUMBER_ANY};
     enum rc rc;
 
-    columns_put(dead, false, true);
+    put_columns(dead, false, true);
     put_where(dead, &filter, "id");
-    rc = views_read(dead, found_view, &finding, err);
-    if (rc != RC_OK || finding.found)
+    rc = read_views(dead, on_found_view, &search, err);
+    if (rc != RC_OK || search.found)
         return rc;
-    columns_put(dead, true, true);
+    put_columns(dead, true, true);
     put_where(dead, &filter, "dead_id");
     buf_text_put(&dead->sql, " ORDER BY d.id DESC LIMIT 1");
-    return views_read(dead, on_view, ctx, err);
+    return read_views(dead, on_view, ctx, err);
 }

@@ -14,7 +14,7 @@ static const char *const actions[] = {
 
 #define ACTION_COUNT (sizeof(actions) / sizeof(actions[0]))
 
-static enum rc action_read(struct dead_request *request, const char *name, struct err *err)
+static enum rc read_action(struct dead_request *request, const char *name, struct err *err)
 {
     struct nearest nearest = {.typed = name};
 
@@ -29,7 +29,7 @@ static enum rc action_read(struct dead_request *request, const char *name, struc
                     nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "");
 }
 
-static enum rc ids_read(struct dead_request *request, const char *const *arguments, size_t count,
+static enum rc read_ids(struct dead_request *request, const char *const *arguments, size_t count,
                         struct err *err)
 {
     if (count > DEAD_IDS_MAX)
@@ -56,12 +56,12 @@ static bool has_filter(const struct dead_words *words)
 }
 
 /* An option that means nothing with this action is a mistake, not to be passed over. */
-static enum rc options_check(const struct dead_request *request, struct err *err)
+static enum rc check_options(const struct dead_request *request, struct err *err)
 {
     const struct dead_words *words = &request->words;
     const struct {
         const char *name;
-        bool said;
+        bool given;
         bool fits;
     } options[] = {
         {"after", words->after != 0, request->action == DEAD_LIST},
@@ -77,12 +77,12 @@ static enum rc options_check(const struct dead_request *request, struct err *err
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (options[i].said && !options[i].fits)
+        if (options[i].given && !options[i].fits)
             return err_fail(err, RC_FATAL, 0, "--%s means nothing here", options[i].name);
     return RC_OK;
 }
 
-static enum rc numbers_check(const struct dead_words *words, struct err *err)
+static enum rc check_numbers(const struct dead_words *words, struct err *err)
 {
     int64_t ms;
 
@@ -101,7 +101,7 @@ static enum rc numbers_check(const struct dead_words *words, struct err *err)
     return RC_OK;
 }
 
-static enum rc choice_check(const struct dead_request *request, struct err *err)
+static enum rc check_choice(const struct dead_request *request, struct err *err)
 {
     const struct dead_words *words = &request->words;
     size_t ids = request->filter.id_count;
@@ -136,15 +136,15 @@ enum rc dead_request_read(struct dead_request *request, const struct dead_words 
     };
     if (count == 0)
         return err_fail(err, RC_FATAL, 0, "expected an ACTION: list, show, replay or drop");
-    rc = action_read(request, arguments[0], err);
+    rc = read_action(request, arguments[0], err);
     if (rc == RC_OK)
-        rc = ids_read(request, arguments + 1, count - 1, err);
+        rc = read_ids(request, arguments + 1, count - 1, err);
     if (rc == RC_OK)
-        rc = options_check(request, err);
+        rc = check_options(request, err);
     if (rc == RC_OK)
-        rc = numbers_check(words, err);
+        rc = check_numbers(words, err);
     if (rc == RC_OK)
-        rc = choice_check(request, err);
+        rc = check_choice(request, err);
     return rc;
 }
 

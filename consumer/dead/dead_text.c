@@ -16,7 +16,7 @@
 #define KEY_COLUMNS 24
 
 /* On one line, cut; what a terminal would not print becomes a dot. */
-static void key_put(struct buf *out, const struct dead_view *view)
+static void put_key(struct buf *out, const struct dead_view *view)
 {
     const unsigned char *bytes = view->key;
     size_t len = view->key_len < KEY_COLUMNS ? view->key_len : KEY_COLUMNS;
@@ -49,14 +49,14 @@ void dead_list_row(struct buf *out, const struct dead_view *view, int64_t now_ms
         buf_print(out, "%8zu  ", view->value_len);
     else
         buf_print(out, "%8s  ", "(none)");
-    key_put(out, view);
+    put_key(out, view);
     if (view->decision)
         buf_print(out, "  %s by %s\n", view->decision, view->decided_by);
     else
         buf_print(out, "  %s\n", view->reason);
 }
 
-static void header_put(struct buf *out, const json_t *header)
+static void put_header(struct buf *out, const json_t *header)
 {
     const json_t *value = json_array_get(header, 1);
     const char *name = json_string_value(json_array_get(header, 0));
@@ -79,7 +79,7 @@ static void header_put(struct buf *out, const json_t *header)
     buf_done(&bytes);
 }
 
-static void headers_put(struct buf *out, const char *text)
+static void put_headers(struct buf *out, const char *text)
 {
     json_t *headers = json_loads(text, 0, NULL);
     size_t count = json_array_size(headers);
@@ -89,11 +89,11 @@ static void headers_put(struct buf *out, const char *text)
     else
         buf_print(out, "%-14s%zu\n", "headers", count);
     for (size_t i = 0; i < count; i++)
-        header_put(out, json_array_get(headers, i));
+        put_header(out, json_array_get(headers, i));
     json_decref(headers);
 }
 
-static void time_put(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
+static void put_time(struct buf *out, const char *name, int64_t ms, int64_t now_ms)
 {
     char time[WHEN_TEXT_SIZE];
     char age[WHEN_AGE_SIZE];
@@ -108,25 +108,25 @@ void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_m
     buf_print(out, "%-14s%" PRId64 "\n", "id", view->id);
     buf_print(out, "%-14s%s/%" PRId32 "@%" PRId64 "\n", "place", view->topic, view->partition,
               view->offset);
-    time_put(out, "died", view->died_ms, now_ms);
+    put_time(out, "died", view->died_ms, now_ms);
     buf_print(out, "%-14s%s: %s\n", "reason", view->reason_class, view->reason);
     if (view->decision) {
-        time_put(out, "decided", view->decided_ms, now_ms);
+        put_time(out, "decided", view->decided_ms, now_ms);
         buf_print(out, "%-14s%s, by %s\n", "decision", view->decision, view->decided_by);
     }
     if (view->time_ms == DEAD_NUMBER_ANY)
         buf_print(out, "%-14s(none)\n", "record time");
     else
-        time_put(out, "record time", view->time_ms, now_ms);
+        put_time(out, "record time", view->time_ms, now_ms);
     bytes_show(out, 14, "key", view->key, view->key_len);
-    headers_put(out, view->headers);
+    put_headers(out, view->headers);
     bytes_show(out, 14, "payload", view->value, view->value_len);
     if (view->applied_value)
         bytes_show(out, 14, "applied", view->applied_value, view->applied_len);
 }
 
 /* "name" when it is UTF-8, else "name_base64"; the other one is null. */
-static int json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
+static int add_json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
 {
     char other[32];
     struct buf text = {0};
@@ -147,7 +147,7 @@ static int json_bytes(json_t *object, const char *name, const void *bytes, size_
            json_object_set_new(object, other, coded ? coded : json_null());
 }
 
-static int json_header(json_t *list, const json_t *header)
+static int add_json_header(json_t *list, const json_t *header)
 {
     const json_t *value = json_array_get(header, 1);
     json_t *name = json_array_get(header, 0);
@@ -157,35 +157,36 @@ static int json_header(json_t *list, const json_t *header)
 
     if (json_is_string(value))
         base64_take(&bytes, json_string_value(value), json_string_length(value));
-    failed += json_bytes(one, "value", json_is_string(value) ? buf_text(&bytes) : NULL, bytes.len);
+    failed +=
+        add_json_bytes(one, "value", json_is_string(value) ? buf_text(&bytes) : NULL, bytes.len);
     failed += bytes.failed;
     buf_done(&bytes);
     return failed + json_array_append_new(list, one);
 }
 
-static int json_headers(json_t *object, const char *text)
+static int add_json_headers(json_t *object, const char *text)
 {
     json_t *headers = json_loads(text, 0, NULL);
     json_t *list = json_array();
     int failed = 0;
 
     for (size_t i = 0; i < json_array_size(headers); i++)
-        failed += json_header(list, json_array_get(headers, i));
+        failed += add_json_header(list, json_array_get(headers, i));
     json_decref(headers);
     return failed + json_object_set_new(object, "headers", list);
 }
 
-static int json_whole(json_t *object, const struct dead_view *view)
+static int add_json_whole(json_t *object, const struct dead_view *view)
 {
-    int failed = json_headers(object, view->headers);
+    int failed = add_json_headers(object, view->headers);
 
-    failed += json_bytes(object, "payload", view->value, view->value_len);
+    failed += add_json_bytes(object, "payload", view->value, view->value_len);
     if (view->decision)
-        failed += json_bytes(object, "applied_value", view->applied_value, view->applied_len);
+        failed += add_json_bytes(object, "applied_value", view->applied_value, view->applied_len);
     return failed;
 }
 
-static int json_number(json_t *object, const char *name, int64_t value, bool known)
+static int add_json_number(json_t *object, const char *name, int64_t value, bool known)
 {
     return json_object_set_new(object, name, known ? json_integer(value) : json_null());
 }
@@ -199,17 +200,17 @@ void dead_json(struct buf *out, const struct dead_view *view, bool whole)
     char *text = NULL;
     int failed = object ? 0 : -1;
 
-    failed += json_bytes(object, "key", view->key, view->key_len);
-    failed += json_number(object, "payload_bytes", (int64_t)view->value_len, view->has_value);
+    failed += add_json_bytes(object, "key", view->key, view->key_len);
+    failed += add_json_number(object, "payload_bytes", (int64_t)view->value_len, view->has_value);
     failed +=
-        json_number(object, "record_time_ms", view->time_ms, view->time_ms != DEAD_NUMBER_ANY);
+        add_json_number(object, "record_time_ms", view->time_ms, view->time_ms != DEAD_NUMBER_ANY);
     if (view->decision) {
         failed += json_object_set_new(object, "decision", json_string(view->decision));
         failed += json_object_set_new(object, "decided_by", json_string(view->decided_by));
-        failed += json_number(object, "decided_ms", view->decided_ms, true);
+        failed += add_json_number(object, "decided_ms", view->decided_ms, true);
     }
     if (whole)
-        failed += json_whole(object, view);
+        failed += add_json_whole(object, view);
     if (failed == 0)
         text = json_dumps(object, whole ? JSON_INDENT(2) : 0);
     if (text)

@@ -16,7 +16,7 @@ void held_done(struct held *held)
 }
 
 /* The place of content_id among the contents, or where it belongs. */
-static size_t find(const struct held *held, int64_t content_id)
+static size_t find_content_index(const struct held *held, int64_t content_id)
 {
     size_t from = 0;
     size_t to = held->count;
@@ -34,15 +34,15 @@ static size_t find(const struct held *held, int64_t content_id)
 
 static bool is_held(const struct held *held, int64_t content_id)
 {
-    size_t at = find(held, content_id);
+    size_t at = find_content_index(held, content_id);
 
     return at < held->count && held->contents[at] == content_id;
 }
 
-static void add(void *ctx, int64_t content_id)
+static void add_content(void *ctx, int64_t content_id)
 {
     struct held *held = ctx;
-    size_t at = find(held, content_id);
+    size_t at = find_content_index(held, content_id);
 
     if (held->failed || is_held(held, content_id))
         return;
@@ -62,7 +62,7 @@ static void add(void *ctx, int64_t content_id)
     held->count++;
 }
 
-static enum rc check(const struct held *held, struct err *err)
+static enum rc check_memory(const struct held *held, struct err *err)
 {
     if (held->failed || held->reasons.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for the contents that are held");
@@ -76,11 +76,11 @@ enum rc held_read(struct held *held, const struct sink *sink, const struct place
 
     held->count = 0;
     held->failed = false;
-    rc = sink->read_held(sink->ctx, place, add, held, err);
-    return rc == RC_OK ? check(held, err) : rc;
+    rc = sink->read_held(sink->ctx, place, add_content, held, err);
+    return rc == RC_OK ? check_memory(held, err) : rc;
 }
 
-static void refuse(struct held *held, struct vote_row *row, const struct err *why)
+static void mark_refused(struct held *held, struct vote_row *row, const struct err *why)
 {
     row->keep = VOTE_REFUSED;
     row->reason_at = held->reasons.len;
@@ -90,8 +90,8 @@ static void refuse(struct held *held, struct vote_row *row, const struct err *wh
 
 /* Halves what is refused until a single vote is left. A duplicate refuses a statement too, and
  * behind it may be more. */
-static enum rc probe(struct held *held, const struct sink *sink, struct vote_row *rows,
-                     size_t count, size_t *found, struct err *err)
+static enum rc probe_votes(struct held *held, const struct sink *sink, struct vote_row *rows,
+                           size_t count, size_t *found, struct err *err)
 {
     bool duplicate = false;
     struct err why = {0};
@@ -105,13 +105,14 @@ static enum rc probe(struct held *held, const struct sink *sink, struct vote_row
     }
     if (count == 1) {
         if (rc == RC_REJECT) {
-            refuse(held, rows, &why);
+            mark_refused(held, rows, &why);
             ++*found;
         }
         return RC_OK;
     }
-    rc = probe(held, sink, rows, count / 2, found, err);
-    return rc == RC_OK ? probe(held, sink, rows + count / 2, count - count / 2, found, err) : rc;
+    rc = probe_votes(held, sink, rows, count / 2, found, err);
+    return rc == RC_OK ? probe_votes(held, sink, rows + count / 2, count - count / 2, found, err)
+                       : rc;
 }
 
 enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *rows, size_t count,
@@ -121,8 +122,8 @@ enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *
 
     *found = 0;
     buf_reset(&held->reasons);
-    rc = count > 0 ? probe(held, sink, rows, count, found, err) : RC_OK;
-    return rc == RC_OK ? check(held, err) : rc;
+    rc = count > 0 ? probe_votes(held, sink, rows, count, found, err) : RC_OK;
+    return rc == RC_OK ? check_memory(held, err) : rc;
 }
 
 enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *kept,
@@ -138,13 +139,13 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
         if (is_held(held, row->event.content_id))
             row->keep = VOTE_BEHIND;
         else if (row->keep == VOTE_REFUSED)
-            add(held, row->event.content_id);
+            add_content(held, row->event.content_id);
         else
             continue;
         row->skip = true;
         ++*kept;
     }
-    return check(held, err);
+    return check_memory(held, err);
 }
 
 const char *held_class(const struct vote_row *row)

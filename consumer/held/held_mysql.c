@@ -18,21 +18,21 @@ struct held_mysql {
     struct held_store store;
 };
 
-struct reading {
+struct key_reader {
     void (*on_key)(void *ctx, const struct held_key *key);
     void *ctx;
 };
 
-static enum rc key_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct reading *reading = ctx;
+    const struct key_reader *reader = ctx;
     struct held_key key = {.id = db_column_i64(row, 0),
                            .partition = (int32_t)db_column_i64(row, 2)};
 
     (void)err;
     snprintf(key.topic, sizeof(key.topic), "%s", row->columns[1]);
     snprintf(key.key, sizeof(key.key), "%s", row->columns[3] ? row->columns[3] : "");
-    reading->on_key(reading->ctx, &key);
+    reader->on_key(reader->ctx, &key);
     return RC_OK;
 }
 
@@ -41,7 +41,7 @@ static enum rc store_read_keys(void *ctx, int64_t after, size_t rows_max,
                                void *key_ctx, struct err *err)
 {
     struct held_mysql *held = ctx;
-    struct reading reading = {on_key, key_ctx};
+    struct key_reader reader = {on_key, key_ctx};
     const char *group = held->settings->consumer.group;
     enum rc rc = db_connect(held->sink, err);
 
@@ -57,11 +57,11 @@ static enum rc store_read_keys(void *ctx, int64_t after, size_t rows_max,
               " AND reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND
               "') ORDER BY id LIMIT %zu",
               rows_max);
-    return db_query_buf(held->sink, &held->sql, key_row, &reading, err);
+    return db_query_buf(held->sink, &held->sql, on_key_row, &reader, err);
 }
 
-static enum rc submit_inside(struct held_mysql *held, const struct retry_new_task *tasks,
-                             struct retry_ticket *tickets, size_t count, struct err *err)
+static enum rc submit_in_transaction(struct held_mysql *held, const struct retry_new_task *tasks,
+                                     struct retry_ticket *tickets, size_t count, struct err *err)
 {
     enum rc rc = db_begin(held->writers, err);
     enum retry_owner owner;
@@ -84,7 +84,7 @@ static enum rc store_submit(void *ctx, const struct retry_new_task *tasks, size_
                             size_t *made, struct err *err)
 {
     struct retry_ticket tickets[HELD_SUBMIT_MAX];
-    enum rc rc = submit_inside(ctx, tasks, tickets, count, err);
+    enum rc rc = submit_in_transaction(ctx, tasks, tickets, count, err);
 
     *made = 0;
     for (size_t i = 0; rc == RC_OK && i < count; i++)

@@ -11,20 +11,20 @@
 /* What is left of a name that does not fit, before its hash. */
 #define NAME_KEPT 47
 
-static bool fits(char c)
+static bool is_name_char(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
            (c != '\0' && strchr("_.:-", c));
 }
 
 /* A consumer group may have a longer name, and any characters. */
-static void group_fit(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
+static void fit_group_name(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
 {
     size_t len = strlen(group);
     bool whole = len <= RETRY_NAME_BYTES_MAX;
 
     for (size_t i = 0; i < len && i < RETRY_NAME_BYTES_MAX; i++) {
-        out[i] = fits(group[i]) ? group[i] : '_';
+        out[i] = is_name_char(group[i]) ? group[i] : '_';
         whole = whole && out[i] == group[i];
     }
     out[len < RETRY_NAME_BYTES_MAX ? len : RETRY_NAME_BYTES_MAX] = '\0';
@@ -46,7 +46,7 @@ enum rc held_task_make(struct held_task *task, const struct vote_options *option
 {
     char *order = task->ordering_key;
 
-    group_fit(task->group, options->group);
+    fit_group_name(task->group, options->group);
     task->biz_no[0] = '\0';
     order[0] = '\0';
     if (place->key && is_number(place->key, place->key_len)) {

@@ -66,7 +66,7 @@ static void on_key(void *ctx, const struct held_key *key)
 }
 
 /* Of the page's keys from `from` on. */
-static enum rc keys_submit(struct submitter *submitter, size_t from, size_t count, size_t *made,
+static enum rc submit_keys(struct submitter *submitter, size_t from, size_t count, size_t *made,
                            struct err *err)
 {
     const struct held_store *store = submitter->store;
@@ -88,7 +88,7 @@ static enum rc keys_submit(struct submitter *submitter, size_t from, size_t coun
     return rc == RC_OK ? store->submit(store->ctx, tasks, count, made, err) : rc;
 }
 
-static enum rc page_submit(struct submitter *submitter, struct err *err)
+static enum rc submit_page(struct submitter *submitter, struct err *err)
 {
     const struct held_store *store = submitter->store;
     size_t made = 0;
@@ -105,7 +105,7 @@ static enum rc page_submit(struct submitter *submitter, struct err *err)
     for (size_t from = 0; rc == RC_OK && from < submitter->count; from += HELD_SUBMIT_MAX) {
         size_t left = submitter->count - from;
 
-        rc = keys_submit(submitter, from, left < HELD_SUBMIT_MAX ? left : HELD_SUBMIT_MAX, &made,
+        rc = submit_keys(submitter, from, left < HELD_SUBMIT_MAX ? left : HELD_SUBMIT_MAX, &made,
                          err);
         all += made;
     }
@@ -117,7 +117,7 @@ static enum rc page_submit(struct submitter *submitter, struct err *err)
 }
 
 /* Whatever it is: consuming goes on, and what is held stays where it is. */
-static int64_t look_failed(struct submitter *submitter, const struct err *err, int64_t now_ms)
+static int64_t fail_pass(struct submitter *submitter, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->rng());
 
@@ -129,7 +129,7 @@ static int64_t look_failed(struct submitter *submitter, const struct err *err, i
     return wait_ms;
 }
 
-static int64_t look_ended(struct submitter *submitter, int64_t now_ms)
+static int64_t end_pass(struct submitter *submitter, int64_t now_ms)
 {
     int64_t after_ms;
 
@@ -142,7 +142,7 @@ static int64_t look_ended(struct submitter *submitter, int64_t now_ms)
     return 0;
 }
 
-static int64_t due_ms(const struct submitter *submitter)
+static int64_t pass_due_ms(const struct submitter *submitter)
 {
     int64_t soon_ms = submitter->began_ms + SUBMITTER_GAP_MS;
 
@@ -151,7 +151,7 @@ static int64_t due_ms(const struct submitter *submitter)
     return submitter->next_ms;
 }
 
-static void look_begin(struct submitter *submitter, int64_t now_ms)
+static void begin_pass(struct submitter *submitter, int64_t now_ms)
 {
     submitter->looking = true;
     submitter->seen = atomic_load(&submitter->kept);
@@ -167,13 +167,13 @@ int64_t submitter_step(void *ctx, int64_t now_ms)
     struct err err = {0};
 
     if (!submitter->looking) {
-        if (now_ms < due_ms(submitter))
-            return due_ms(submitter) - now_ms;
-        look_begin(submitter, now_ms);
+        if (now_ms < pass_due_ms(submitter))
+            return pass_due_ms(submitter) - now_ms;
+        begin_pass(submitter, now_ms);
     }
-    if (page_submit(submitter, &err) != RC_OK)
-        return look_failed(submitter, &err, now_ms);
+    if (submit_page(submitter, &err) != RC_OK)
+        return fail_pass(submitter, &err, now_ms);
     if (submitter->rows < SUBMITTER_PAGE_ROWS)
-        return look_ended(submitter, now_ms);
+        return end_pass(submitter, now_ms);
     return 0;
 }

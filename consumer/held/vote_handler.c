@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A replay of many pages lets other tasks have the thread after this. */
-#define TURN_MS 20000
+#define RUN_MS_MAX 20000
 
 struct vote_worker {
     struct dead_mysql *mysql; /* NULL: not needed yet */
@@ -56,7 +56,7 @@ static void vote_close(void *ctx)
 }
 
 /* The connection of the worker, for dead records of that group. */
-static enum rc worker_ready(struct vote_handler *handler, struct vote_worker *worker,
+static enum rc open_worker_store(struct vote_handler *handler, struct vote_worker *worker,
                             const char *group, struct err *err)
 {
     if (worker->mysql && strcmp(worker->group, group) == 0)
@@ -67,7 +67,7 @@ static enum rc worker_ready(struct vote_handler *handler, struct vote_worker *wo
     return dead_mysql_open(&worker->mysql, handler->settings, worker->group, handler->by, err);
 }
 
-static enum rc options_of(const struct retry_job *job, struct vote_options *options,
+static enum rc read_options(const struct retry_job *job, struct vote_options *options,
                           struct err *err)
 {
     enum rc rc = vote_options_read(options, job->options, err);
@@ -88,7 +88,7 @@ static enum rc vote_check(const struct retry_handlers *all, const struct retry_j
 {
     struct vote_options options;
     struct vote_event event;
-    enum rc rc = options_of(job, &options, err);
+    enum rc rc = read_options(job, &options, err);
 
     (void)all;
     if (rc == RC_OK && !options.has_dead)
@@ -114,15 +114,15 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .now_ms = os_now_ms,
         .stop = handler->stop,
-        .until_ms = os_now_ms() + TURN_MS,
+        .until_ms = os_now_ms() + RUN_MS_MAX,
         .lease_until_ms = job->lease_until_ms,
     };
     struct vote_options options;
-    enum rc rc = options_of(job, &options, &attempt->err);
+    enum rc rc = read_options(job, &options, &attempt->err);
 
     if (rc == RC_OK)
         rc =
-            worker_ready(handler, mine, options.has_dead ? options.group : settings->consumer.group,
+            open_worker_store(handler, mine, options.has_dead ? options.group : settings->consumer.group,
                          &attempt->err);
     if (rc != RC_OK) {
         attempt->end = ATTEMPT_FAILED;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool text_take(const json_t *json, char *text, size_t size)
+static bool take_text(const json_t *json, char *text, size_t size)
 {
     size_t len = json_string_length(json);
 
@@ -16,7 +16,7 @@ static bool text_take(const json_t *json, char *text, size_t size)
     return true;
 }
 
-static enum rc ids_take(struct vote_options *options, const json_t *ids, struct err *err)
+static enum rc take_ids(struct vote_options *options, const json_t *ids, struct err *err)
 {
     size_t count = json_array_size(ids);
 
@@ -32,34 +32,34 @@ static enum rc ids_take(struct vote_options *options, const json_t *ids, struct 
     return RC_OK;
 }
 
-static enum rc key_take(struct vote_options *options, const json_t *dead, struct err *err)
+static enum rc take_key(struct vote_options *options, const json_t *dead, struct err *err)
 {
     const json_t *partition = json_object_get(dead, "partition");
     json_int_t number = json_integer_value(partition);
 
-    if (!text_take(json_object_get(dead, "topic"), options->topic, sizeof(options->topic)))
+    if (!take_text(json_object_get(dead, "topic"), options->topic, sizeof(options->topic)))
         return err_fail(err, RC_REJECT, 0, "dead.topic must be the name of a topic");
     if (!json_is_integer(partition) || number < 0 || number > INT32_MAX)
         return err_fail(err, RC_REJECT, 0, "dead.partition must be a number from 0");
-    if (!text_take(json_object_get(dead, "key"), options->key, sizeof(options->key)))
+    if (!take_text(json_object_get(dead, "key"), options->key, sizeof(options->key)))
         return err_fail(err, RC_REJECT, 0, "dead.key must be the key of a vote, its contentId");
     options->partition = (int32_t)number;
     return RC_OK;
 }
 
-static enum rc dead_take(struct vote_options *options, const json_t *dead, struct err *err)
+static enum rc take_dead(struct vote_options *options, const json_t *dead, struct err *err)
 {
     const json_t *ids = json_object_get(dead, "ids");
 
     if (!json_is_object(dead))
         return err_fail(err, RC_REJECT, 0, "dead must be an object");
     options->has_dead = true;
-    if (!text_take(json_object_get(dead, "group"), options->group, sizeof(options->group)))
+    if (!take_text(json_object_get(dead, "group"), options->group, sizeof(options->group)))
         return err_fail(err, RC_REJECT, 0, "dead.group must be the name of a consumer group");
     if (json_object_size(dead) != (ids ? 2 : 4))
         return err_fail(err, RC_REJECT, 0,
                         "dead takes group and ids, or group, topic, partition and key");
-    return ids ? ids_take(options, ids, err) : key_take(options, dead, err);
+    return ids ? take_ids(options, ids, err) : take_key(options, dead, err);
 }
 
 enum rc vote_options_read(struct vote_options *options, const char *text, struct err *err)
@@ -79,7 +79,7 @@ enum rc vote_options_read(struct vote_options *options, const char *text, struct
     if (!json_is_object(json) || json_object_size(json) != (dead ? 1 : 0))
         rc = err_fail(err, RC_REJECT, 0, "the options of a vote may have \"dead\", and no other");
     else if (dead)
-        rc = dead_take(options, dead, err);
+        rc = take_dead(options, dead, err);
     json_decref(json);
     return rc;
 }

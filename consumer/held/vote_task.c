@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fail(struct attempt_result *attempt, enum rc rc, const struct err *err)
+static void fail_attempt(struct attempt_result *attempt, enum rc rc, const struct err *err)
 {
     attempt->end = ATTEMPT_FAILED;
     attempt->source = err->code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
@@ -83,7 +83,7 @@ static void decide_result(const struct replay *replay, bool named, int code,
     }
 }
 
-static bool is_over(const struct vote_task *task, struct attempt_result *attempt)
+static bool must_end(const struct vote_task *task, struct attempt_result *attempt)
 {
     int64_t now_ms = task->now_ms();
 
@@ -98,7 +98,7 @@ static bool is_over(const struct vote_task *task, struct attempt_result *attempt
     return true;
 }
 
-static void replay_run(const struct vote_task *task, struct dead *dead, const struct replay *replay,
+static void run_replay(const struct vote_task *task, struct dead *dead, const struct replay *replay,
                        bool named, struct attempt_result *attempt)
 {
     struct err err = {0};
@@ -108,11 +108,11 @@ static void replay_run(const struct vote_task *task, struct dead *dead, const st
     while (more && (named || replay->refused == 0)) {
         enum rc rc;
 
-        if (is_over(task, attempt))
+        if (must_end(task, attempt))
             return;
         rc = dead_step(dead, &more, &err);
         if (rc != RC_OK) {
-            fail(attempt, rc, &err);
+            fail_attempt(attempt, rc, &err);
             return;
         }
     }
@@ -138,14 +138,14 @@ void vote_task_replay(const struct vote_task *task, const struct vote_options *o
     enum rc rc = dead_init(&dead, &config, &err);
 
     if (rc != RC_OK) {
-        fail(attempt, rc, &err);
+        fail_attempt(attempt, rc, &err);
         return;
     }
-    replay_run(task, &dead, &replay, options->id_count > 0, attempt);
+    run_replay(task, &dead, &replay, options->id_count > 0, attempt);
     dead_done(&dead);
 }
 
-static enum rc vote_write(struct apply *apply, const struct record *record, bool *never,
+static enum rc write_vote(struct apply *apply, const struct record *record, bool *never,
                           struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -164,7 +164,7 @@ static enum rc vote_write(struct apply *apply, const struct record *record, bool
     return rc == RC_OK ? sink->commit(sink->ctx, err) : rc;
 }
 
-static enum rc vote_try(const struct vote_task *task, const struct record *record, bool *never,
+static enum rc try_vote(const struct vote_task *task, const struct record *record, bool *never,
                         struct err *err)
 {
     const struct sink *sink = task->sink;
@@ -178,7 +178,7 @@ static enum rc vote_try(const struct vote_task *task, const struct record *recor
     if (rc == RC_OK)
         rc = sink->begin(sink->ctx, err);
     if (rc == RC_OK) {
-        rc = vote_write(&apply, record, never, err);
+        rc = write_vote(&apply, record, never, err);
         sink->rollback(sink->ctx); /* where it was not committed */
     }
     apply_done(&apply);
@@ -191,11 +191,11 @@ void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len
     const struct record record = {.value = bytes, .value_len = len};
     struct err err = {0};
     bool never = false;
-    enum rc rc = vote_try(task, &record, &never, &err);
+    enum rc rc = try_vote(task, &record, &never, &err);
 
     if (rc == RC_OK)
         return;
-    fail(attempt, rc, &err);
+    fail_attempt(attempt, rc, &err);
     if (!never)
         return;
     attempt->end = ATTEMPT_REJECTED;

@@ -59,7 +59,7 @@ size_t batch_room(const struct batch *batch)
 }
 
 /* Sees to one more element; the array doubles, so that this is rare and then stops. */
-static enum rc array_grow(void **array, size_t *size, size_t count, size_t element, size_t max,
+static enum rc grow_array(void **array, size_t *size, size_t count, size_t element, size_t max,
                           struct err *err)
 {
     size_t wanted = *size > 0 ? *size * 2 : ROWS_FIRST;
@@ -77,30 +77,30 @@ static enum rc array_grow(void **array, size_t *size, size_t count, size_t eleme
     return RC_OK;
 }
 
-static enum rc records_grow(struct batch *batch, struct err *err)
+static enum rc grow_records(struct batch *batch, struct err *err)
 {
     void *records = batch->records;
-    enum rc rc = array_grow(&records, &batch->record_size, batch->row_count,
+    enum rc rc = grow_array(&records, &batch->record_size, batch->row_count,
                             sizeof(*batch->records), batch->rows_max, err);
 
     batch->records = records;
     return rc;
 }
 
-static enum rc rows_grow(struct batch *batch, struct err *err)
+static enum rc grow_rows(struct batch *batch, struct err *err)
 {
     void *rows = batch->rows;
-    enum rc rc = array_grow(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows),
+    enum rc rc = grow_array(&rows, &batch->row_size, batch->row_count, sizeof(*batch->rows),
                             batch->rows_max, err);
 
     batch->rows = rows;
     return rc;
 }
 
-static enum rc dead_grow(struct batch *batch, struct err *err)
+static enum rc grow_dead(struct batch *batch, struct err *err)
 {
     void *dead = batch->dead;
-    enum rc rc = array_grow(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead),
+    enum rc rc = grow_array(&dead, &batch->dead_size, batch->dead_count, sizeof(*batch->dead),
                             batch->rows_max, err);
 
     batch->dead = dead;
@@ -108,7 +108,7 @@ static enum rc dead_grow(struct batch *batch, struct err *err)
 }
 
 /* Keeps a record whole: *out says where. A vote has no reason (yet). */
-static enum rc record_keep(struct batch *batch, const struct record *record,
+static enum rc keep_record(struct batch *batch, const struct record *record,
                            const char *reason_class, const char *reason, batch_headers headers,
                            void *headers_ctx, struct batch_dead *out, struct err *err)
 {
@@ -141,28 +141,28 @@ static enum rc record_keep(struct batch *batch, const struct record *record,
     return RC_OK;
 }
 
-static enum rc dead_add(struct batch *batch, const struct record *record, const char *reason_class,
+static enum rc add_dead(struct batch *batch, const struct record *record, const char *reason_class,
                         const char *reason, batch_headers headers, void *headers_ctx,
                         struct err *err)
 {
-    enum rc rc = dead_grow(batch, err);
+    enum rc rc = grow_dead(batch, err);
 
     if (rc == RC_OK)
-        rc = record_keep(batch, record, reason_class, reason, headers, headers_ctx,
+        rc = keep_record(batch, record, reason_class, reason, headers, headers_ctx,
                          &batch->dead[batch->dead_count], err);
     if (rc == RC_OK)
         batch->dead_count++;
     return rc;
 }
 
-static enum rc vote_add(struct batch *batch, const struct record *record, batch_headers headers,
+static enum rc add_vote(struct batch *batch, const struct record *record, batch_headers headers,
                         void *headers_ctx, struct err *err)
 {
     struct vote_row *row = &batch->rows[batch->row_count];
-    enum rc rc = batch->whole ? records_grow(batch, err) : RC_OK;
+    enum rc rc = batch->whole ? grow_records(batch, err) : RC_OK;
 
     if (rc == RC_OK && batch->whole)
-        rc = record_keep(batch, record, NULL, "", headers, headers_ctx,
+        rc = keep_record(batch, record, NULL, "", headers, headers_ctx,
                          &batch->records[batch->row_count], err);
     if (rc != RC_OK)
         return rc;
@@ -178,16 +178,16 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
 {
     struct err reason = {0};
     const char *reason_class = NULL;
-    enum rc rc = rows_grow(batch, err);
+    enum rc rc = grow_rows(batch, err);
 
     if (rc != RC_OK)
         return rc;
     rc = record_decide(record, RECORD_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
                        &reason_class, &reason);
     if (rc == RC_OK) {
-        rc = vote_add(batch, record, headers, headers_ctx, err);
+        rc = add_vote(batch, record, headers, headers_ctx, err);
     } else if (rc == RC_REJECT) {
-        rc = dead_add(batch, record, reason_class, reason.text, headers, headers_ctx, err);
+        rc = add_dead(batch, record, reason_class, reason.text, headers, headers_ctx, err);
     } else if (err) {
         *err = reason;
     }
@@ -222,7 +222,7 @@ bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_
     return false;
 }
 
-static void view_fill(const struct batch *batch, const struct batch_dead *dead,
+static void fill_view(const struct batch *batch, const struct batch_dead *dead,
                       struct dead_row *view)
 {
     const char *bytes = batch->bytes.data;
@@ -244,13 +244,13 @@ static void view_fill(const struct batch *batch, const struct batch_dead *dead,
 
 void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *view)
 {
-    view_fill(batch, &batch->dead[index], view);
+    fill_view(batch, &batch->dead[index], view);
 }
 
 void batch_vote_view(const struct batch *batch, size_t index, const char *reason_class,
                      const char *reason, struct dead_row *view)
 {
-    view_fill(batch, &batch->records[index], view);
+    fill_view(batch, &batch->records[index], view);
     view->reason_class = reason_class;
     view->reason = reason;
     view->reason_len = strlen(reason);

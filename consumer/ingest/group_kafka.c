@@ -26,21 +26,21 @@ void group_init(struct group *group, struct rd_kafka_s *kafka, int wakeup_fd)
     rd_kafka_queue_io_event_enable(group->queue, wakeup_fd, &wakeup_bytes, sizeof(wakeup_bytes));
 }
 
-static void partition_free(struct group_partition *partition)
+static void free_partition(struct group_partition *partition)
 {
     rd_kafka_queue_destroy(partition->queue);
     free(partition);
 }
 
-static void leaving_free(struct group *group)
+static void free_leaving(struct group *group)
 {
     for (size_t i = 0; i < group->leaving_count; i++)
-        partition_free(group->leaving[i]);
+        free_partition(group->leaving[i]);
     group->leaving_count = 0;
 }
 
 /* Room for `more` partitions in all three arrays. */
-static bool arrays_grow(struct group *group, size_t more)
+static bool grow_arrays(struct group *group, size_t more)
 {
     size_t size = group->partition_count + more;
     void *partitions;
@@ -64,7 +64,7 @@ static bool arrays_grow(struct group *group, size_t more)
     return true;
 }
 
-static struct group_partition *partition_find(const struct group *group, const char *topic,
+static struct group_partition *find_partition(const struct group *group, const char *topic,
                                               int32_t number)
 {
     for (size_t i = 0; i < group->partition_count; i++)
@@ -76,7 +76,7 @@ static struct group_partition *partition_find(const struct group *group, const c
 
 /* Its queue is taken out of the common one before the first record can come, so that records wait
  * where only its reader looks. */
-static struct group_partition *partition_make(struct group *group, const char *topic,
+static struct group_partition *make_partition(struct group *group, const char *topic,
                                               int32_t number)
 {
     struct group_partition *partition = calloc(1, sizeof(*partition));
@@ -97,21 +97,21 @@ static struct group_partition *partition_make(struct group *group, const char *t
     return partition;
 }
 
-static void place_add(struct stream_event *event, struct stream_place *places,
+static void add_place(struct stream_event *event, struct stream_place *places,
                       struct group_partition *partition)
 {
     places[event->count++] = (struct stream_place){
         .place = {.topic = partition->name, .partition = partition->number}, .handle = partition};
 }
 
-static void trouble(struct stream_event *event, enum rc rc, const struct err *err)
+static void set_failure(struct stream_event *event, enum rc rc, const struct err *err)
 {
     event->kind = STREAM_TROUBLE;
     event->rc = rc;
     event->err = *err;
 }
 
-static bool cooperative(rd_kafka_t *kafka)
+static bool is_cooperative(rd_kafka_t *kafka)
 {
     const char *protocol = rd_kafka_rebalance_protocol(kafka);
 
@@ -119,29 +119,29 @@ static bool cooperative(rd_kafka_t *kafka)
 }
 
 /* A group that cannot be answered would wait for us until it throws us out: start over. */
-static void answer_check(struct stream_event *event, int code, const char *what)
+static void check_answer(struct stream_event *event, int code, const char *what)
 {
     struct err err = {0};
 
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         return;
     kafka_fail(&err, code, "cannot answer the group (%s)", what);
-    trouble(event, RC_FATAL, &err);
+    set_failure(event, RC_FATAL, &err);
 }
 
-static void answer(struct group *group, struct stream_event *event,
-                   const rd_kafka_topic_partition_list_t *list, bool assign)
+static void answer_group(struct group *group, struct stream_event *event,
+                         const rd_kafka_topic_partition_list_t *list, bool assign)
 {
     const char *what = assign ? "assign" : "unassign";
     rd_kafka_error_t *error;
 
-    if (!cooperative(group->kafka)) {
-        answer_check(event, rd_kafka_assign(group->kafka, assign ? list : NULL), what);
+    if (!is_cooperative(group->kafka)) {
+        check_answer(event, rd_kafka_assign(group->kafka, assign ? list : NULL), what);
         return;
     }
     error = assign ? rd_kafka_incremental_assign(group->kafka, list)
                    : rd_kafka_incremental_unassign(group->kafka, list);
-    answer_check(event, rd_kafka_error_code(error), what);
+    check_answer(event, rd_kafka_error_code(error), what);
     if (error)
         rd_kafka_error_destroy(error);
 }
@@ -155,29 +155,29 @@ static void take_assigned(struct group *group, rd_kafka_topic_partition_list_t *
 
     event->kind = STREAM_ASSIGNED;
     event->places = group->places;
-    if (!arrays_grow(group, (size_t)list->cnt)) {
+    if (!grow_arrays(group, (size_t)list->cnt)) {
         err_set(&err, "no memory for %d partitions", list->cnt);
-        trouble(event, RC_FATAL, &err);
+        set_failure(event, RC_FATAL, &err);
         return;
     }
     event->places = group->places;
     for (int i = 0; i < list->cnt; i++) {
         rd_kafka_topic_partition_t *elem = &list->elems[i];
-        struct group_partition *partition = partition_make(group, elem->topic, elem->partition);
+        struct group_partition *partition = make_partition(group, elem->topic, elem->partition);
 
         if (!partition) {
             err_set(&err, "no memory for the queue of %s/%d", elem->topic, (int)elem->partition);
-            trouble(event, RC_FATAL, &err);
+            set_failure(event, RC_FATAL, &err);
             return;
         }
         elem->offset = RD_KAFKA_OFFSET_BEGINNING;
         group->partitions[group->partition_count++] = partition;
-        place_add(event, group->places, partition);
+        add_place(event, group->places, partition);
     }
-    answer(group, event, list, true);
+    answer_group(group, event, list, true);
 }
 
-static void partition_leaves(struct group *group, struct group_partition *partition)
+static void move_to_leaving(struct group *group, struct group_partition *partition)
 {
     for (size_t i = 0; i < group->partition_count; i++) {
         if (group->partitions[i] != partition)
@@ -196,14 +196,14 @@ static void take_revoked(struct group *group, const rd_kafka_topic_partition_lis
     event->places = group->places;
     for (int i = 0; i < list->cnt; i++) {
         struct group_partition *partition =
-            partition_find(group, list->elems[i].topic, list->elems[i].partition);
+            find_partition(group, list->elems[i].topic, list->elems[i].partition);
 
         if (!partition)
             continue;
-        partition_leaves(group, partition);
-        place_add(event, group->places, partition);
+        move_to_leaving(group, partition);
+        add_place(event, group->places, partition);
     }
-    answer(group, event, list, false);
+    answer_group(group, event, list, false);
 }
 
 static void take_rebalance(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
@@ -216,7 +216,7 @@ static void take_rebalance(struct group *group, rd_kafka_event_t *got, struct st
         take_revoked(group, list, event);
 }
 
-static const char *what_to_do(int code)
+static const char *advice_of(int code)
 {
     if (code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID || code == UNRELEASED_INSTANCE_ID)
         return "; another consumer of the group has the same kafka.group.instance.id: give each "
@@ -235,12 +235,12 @@ static void take_error(struct group *group, rd_kafka_event_t *got, struct stream
 
     if (code == RD_KAFKA_RESP_ERR__FATAL) {
         code = (int)rd_kafka_fatal_error(group->kafka, text, sizeof(text));
-        rc = err_fail(&err, RC_FATAL, code, "kafka: %s%s", text, what_to_do(code));
+        rc = err_fail(&err, RC_FATAL, code, "kafka: %s%s", text, advice_of(code));
     } else {
         rc = kafka_fail(&err, code, "kafka: %s", rd_kafka_event_error_string(got));
     }
     if (rc != RC_OK)
-        trouble(event, rc, &err);
+        set_failure(event, rc, &err);
     event->denied = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
                     code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
 }
@@ -249,7 +249,7 @@ void group_poll(struct group *group, struct stream_event *event, int wait_ms)
 {
     rd_kafka_event_t *got;
 
-    leaving_free(group);
+    free_leaving(group);
     *event = (struct stream_event){.kind = STREAM_NOTHING};
     /* Some events are nobody's business: go on to the next one, or to the end. */
     while (event->kind == STREAM_NOTHING) {
@@ -270,7 +270,7 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
     rd_kafka_error_t *error;
     enum rc rc = RC_OK;
 
-    if (!cooperative(group->kafka))
+    if (!is_cooperative(group->kafka))
         return err_fail(err, RC_RETRY, 0, "%s/%d can go on only after a restart of this process",
                         partition->name, (int)partition->number);
     list = rd_kafka_topic_partition_list_new(1);
@@ -320,9 +320,9 @@ bool group_leave(struct group *group, int64_t wait_ms)
 
 void group_done(struct group *group)
 {
-    leaving_free(group);
+    free_leaving(group);
     for (size_t i = 0; i < group->partition_count; i++)
-        partition_free(group->partitions[i]);
+        free_partition(group->partitions[i]);
     if (group->queue)
         rd_kafka_queue_destroy(group->queue);
     free(group->partitions);

@@ -92,7 +92,7 @@ bool part_recovered(struct part *part)
     return was_stopped;
 }
 
-static void seek_begin(struct part *part, int64_t now_ms)
+static void begin_seek(struct part *part, int64_t now_ms)
 {
     part->arrived = false;
     part->doubted = -1;
@@ -102,7 +102,7 @@ static void seek_begin(struct part *part, int64_t now_ms)
 void part_seek_quiet(struct part *part, int64_t now_ms)
 {
     part->end_seeks++;
-    seek_begin(part, now_ms);
+    begin_seek(part, now_ms);
 }
 
 enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err)
@@ -131,7 +131,7 @@ enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t 
     part->last_epoch = row->leader_epoch;
     part->whole = row->holds || row->next_offset < part->whole_until;
     part->end = -1;
-    seek_begin(part, now_ms);
+    begin_seek(part, now_ms);
     return RC_OK;
 }
 

@@ -25,7 +25,7 @@ size_t record_class_index(const char *reason_class)
 
 /* The key says which records Kafka keeps in order: a vote under another key, or none, may have
  * overtaken the one before it. */
-static bool key_fits(const struct record *record, int64_t content_id)
+static bool key_is_content(const struct record *record, int64_t content_id)
 {
     char text[24];
     int len = snprintf(text, sizeof(text), "%" PRId64, content_id);
@@ -78,7 +78,7 @@ enum rc record_decide(const struct record *record, enum record_rule rule, int64_
         *reason_class = vote_event_fault_name(err ? err->code : 0);
     if (rc != RC_OK)
         return rc;
-    if (rule == RECORD_ANY_KEY || key_fits(record, event->content_id)) {
+    if (rule == RECORD_ANY_KEY || key_is_content(record, event->content_id)) {
         *reason_class = "too_old";
         return check_age(event, begin_day, err);
     }

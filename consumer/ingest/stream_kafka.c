@@ -32,7 +32,7 @@ struct stream_kafka {
     unsigned unanswered; /* probes in a row */
 };
 
-static void messages_release(struct stream_kafka *stream)
+static void release_messages(struct stream_kafka *stream)
 {
     for (size_t i = 0; i < stream->message_count; i++)
         rd_kafka_message_destroy(stream->messages[i]);
@@ -43,7 +43,7 @@ static void stream_poll(void *ctx, struct stream_event *event)
 {
     struct stream_kafka *stream = ctx;
 
-    messages_release(stream);
+    release_messages(stream);
     topic_ids_poll(stream->topics, os_now_ms());
     group_poll(&stream->group, event, 0);
     if (event->kind == STREAM_ASSIGNED)
@@ -63,13 +63,13 @@ static enum rc seek_result(const struct group_partition *partition, int code, co
 /* A seek while librdkafka still asks where the beginning is gets lost when the late answer comes.
  * So wait until a fetch has answered: with a record, or with the end of the partition
  * (enable.partition.eof). */
-static bool partition_settled(struct stream_kafka *stream, struct group_partition *partition)
+static bool has_answered(struct stream_kafka *stream, struct group_partition *partition)
 {
     ssize_t got;
 
     if (partition->answered)
         return true;
-    messages_release(stream);
+    release_messages(stream);
     got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, READ_MAX);
     stream->message_count = got > 0 ? (size_t)got : 0;
     partition->answered = got > 0;
@@ -88,7 +88,7 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
 
     if (partition->ended && group_renew(&stream->group, partition, err) != RC_OK)
         return RC_RETRY;
-    if (!partition_settled(stream, partition))
+    if (!has_answered(stream, partition))
         return err_fail(err, RC_RETRY, 0, "cannot seek %s/%d: its broker has not answered yet",
                         partition->name, (int)partition->number);
     list = rd_kafka_topic_partition_list_new(1);
@@ -116,7 +116,7 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
     return rc;
 }
 
-static void record_fill(struct record *record, const rd_kafka_message_t *message)
+static void fill_record(struct record *record, const rd_kafka_message_t *message)
 {
     *record = (struct record){
         .offset = message->offset,
@@ -133,8 +133,8 @@ static void record_fill(struct record *record, const rd_kafka_message_t *message
 #endif
 }
 
-static enum rc offset_is_gone(struct group_partition *partition, const rd_kafka_message_t *message,
-                              struct err *err)
+static enum rc fail_lost_offset(struct group_partition *partition,
+                                const rd_kafka_message_t *message, struct err *err)
 {
     partition->ended = true;
     return err_fail(err, RC_REJECT, (int)message->err,
@@ -152,7 +152,7 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
     enum rc worst = RC_OK;
     ssize_t got;
 
-    messages_release(stream);
+    release_messages(stream);
     *count = 0;
     got = rd_kafka_consume_batch_queue(partition->queue, 0, stream->messages, wanted);
     stream->message_count = got > 0 ? (size_t)got : 0;
@@ -163,7 +163,7 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
 
         partition->end = -1;
         if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-            record_fill(&records[(*count)++], message);
+            fill_record(&records[(*count)++], message);
             continue;
         }
         if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
@@ -171,7 +171,7 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
             continue;
         }
         if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
-            return offset_is_gone(partition, message, err);
+            return fail_lost_offset(partition, message, err);
         rc = kafka_fail(err, (int)message->err, "%s/%d: %s", partition->name,
                         (int)partition->number, rd_kafka_message_errstr(message));
         if (rc == RC_REJECT || rc == RC_FATAL)
@@ -272,7 +272,7 @@ static enum rc stream_probe(void *ctx, struct err *err)
 }
 
 /* With group.protocol=consumer the broker assigns, and naming an assignor is an error. */
-static bool broker_assigns(const struct settings *settings)
+static bool broker_assigns_partitions(const struct settings *settings)
 {
     for (size_t i = 0; i < settings->kafka.count; i++) {
         const struct kafka_property *property = &settings->kafka.properties[i];
@@ -284,7 +284,7 @@ static bool broker_assigns(const struct settings *settings)
 }
 
 /* Is there a property of this name in the library that runs? */
-static bool library_knows(const char *name, const char *value)
+static bool library_knows_property(const char *name, const char *value)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     char text[128];
@@ -304,7 +304,7 @@ struct fetch_limits {
  * as much in the worst case that we plan for: with 12 partitions that hold a slice each, a third of
  * consumer.memory_max. Measured with records of 900 kB that zstd packs 100:1, on 12 partitions: 292
  * MiB with slices of 128 KiB, 46 to 51 MiB with these. */
-static void fetch_limits_set(struct fetch_limits *limits, int64_t memory_max)
+static void set_fetch_limits(struct fetch_limits *limits, int64_t memory_max)
 {
     snprintf(limits->partition_bytes, sizeof(limits->partition_bytes), "%" PRId64,
              memory_max / 4096);
@@ -320,7 +320,7 @@ static void fetch_limits_set(struct fetch_limits *limits, int64_t memory_max)
  * A broker is asked once at a time, and not for partitions whose queue is full: while it waits for
  * something new in all others, a partition with a backlog gets nothing. So it waits for a short
  * time. With the library's 500 ms the last and hottest partition came in at 15 k records/s. */
-static size_t queue_defaults(const struct fetch_limits *limits, struct kafka_default *defaults)
+static size_t set_queue_defaults(const struct fetch_limits *limits, struct kafka_default *defaults)
 {
     static const char backoff[] = "fetch.queue.backoff.ms";
     size_t count = 0;
@@ -331,7 +331,7 @@ static size_t queue_defaults(const struct fetch_limits *limits, struct kafka_def
         (struct kafka_default){"fetch.message.max.bytes", limits->partition_bytes, NULL};
     defaults[count++] = (struct kafka_default){"fetch.max.bytes", limits->response_bytes, NULL};
     defaults[count++] = (struct kafka_default){"fetch.wait.max.ms", "50", NULL};
-    if (!library_knows(backoff, "20"))
+    if (!library_knows_property(backoff, "20"))
         return count;
     defaults[count++] = (struct kafka_default){backoff, "20", NULL};
     defaults[count++] = (struct kafka_default){"queued.min.messages", "500", NULL};
@@ -355,14 +355,14 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     struct fetch_limits limits;
     size_t count = 7;
 
-    fetch_limits_set(&limits, settings->consumer.memory_max);
-    count += queue_defaults(&limits, defaults + count);
-    if (!broker_assigns(settings))
+    set_fetch_limits(&limits, settings->consumer.memory_max);
+    count += set_queue_defaults(&limits, defaults + count);
+    if (!broker_assigns_partitions(settings))
         defaults[count++] = (struct kafka_default){"partition.assignment.strategy", assignor, NULL};
     return kafka_conf_make(conf, settings, KAFKA_CONSUMER, defaults, count, err);
 }
 
-static void ops_set(struct stream_kafka *stream)
+static void set_ops(struct stream_kafka *stream)
 {
     stream->ops = (struct stream){
         .ctx = stream,
@@ -394,7 +394,7 @@ enum rc stream_kafka_check(const struct settings *settings, const char *instance
     return rc;
 }
 
-static enum rc handle_open(struct stream_kafka *stream, const struct settings *settings,
+static enum rc open_handle(struct stream_kafka *stream, const struct settings *settings,
                            const char *instance, int wakeup_fd, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
@@ -413,7 +413,7 @@ static enum rc handle_open(struct stream_kafka *stream, const struct settings *s
     return RC_OK;
 }
 
-static enum rc subscribe(struct stream_kafka *stream, const char *topics, struct err *err)
+static enum rc subscribe_topics(struct stream_kafka *stream, const char *topics, struct err *err)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(4);
     rd_kafka_resp_err_t code;
@@ -440,13 +440,13 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
 
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
-    ops_set(stream);
+    set_ops(stream);
     stream->settings = settings;
-    rc = handle_open(stream, settings, instance, wakeup_fd, err);
+    rc = open_handle(stream, settings, instance, wakeup_fd, err);
     if (rc == RC_OK)
         rc = topic_ids_open(&stream->topics, stream->kafka, settings->consumer.topics, err);
     if (rc == RC_OK)
-        rc = subscribe(stream, settings->consumer.topics, err);
+        rc = subscribe_topics(stream, settings->consumer.topics, err);
     if (rc != RC_OK) {
         stream_kafka_close(stream, os_now_ms() + CLOSE_MS_MAX);
         return rc;
@@ -463,7 +463,7 @@ bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms)
 
     if (!stream)
         return true;
-    messages_release(stream);
+    release_messages(stream);
     /* The rest is for commits that are under way. */
     if (stream->kafka && !group_leave(&stream->group, ms / 3 * 2))
         flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;

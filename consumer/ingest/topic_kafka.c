@@ -79,7 +79,7 @@ void topic_ids_doubt(struct topic_ids *ids)
     ids->config_ms = 0;
 }
 
-static const struct topic *topic_find(const struct topic_ids *ids, const char *name)
+static const struct topic *find_topic(const struct topic_ids *ids, const char *name)
 {
     for (size_t i = 0; i < ids->count; i++)
         if (strcmp(ids->topics[i].name, name) == 0)
@@ -89,7 +89,7 @@ static const struct topic *topic_find(const struct topic_ids *ids, const char *n
 
 enum rc topic_ids_get(const struct topic_ids *ids, const char *name, char id[TOPIC_ID_SIZE])
 {
-    const struct topic *topic = topic_find(ids, name);
+    const struct topic *topic = find_topic(ids, name);
 
     id[0] = '\0';
     if (!topic)
@@ -142,7 +142,7 @@ enum rc topic_ids_check(const struct topic_ids *ids, struct err *err)
 
 #if CAN_ASK
 
-static void ask(struct topic_ids *ids)
+static void ask_topics(struct topic_ids *ids)
 {
     const char *names[TOPICS_MAX];
     rd_kafka_TopicCollection_t *topics;
@@ -219,7 +219,7 @@ void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
         ids->outdated = false;
     }
     if (!ids->asked && now_ms >= ids->ask_ms)
-        ask(ids);
+        ask_topics(ids);
 }
 
 #else

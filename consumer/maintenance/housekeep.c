@@ -21,12 +21,12 @@
 /* Each try to change partitions may let the writers wait for a second. */
 #define TRIES_MAX 5
 
-static int64_t lesser(int64_t a, int64_t b)
+static int64_t min_ms(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static void round_begin(struct housekeep *housekeep, int64_t now_ms)
+static void begin_round(struct housekeep *housekeep, int64_t now_ms)
 {
     housekeep->start_ms = now_ms;
     housekeep->make_no_more = false;
@@ -37,7 +37,7 @@ static void round_begin(struct housekeep *housekeep, int64_t now_ms)
     housekeep->phase = HOUSEKEEP_PLAN;
 }
 
-static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_ms)
+static enum rc look_for_work(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_ms)
 {
     const struct housekeep_config *config = &housekeep->config;
     struct housekeep_state state = {0};
@@ -52,7 +52,7 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
     due_ms = singleton_due_ms(state.finished_ms, state.now_ms, config->interval_ms);
     if (!config->once && due_ms > state.now_ms) {
         housekeep->late_since_ms = SINGLETON_ON_TIME;
-        *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
+        *wait_ms = min_ms(due_ms - state.now_ms, LOOK_MS);
         return RC_OK;
     }
     if (housekeep->late_since_ms == SINGLETON_ON_TIME)
@@ -61,7 +61,7 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
                                     config->lease_ms, config->owner)) {
         snprintf(housekeep->other, sizeof(housekeep->other), "%s", state.owner);
         housekeep->late_since_ms = now_ms;
-        *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
+        *wait_ms = min_ms(state.lease_until_ms - state.now_ms, BUSY_MS);
         return RC_OK;
     }
     housekeep->lease.epoch = state.epoch + 1;
@@ -74,19 +74,19 @@ static enum rc look(struct housekeep *housekeep, int64_t now_ms, int64_t *wait_m
                   " text=\"the database clock was set back: its lease counts as expired\"",
                   state.owner, state.lease_until_ms - state.now_ms);
     if (rc == RC_OK && taken)
-        round_begin(housekeep, now_ms);
+        begin_round(housekeep, now_ms);
     return rc;
 }
 
 /* Somebody else took over while we were silent for longer than the lease: the round is theirs. */
-static void lease_lost(struct housekeep *housekeep)
+static void abandon_round(struct housekeep *housekeep)
 {
     log_event(LOG_WARN, "housekeep_lease_lost", "epoch=%" PRId64, housekeep->lease.epoch);
     housekeep->phase = HOUSEKEEP_LOOK;
 }
 
-static void do_next(struct housekeep *housekeep, const struct housekeep_next *next,
-                    enum housekeep_phase phase)
+static void set_next(struct housekeep *housekeep, const struct housekeep_next *next,
+                     enum housekeep_phase phase)
 {
     if (strcmp(housekeep->part.name, next->part.name) != 0)
         housekeep->tries = 0;
@@ -94,7 +94,7 @@ static void do_next(struct housekeep *housekeep, const struct housekeep_next *ne
     housekeep->phase = phase;
 }
 
-static void choose(struct housekeep *housekeep, const struct housekeep_state *state)
+static void choose_next(struct housekeep *housekeep, const struct housekeep_state *state)
 {
     const struct housekeep_rules *rules = &housekeep->config.rules;
     int64_t now_day = state->now_ms / DATE_MS;
@@ -105,17 +105,17 @@ static void choose(struct housekeep *housekeep, const struct housekeep_state *st
                             housekeep_keep_day(now_day, state->newest_day, rules->keep_months));
 
     if (make.act == HOUSEKEEP_MAKE && !housekeep->make_no_more)
-        do_next(housekeep, &make, HOUSEKEEP_MAKING);
+        set_next(housekeep, &make, HOUSEKEEP_MAKING);
     else if (drop.act == HOUSEKEEP_BEGIN && !housekeep->drop_no_more)
-        do_next(housekeep, &drop, HOUSEKEEP_BEGINNING);
+        set_next(housekeep, &drop, HOUSEKEEP_BEGINNING);
     else if (drop.act == HOUSEKEEP_DROP && !housekeep->drop_no_more)
-        do_next(housekeep, &drop, HOUSEKEEP_FOLDING);
+        set_next(housekeep, &drop, HOUSEKEEP_FOLDING);
     else
         housekeep->phase = HOUSEKEEP_DELETING;
 }
 
 /* What the database will not do waits for the next round, and the rest goes on without it. */
-static void postpone(struct housekeep *housekeep, const char *what)
+static void postpone_work(struct housekeep *housekeep, const char *what)
 {
     log_error(LOG_ERROR, "housekeep_postponed", &housekeep->err, "what=%s", what);
     metric_add(&housekeep_failures, 1);
@@ -127,7 +127,7 @@ static void postpone(struct housekeep *housekeep, const char *what)
  * read anew. Whoever sleeps in between for longer than the lease asks for a partition that is there
  * already, or is gone: the change is refused, and no other can be meant, because the months only
  * move on. */
-static enum rc plan(struct housekeep *housekeep)
+static enum rc plan_next(struct housekeep *housekeep)
 {
     const struct housekeep_store *store = housekeep->config.store;
     struct housekeep_state state = {0};
@@ -137,7 +137,7 @@ static enum rc plan(struct housekeep *housekeep)
     if (rc != RC_OK)
         return rc;
     if (!held) {
-        lease_lost(housekeep);
+        abandon_round(housekeep);
         return RC_OK;
     }
     rc = store->look(store->ctx, &state, &housekeep->err);
@@ -145,17 +145,17 @@ static enum rc plan(struct housekeep *housekeep)
         rc = store->read_parts(store->ctx, housekeep->parts, HOUSEKEEP_PARTS_MAX,
                                &housekeep->part_count, &housekeep->err);
     if (rc == RC_REJECT) {
-        postpone(housekeep, "vote_document");
+        postpone_work(housekeep, "vote_document");
         housekeep->phase = HOUSEKEEP_DELETING;
         return RC_OK;
     }
     if (rc == RC_OK)
-        choose(housekeep, &state);
+        choose_next(housekeep, &state);
     return rc;
 }
 
 /* After a try to change partitions. RC_RETRY: once more, a little later. */
-static enum rc changed(struct housekeep *housekeep, enum rc rc, bool *no_more)
+static enum rc end_change(struct housekeep *housekeep, enum rc rc, bool *no_more)
 {
     bool again = rc == RC_RETRY && ++housekeep->tries < TRIES_MAX;
 
@@ -164,7 +164,7 @@ static enum rc changed(struct housekeep *housekeep, enum rc rc, bool *no_more)
         return rc;
     if (rc != RC_OK) {
         *no_more = true;
-        postpone(housekeep, housekeep->part.name);
+        postpone_work(housekeep, housekeep->part.name);
     }
     housekeep->tries = 0;
     return RC_OK;
@@ -187,7 +187,7 @@ static enum rc check_move(struct housekeep *housekeep, const struct housekeep_pa
                     last->name, max, housekeep->part.name);
 }
 
-static enum rc make(struct housekeep *housekeep)
+static enum rc make_part(struct housekeep *housekeep)
 {
     const struct housekeep_store *store = housekeep->config.store;
     const struct housekeep_part *last = &housekeep->parts[housekeep->part_count - 1];
@@ -204,7 +204,7 @@ static enum rc make(struct housekeep *housekeep)
         metric_add(&housekeep_made, 1);
         housekeep->counts.made++;
     }
-    return changed(housekeep, rc, &housekeep->make_no_more);
+    return end_change(housekeep, rc, &housekeep->make_no_more);
 }
 
 static enum rc move_begin(struct housekeep *housekeep)
@@ -216,9 +216,9 @@ static enum rc move_begin(struct housekeep *housekeep)
                                    &housekeep->err);
 
     if (rc != RC_OK)
-        return changed(housekeep, rc, &housekeep->drop_no_more);
+        return end_change(housekeep, rc, &housekeep->drop_no_more);
     if (!held) {
-        lease_lost(housekeep);
+        abandon_round(housekeep);
         return RC_OK;
     }
     date_text(housekeep->part.limit_day, date);
@@ -227,7 +227,7 @@ static enum rc move_begin(struct housekeep *housekeep)
     return RC_OK;
 }
 
-static enum rc fold(struct housekeep *housekeep, int64_t *wait_ms)
+static enum rc fold_rows(struct housekeep *housekeep, int64_t *wait_ms)
 {
     const struct housekeep_store *store = housekeep->config.store;
     uint64_t rows = 0;
@@ -236,9 +236,9 @@ static enum rc fold(struct housekeep *housekeep, int64_t *wait_ms)
                              housekeep->config.rules.batch_rows_max, &rows, &held, &housekeep->err);
 
     if (rc != RC_OK)
-        return changed(housekeep, rc, &housekeep->drop_no_more);
+        return end_change(housekeep, rc, &housekeep->drop_no_more);
     if (!held) {
-        lease_lost(housekeep);
+        abandon_round(housekeep);
         return RC_OK;
     }
     metric_add(&housekeep_folded, (int64_t)rows);
@@ -250,7 +250,7 @@ static enum rc fold(struct housekeep *housekeep, int64_t *wait_ms)
     return RC_OK;
 }
 
-static enum rc drop(struct housekeep *housekeep)
+static enum rc drop_part(struct housekeep *housekeep)
 {
     const struct housekeep_store *store = housekeep->config.store;
     enum rc rc = store->drop_part(store->ctx, &housekeep->part, &housekeep->err);
@@ -260,7 +260,7 @@ static enum rc drop(struct housekeep *housekeep)
         metric_add(&housekeep_dropped, 1);
         housekeep->counts.dropped++;
     }
-    return changed(housekeep, rc, &housekeep->drop_no_more);
+    return end_change(housekeep, rc, &housekeep->drop_no_more);
 }
 
 /* A batch of one kind, or on to the next kind. */
@@ -284,7 +284,7 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
     if (rc != RC_OK)
         return rc;
     if (!held) {
-        lease_lost(housekeep);
+        abandon_round(housekeep);
         return RC_OK;
     }
     rc = store->delete_old(store->ctx, kind, rules->keep_days[kind], rules->batch_rows_max, &rows,
@@ -292,7 +292,7 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
     if (rc == RC_RETRY)
         return rc;
     if (rc != RC_OK)
-        postpone(housekeep, housekeep_kind_name(kind));
+        postpone_work(housekeep, housekeep_kind_name(kind));
     metric_add(&housekeep_deleted[kind], (int64_t)rows);
     housekeep->counts.deleted[kind] += rows;
     if (rows == 0)
@@ -302,7 +302,7 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
     return RC_OK;
 }
 
-static void say_finished(const struct housekeep_counts *counts)
+static void log_finished(const struct housekeep_counts *counts)
 {
     uint64_t deleted = 0;
 
@@ -315,7 +315,7 @@ static void say_finished(const struct housekeep_counts *counts)
               counts->ms);
 }
 
-static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
+static enum rc finish_round(struct housekeep *housekeep, int64_t now_ms)
 {
     const struct housekeep_store *store = housekeep->config.store;
     struct housekeep_counts *counts = &housekeep->counts;
@@ -325,7 +325,7 @@ static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
     if (rc != RC_OK)
         return rc;
     if (!held) {
-        lease_lost(housekeep);
+        abandon_round(housekeep);
         return RC_OK;
     }
     counts->ms = now_ms - housekeep->start_ms;
@@ -334,7 +334,7 @@ static enum rc finish(struct housekeep *housekeep, int64_t now_ms)
     housekeep->phase = housekeep->config.once ? HOUSEKEEP_ENDED : HOUSEKEEP_LOOK;
     metric_set(&housekeep_postponed, (int64_t)counts->postponed);
     if (!housekeep->config.once)
-        say_finished(counts);
+        log_finished(counts);
     return RC_OK;
 }
 
@@ -346,7 +346,7 @@ static const char *phase_name(enum housekeep_phase phase)
     return names[phase];
 }
 
-static int64_t step_worked(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
+static int64_t end_good_step(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
 {
     if (housekeep->failing)
         log_event(LOG_INFO, "housekeep_works_again", "tries=%u", housekeep->backoff.tries);
@@ -359,7 +359,7 @@ static int64_t step_worked(struct housekeep *housekeep, int64_t now_ms, int64_t 
     return wait_ms;
 }
 
-static int64_t step_broken(struct housekeep *housekeep)
+static int64_t fail_engine(struct housekeep *housekeep)
 {
     log_error(LOG_ERROR, "housekeep_broken", &housekeep->err, "step=%s",
               phase_name(housekeep->phase));
@@ -370,11 +370,11 @@ static int64_t step_broken(struct housekeep *housekeep)
     return LOOP_END;
 }
 
-static int64_t step_outcome(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
+static int64_t handle_result(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
 {
     switch (housekeep->rc) {
     case RC_OK:
-        return step_worked(housekeep, now_ms, wait_ms);
+        return end_good_step(housekeep, now_ms, wait_ms);
     case RC_RETRY:
         metric_add(&housekeep_failures, 1);
         if (!housekeep->failing)
@@ -385,7 +385,7 @@ static int64_t step_outcome(struct housekeep *housekeep, int64_t now_ms, int64_t
     case RC_REJECT: /* where it can be put off, it was; of anything else it will stay */
     case RC_FATAL:
         metric_add(&housekeep_failures, 1);
-        return step_broken(housekeep);
+        return fail_engine(housekeep);
     }
     return LOOP_END;
 }
@@ -573,33 +573,33 @@ int64_t housekeep_step(void *arg, int64_t now_ms)
 
     switch (housekeep->phase) {
     case HOUSEKEEP_LOOK:
-        housekeep->rc = look(housekeep, now_ms, &wait_ms);
+        housekeep->rc = look_for_work(housekeep, now_ms, &wait_ms);
         break;
     case HOUSEKEEP_PLAN:
-        housekeep->rc = plan(housekeep);
+        housekeep->rc = plan_next(housekeep);
         break;
     case HOUSEKEEP_MAKING:
-        housekeep->rc = make(housekeep);
+        housekeep->rc = make_part(housekeep);
         break;
     case HOUSEKEEP_BEGINNING:
         housekeep->rc = move_begin(housekeep);
         break;
     case HOUSEKEEP_FOLDING:
-        housekeep->rc = fold(housekeep, &wait_ms);
+        housekeep->rc = fold_rows(housekeep, &wait_ms);
         break;
     case HOUSEKEEP_DROPPING:
-        housekeep->rc = drop(housekeep);
+        housekeep->rc = drop_part(housekeep);
         break;
     case HOUSEKEEP_DELETING:
         housekeep->rc = delete_old(housekeep, &wait_ms);
         break;
     case HOUSEKEEP_FINISH:
-        housekeep->rc = finish(housekeep, now_ms);
+        housekeep->rc = finish_round(housekeep, now_ms);
         break;
     case HOUSEKEEP_ENDED:
         return LOOP_END;
     }
-    return step_outcome(housekeep, now_ms, wait_ms);
+    return handle_result(housekeep, now_ms, wait_ms);
 }
 
 void housekeep_leave(struct housekeep *housekeep)

@@ -38,17 +38,17 @@ struct housekeep_mysql {
 /* No statement waits longer than a second for a lock. */
 #define LOCK_WAIT "SET SESSION lock_wait_timeout = 1, SESSION innodb_lock_wait_timeout = 1"
 
-static enum rc sink_ready(struct housekeep_mysql *mysql, struct err *err)
+static enum rc prepare_sink(struct housekeep_mysql *mysql, struct err *err)
 {
     return db_set_up_session(mysql->sink, &mysql->sink_session, LOCK_WAIT, err);
 }
 
-static enum rc writers_ready(struct housekeep_mysql *mysql, struct err *err)
+static enum rc prepare_writers(struct housekeep_mysql *mysql, struct err *err)
 {
     return db_set_up_session(mysql->writers, &mysql->writers_session, LOCK_WAIT, err);
 }
 
-static enum rc sql_query(struct housekeep_mysql *mysql, db_on_row on_row, void *ctx,
+static enum rc query_sql(struct housekeep_mysql *mysql, db_on_row on_row, void *ctx,
                          struct err *err)
 {
     if (mysql->sql.failed)
@@ -56,15 +56,15 @@ static enum rc sql_query(struct housekeep_mysql *mysql, db_on_row on_row, void *
     return db_query(mysql->sink, mysql->sql.data, mysql->sql.len, on_row, ctx, err);
 }
 
-struct state_reading {
+struct state_reader {
     struct housekeep_state *state;
     bool found;
 };
 
 static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct state_reading *reading = ctx;
-    struct housekeep_state *state = reading->state;
+    struct state_reader *reader = ctx;
+    struct housekeep_state *state = reader->state;
 
     (void)err;
     state->now_ms = db_column_i64(row, 0);
@@ -74,15 +74,15 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     snprintf(state->owner, sizeof(state->owner), "%s", row->columns[4] ? row->columns[4] : "");
     state->begin_day = db_column_i64(row, 5);
     state->newest_day = row->columns[6] ? db_column_i64(row, 6) : INT64_MIN;
-    reading->found = true;
+    reader->found = true;
     return RC_OK;
 }
 
 static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
-    struct state_reading reading = {.state = state};
-    enum rc rc = sink_ready(mysql, err);
+    struct state_reader reader = {.state = state};
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
@@ -95,8 +95,8 @@ static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *
                                                                "FROM housekeep_state s JOIN "
                                                                "log_begin b ON b.name = s.name "
                                                                "WHERE s.name = '" NAME "'");
-    rc = sql_query(mysql, state_on_row, &reading, err);
-    if (rc == RC_OK && !reading.found)
+    rc = query_sql(mysql, state_on_row, &reader, err);
+    if (rc == RC_OK && !reader.found)
         rc = err_fail(err, RC_FATAL, 0,
                       "housekeep_state or log_begin has no row " NAME ": restore it, as it was");
     return rc;
@@ -106,39 +106,41 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
                           struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
-    enum rc rc = sink_ready(mysql, err);
+    enum rc rc = prepare_sink(mysql, err);
 
     return rc == RC_OK ? singleton_mysql_take(&mysql->singleton, lease, taken, err) : rc;
 }
 
-static enum rc state_set(struct housekeep_mysql *mysql, const char *what, struct err *err)
+static enum rc update_state(struct housekeep_mysql *mysql, const char *what, struct err *err)
 {
     buf_text_put(&mysql->sql, what);
     buf_text_put(&mysql->sql, " WHERE name = '" NAME "'");
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc lease_renew(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+static enum rc renew_lease(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
                            const char *more, struct err *err)
 {
     buf_reset(&mysql->sql);
     buf_text_put(&mysql->sql, "UPDATE housekeep_state SET ");
     singleton_mysql_put_lease(&mysql->singleton, lease);
-    return state_set(mysql, more, err);
+    return update_state(mysql, more, err);
 }
 
 /* What runs inside a transaction, after the check that the lease is still held. */
-typedef enum rc (*inside)(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                          void *ctx, struct err *err);
+typedef enum rc (*transaction_body)(struct housekeep_mysql *mysql,
+                                    const struct singleton_lease *lease, void *ctx,
+                                    struct err *err);
 
 /* singleton_mysql_check() or singleton_mysql_check_end(). */
-typedef enum rc (*check)(const struct singleton_mysql *row, const struct singleton_lease *lease,
-                         bool *held, struct err *err);
+typedef enum rc (*lease_check)(const struct singleton_mysql *row,
+                               const struct singleton_lease *lease, bool *held, struct err *err);
 
-static enum rc transact_checked(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                                check is_held, bool *held, inside run, void *ctx, struct err *err)
+static enum rc run_checked(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
+                           lease_check is_held, bool *held, transaction_body run, void *ctx,
+                           struct err *err)
 {
-    enum rc rc = sink_ready(mysql, err);
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc == RC_OK)
         rc = singleton_mysql_begin(&mysql->singleton, err);
@@ -153,33 +155,34 @@ static enum rc transact_checked(struct housekeep_mysql *mysql, const struct sing
     return rc;
 }
 
-static enum rc transact(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                        bool *held, inside run, void *ctx, struct err *err)
+static enum rc run_in_transaction(struct housekeep_mysql *mysql,
+                                  const struct singleton_lease *lease, bool *held,
+                                  transaction_body run, void *ctx, struct err *err)
 {
-    return transact_checked(mysql, lease, singleton_mysql_check, held, run, ctx, err);
+    return run_checked(mysql, lease, singleton_mysql_check, held, run, ctx, err);
 }
 
-static enum rc renew_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                            void *ctx, struct err *err)
+static enum rc renew_in_transaction(struct housekeep_mysql *mysql,
+                                    const struct singleton_lease *lease, void *ctx, struct err *err)
 {
     (void)ctx;
-    return lease_renew(mysql, lease, "", err);
+    return renew_lease(mysql, lease, "", err);
 }
 
 static enum rc store_renew(void *ctx, const struct singleton_lease *lease, bool *held,
                            struct err *err)
 {
-    return transact(ctx, lease, held, renew_inside, NULL, err);
+    return run_in_transaction(ctx, lease, held, renew_in_transaction, NULL, err);
 }
 
-struct part_reading {
+struct part_reader {
     struct housekeep_part *parts;
     size_t max;
     size_t count;
 };
 
 /* The limit stands there as in the statement: '2026-01-01', or MAXVALUE. */
-static bool limit_read(const char *text, int64_t *limit_day)
+static bool read_limit(const char *text, int64_t *limit_day)
 {
     char date[DATE_SIZE];
 
@@ -196,20 +199,20 @@ static bool limit_read(const char *text, int64_t *limit_day)
 
 static enum rc part_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct part_reading *reading = ctx;
-    struct housekeep_part *part = &reading->parts[reading->count];
+    struct part_reader *reader = ctx;
+    struct housekeep_part *part = &reader->parts[reader->count];
 
     if (!row->columns[0])
         return err_fail(err, RC_REJECT, 0, "vote_document has no partitions");
-    if (reading->count == reading->max)
+    if (reader->count == reader->max)
         return err_fail(err, RC_REJECT, 0, "vote_document has more than %zu partitions",
-                        reading->max);
+                        reader->max);
     snprintf(part->name, sizeof(part->name), "%s", row->columns[0]);
-    if (!row->columns[1] || !limit_read(row->columns[1], &part->limit_day))
+    if (!row->columns[1] || !read_limit(row->columns[1], &part->limit_day))
         return err_fail(err, RC_REJECT, 0,
                         "partition %s of vote_document does not end at a date, but at %s",
                         part->name, row->columns[1] ? row->columns[1] : "nothing");
-    reading->count++;
+    reader->count++;
     return RC_OK;
 }
 
@@ -217,8 +220,8 @@ static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t 
                                 struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
-    struct part_reading reading = {.parts = parts, .max = max};
-    enum rc rc = sink_ready(mysql, err);
+    struct part_reader reader = {.parts = parts, .max = max};
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
@@ -228,12 +231,12 @@ static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t 
               "WHERE table_schema = DATABASE() AND table_name = 'vote_document' "
               "ORDER BY partition_ordinal_position LIMIT %zu",
               max + 1);
-    rc = sql_query(mysql, part_on_row, &reading, err);
-    *count = reading.count;
+    rc = query_sql(mysql, part_on_row, &reader, err);
+    *count = reader.count;
     return rc;
 }
 
-static enum rc sql_number(struct housekeep_mysql *mysql, uint64_t *rows, struct err *err)
+static enum rc query_number(struct housekeep_mysql *mysql, uint64_t *rows, struct err *err)
 {
     int64_t number = 0;
     enum rc rc;
@@ -249,7 +252,7 @@ static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, ui
                                 uint64_t *rows, struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
-    enum rc rc = sink_ready(mysql, err);
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
@@ -257,10 +260,10 @@ static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, ui
     buf_text_put(&mysql->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_document PARTITION (");
     db_put_name(&mysql->sql, part->name);
     buf_print(&mysql->sql, ") LIMIT %" PRIu64 ") some", max);
-    return sql_number(mysql, rows, err);
+    return query_number(mysql, rows, err);
 }
 
-static void part_put(struct buf *sql, const struct housekeep_part *part)
+static void put_part(struct buf *sql, const struct housekeep_part *part)
 {
     char date[DATE_SIZE];
 
@@ -275,7 +278,7 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
 {
     struct housekeep_mysql *mysql = ctx;
     struct buf *sql = &mysql->sql;
-    enum rc rc = sink_ready(mysql, err);
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
@@ -284,13 +287,13 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
         buf_text_put(sql, "ALTER TABLE vote_document REORGANIZE PARTITION ");
         db_put_name(sql, last->name);
         buf_text_put(sql, " INTO ");
-        part_put(sql, part);
+        put_part(sql, part);
         buf_text_put(sql, ", PARTITION ");
         db_put_name(sql, last->name);
         buf_text_put(sql, " VALUES LESS THAN (MAXVALUE))");
     } else {
         buf_text_put(sql, "ALTER TABLE vote_document ADD PARTITION ");
-        part_put(sql, part);
+        put_part(sql, part);
         buf_char(sql, ')');
     }
     return singleton_mysql_run(&mysql->singleton, NULL, err);
@@ -298,7 +301,7 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
 
 /* Invariant: rows from before log_begin are in one partition at most, because folded_id counts for
  * one. A fail-over that lost commits may bring a dropped partition back after the plan was made. */
-static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, struct err *err)
+static enum rc check_begin(struct housekeep_mysql *mysql, const char *date, struct err *err)
 {
     uint64_t earlier = 0;
     enum rc rc;
@@ -308,7 +311,7 @@ static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, stru
               "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() "
               "AND table_name = 'vote_document' AND partition_description < '''%s'''",
               date);
-    rc = sql_number(mysql, &earlier, err);
+    rc = query_number(mysql, &earlier, err);
     if (rc != RC_OK || earlier == 0)
         return rc;
     return err_fail(err, RC_RETRY, 0,
@@ -320,8 +323,8 @@ static enum rc begin_check(struct housekeep_mysql *mysql, const char *date, stru
 /* Whoever applies a batch holds the row of log_begin shared until the end of the transaction: when
  * it is ours, nobody has votes from before it in hand. Moved by this call or an earlier one of the
  * same meaning: what is folded in is counted from 0 once. */
-static enum rc begin_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                            void *ctx, struct err *err)
+static enum rc begin_in_transaction(struct housekeep_mysql *mysql,
+                                    const struct singleton_lease *lease, void *ctx, struct err *err)
 {
     const int64_t *begin_day = ctx;
     uint64_t affected = 0;
@@ -329,7 +332,7 @@ static enum rc begin_inside(struct housekeep_mysql *mysql, const struct singleto
     enum rc rc;
 
     date_text(*begin_day, date);
-    rc = begin_check(mysql, date, err);
+    rc = check_begin(mysql, date, err);
     if (rc != RC_OK)
         return rc;
     buf_reset(&mysql->sql);
@@ -340,16 +343,16 @@ static enum rc begin_inside(struct housekeep_mysql *mysql, const struct singleto
     rc = singleton_mysql_run(&mysql->singleton, &affected, err);
     if (rc != RC_OK)
         return rc;
-    return lease_renew(mysql, lease, affected > 0 ? ", folded_id = 0" : "", err);
+    return renew_lease(mysql, lease, affected > 0 ? ", folded_id = 0" : "", err);
 }
 
 static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
                                 bool *held, struct err *err)
 {
-    return transact(ctx, lease, held, begin_inside, &begin_day, err);
+    return run_in_transaction(ctx, lease, held, begin_in_transaction, &begin_day, err);
 }
 
-struct folding {
+struct fold_work {
     const struct housekeep_part *part;
     size_t rows_max;
     int64_t from_id; /* behind it */
@@ -358,49 +361,50 @@ struct folding {
     bool begun; /* the log begins at the end of the partition, or later */
 };
 
-static enum rc folding_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc fold_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct folding *folding = ctx;
+    struct fold_work *work = ctx;
 
     (void)err;
-    folding->from_id = db_column_i64(row, 0);
-    folding->until_id = db_column_i64(row, 1);
-    folding->rows = db_column_u64(row, 2);
-    folding->begun = db_column_i64(row, 3) != 0;
+    work->from_id = db_column_i64(row, 0);
+    work->until_id = db_column_i64(row, 1);
+    work->rows = db_column_u64(row, 2);
+    work->begun = db_column_i64(row, 3) != 0;
     return RC_OK;
 }
 
-static enum rc folding_look(struct housekeep_mysql *mysql, struct folding *folding, struct err *err)
+static enum rc read_fold_range(struct housekeep_mysql *mysql, struct fold_work *work,
+                               struct err *err)
 {
     struct buf *sql = &mysql->sql;
     char date[DATE_SIZE];
     enum rc rc;
 
-    date_text(folding->part->limit_day, date);
+    date_text(work->part->limit_day, date);
     buf_reset(sql);
     buf_print(sql,
               "SELECT MAX(s.folded_id), MAX(d.id), COUNT(d.id), COALESCE((SELECT begin_date >= "
               "'%s' FROM log_begin WHERE name = '" NAME
               "'), 0) FROM housekeep_state s LEFT JOIN (SELECT id FROM vote_document PARTITION (",
               date);
-    db_put_name(sql, folding->part->name);
+    db_put_name(sql, work->part->name);
     buf_print(sql,
               ") WHERE id > (SELECT folded_id FROM housekeep_state WHERE name = '" NAME
               "') ORDER BY id LIMIT %zu) d ON TRUE WHERE s.name = '" NAME "'",
-              folding->rows_max);
-    rc = sql_query(mysql, folding_on_row, folding, err);
-    if (rc != RC_OK || folding->begun)
+              work->rows_max);
+    rc = query_sql(mysql, fold_on_row, work, err);
+    if (rc != RC_OK || work->begun)
         return rc;
     return err_fail(err, RC_RETRY, 0,
                     "partition %s is not folded in, because the log begins before its end, %s: "
                     "the database has changed since the beginning was moved",
-                    folding->part->name, date);
+                    work->part->name, date);
 }
 
 /* The assignments are made from left to right: votes must be before the seq that it is judged
  * by. */
-static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *folding,
-                           struct err *err)
+static enum rc fold_range(struct housekeep_mysql *mysql, const struct fold_work *work,
+                          struct err *err)
 {
     struct buf *sql = &mysql->sql;
 
@@ -412,7 +416,7 @@ static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *
                  ") FROM (SELECT content_id, content_seq, voter_id, voting, votes, ROW_NUMBER() "
                  "OVER (PARTITION BY content_id ORDER BY content_seq DESC) AS place "
                  "FROM vote_document PARTITION (");
-    db_put_name(sql, folding->part->name);
+    db_put_name(sql, work->part->name);
     buf_print(sql,
               ") WHERE id > %" PRId64 " AND id <= %" PRId64 ") d GROUP BY content_id "
               "ON DUPLICATE KEY UPDATE "
@@ -421,36 +425,36 @@ static enum rc folding_add(struct housekeep_mysql *mysql, const struct folding *
               "row_count = vote_base.row_count + VALUES(row_count), "
               "vote_sum = vote_base.vote_sum + VALUES(vote_sum), "
               "fingerprint = vote_base.fingerprint + VALUES(fingerprint)",
-              folding->from_id, folding->until_id);
+              work->from_id, work->until_id);
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc fold_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                           void *ctx, struct err *err)
+static enum rc fold_in_transaction(struct housekeep_mysql *mysql,
+                                   const struct singleton_lease *lease, void *ctx, struct err *err)
 {
-    struct folding *folding = ctx;
+    struct fold_work *work = ctx;
     char more[64] = "";
-    enum rc rc = folding_look(mysql, folding, err);
+    enum rc rc = read_fold_range(mysql, work, err);
 
-    if (rc == RC_OK && folding->rows > 0) {
-        snprintf(more, sizeof(more), ", folded_id = %" PRId64, folding->until_id);
-        rc = folding_add(mysql, folding, err);
+    if (rc == RC_OK && work->rows > 0) {
+        snprintf(more, sizeof(more), ", folded_id = %" PRId64, work->until_id);
+        rc = fold_range(mysql, work, err);
     }
-    return rc == RC_OK ? lease_renew(mysql, lease, more, err) : rc;
+    return rc == RC_OK ? renew_lease(mysql, lease, more, err) : rc;
 }
 
 static enum rc store_fold(void *ctx, const struct singleton_lease *lease,
                           const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
                           bool *held, struct err *err)
 {
-    struct folding folding = {.part = part, .rows_max = rows_max};
-    enum rc rc = transact(ctx, lease, held, fold_inside, &folding, err);
+    struct fold_work work = {.part = part, .rows_max = rows_max};
+    enum rc rc = run_in_transaction(ctx, lease, held, fold_in_transaction, &work, err);
 
-    *rows = folding.rows;
+    *rows = work.rows;
     return rc;
 }
 
-static enum rc drop_check(struct housekeep_mysql *mysql, const struct housekeep_part *part,
+static enum rc check_drop(struct housekeep_mysql *mysql, const struct housekeep_part *part,
                           struct err *err)
 {
     struct buf *sql = &mysql->sql;
@@ -467,7 +471,7 @@ static enum rc drop_check(struct housekeep_mysql *mysql, const struct housekeep_
     db_put_name(sql, part->name);
     buf_text_put(sql,
                  ") WHERE id > (SELECT folded_id FROM housekeep_state WHERE name = '" NAME "'))");
-    rc = sql_number(mysql, &rows, err);
+    rc = query_number(mysql, &rows, err);
     if (rc != RC_OK || rows == 0)
         return rc;
     return err_fail(err, RC_REJECT, 0, "partition %s has rows that are not in vote_base",
@@ -478,11 +482,11 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
 {
     struct housekeep_mysql *mysql = ctx;
     struct err away = {0};
-    enum rc rc = sink_ready(mysql, err);
+    enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = drop_check(mysql, part, &away);
+    rc = check_drop(mysql, part, &away);
     if (rc == RC_OK) {
         buf_reset(&mysql->sql);
         buf_text_put(&mysql->sql, "ALTER TABLE vote_document DROP PARTITION ");
@@ -496,8 +500,8 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
     return rc;
 }
 
-static enum rc kind_ready(struct housekeep_mysql *mysql, enum housekeep_kind kind,
-                          struct housekeep_rows *rows, struct err *err)
+static enum rc prepare_kind(struct housekeep_mysql *mysql, enum housekeep_kind kind,
+                            struct housekeep_rows *rows, struct err *err)
 {
     bool writers =
         kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS;
@@ -508,14 +512,14 @@ static enum rc kind_ready(struct housekeep_mysql *mysql, enum housekeep_kind kin
         .group = mysql->settings->consumer.group,
         .topics = mysql->settings->consumer.topics,
     };
-    return writers ? writers_ready(mysql, err) : sink_ready(mysql, err);
+    return writers ? prepare_writers(mysql, err) : prepare_sink(mysql, err);
 }
 
 static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
                                 uint64_t *count, struct err *err)
 {
     struct housekeep_rows rows;
-    enum rc rc = kind_ready(ctx, kind, &rows, err);
+    enum rc rc = prepare_kind(ctx, kind, &rows, err);
 
     return rc == RC_OK ? housekeep_rows_delete(&rows, kind, days, rows_max, count, err) : rc;
 }
@@ -524,13 +528,14 @@ static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days
                                uint64_t *count, struct err *err)
 {
     struct housekeep_rows rows;
-    enum rc rc = kind_ready(ctx, kind, &rows, err);
+    enum rc rc = prepare_kind(ctx, kind, &rows, err);
 
     return rc == RC_OK ? housekeep_rows_count(&rows, kind, days, max, count, err) : rc;
 }
 
-static enum rc finish_inside(struct housekeep_mysql *mysql, const struct singleton_lease *lease,
-                             void *ctx, struct err *err)
+static enum rc finish_in_transaction(struct housekeep_mysql *mysql,
+                                     const struct singleton_lease *lease, void *ctx,
+                                     struct err *err)
 {
     (void)ctx;
     buf_reset(&mysql->sql);
@@ -542,7 +547,8 @@ static enum rc finish_inside(struct housekeep_mysql *mysql, const struct singlet
 static enum rc store_finish(void *ctx, const struct singleton_lease *lease, bool *held,
                             struct err *err)
 {
-    return transact_checked(ctx, lease, singleton_mysql_check_end, held, finish_inside, NULL, err);
+    return run_checked(ctx, lease, singleton_mysql_check_end, held, finish_in_transaction, NULL,
+                       err);
 }
 
 static void store_release(void *ctx, const struct singleton_lease *lease)

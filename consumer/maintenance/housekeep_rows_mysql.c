@@ -31,13 +31,13 @@ static const struct table tables[] = {
     [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
 };
 
-static void text_put(const struct housekeep_rows *rows, const char *text)
+static void put_text(const struct housekeep_rows *rows, const char *text)
 {
     db_put_text(rows->db, rows->sql, text, strlen(text));
 }
 
 /* The progress that these settings go on with stays: a topic may be silent for long. */
-static void put_not_ours(const struct housekeep_rows *rows)
+static void put_not_configured(const struct housekeep_rows *rows)
 {
     char topics[SETTING_LIST_SIZE];
     char *rest = NULL;
@@ -45,10 +45,10 @@ static void put_not_ours(const struct housekeep_rows *rows)
 
     snprintf(topics, sizeof(topics), "%s", rows->topics);
     buf_text_put(rows->sql, " AND NOT (consumer_group = ");
-    text_put(rows, rows->group);
+    put_text(rows, rows->group);
     for (char *topic = strtok_r(topics, ", ", &rest); topic; topic = strtok_r(NULL, ", ", &rest)) {
         buf_text_put(rows->sql, before);
-        text_put(rows, topic);
+        put_text(rows, topic);
         before = ", ";
     }
     buf_text_put(rows->sql, "))");
@@ -59,7 +59,7 @@ static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind,
     buf_print(rows->sql, "%s < UTC_TIMESTAMP(3) - INTERVAL %" PRId64 " DAY", tables[kind].time,
               days);
     if (kind == HOUSEKEEP_PROGRESS)
-        put_not_ours(rows);
+        put_not_configured(rows);
 }
 
 /* By age, oldest first, on the index of the time. What somebody may still want to know stays: a
@@ -98,14 +98,14 @@ static void put_select(const struct housekeep_rows *rows, enum housekeep_kind ki
     buf_print(rows->sql, " ORDER BY %s LIMIT %" PRIu64, table->key, max);
 }
 
-static enum rc sql_run(const struct housekeep_rows *rows, uint64_t *count, struct err *err)
+static enum rc run_sql(const struct housekeep_rows *rows, uint64_t *count, struct err *err)
 {
     if (rows->sql->failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
     return db_exec(rows->db, rows->sql->data, rows->sql->len, count, err);
 }
 
-struct deleting {
+struct delete_work {
     const struct housekeep_rows *rows;
     int64_t days;
     uint64_t count;
@@ -114,35 +114,35 @@ struct deleting {
 /* By its key, or the rows of all others would be locked in passing, while batches are applied. */
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct deleting *deleting = ctx;
-    const struct housekeep_rows *rows = deleting->rows;
+    struct delete_work *work = ctx;
+    const struct housekeep_rows *rows = work->rows;
     uint64_t affected = 0;
     enum rc rc;
 
     buf_reset(rows->sql);
     buf_text_put(rows->sql, "DELETE FROM consumer_progress WHERE consumer_group = ");
-    text_put(rows, row->columns[0]);
+    put_text(rows, row->columns[0]);
     buf_text_put(rows->sql, " AND topic = ");
-    text_put(rows, row->columns[1]);
+    put_text(rows, row->columns[1]);
     buf_print(rows->sql, " AND partition_id = %" PRId64 " AND ", db_column_i64(row, 2));
-    put_old(rows, HOUSEKEEP_PROGRESS, deleting->days);
-    rc = sql_run(rows, &affected, err);
-    deleting->count += affected;
+    put_old(rows, HOUSEKEEP_PROGRESS, work->days);
+    rc = run_sql(rows, &affected, err);
+    work->count += affected;
     return rc;
 }
 
 static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, uint64_t *count,
                                struct err *err)
 {
-    struct deleting deleting = {.rows = rows, .days = days};
+    struct delete_work work = {.rows = rows, .days = days};
     enum rc rc;
 
     buf_reset(rows->sql);
     put_select(rows, HOUSEKEEP_PROGRESS, days, PROGRESS_ROWS_MAX);
     if (rows->sql->failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    rc = db_query(rows->db, rows->sql->data, rows->sql->len, progress_on_row, &deleting, err);
-    *count = deleting.count;
+    rc = db_query(rows->db, rows->sql->data, rows->sql->len, progress_on_row, &work, err);
+    *count = work.count;
     return rc;
 }
 
@@ -166,7 +166,7 @@ static enum rc delete_dead(const struct housekeep_rows *rows, enum housekeep_kin
     buf_reset(rows->sql);
     buf_print(rows->sql, "DELETE FROM %s WHERE id <= %" PRId64 " AND ", tables[kind].name, last_id);
     put_old(rows, kind, days);
-    return sql_run(rows, count, err);
+    return run_sql(rows, count, err);
 }
 
 static enum rc id_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -196,7 +196,7 @@ static enum rc delete_tasks(const struct housekeep_rows *rows, enum housekeep_ki
     if (rc == RC_OK && ids.len > 0) {
         buf_reset(rows->sql);
         buf_print(rows->sql, "DELETE FROM %s WHERE id IN (%s)", tables[kind].name, buf_text(&ids));
-        rc = sql_run(rows, count, err);
+        rc = run_sql(rows, count, err);
     }
     buf_done(&ids);
     return rc;
@@ -209,7 +209,7 @@ static enum rc delete_instances(const struct housekeep_rows *rows, int64_t days,
     buf_text_put(rows->sql, "DELETE FROM instance WHERE ");
     put_old(rows, HOUSEKEEP_INSTANCES, days);
     buf_print(rows->sql, " ORDER BY name, role LIMIT %zu", rows_max);
-    return sql_run(rows, count, err);
+    return run_sql(rows, count, err);
 }
 
 enum rc housekeep_rows_delete(const struct housekeep_rows *rows, enum housekeep_kind kind,

@@ -21,28 +21,28 @@
 /* 9999-12-31 23:59:59.999, the last time the servers know. */
 #define TIME_END_MS INT64_C(253402300799999)
 
-static int64_t lesser(int64_t a, int64_t b)
+static int64_t min_ms(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static int64_t greater(int64_t a, int64_t b)
+static int64_t max_ms(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 /* When the clock was set back, contents may carry times that are still to come: then everything
  * from before the set-back on is looked at, however late it says it changed. */
-static void window_begin(struct rollup *rollup, const struct rollup_state *state, int64_t now_ms)
+static void begin_window(struct rollup *rollup, const struct rollup_state *state, int64_t now_ms)
 {
-    int64_t rolled_ms = lesser(state->rolled_until_ms, state->now_ms);
+    int64_t rolled_ms = min_ms(state->rolled_until_ms, state->now_ms);
 
     rollup->start_ms = now_ms;
     rollup->target_ms = state->now_ms;
     rollup->until_ms = state->rolled_until_ms > state->now_ms ? TIME_END_MS : state->now_ms;
     rollup->progress_ms = rolled_ms;
     rollup->after = (struct rollup_place){
-        .changed_ms = greater(rolled_ms - rollup->config.overlap_ms, 0) - 1,
+        .changed_ms = max_ms(rolled_ms - rollup->config.overlap_ms, 0) - 1,
         .content_id = INT64_MAX,
     };
     rollup->reading_due = true;
@@ -60,7 +60,7 @@ static int64_t due_at_ms(const struct rollup *rollup, const struct rollup_state 
     return singleton_due_ms(state->rolled_until_ms, state->now_ms, rollup->config.interval_ms);
 }
 
-static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
+static enum rc look_for_work(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
 {
     const struct rollup_store *store = rollup->config.store;
     struct rollup_state state = {0};
@@ -75,7 +75,7 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
     due_ms = due_at_ms(rollup, &state);
     if (!rollup->config.once && due_ms > state.now_ms) {
         rollup->late_since_ms = SINGLETON_ON_TIME;
-        *wait_ms = lesser(due_ms - state.now_ms, LOOK_MS);
+        *wait_ms = min_ms(due_ms - state.now_ms, LOOK_MS);
         return RC_OK;
     }
     if (rollup->late_since_ms == SINGLETON_ON_TIME)
@@ -84,7 +84,7 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
                                     rollup->config.lease_ms, rollup->config.owner)) {
         snprintf(rollup->other, sizeof(rollup->other), "%s", state.owner);
         rollup->late_since_ms = now_ms;
-        *wait_ms = lesser(state.lease_until_ms - state.now_ms, BUSY_MS);
+        *wait_ms = min_ms(state.lease_until_ms - state.now_ms, BUSY_MS);
         return RC_OK;
     }
     rollup->lease.epoch = state.epoch + 1;
@@ -97,11 +97,11 @@ static enum rc look(struct rollup *rollup, int64_t now_ms, int64_t *wait_ms)
                   " text=\"the database clock was set back: its lease counts as expired\"",
                   state.owner, state.lease_until_ms - state.now_ms);
     if (rc == RC_OK && taken)
-        window_begin(rollup, &state, now_ms);
+        begin_window(rollup, &state, now_ms);
     return rc;
 }
 
-static int by_content(const void *a, const void *b)
+static int compare_contents(const void *a, const void *b)
 {
     const struct rollup_row *one = a;
     const struct rollup_row *two = b;
@@ -112,7 +112,7 @@ static int by_content(const void *a, const void *b)
 
 /* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever
  * locks remarks in that order too never meets us in a deadlock. */
-static void page_sift(struct rollup *rollup)
+static void sift_page(struct rollup *rollup)
 {
     size_t kept = 0;
 
@@ -124,7 +124,7 @@ static void page_sift(struct rollup *rollup)
             rollup->rows[kept++] = *row;
     }
     rollup->count = kept;
-    qsort(rollup->rows, kept, sizeof(*rollup->rows), by_content);
+    qsort(rollup->rows, kept, sizeof(*rollup->rows), compare_contents);
 }
 
 /* Remarks that were inserted after their votes had been rolled up: no window covers them again. */
@@ -155,7 +155,7 @@ static enum rc read_changed_page(struct rollup *rollup)
 }
 
 /* Where the pages of this kind go on. */
-static enum rollup_phase phase_after_page(struct rollup *rollup)
+static enum rollup_phase next_page_phase(struct rollup *rollup)
 {
     if (!rollup->last_page)
         return ROLLUP_READ;
@@ -174,16 +174,16 @@ static enum rc read_page(struct rollup *rollup)
         return rc;
     assert(rollup->count <= max);
     rollup->last_page = rollup->count < max;
-    page_sift(rollup);
+    sift_page(rollup);
     rollup->at = 0;
     rollup->write_rows_max = max;
     rollup->phase =
-        rollup->last_page && rollup->count == 0 ? phase_after_page(rollup) : ROLLUP_WRITE;
+        rollup->last_page && rollup->count == 0 ? next_page_phase(rollup) : ROLLUP_WRITE;
     return RC_OK;
 }
 
 /* Somebody else took over while we were silent for longer than the lease: the window is theirs. */
-static void lease_lost(struct rollup *rollup)
+static void abandon_window(struct rollup *rollup)
 {
     log_event(LOG_WARN, "rollup_lease_lost", "epoch=%" PRId64, rollup->lease.epoch);
     rollup->phase = ROLLUP_LOOK;
@@ -191,7 +191,7 @@ static void lease_lost(struct rollup *rollup)
 
 /* The database refuses something in these rows: look for it with fewer, then leave that row out.
  * Its content changes again one day, or its remark is mended; every window that covers it tries. */
-static void rows_refused(struct rollup *rollup, size_t count)
+static void narrow_refused(struct rollup *rollup, size_t count)
 {
     const struct rollup_row *row = &rollup->rows[rollup->at];
 
@@ -217,17 +217,17 @@ static enum rc write_rows(struct rollup *rollup)
 
     /* Once its last rows are in, the page needs not be read again. */
     if (count == rest && !rollup->reading_due)
-        progress_ms = lesser(greater(progress_ms, rollup->after.changed_ms), rollup->target_ms);
+        progress_ms = min_ms(max_ms(progress_ms, rollup->after.changed_ms), rollup->target_ms);
     rc = store->write(store->ctx, &rollup->lease, progress_ms, rollup->rows + rollup->at, count,
                       &changed, &held, &rollup->err);
     if (rc == RC_REJECT && count > 0) {
-        rows_refused(rollup, count);
+        narrow_refused(rollup, count);
         return RC_OK;
     }
     if (rc != RC_OK)
         return rc;
     if (!held) {
-        lease_lost(rollup);
+        abandon_window(rollup);
         return RC_OK;
     }
     rollup->at += count;
@@ -237,11 +237,11 @@ static enum rc write_rows(struct rollup *rollup)
     rollup->counts.changed += changed;
     metric_add(&rollup_remarks_changed, (int64_t)changed);
     if (rollup->at == rollup->count)
-        rollup->phase = phase_after_page(rollup);
+        rollup->phase = next_page_phase(rollup);
     return RC_OK;
 }
 
-static enum rc finish(struct rollup *rollup, int64_t now_ms)
+static enum rc finish_window(struct rollup *rollup, int64_t now_ms)
 {
     const struct rollup_store *store = rollup->config.store;
     struct rollup_counts *counts = &rollup->counts;
@@ -251,7 +251,7 @@ static enum rc finish(struct rollup *rollup, int64_t now_ms)
     if (rc != RC_OK)
         return rc;
     if (!held) {
-        lease_lost(rollup);
+        abandon_window(rollup);
         return RC_OK;
     }
     counts->ms = now_ms - rollup->start_ms;
@@ -284,7 +284,7 @@ static const char *phase_name(enum rollup_phase phase)
     return "none";
 }
 
-static int64_t step_worked(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
+static int64_t end_good_step(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
 {
     if (rollup->failing)
         log_event(LOG_INFO, "rollup_works_again", "tries=%u after_ms=%" PRId64,
@@ -298,7 +298,7 @@ static int64_t step_worked(struct rollup *rollup, int64_t now_ms, int64_t wait_m
     return wait_ms;
 }
 
-static int64_t step_broken(struct rollup *rollup)
+static int64_t fail_engine(struct rollup *rollup)
 {
     log_error(LOG_ERROR, "rollup_broken", &rollup->err, "step=%s", phase_name(rollup->phase));
     rollup->failing = true;
@@ -308,11 +308,11 @@ static int64_t step_broken(struct rollup *rollup)
     return LOOP_END;
 }
 
-static int64_t step_outcome(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
+static int64_t handle_result(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
 {
     switch (rollup->rc) {
     case RC_OK:
-        return step_worked(rollup, now_ms, wait_ms);
+        return end_good_step(rollup, now_ms, wait_ms);
     case RC_RETRY:
         metric_add(&rollup_failures, 1);
         if (!rollup->failing) {
@@ -324,7 +324,7 @@ static int64_t step_outcome(struct rollup *rollup, int64_t now_ms, int64_t wait_
     case RC_REJECT: /* of a single row it was handled; of anything else it will not change */
     case RC_FATAL:
         metric_add(&rollup_failures, 1);
-        return step_broken(rollup);
+        return fail_engine(rollup);
     }
     return LOOP_END;
 }
@@ -336,7 +336,7 @@ int64_t rollup_step(void *arg, int64_t now_ms)
 
     switch (rollup->phase) {
     case ROLLUP_LOOK:
-        rollup->rc = look(rollup, now_ms, &wait_ms);
+        rollup->rc = look_for_work(rollup, now_ms, &wait_ms);
         break;
     case ROLLUP_READ:
         rollup->rc = read_page(rollup);
@@ -345,12 +345,12 @@ int64_t rollup_step(void *arg, int64_t now_ms)
         rollup->rc = write_rows(rollup);
         break;
     case ROLLUP_FINISH:
-        rollup->rc = finish(rollup, now_ms);
+        rollup->rc = finish_window(rollup, now_ms);
         break;
     case ROLLUP_ENDED:
         return LOOP_END;
     }
-    return step_outcome(rollup, now_ms, wait_ms);
+    return handle_result(rollup, now_ms, wait_ms);
 }
 
 void rollup_leave(struct rollup *rollup)

@@ -28,20 +28,20 @@ static void put_time(struct buf *sql, int64_t ms)
               ms * 1000);
 }
 
-static enum rc sql_query(struct rollup_mysql *mysql, db_on_row on_row, void *ctx, struct err *err)
+static enum rc query_sql(struct rollup_mysql *mysql, db_on_row on_row, void *ctx, struct err *err)
 {
     return db_query_buf(mysql->db, &mysql->sql, on_row, ctx, err);
 }
 
-struct state_reading {
+struct state_reader {
     struct rollup_state *state;
     bool found;
 };
 
 static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct state_reading *reading = ctx;
-    struct rollup_state *state = reading->state;
+    struct state_reader *reader = ctx;
+    struct rollup_state *state = reader->state;
 
     (void)err;
     state->now_ms = db_column_i64(row, 0);
@@ -50,28 +50,27 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     state->lease_until_ms = db_column_i64(row, 3);
     state->epoch = db_column_i64(row, 4);
     snprintf(state->owner, sizeof(state->owner), "%s", row->columns[5] ? row->columns[5] : "");
-    reading->found = true;
+    reader->found = true;
     return RC_OK;
 }
 
-static enum rc state_read(struct rollup_mysql *mysql, struct state_reading *reading,
-                          struct err *err)
+static enum rc read_state(struct rollup_mysql *mysql, struct state_reader *reader, struct err *err)
 {
     buf_reset(&mysql->sql);
     buf_text_put(&mysql->sql,
                  "SELECT " MS_OF("UTC_TIMESTAMP(3)") ", " MS_OF("rolled_until") ", " MS_OF(
                      "finished_at") ", " MS_OF("lease_until") ", epoch, owner FROM rollup_state "
                                                               "WHERE name = '" NAME "'");
-    return sql_query(mysql, state_on_row, reading, err);
+    return query_sql(mysql, state_on_row, reader, err);
 }
 
 static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    struct state_reading reading = {.state = state};
-    enum rc rc = state_read(mysql, &reading, err);
+    struct state_reader reader = {.state = state};
+    enum rc rc = read_state(mysql, &reader, err);
 
-    if (rc != RC_OK || reading.found)
+    if (rc != RC_OK || reader.found)
         return rc;
     rc = db_run(mysql->db,
                 "INSERT INTO rollup_state (name, rolled_until, finished_at, owner, epoch, "
@@ -79,8 +78,8 @@ static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err
                 "ON DUPLICATE KEY UPDATE name = rollup_state.name",
                 err);
     if (rc == RC_OK)
-        rc = state_read(mysql, &reading, err);
-    if (rc == RC_OK && !reading.found)
+        rc = read_state(mysql, &reader, err);
+    if (rc == RC_OK && !reader.found)
         rc = err_fail(err, RC_RETRY, 0, "the row " NAME " of rollup_state has just vanished");
     return rc;
 }
@@ -93,14 +92,14 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
     return singleton_mysql_take(&mysql->singleton, lease, taken, err);
 }
 
-struct page {
+struct row_page {
     struct rollup_row *rows;
     size_t count;
 };
 
 static enum rc page_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct page *page = ctx;
+    struct row_page *page = ctx;
 
     (void)err;
     page->rows[page->count++] = (struct rollup_row){
@@ -119,7 +118,7 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
 {
     struct rollup_mysql *mysql = ctx;
     struct buf *sql = &mysql->sql;
-    struct page page = {.rows = rows};
+    struct row_page page = {.rows = rows};
     enum rc rc;
 
     buf_reset(sql);
@@ -135,14 +134,14 @@ static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t u
     put_time(sql, after->changed_ms);
     buf_print(sql, " AND t.content_id > %" PRId64 ") ORDER BY t.changed_at, t.content_id LIMIT %zu",
               after->content_id, max);
-    rc = sql_query(mysql, page_on_row, &page, err);
+    rc = query_sql(mysql, page_on_row, &page, err);
     *count = page.count;
     return rc;
 }
 
 static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct page *page = ctx;
+    struct row_page *page = ctx;
 
     (void)err;
     page->rows[page->count++] = (struct rollup_row){
@@ -159,7 +158,7 @@ static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *ro
                               size_t *count, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
-    struct page page = {.rows = rows};
+    struct row_page page = {.rows = rows};
     enum rc rc;
 
     buf_reset(&mysql->sql);
@@ -168,14 +167,14 @@ static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *ro
               "FORCE INDEX (ix_remark_rollup_due) LEFT JOIN vote_tally t ON t.content_id = r.id "
               "WHERE r.rollup_due = 1 AND r.id > %" PRId64 " ORDER BY r.id LIMIT %zu",
               after_id, max);
-    rc = sql_query(mysql, due_on_row, &page, err);
+    rc = query_sql(mysql, due_on_row, &page, err);
     *count = page.count;
     return rc;
 }
 
 /* The rows travel as JSON, the one form of a table of values that both servers join; a JOIN with
  * vote_tally would lock its rows against the appliers. */
-static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_row *rows,
+static enum rc update_remarks(struct rollup_mysql *mysql, const struct rollup_row *rows,
                               size_t count, uint64_t *changed, struct err *err)
 {
     struct buf *sql = &mysql->sql;
@@ -197,7 +196,7 @@ static enum rc remarks_update(struct rollup_mysql *mysql, const struct rollup_ro
     return singleton_mysql_run(&mysql->singleton, changed, err);
 }
 
-static enum rc remarks_mark(struct rollup_mysql *mysql, const struct rollup_row *rows, size_t count,
+static enum rc mark_remarks(struct rollup_mysql *mysql, const struct rollup_row *rows, size_t count,
                             struct err *err)
 {
     struct buf *sql = &mysql->sql;
@@ -231,18 +230,18 @@ static enum rc renew_lease(struct rollup_mysql *mysql, const struct singleton_le
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc write_inside(struct rollup_mysql *mysql, const struct singleton_lease *lease,
-                            int64_t rolled_until_ms, const struct rollup_row *rows, size_t count,
-                            uint64_t *changed, bool *held, struct err *err)
+static enum rc write_in_transaction(struct rollup_mysql *mysql, const struct singleton_lease *lease,
+                                    int64_t rolled_until_ms, const struct rollup_row *rows,
+                                    size_t count, uint64_t *changed, bool *held, struct err *err)
 {
     enum rc rc = singleton_mysql_check(&mysql->singleton, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
     if (count > 0)
-        rc = remarks_update(mysql, rows, count, changed, err);
+        rc = update_remarks(mysql, rows, count, changed, err);
     if (rc == RC_OK)
-        rc = remarks_mark(mysql, rows, count, err);
+        rc = mark_remarks(mysql, rows, count, err);
     if (rc == RC_OK)
         rc = renew_lease(mysql, lease, rolled_until_ms, err);
     return rc;
@@ -258,15 +257,16 @@ static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64
     *changed = 0;
     if (rc != RC_OK)
         return rc;
-    rc = write_inside(mysql, lease, rolled_until_ms, rows, count, changed, held, err);
+    rc = write_in_transaction(mysql, lease, rolled_until_ms, rows, count, changed, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);
     return rc;
 }
 
-static enum rc finish_inside(struct rollup_mysql *mysql, const struct singleton_lease *lease,
-                             int64_t rolled_until_ms, bool *held, struct err *err)
+static enum rc finish_in_transaction(struct rollup_mysql *mysql,
+                                     const struct singleton_lease *lease, int64_t rolled_until_ms,
+                                     bool *held, struct err *err)
 {
     struct buf *sql = &mysql->sql;
     enum rc rc = singleton_mysql_check_end(&mysql->singleton, lease, held, err);
@@ -288,7 +288,7 @@ static enum rc store_finish(void *ctx, const struct singleton_lease *lease, int6
 
     if (rc != RC_OK)
         return rc;
-    rc = finish_inside(mysql, lease, rolled_until_ms, held, err);
+    rc = finish_in_transaction(mysql, lease, rolled_until_ms, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);

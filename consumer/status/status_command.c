@@ -27,7 +27,7 @@ static int exit_code_of(enum rc rc)
     return EXIT_FAILED;
 }
 
-static int show(const struct settings *settings, struct status *status, bool json)
+static int show_status(const struct settings *settings, struct status *status, bool json)
 {
     struct buf out = {0};
     struct err err = {0};
@@ -83,7 +83,7 @@ int status_command(int argc, char **argv)
         return code;
     status = calloc(1, sizeof(*status));
     if (status) {
-        code = show(config_settings(config), status, json);
+        code = show_status(config_settings(config), status, json);
     } else {
         struct err err = {0};
 

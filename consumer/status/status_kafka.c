@@ -12,7 +12,7 @@
 #define TOTAL_MS 6000 /* for all of them */
 
 /* A broker that is away is said once, on the page. */
-static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
+static void ignore_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
 {
     (void)kafka;
     (void)level;
@@ -20,7 +20,7 @@ static void on_log(const rd_kafka_t *kafka, int level, const char *facility, con
     (void)text;
 }
 
-static enum rc kafka_open(rd_kafka_t **kafka, const struct settings *settings, struct err *err)
+static enum rc open_kafka(rd_kafka_t **kafka, const struct settings *settings, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256];
@@ -28,7 +28,7 @@ static enum rc kafka_open(rd_kafka_t **kafka, const struct settings *settings, s
 
     if (rc != RC_OK)
         return rc;
-    rd_kafka_conf_set_log_cb(conf, on_log);
+    rd_kafka_conf_set_log_cb(conf, ignore_log);
     *kafka = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
     if (*kafka)
         return RC_OK;
@@ -49,7 +49,7 @@ static bool is_wanted(const char *topics, const char *topic)
 }
 
 /* Asks for all topics: asking for one by name may make it. */
-static enum rc partitions_list(struct status *status, rd_kafka_t *kafka, const char *topics,
+static enum rc list_partitions(struct status *status, rd_kafka_t *kafka, const char *topics,
                                struct err *err)
 {
     const struct rd_kafka_metadata *metadata = NULL;
@@ -70,7 +70,7 @@ static enum rc partitions_list(struct status *status, rd_kafka_t *kafka, const c
 }
 
 /* Goes on past a partition that has no leader; the first such is the fault. */
-static void watermarks_ask(struct status *status, rd_kafka_t *kafka)
+static void read_watermarks(struct status *status, rd_kafka_t *kafka)
 {
     int64_t until_ms = os_now_ms() + TOTAL_MS;
 
@@ -105,14 +105,14 @@ void status_kafka_fill(struct status *status, const struct settings *settings)
 {
     rd_kafka_t *kafka = NULL;
     struct err err = {0};
-    enum rc rc = kafka_open(&kafka, settings, &err);
+    enum rc rc = open_kafka(&kafka, settings, &err);
 
     if (rc == RC_OK)
-        rc = partitions_list(status, kafka, settings->consumer.topics, &err);
+        rc = list_partitions(status, kafka, settings->consumer.topics, &err);
     if (rc != RC_OK)
         status_fail(&status->kafka_fault, rc, &err);
     else
-        watermarks_ask(status, kafka);
+        read_watermarks(status, kafka);
     if (kafka)
         rd_kafka_destroy(kafka);
 }

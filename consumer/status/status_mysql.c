@@ -36,17 +36,17 @@ struct reading {
     struct status_schema *schema;
 };
 
-static void copy(char *text, size_t size, const struct db_row *row, size_t column)
+static void copy_text(char *text, size_t size, const struct db_row *row, size_t column)
 {
     snprintf(text, size, "%s", row->columns[column] ? row->columns[column] : "");
 }
 
-static int64_t known(const struct db_row *row, size_t column)
+static int64_t number_or_unknown(const struct db_row *row, size_t column)
 {
     return row->columns[column] ? db_column_i64(row, column) : STATUS_UNKNOWN;
 }
 
-static void fail(struct status_fault *fault, enum rc rc, const struct err *err)
+static void set_fault(struct status_fault *fault, enum rc rc, const struct err *err)
 {
     if (rc == RC_OK)
         return;
@@ -55,15 +55,15 @@ static void fail(struct status_fault *fault, enum rc rc, const struct err *err)
 }
 
 /* Runs side->sql for a part that has not failed yet. */
-static void query(struct side *side, struct status_fault *fault, db_on_row on_row, void *ctx)
+static void query_part(struct side *side, struct status_fault *fault, db_on_row on_row, void *ctx)
 {
     struct err err = {0};
 
     if (fault->rc == RC_OK)
-        fail(fault, db_query_buf(side->db, &side->sql, on_row, ctx, &err), &err);
+        set_fault(fault, db_query_buf(side->db, &side->sql, on_row, ctx, &err), &err);
 }
 
-static void sql_set(struct side *side, const char *text)
+static void set_sql(struct side *side, const char *text)
 {
     buf_reset(&side->sql);
     buf_text_put(&side->sql, text);
@@ -77,7 +77,7 @@ static enum rc schema_on_row(void *ctx, const struct db_row *row, struct err *er
     if (row->columns[1] && strcmp(row->columns[1], "applied") == 0)
         schema->version = db_column_i64(row, 0);
     else
-        copy(schema->unfinished, sizeof(schema->unfinished), row, 2);
+        copy_text(schema->unfinished, sizeof(schema->unfinished), row, 2);
     return RC_OK;
 }
 
@@ -94,8 +94,8 @@ static void fill_schema(struct side *side, struct status_schema *schema, const c
     else
         snprintf(schema->place, sizeof(schema->place), "%.64s at %.160s:%" PRId64,
                  settings->database, settings->host, settings->port);
-    sql_set(side, "SELECT version, state, name FROM schema_history ORDER BY version LIMIT 10000");
-    query(side, &schema->fault, schema_on_row, schema);
+    set_sql(side, "SELECT version, state, name FROM schema_history ORDER BY version LIMIT 10000");
+    query_part(side, &schema->fault, schema_on_row, schema);
 }
 
 static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -104,7 +104,7 @@ static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
 
     (void)err;
     lane->rows = db_column_i64(row, 0);
-    lane->oldest_ms = known(row, 1);
+    lane->oldest_ms = number_or_unknown(row, 1);
     return RC_OK;
 }
 
@@ -113,11 +113,11 @@ static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err
     struct status_lane *lane = ctx;
 
     (void)err;
-    copy(lane->owner, sizeof(lane->owner), row, 0);
+    copy_text(lane->owner, sizeof(lane->owner), row, 0);
     lane->epoch = db_column_i64(row, 1);
     lane->lease_left_ms = db_column_i64(row, 2);
     lane->diverted_keys = db_column_i64(row, 3);
-    copy(lane->diverted_reason, sizeof(lane->diverted_reason), row, 4);
+    copy_text(lane->diverted_reason, sizeof(lane->diverted_reason), row, 4);
     lane->lease_ms = db_column_i64(row, 5);
     return RC_OK;
 }
@@ -127,17 +127,17 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     struct buf *sql = &side->sql;
 
     lane->oldest_ms = STATUS_UNKNOWN;
-    sql_set(side, "SELECT COUNT(*), (SELECT " AGE_OF("created_at") " FROM ");
+    set_sql(side, "SELECT COUNT(*), (SELECT " AGE_OF("created_at") " FROM ");
     db_put_name(sql, lane->table);
     buf_text_put(sql, " ORDER BY seq LIMIT 1) FROM (SELECT 1 FROM ");
     db_put_name(sql, lane->table);
     buf_text_put(sql, COUNT_LIMIT ") waiting");
-    query(side, &lane->fault, lane_on_row, lane);
-    sql_set(side, "SELECT owner, epoch, -(" AGE_OF(
+    query_part(side, &lane->fault, lane_on_row, lane);
+    set_sql(side, "SELECT owner, epoch, -(" AGE_OF(
                       "lease_until") "), diverted_keys, diverted_reason, "
                                      "lease_ms FROM relay_lease WHERE lane = ");
     db_put_text(side->db, sql, lane->table, strlen(lane->table));
-    query(side, &lane->fault, lease_on_row, lane);
+    query_part(side, &lane->fault, lease_on_row, lane);
 }
 
 static void fill_lanes(struct side *side, struct status *status, const struct settings *settings)
@@ -158,7 +158,7 @@ static void fill_written(struct side *side, struct status *status)
 
     if (rc == RC_OK)
         rc = lanes_served(side->db, status->relay_lease_ms, status->served, &err);
-    fail(&status->written_fault, rc, &err);
+    set_fault(&status->written_fault, rc, &err);
 }
 
 static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -167,8 +167,8 @@ static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *
     struct status_instance *one = &status->instances[status->instance_count++];
 
     (void)err;
-    copy(one->name, sizeof(one->name), row, 0);
-    copy(one->role, sizeof(one->role), row, 1);
+    copy_text(one->name, sizeof(one->name), row, 0);
+    copy_text(one->role, sizeof(one->role), row, 1);
     one->up_ms = db_column_i64(row, 2);
     one->seen_ms = db_column_i64(row, 3);
     return RC_OK;
@@ -176,12 +176,12 @@ static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *
 
 static void fill_instances(struct side *side, struct status *status)
 {
-    sql_set(side,
+    set_sql(side,
             "SELECT name, role, TIMESTAMPDIFF(MICROSECOND, started_at, seen_at) DIV 1000, " AGE_OF(
                 "seen_at") " FROM instance WHERE role NOT LIKE '%:%' AND "
                            "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
                            "ORDER BY seen_at DESC, name LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX));
-    query(side, &status->instances_fault, instance_on_row, status);
+    query_part(side, &status->instances_fault, instance_on_row, status);
 }
 
 static enum rc tasks_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -191,7 +191,7 @@ static enum rc tasks_on_row(void *ctx, const struct db_row *row, struct err *err
     (void)err;
     for (size_t i = 0; i < STATUS_TASK_STATES; i++)
         retry->tasks[i] = db_column_i64(row, i);
-    retry->due_ms = known(row, STATUS_TASK_STATES);
+    retry->due_ms = number_or_unknown(row, STATUS_TASK_STATES);
     retry->instances = db_column_i64(row, STATUS_TASK_STATES + 1);
     return RC_OK;
 }
@@ -201,7 +201,7 @@ static enum rc paused_on_row(void *ctx, const struct db_row *row, struct err *er
     struct status_retry *retry = ctx;
 
     (void)err;
-    copy(retry->paused[retry->paused_count], sizeof(retry->paused[0]), row, 0);
+    copy_text(retry->paused[retry->paused_count], sizeof(retry->paused[0]), row, 0);
     retry->paused_count++;
     return RC_OK;
 }
@@ -211,7 +211,7 @@ static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *
     struct status_retry *retry = ctx;
 
     (void)err;
-    copy(retry->unserved[retry->unserved_count].handler, sizeof(retry->unserved[0].handler), row,
+    copy_text(retry->unserved[retry->unserved_count].handler, sizeof(retry->unserved[0].handler), row,
          0);
     retry->unserved[retry->unserved_count++].tasks = db_column_i64(row, 1);
     return RC_OK;
@@ -221,7 +221,7 @@ static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *
  * or "retry-fixed:HANDLER". */
 static void fill_unserved(struct side *side, struct status_retry *retry)
 {
-    sql_set(side,
+    set_sql(side,
             "SELECT handler, COUNT(*) FROM (SELECT handler FROM retry_task FORCE INDEX "
             "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE handler NOT IN "
             "(SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) FROM instance WHERE "
@@ -229,7 +229,7 @@ static void fill_unserved(struct side *side, struct status_retry *retry)
             "seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE AND "
             "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE) GROUP BY handler ORDER BY 2 DESC, 1 "
             "LIMIT " DIGITS_OF(STATUS_UNSERVED_MAX));
-    query(side, &retry->fault, unserved_on_row, retry);
+    query_part(side, &retry->fault, unserved_on_row, retry);
 }
 
 static enum rc closed_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -238,7 +238,7 @@ static enum rc closed_on_row(void *ctx, const struct db_row *row, struct err *er
     size_t at = retry->closed_count++;
 
     (void)err;
-    copy(retry->closed[at].group, sizeof(retry->closed[0].group), row, 0);
+    copy_text(retry->closed[at].group, sizeof(retry->closed[0].group), row, 0);
     retry->closed[at].known = db_column_i64(row, 1) != 0;
     retry->closed[at].tasks = db_column_i64(row, 2);
     return RC_OK;
@@ -247,13 +247,13 @@ static enum rc closed_on_row(void *ctx, const struct db_row *row, struct err *er
 /* As retry_group_judge() says: a client's task needs its group's row, a role's own does not. */
 static void fill_closed(struct side *side, struct status_retry *retry)
 {
-    sql_set(side,
+    set_sql(side,
             "SELECT w.task_group, g.name IS NOT NULL, COUNT(*) FROM (SELECT task_group, origin "
             "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT
             ") w LEFT JOIN retry_group g ON g.name = w.task_group WHERE (g.name IS NULL AND "
             "w.origin = 'client') OR (g.enabled = 0 AND g.owner = w.origin) GROUP BY w.task_group, "
             "g.name ORDER BY 3 DESC, 1 LIMIT " DIGITS_OF(STATUS_CLOSED_MAX));
-    query(side, &retry->fault, closed_on_row, retry);
+    query_part(side, &retry->fault, closed_on_row, retry);
 }
 
 /* The oldest one is looked for among as many as are counted. */
@@ -262,7 +262,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
     struct buf *sql = &side->sql;
 
     retry->due_ms = STATUS_UNKNOWN;
-    sql_set(side, "SELECT ");
+    set_sql(side, "SELECT ");
     for (int state = 0; state < STATUS_TASK_STATES; state++)
         buf_print(sql,
                   "(SELECT COUNT(*) FROM (SELECT 1 FROM retry_task FORCE INDEX (ix_retry_task_due) "
@@ -278,10 +278,10 @@ static void fill_retry(struct side *side, struct status_retry *retry)
                             "LIKE 'retry:%') AND seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 "
                             "MINUTE AND "
                             "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE)");
-    query(side, &retry->fault, tasks_on_row, retry);
-    sql_set(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
+    query_part(side, &retry->fault, tasks_on_row, retry);
+    set_sql(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));
-    query(side, &retry->fault, paused_on_row, retry);
+    query_part(side, &retry->fault, paused_on_row, retry);
     fill_unserved(side, retry);
     fill_closed(side, retry);
 }
@@ -296,7 +296,7 @@ static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *
         return RC_OK;
     one->held = true;
     one->next_offset = db_column_i64(row, 2);
-    copy(one->owner, sizeof(one->owner), row, 3);
+    copy_text(one->owner, sizeof(one->owner), row, 3);
     one->epoch = db_column_i64(row, 4);
     one->updated_ms = db_column_i64(row, 5);
     return RC_OK;
@@ -304,12 +304,12 @@ static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *
 
 static void fill_progress(struct side *side, struct status *status)
 {
-    sql_set(side, "SELECT topic, partition_id, next_offset, owner, epoch, " AGE_OF(
+    set_sql(side, "SELECT topic, partition_id, next_offset, owner, epoch, " AGE_OF(
                       "updated_at") " FROM consumer_progress WHERE consumer_group = ");
     db_put_text(side->db, &side->sql, status->group, strlen(status->group));
     buf_text_put(&side->sql,
                  " ORDER BY topic, partition_id LIMIT " DIGITS_OF(STATUS_PARTITIONS_MAX));
-    query(side, &status->progress_fault, progress_on_row, status);
+    query_part(side, &status->progress_fault, progress_on_row, status);
 }
 
 static enum rc class_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -318,7 +318,7 @@ static enum rc class_on_row(void *ctx, const struct db_row *row, struct err *err
     struct status_class *one = &status->classes[status->class_count++];
 
     (void)err;
-    copy(one->name, sizeof(one->name), row, 0);
+    copy_text(one->name, sizeof(one->name), row, 0);
     one->records = db_column_i64(row, 1);
     one->newest_ms = db_column_i64(row, 2);
     return RC_OK;
@@ -326,14 +326,14 @@ static enum rc class_on_row(void *ctx, const struct db_row *row, struct err *err
 
 static void fill_dead(struct side *side, struct status *status)
 {
-    sql_set(side, "SELECT reason_class, COUNT(*), " AGE_OF(
+    set_sql(side, "SELECT reason_class, COUNT(*), " AGE_OF(
                       "MAX(created_at)") " FROM (SELECT reason_class, created_at FROM dead_record "
                                          "WHERE consumer_group = ");
     db_put_text(side->db, &side->sql, status->group, strlen(status->group));
     buf_text_put(&side->sql,
                  " ORDER BY id DESC" COUNT_LIMIT ") newest GROUP BY reason_class "
                  "ORDER BY COUNT(*) DESC, reason_class LIMIT " DIGITS_OF(STATUS_CLASSES_MAX));
-    query(side, &status->dead_fault, class_on_row, status);
+    query_part(side, &status->dead_fault, class_on_row, status);
 }
 
 static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -343,7 +343,7 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     (void)err;
     rollup->rolled_until_ms = db_column_i64(row, 0);
     rollup->finished_ms = db_column_i64(row, 1);
-    copy(rollup->owner, sizeof(rollup->owner), row, 2);
+    copy_text(rollup->owner, sizeof(rollup->owner), row, 2);
     return RC_OK;
 }
 
@@ -366,20 +366,20 @@ static void fill_rollup(struct side *side, struct status *status, int64_t overla
 {
     struct status_rollup *rollup = &status->rollup;
 
-    sql_set(side, "");
+    set_sql(side, "");
     buf_print(&side->sql,
               "SELECT " MS_OF("rolled_until") ", COALESCE(" MS_OF("finished_at") ", 0), " OWNER_OF(
                   "owner", "lease_until") " FROM rollup_state WHERE name = 'remark'",
               status->rollup_lease_ms * SINGLETON_LEASE_LENGTHS_MAX * 1000);
-    query(side, &rollup->fault, rollup_on_row, rollup);
-    sql_set(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
+    query_part(side, &rollup->fault, rollup_on_row, rollup);
+    set_sql(side, "SELECT COUNT(*) FROM (SELECT 1 FROM vote_tally t JOIN remark r "
                   "ON r.id = t.content_id WHERE t.changed_at >= TIMESTAMP'1970-01-01 00:00:00' + "
                   "INTERVAL ");
     buf_i64(&side->sql,
             (rollup->rolled_until_ms > overlap_ms ? rollup->rolled_until_ms - overlap_ms : 0) *
                 1000);
     buf_text_put(&side->sql, " MICROSECOND AND r.votes_seq < t.seq" COUNT_LIMIT ") waiting");
-    query(side, &rollup->fault, waiting_on_row, rollup);
+    query_part(side, &rollup->fault, waiting_on_row, rollup);
 }
 
 static enum rc housekeep_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -388,8 +388,8 @@ static enum rc housekeep_on_row(void *ctx, const struct db_row *row, struct err 
 
     (void)err;
     housekeep->finished_ms = db_column_i64(row, 0);
-    copy(housekeep->owner, sizeof(housekeep->owner), row, 1);
-    copy(housekeep->begin_date, sizeof(housekeep->begin_date), row, 2);
+    copy_text(housekeep->owner, sizeof(housekeep->owner), row, 1);
+    copy_text(housekeep->begin_date, sizeof(housekeep->begin_date), row, 2);
     return RC_OK;
 }
 
@@ -399,7 +399,7 @@ static enum rc partitions_on_row(void *ctx, const struct db_row *row, struct err
 
     (void)err;
     housekeep->partitions = db_column_i64(row, 0);
-    copy(housekeep->until_date, sizeof(housekeep->until_date), row, 1);
+    copy_text(housekeep->until_date, sizeof(housekeep->until_date), row, 1);
     return RC_OK;
 }
 
@@ -407,22 +407,22 @@ static void fill_housekeep(struct side *side, struct status *status)
 {
     struct status_housekeep *housekeep = &status->housekeep;
 
-    sql_set(side, "");
+    set_sql(side, "");
     buf_print(&side->sql,
               "SELECT COALESCE(" MS_OF("s.finished_at") ", 0), " OWNER_OF(
                   "s.owner", "s.lease_until") ", IF(b.begin_date > '1970-01-01', b.begin_date, '') "
                                               "FROM housekeep_state s JOIN log_begin b ON b.name = "
                                               "s.name WHERE s.name = 'vote_document'",
               status->housekeep_lease_ms * SINGLETON_LEASE_LENGTHS_MAX * 1000);
-    query(side, &housekeep->fault, housekeep_on_row, housekeep);
-    sql_set(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
+    query_part(side, &housekeep->fault, housekeep_on_row, housekeep);
+    set_sql(side, "SELECT COUNT(*), COALESCE(MAX(IF(partition_description = 'MAXVALUE', NULL, "
                   "SUBSTRING(partition_description, 2, 10))), '') FROM "
                   "information_schema.partitions WHERE table_schema = DATABASE() AND table_name = "
                   "'vote_document'");
-    query(side, &housekeep->fault, partitions_on_row, housekeep);
+    query_part(side, &housekeep->fault, partitions_on_row, housekeep);
 }
 
-static enum rc side_open(struct side *side, const struct mysql_settings *settings, struct err *err)
+static enum rc open_side(struct side *side, const struct mysql_settings *settings, struct err *err)
 {
     side->settings = *settings;
     if (side->settings.connect_timeout_ms > CONNECT_MS_MAX)
@@ -432,7 +432,7 @@ static enum rc side_open(struct side *side, const struct mysql_settings *setting
     return db_open(&side->db, &side->settings, err);
 }
 
-static void side_close(struct side *side)
+static void close_side(struct side *side)
 {
     db_close(side->db);
     buf_done(&side->sql);
@@ -444,7 +444,7 @@ static void fill_writers(struct side *side, struct status *status, const struct 
     struct db_cluster cluster;
     struct err err = {0};
 
-    fail(&away, db_connect(side->db, &err), &err);
+    set_fault(&away, db_connect(side->db, &err), &err);
     fill_schema(side, &status->schemas[status->schema_count++], "mysql", &away);
     status->outbox_fault = away;
     status->instances_fault = away;
@@ -460,7 +460,7 @@ static void fill_writers(struct side *side, struct status *status, const struct 
     fill_retry(side, &status->retry);
 }
 
-static enum rc clock_read(struct side *side, int64_t *now_ms, struct err *err)
+static enum rc read_clock(struct side *side, int64_t *now_ms, struct err *err)
 {
     return db_number(side->db, "SELECT " MS_OF("UTC_TIMESTAMP(3)"), now_ms, NULL, err);
 }
@@ -474,7 +474,7 @@ static void fill_sink(struct side *side, struct status *status, int64_t overlap_
     if (same && status->outbox_fault.rc == RC_RETRY)
         away = status->outbox_fault;
     else
-        fail(&away, clock_read(side, &status->now_ms, &err), &err);
+        set_fault(&away, read_clock(side, &status->now_ms, &err), &err);
     if (!same)
         fill_schema(side, &status->schemas[status->schema_count++], "sink", &away);
     status->progress_fault = away;
@@ -487,7 +487,7 @@ static void fill_sink(struct side *side, struct status *status, int64_t overlap_
     fill_housekeep(side, status);
 }
 
-static bool is_same(const struct mysql_settings *a, const struct mysql_settings *b)
+static bool is_same_database(const struct mysql_settings *a, const struct mysql_settings *b)
 {
     bool same_server = a->socket[0] || b->socket[0]
                            ? strcmp(a->socket, b->socket) == 0
@@ -500,16 +500,16 @@ enum rc status_mysql_fill(struct status *status, const struct settings *settings
 {
     struct side writers = {0};
     struct side sink = {0};
-    enum rc rc = side_open(&writers, &settings->mysql, err);
+    enum rc rc = open_side(&writers, &settings->mysql, err);
 
     if (rc == RC_OK)
-        rc = side_open(&sink, &settings->sink, err);
+        rc = open_side(&sink, &settings->sink, err);
     if (rc == RC_OK) {
         fill_writers(&writers, status, settings);
         fill_sink(&sink, status, settings->rollup.overlap_ms,
-                  is_same(&settings->mysql, &settings->sink));
+                  is_same_database(&settings->mysql, &settings->sink));
     }
-    side_close(&writers);
-    side_close(&sink);
+    close_side(&writers);
+    close_side(&sink);
     return rc;
 }

@@ -30,7 +30,7 @@ struct table {
 
 typedef void (*table_rows)(const struct status *status, struct table *table);
 
-static void table_row(struct table *table, char cells[][CELL_SIZE])
+static void put_row(struct table *table, char cells[][CELL_SIZE])
 {
     size_t start = table->out->len;
 
@@ -52,7 +52,7 @@ static void table_row(struct table *table, char cells[][CELL_SIZE])
     buf_char(table->out, '\n');
 }
 
-static void table_print(const struct status *status, struct buf *out, size_t count, unsigned right,
+static void put_table(const struct status *status, struct buf *out, size_t count, unsigned right,
                         table_rows rows)
 {
     struct table table = {.out = out, .count = count, .right = right, .measuring = true};
@@ -63,7 +63,7 @@ static void table_print(const struct status *status, struct buf *out, size_t cou
     rows(status, &table);
 }
 
-static void cell_text(char cell[CELL_SIZE], const char *text)
+static void set_text(char cell[CELL_SIZE], const char *text)
 {
     size_t len = strlen(text);
 
@@ -73,7 +73,7 @@ static void cell_text(char cell[CELL_SIZE], const char *text)
         snprintf(cell, CELL_SIZE, "...%s", text + len - (NAME_COLUMNS - 3));
 }
 
-static void cell_number(char cell[CELL_SIZE], int64_t number)
+static void set_number(char cell[CELL_SIZE], int64_t number)
 {
     if (number == STATUS_UNKNOWN)
         snprintf(cell, CELL_SIZE, "-");
@@ -81,17 +81,17 @@ static void cell_number(char cell[CELL_SIZE], int64_t number)
         snprintf(cell, CELL_SIZE, "%" PRId64, number);
 }
 
-static const char *more(int64_t count)
+static const char *plus_if_capped(int64_t count)
 {
     return count >= STATUS_COUNT_MAX ? "+" : "";
 }
 
-static void cell_count(char cell[CELL_SIZE], int64_t count)
+static void set_count(char cell[CELL_SIZE], int64_t count)
 {
-    snprintf(cell, CELL_SIZE, "%" PRId64 "%s", count, more(count));
+    snprintf(cell, CELL_SIZE, "%" PRId64 "%s", count, plus_if_capped(count));
 }
 
-static void cell_age(char cell[CELL_SIZE], int64_t age_ms, const char *end)
+static void set_age(char cell[CELL_SIZE], int64_t age_ms, const char *end)
 {
     char age[WHEN_AGE_SIZE];
 
@@ -178,14 +178,14 @@ static void cell_lane(char cell[CELL_SIZE], const struct status_lane *lane)
         snprintf(text, sizeof(text), "%s", lane->name);
     else
         snprintf(text, sizeof(text), "%s (%s)", lane->name, lane->table);
-    cell_text(cell, text);
+    set_text(cell, text);
 }
 
-static void lane_rows(const struct status *status, struct table *table)
+static void put_lane_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"lane", "rows", "oldest", "held by", "epoch", "lease left"};
 
-    table_row(table, head);
+    put_row(table, head);
     for (size_t i = 0; i < status->lane_count; i++) {
         const struct status_lane *lane = &status->lanes[i];
         char cells[6][CELL_SIZE];
@@ -193,21 +193,21 @@ static void lane_rows(const struct status *status, struct table *table)
         if (lane->fault.rc != RC_OK)
             continue;
         cell_lane(cells[0], lane);
-        cell_count(cells[1], lane->rows);
-        cell_age(cells[2], lane->oldest_ms, "");
-        cell_text(cells[3], lane->owner[0] ? lane->owner : "nobody");
-        cell_number(cells[4], lane->epoch);
+        set_count(cells[1], lane->rows);
+        set_age(cells[2], lane->oldest_ms, "");
+        set_text(cells[3], lane->owner[0] ? lane->owner : "nobody");
+        set_number(cells[4], lane->epoch);
         if (!lane->owner[0])
-            cell_text(cells[5], "-");
+            set_text(cells[5], "-");
         else if (lane->lease_left_ms <= 0)
-            cell_text(cells[5], "over");
+            set_text(cells[5], "over");
         else
-            cell_age(cells[5], lane->lease_left_ms, "");
-        table_row(table, cells);
+            set_age(cells[5], lane->lease_left_ms, "");
+        put_row(table, cells);
     }
 }
 
-static void put_written(const struct status *status, struct buf *out)
+static void put_writer_lanes(const struct status *status, struct buf *out)
 {
     const struct lanes *written = &status->written;
 
@@ -247,7 +247,7 @@ static void put_outbox(const struct status *status, struct buf *out)
     for (size_t i = 0; i < status->lane_count; i++)
         known += status->lanes[i].fault.rc == RC_OK;
     if (known > 0)
-        table_print(status, out, 6, 1U << 1 | 1U << 2 | 1U << 4 | 1U << 5, lane_rows);
+        put_table(status, out, 6, 1U << 1 | 1U << 2 | 1U << 4 | 1U << 5, put_lane_rows);
     for (size_t i = 0; i < status->lane_count; i++) {
         const struct status_lane *lane = &status->lanes[i];
 
@@ -265,7 +265,7 @@ static void put_outbox(const struct status *status, struct buf *out)
             put_line(out, "%s: keys diverted by a refused event: %" PRId64 "; the newest: %s",
                      lane->name, lane->diverted_keys, lane->diverted_reason);
     }
-    put_written(status, out);
+    put_writer_lanes(status, out);
 }
 
 /* A heartbeat far in the future was written before the clock was set back. */
@@ -275,21 +275,21 @@ static bool is_silent(const struct status *status, const struct status_instance 
            singleton_lease_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
 }
 
-static void instance_rows(const struct status *status, struct table *table)
+static void put_instance_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"instance", "role", "up", "last seen", ""};
 
-    table_row(table, head);
+    put_row(table, head);
     for (size_t i = 0; i < status->instance_count; i++) {
         const struct status_instance *one = &status->instances[i];
         char cells[5][CELL_SIZE];
 
-        cell_text(cells[0], one->name);
-        cell_text(cells[1], one->role);
-        cell_age(cells[2], one->up_ms, "");
-        cell_age(cells[3], one->seen_ms, " ago");
-        cell_text(cells[4], is_silent(status, one) ? "silent" : "");
-        table_row(table, cells);
+        set_text(cells[0], one->name);
+        set_text(cells[1], one->role);
+        set_age(cells[2], one->up_ms, "");
+        set_age(cells[3], one->seen_ms, " ago");
+        set_text(cells[4], is_silent(status, one) ? "silent" : "");
+        put_row(table, cells);
     }
 }
 
@@ -301,7 +301,7 @@ static void put_instances(const struct status *status, struct buf *out)
     if (status->instance_count == 0)
         put_line(out, "none was seen in the last day");
     else
-        table_print(status, out, 5, 1U << 2 | 1U << 3, instance_rows);
+        put_table(status, out, 5, 1U << 2 | 1U << 3, put_instance_rows);
     if (strcmp(status->admin, "off") != 0)
         put_line(out, "each serves /metrics at its admin.listen; here that is %s", status->admin);
 }
@@ -319,8 +319,8 @@ static void put_retry(const struct status *status, struct buf *out)
     put_line(out,
              "tasks: %" PRId64 "%s waiting, %" PRId64 "%s running, %" PRId64 "%s queued, %" PRId64
              "%s blocked, %" PRId64 "%s parked",
-             tasks[0], more(tasks[0]), tasks[1], more(tasks[1]), tasks[2], more(tasks[2]), tasks[3],
-             more(tasks[3]), tasks[4], more(tasks[4]));
+             tasks[0], plus_if_capped(tasks[0]), tasks[1], plus_if_capped(tasks[1]), tasks[2], plus_if_capped(tasks[2]), tasks[3],
+             plus_if_capped(tasks[3]), tasks[4], plus_if_capped(tasks[4]));
     when_age(age, retry->due_ms < 0 ? -retry->due_ms : retry->due_ms);
     if (tasks[0] > 0)
         put_line(out, late ? "the oldest is due for %s" : "the next is due in %s", age);
@@ -333,11 +333,11 @@ static void put_retry(const struct status *status, struct buf *out)
         put_line(out, "scene %s is paused", retry->paused[i]);
     for (size_t i = 0; i < retry->unserved_count; i++)
         put_line(out, "%" PRId64 "%s wait for the handler %s, which no live process runs",
-                 retry->unserved[i].tasks, more(retry->unserved[i].tasks),
+                 retry->unserved[i].tasks, plus_if_capped(retry->unserved[i].tasks),
                  retry->unserved[i].handler);
     for (size_t i = 0; i < retry->closed_count; i++)
         put_line(out, "%" PRId64 "%s wait for the group %s, which %s", retry->closed[i].tasks,
-                 more(retry->closed[i].tasks), retry->closed[i].group,
+                 plus_if_capped(retry->closed[i].tasks), retry->closed[i].group,
                  retry->closed[i].known ? "is disabled: tallybox retry group enable"
                                         : "does not exist: tallybox retry group set");
     if (retry->instances > 0)
@@ -351,25 +351,25 @@ static void put_retry(const struct status *status, struct buf *out)
                  retry->threads);
 }
 
-static void partition_rows(const struct status *status, struct table *table)
+static void put_partition_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"partition", "next", "end", "lag", "held by", "updated"};
     const char *nobody = status->progress_fault.rc == RC_OK ? "nobody" : "-";
 
-    table_row(table, head);
+    put_row(table, head);
     for (size_t i = 0; i < status->partition_count; i++) {
         const struct status_partition *one = &status->partitions[i];
         char name[STATUS_TOPIC_SIZE + 16];
         char cells[6][CELL_SIZE];
 
         snprintf(name, sizeof(name), "%s/%" PRId32, one->topic, one->partition);
-        cell_text(cells[0], name);
-        cell_number(cells[1], one->next_offset);
-        cell_number(cells[2], one->high);
-        cell_number(cells[3], status_lag(status, one));
-        cell_text(cells[4], one->owner[0] ? one->owner : nobody);
-        cell_age(cells[5], one->updated_ms, " ago");
-        table_row(table, cells);
+        set_text(cells[0], name);
+        set_number(cells[1], one->next_offset);
+        set_number(cells[2], one->high);
+        set_number(cells[3], status_lag(status, one));
+        set_text(cells[4], one->owner[0] ? one->owner : nobody);
+        set_age(cells[5], one->updated_ms, " ago");
+        put_row(table, cells);
     }
 }
 
@@ -386,7 +386,7 @@ static void put_partitions(const struct status *status, struct buf *out)
         put_line(out, "no partition: its topics do not exist yet");
     if (status->partition_count == 0)
         return;
-    table_print(status, out, 6, 1U << 1 | 1U << 2 | 1U << 3 | 1U << 5, partition_rows);
+    put_table(status, out, 6, 1U << 1 | 1U << 2 | 1U << 3 | 1U << 5, put_partition_rows);
     for (size_t i = 0; i < status->partition_count; i++)
         if (status_lag(status, &status->partitions[i]) != STATUS_UNKNOWN)
             lag += status_lag(status, &status->partitions[i]);
@@ -394,18 +394,18 @@ static void put_partitions(const struct status *status, struct buf *out)
         put_line(out, "records not applied yet: %" PRId64, lag);
 }
 
-static void class_rows(const struct status *status, struct table *table)
+static void put_class_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"reason", "records", "newest"};
 
-    table_row(table, head);
+    put_row(table, head);
     for (size_t i = 0; i < status->class_count; i++) {
         char cells[3][CELL_SIZE];
 
-        cell_text(cells[0], status->classes[i].name);
-        cell_count(cells[1], status->classes[i].records);
-        cell_age(cells[2], status->classes[i].newest_ms, " ago");
-        table_row(table, cells);
+        set_text(cells[0], status->classes[i].name);
+        set_count(cells[1], status->classes[i].records);
+        set_age(cells[2], status->classes[i].newest_ms, " ago");
+        put_row(table, cells);
     }
 }
 
@@ -418,7 +418,7 @@ static void put_dead(const struct status *status, struct buf *out)
         put_line(out, "none");
         return;
     }
-    table_print(status, out, 3, 1U << 1 | 1U << 2, class_rows);
+    put_table(status, out, 3, 1U << 1 | 1U << 2, put_class_rows);
     put_line(out, "tallybox dead list shows them");
 }
 
@@ -443,7 +443,7 @@ static void put_rollup(const struct status *status, struct buf *out)
     else
         put_line(out, "the next one is due %s%s", due ? "now" : "in ", due ? "" : next);
     put_line(out, "contents changed since their remark: %" PRId64 "%s", rollup->waiting,
-             more(rollup->waiting));
+             plus_if_capped(rollup->waiting));
 }
 
 static void put_housekeep(const struct status *status, struct buf *out)

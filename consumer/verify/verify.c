@@ -22,27 +22,27 @@ struct merge {
     struct verify_result *result;
 };
 
-static void merge_done(struct merge *merge)
+static void free_merge(struct merge *merge)
 {
     for (size_t i = 0; i < 2; i++)
         free(merge->sides[i].totals);
 }
 
-static enum rc merge_init(struct merge *merge, const struct verify_source *source,
+static enum rc init_merge(struct merge *merge, const struct verify_source *source,
                           struct verify_result *result, struct err *err)
 {
     *merge = (struct merge){.source = source, .result = result};
     for (size_t i = 0; i < 2; i++) {
         merge->sides[i].totals = calloc(VERIFY_PAGE_ROWS, sizeof(*merge->sides[i].totals));
         if (!merge->sides[i].totals) {
-            merge_done(merge);
+            free_merge(merge);
             return err_fail(err, RC_FATAL, 0, "out of memory");
         }
     }
     return RC_OK;
 }
 
-static void merge_start(struct merge *merge, int group)
+static void start_merge(struct merge *merge, int group)
 {
     merge->group = group;
     for (int i = 0; i < 2; i++) {
@@ -54,7 +54,7 @@ static void merge_start(struct merge *merge, int group)
 }
 
 /* Makes sure that totals[at] is the next one, or that the side has ended. */
-static enum rc side_fill(struct merge *merge, struct side *side, struct err *err)
+static enum rc fill_side(struct merge *merge, struct side *side, struct err *err)
 {
     enum rc rc;
 
@@ -72,7 +72,7 @@ static enum rc side_fill(struct merge *merge, struct side *side, struct err *err
 }
 
 /* Takes the side's value of the content, 0 when it has none. */
-static int64_t side_take(struct side *side, int64_t content_id)
+static int64_t take_value(struct side *side, int64_t content_id)
 {
     if (side->ended || side->totals[side->at].content_id != content_id)
         return 0;
@@ -88,7 +88,8 @@ static int64_t next_content(const struct side *a, const struct side *b)
     return b->totals[b->at].content_id;
 }
 
-static void compare(struct merge *merge, int64_t content_id, int64_t written, int64_t logged)
+static void compare_content(struct merge *merge, int64_t content_id, int64_t written,
+                            int64_t logged)
 {
     if (written == logged)
         return;
@@ -101,25 +102,25 @@ static void compare(struct merge *merge, int64_t content_id, int64_t written, in
                      (long long)content_id);
 }
 
-static enum rc merge_run(struct merge *merge, uint64_t *rows, struct err *err)
+static enum rc run_merge(struct merge *merge, uint64_t *rows, struct err *err)
 {
     struct side *writers = &merge->sides[VERIFY_WRITERS];
     struct side *log = &merge->sides[VERIFY_LOG];
 
     for (;;) {
-        enum rc rc = side_fill(merge, writers, err);
+        enum rc rc = fill_side(merge, writers, err);
         int64_t content_id;
         int64_t written;
         int64_t logged;
 
         if (rc == RC_OK)
-            rc = side_fill(merge, log, err);
+            rc = fill_side(merge, log, err);
         if (rc != RC_OK || (writers->ended && log->ended))
             return rc;
         content_id = next_content(writers, log);
-        written = side_take(writers, content_id);
-        logged = side_take(log, content_id);
-        compare(merge, content_id, written, logged);
+        written = take_value(writers, content_id);
+        logged = take_value(log, content_id);
+        compare_content(merge, content_id, written, logged);
         (*rows)++;
     }
 }
@@ -128,13 +129,13 @@ static enum rc check_totals(const struct verify_source *source, struct verify_re
                             struct err *err)
 {
     struct merge merge;
-    enum rc rc = merge_init(&merge, source, result, err);
+    enum rc rc = init_merge(&merge, source, result, err);
 
     if (rc != RC_OK)
         return rc;
-    merge_start(&merge, VERIFY_TOTALS);
-    rc = merge_run(&merge, &result->rows, err);
-    merge_done(&merge);
+    start_merge(&merge, VERIFY_TOTALS);
+    rc = run_merge(&merge, &result->rows, err);
+    free_merge(&merge);
     return rc;
 }
 
@@ -151,7 +152,7 @@ static enum rc check_voters(const struct verify_source *source, struct verify_re
     if (rc == RC_OK)
         rc = source->groups(source->ctx, VERIFY_LOG, logged, err);
     if (rc == RC_OK)
-        rc = merge_init(&merge, source, result, err);
+        rc = init_merge(&merge, source, result, err);
     if (rc != RC_OK)
         return rc;
     for (int group = 0; group < VERIFY_GROUPS && rc == RC_OK; group++) {
@@ -163,14 +164,14 @@ static enum rc check_voters(const struct verify_source *source, struct verify_re
             result->violations++;
             continue;
         }
-        merge_start(&merge, group);
-        rc = merge_run(&merge, &contents, err);
+        start_merge(&merge, group);
+        rc = run_merge(&merge, &contents, err);
     }
-    merge_done(&merge);
+    free_merge(&merge);
     return rc;
 }
 
-struct across {
+struct cross_check {
     const char *name;
     const char *holds;
     enum rc (*run)(const struct verify_source *source, struct verify_result *result,
@@ -178,18 +179,18 @@ struct across {
 };
 
 /* The checks that need both servers. */
-static const struct across across[] = {
+static const struct cross_check cross_check[] = {
     {"log_matches_writers", "each content has the same total in vote_count and in vote_tally",
      check_totals},
     {"voters_match", "each voter's last vote is the same in vote_state and in vote_document",
      check_voters},
 };
 
-#define ACROSS_COUNT (sizeof(across) / sizeof(across[0]))
+#define CROSS_CHECK_COUNT (sizeof(cross_check) / sizeof(cross_check[0]))
 
 /* Checks of the source first, then those across. *more is false behind the last one. */
-static enum rc check_at(const struct verify_source *source, size_t *local, size_t index,
-                        struct verify_result *result, bool *more, struct err *err)
+static enum rc run_check_at(const struct verify_source *source, size_t *local, size_t index,
+                            struct verify_result *result, bool *more, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -202,12 +203,12 @@ static enum rc check_at(const struct verify_source *source, size_t *local, size_
         }
     }
     index -= *local;
-    *more = index < ACROSS_COUNT;
+    *more = index < CROSS_CHECK_COUNT;
     if (!*more)
         return RC_OK;
-    result->name = across[index].name;
-    result->holds = across[index].holds;
-    return across[index].run(source, result, err);
+    result->name = cross_check[index].name;
+    result->holds = cross_check[index].holds;
+    return cross_check[index].run(source, result, err);
 }
 
 void verify_found(struct verify_result *result, const char *format, ...)
@@ -231,7 +232,7 @@ enum rc verify_run(const struct verify_source *source, verify_on_result on_resul
     for (size_t i = 0;; i++) {
         struct verify_result result = {0};
         bool more;
-        enum rc rc = check_at(source, &local, i, &result, &more, err);
+        enum rc rc = run_check_at(source, &local, i, &result, &more, err);
 
         if (rc != RC_OK) {
             err_wrap(err, "%s could not be checked", result.name ? result.name : "the data");

@@ -63,7 +63,7 @@ static void report_result(void *ctx, const struct verify_result *result)
         print_text(result);
 }
 
-static void report_end(struct report *report, int64_t started_ms)
+static void print_report(struct report *report, int64_t started_ms)
 {
     double seconds = (double)(os_now_ms() - started_ms) / 1000;
 
@@ -124,7 +124,7 @@ static enum rc verify(const struct settings *settings, int64_t wait_ms, struct r
     return rc;
 }
 
-static int verify_with(const struct options *options, bool json, int64_t wait_s)
+static int verify_with_options(const struct options *options, bool json, int64_t wait_s)
 {
     struct report report = {.checks = json ? json_array() : NULL};
     int64_t started_ms = os_now_ms();
@@ -139,7 +139,7 @@ static int verify_with(const struct options *options, bool json, int64_t wait_s)
     }
     rc = verify(config_settings(config), wait_s * 1000, &report, &err);
     if (rc == RC_OK) {
-        report_end(&report, started_ms);
+        print_report(&report, started_ms);
         code = report.failed ? EXIT_FAILED : EXIT_DONE;
     } else {
         code = options_fail(rc, &err);
@@ -181,5 +181,5 @@ int verify_command(int argc, char **argv)
                 wait_s < 0 ? "--wait takes a number of seconds from 0" : "takes no arguments");
         return EXIT_USAGE;
     }
-    return verify_with(&options, json, wait_s);
+    return verify_with_options(&options, json, wait_s);
 }

@@ -210,9 +210,9 @@ static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
 }
 
 /* Calls on_lane for every configured lane, with its rows and the age of its oldest one. */
-static enum rc lanes_each(struct verify_mysql *verify,
-                          void (*on_lane)(void *ctx, const char *name, const struct lane *lane),
-                          void *ctx, struct err *err)
+static enum rc for_each_lane(struct verify_mysql *verify,
+                             void (*on_lane)(void *ctx, const char *name, const struct lane *lane),
+                             void *ctx, struct err *err)
 {
     for (size_t i = 0; i < verify->settings->lane_count; i++) {
         const struct lane_settings *own = &verify->settings->lanes[i];
@@ -235,7 +235,7 @@ static enum rc lanes_each(struct verify_mysql *verify,
     return RC_OK;
 }
 
-static void lane_check(void *ctx, const char *name, const struct lane *lane)
+static void check_lane(void *ctx, const char *name, const struct lane *lane)
 {
     struct verify_result *result = ctx;
 
@@ -254,7 +254,7 @@ static enum rc place_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static enum rc check_run(struct verify_mysql *verify, const struct check *check,
+static enum rc run_check(struct verify_mysql *verify, const struct check *check,
                          struct verify_result *result, struct err *err)
 {
     struct db *db = verify->db[check->side];
@@ -287,11 +287,11 @@ static enum rc source_check(void *ctx, size_t index, struct verify_result *resul
     if (index == 0) {
         result->name = "outbox_drained";
         result->holds = "every committed event is published";
-        return lanes_each(verify, lane_check, result, err);
+        return for_each_lane(verify, check_lane, result, err);
     }
     result->name = checks[index - 1].name;
     result->holds = checks[index - 1].holds;
-    return check_run(verify, &checks[index - 1], result, err);
+    return run_check(verify, &checks[index - 1], result, err);
 }
 
 struct page {
@@ -410,7 +410,7 @@ struct drain {
     double age_s;
 };
 
-static void lane_drain(void *ctx, const char *name, const struct lane *lane)
+static void add_lane_rows(void *ctx, const char *name, const struct lane *lane)
 {
     struct drain *drain = ctx;
 
@@ -426,7 +426,7 @@ enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *w
     struct drain drain = {0};
     int64_t written = 0;
     int64_t logged = 0;
-    enum rc rc = lanes_each(verify, lane_drain, &drain, err);
+    enum rc rc = for_each_lane(verify, add_lane_rows, &drain, err);
 
     if (rc == RC_OK)
         rc = db_number(verify->db[VERIFY_WRITERS], "SELECT COALESCE(SUM(votes), 0) FROM vote_count",
