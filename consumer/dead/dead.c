@@ -36,8 +36,8 @@ static enum rc grow_keys(struct dead_keys *keys, struct err *err)
     return RC_OK;
 }
 
-/* Does it hold back the later ones of its key? A replay of what is held passes what it finds can
- * never be applied, as the consumer does. */
+/* Whether the record blocks the later records of its key. A replay of held votes passes a record
+ * that can never be applied, as the consumer does. */
 static bool entry_blocks_key(const struct dead *dead, const struct dead_entry *entry)
 {
     if (!entry->selected)
@@ -48,7 +48,7 @@ static bool entry_blocks_key(const struct dead *dead, const struct dead_entry *e
            strcmp(dead->bytes.data + entry->class_at, REASON_REFUSED) == 0;
 }
 
-/* The record that the key waits for, also in this page; 0: none. */
+/* Returns the id of the record that the key waits for, including records of this page, or 0. */
 static int64_t find_blocker(const struct dead *dead, uint64_t key)
 {
     int64_t behind = dead_keys_find(&dead->keys, key);
@@ -136,7 +136,7 @@ static enum rc decide_entry(struct dead *dead, struct dead_entry *entry,
     return decide_entry_record(dead, entry, item, err);
 }
 
-/* Is there room for one more in this page? The first one always has. */
+/* Whether the page has room for one more record. The first record always fits. */
 static bool page_has_room(struct dead *dead, const struct dead_item *item)
 {
     const struct dead_config *config = &dead->config;
@@ -173,8 +173,8 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     return rc;
 }
 
-/* Whoever consumes the partition either comes before this page, and keeps what it has of the key
- * behind it, or after it, and sees what is left. */
+/* Locks the partition's progress. A consumer of the partition either committed before this page,
+ * with the later votes of the key behind it, or reads after it which contents are still held. */
 static enum rc lock_place(struct dead *dead, struct err *err)
 {
     const struct dead_config *config = &dead->config;
@@ -207,7 +207,7 @@ static enum rc load_page(struct dead *dead, struct err *err)
     return rc;
 }
 
-/* Collects the ids of an outcome. */
+/* Collects the ids of the records with this outcome. */
 static size_t collect_ids(struct dead *dead, enum dead_outcome outcome)
 {
     size_t count = 0;
@@ -266,7 +266,7 @@ static enum rc apply_page_votes(struct dead *dead, struct err *err)
     return rc;
 }
 
-/* Inside the transaction, up to and with its COMMIT. */
+/* The body of the transaction, including its COMMIT. */
 static enum rc write_page(struct dead *dead, struct err *err)
 {
     const struct sink *sink = dead->config.sink;
@@ -292,7 +292,7 @@ static enum rc write_page(struct dead *dead, struct err *err)
     return rc;
 }
 
-/* After the COMMIT: tells, and goes on behind the page. */
+/* After the COMMIT: reports the outcomes and moves the cursor behind the page. */
 static enum rc end_page(struct dead *dead, bool *more, struct err *err)
 {
     const struct dead_config *config = &dead->config;
@@ -323,8 +323,8 @@ static enum rc end_page(struct dead *dead, bool *more, struct err *err)
     return rc;
 }
 
-/* Whether the COMMIT without an answer worked: then what it moved is gone. A page that moved
- * nothing is as well done again. */
+/* Finds out whether a COMMIT without an answer worked: if so, the moved records are gone. A page
+ * that moved no record can be repeated. */
 static enum rc settle_commit(struct dead *dead, bool *settled, struct err *err)
 {
     const struct dead_store *store = dead->config.store;
@@ -346,7 +346,8 @@ static enum rc settle_commit(struct dead *dead, bool *settled, struct err *err)
     return rc;
 }
 
-/* The database refuses one of these votes: find out which, and leave it where it is. */
+/* The database refused one of the votes of the page. Finds out which one, by pages of one record,
+ * and leaves that record dead. */
 static enum rc refused(struct dead *dead, struct err *err)
 {
     if (dead->vote_count == 0 || (dead->vote_count == 1 && dead->refused_id != 0))
@@ -452,7 +453,7 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
         return rc;
     dead->commit_unknown = false;
     rc = write_page(dead, err);
-    sink->rollback(sink->ctx); /* where it was not committed */
+    sink->rollback(sink->ctx); /* has no effect after a COMMIT */
     if (rc == RC_REJECT)
         return refused(dead, err);
     return rc == RC_OK ? end_page(dead, more, err) : rc;

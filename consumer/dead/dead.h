@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Replays and drops dead records. Decides which may be applied now and in which order, and is a
- * step: one page, one transaction.
+/* Replays and drops dead records. The engine decides which records may be applied now and in which
+ * order. A step handles one page in one transaction.
  *
- * A replay applies the records itself, in the sink's database, with the code and the rules that
- * apply them when Kafka hands them out. Nothing goes to the topic a second time, so its other
- * readers are not bothered, and there is no moment in which a record is neither dead nor applied:
- * the vote, the total and the record's move to dead_history are one COMMIT. Whoever is killed
- * anywhere leaves all of a page done or none of it; whoever comes second (an operator, a retry)
- * waits for the record's lock and then finds it gone, or its event in the log.
+ * A replay applies the records itself, in the sink's database, with the code and the rules of the
+ * consumer. It publishes nothing to Kafka, so other readers of the topic see no repeats. The vote,
+ * the total and the move of the record to dead_history are one COMMIT, so a record is always either
+ * dead or applied. If the process is killed, a page is done completely or not at all. If two
+ * processes handle the same record, the second one waits for the lock on it and then finds that the
+ * record is gone or that its event is in the log.
  *
- * Order: by topic, partition and offset. A record that stays dead holds back the later ones of its
- * key, and so does an older one of that key which was not selected. A replay of what is held
- * (filter.held; see held.h) looks at nothing else, and only what is refused holds back the rest.
+ * Order: by topic, partition and offset. A record that stays dead blocks the later records of its
+ * key, and so does an older record of that key that was not selected. A replay of held votes
+ * (filter.held; see held.h) reads only held records, and only refused ones block their key.
  *
- * A late vote counts like any other: it is the newest row of its content. Every event is a change
- * of one voter's mind, so the total is their sum, whatever the order they are applied in; between
- * the death of a vote and its replay the total lacks it, and may even be below 0. Who asks for a
- * voter's last vote asks by gmt_create, which is the event's own time. Where events need not be
- * changes (consumer.votes_from = anyone) a late vote that is older than its voter's newest is
- * stale, as the consumer would.
+ * A late vote counts like any other: it becomes the newest row of its content. Every event is a
+ * change by one voter, so the total is the sum of the events in any order. Between the death of a
+ * vote and its replay the total lacks that vote and may even be below 0. A query for a voter's last
+ * vote must sort by gmt_create, the time of the event. If events need not be changes
+ * (consumer.votes_from = anyone), a late vote that is older than its voter's newest vote is stale,
+ * as in the consumer.
  *
  * One thread at a time. */
 #ifndef CONSUMER_DEAD_DEAD_H
@@ -38,12 +38,12 @@ struct apply;
 #define DEAD_PAGE_ROWS 250
 #define DEAD_PAGE_BYTES ((size_t)16 << 20)
 
-/* Of a key or a payload in a page only so much is read: what is longer is no vote. */
+/* A page reads no more than this of a key. A vote's key is shorter. */
 #define DEAD_KEY_BYTES_MAX 1024
 
 #define DEAD_NUMBER_ANY (-1)
 
-/* Which records are meant; all conditions must hold. The pointers are borrowed. */
+/* Selects records. All conditions must hold. The pointers are borrowed. */
 struct dead_filter {
     const int64_t *ids;
     size_t id_count;          /* 0: any */
@@ -51,30 +51,32 @@ struct dead_filter {
     int64_t partition;        /* or DEAD_NUMBER_ANY, as with the times */
     const char *reason_class; /* "decode" */
     const char *key;
-    bool held;        /* only those whose cause may pass (held.h) */
-    int64_t since_ms; /* they died at or behind it, ms since 1970 */
-    int64_t until_ms; /* and before it */
-    int64_t id_max;   /* 0: any; those that die later do not belong to it */
+    bool held;        /* only records whose cause may pass (held.h) */
+    int64_t since_ms; /* died at this time or later, ms since 1970 */
+    int64_t until_ms; /* died before this time */
+    int64_t id_max;   /* 0: any; excludes records that die later */
 };
 
-/* A place in the order of topic, partition and offset; topic "" is before all. */
+/* A position in the order of topic, partition and offset. An empty topic comes before all
+ * others. */
 struct dead_cursor {
     char topic[250];
     int32_t partition;
     int64_t offset;
 };
 
-/* A record of a page, as replay and drop need it; pointers belong to the store for the call. */
+/* A record of a page, as replay and drop need it. The pointers belong to the store and are valid
+ * during the call. */
 struct dead_item {
     int64_t id;
     const char *topic;
     int32_t partition;
     int64_t offset;
-    bool selected;     /* by the filter; the others are there for their keys */
+    bool selected;     /* by the filter; other records are read for their keys */
     const void *key;   /* NULL: none; DEAD_KEY_BYTES_MAX bytes at most */
-    size_t key_len;    /* as it is */
+    size_t key_len;    /* the full length */
     const void *value; /* NULL: none, or not selected; VOTE_EVENT_BYTES_MAX bytes at most */
-    size_t value_len;  /* as it is */
+    size_t value_len;  /* the full length */
     const char *reason_class;
     const char *reason;
 };
@@ -82,7 +84,8 @@ struct dead_item {
 /* How a record left dead_record. */
 enum dead_decision { DEAD_APPLIED, DEAD_DUPLICATE, DEAD_STALE, DEAD_DROPPED };
 
-/* A record as list and show print it; pointers belong to the store for the call. */
+/* A record as `dead list` and `dead show` print it. The pointers belong to the store and are valid
+ * during the call. */
 struct dead_view {
     int64_t id;
     const char *topic;
@@ -90,29 +93,30 @@ struct dead_view {
     int64_t offset;
     const void *key; /* NULL: none */
     size_t key_len;
-    const void *value; /* NULL: none, or not asked for */
-    size_t value_len;  /* as it is; meaningless when has_value is not set */
+    const void *value; /* NULL: none, or not read */
+    size_t value_len;  /* the full length; valid if has_value is set */
     bool has_value;
-    const char *headers; /* JSON: [[name, base64 or null], ...]; NULL: not asked for */
+    const char *headers; /* JSON: [[name, base64 or null], ...]; NULL: not read */
     int64_t time_ms;     /* of the record; DEAD_NUMBER_ANY: none */
     const char *reason_class;
     const char *reason;
     int64_t died_ms;
-    const char *decision; /* NULL: it is dead */
+    const char *decision; /* NULL: the record is still dead */
     int64_t decided_ms;
     const char *decided_by;
-    const void *applied_value; /* mended bytes that were applied instead; NULL: none */
+    /* corrected bytes that were applied instead of the payload; NULL: none */
+    const void *applied_value;
     size_t applied_len;
 };
 
-/* What the engine needs of a database beside a sink (sink_ops.h). Where a call belongs to a
- * transaction it is the sink's, and RC_RETRY and RC_FATAL end it. */
+/* What the engine needs of a database in addition to a sink (sink_ops.h). A call that must be made
+ * in a transaction uses the transaction of the sink; RC_RETRY and RC_FATAL end it. */
 struct dead_store {
     void *ctx;
 
-    /* Locks the next records behind `after`, in the order of topic, partition and offset, at most
-     * rows_max, and calls on_item for each. Those that the filter does not select are among them
-     * when `others` is set, at least where they stand before a selected one with their key. In a
+    /* Locks the next records after `after`, in the order of topic, partition and offset, at most
+     * rows_max, and calls on_item for each. If `others` is set, the records include those that the
+     * filter does not select, at least where they precede a selected record with the same key. In a
      * transaction. */
     enum rc (*lock_page)(void *ctx, const struct dead_filter *filter,
                          const struct dead_cursor *after, size_t rows_max, bool others,
@@ -120,30 +124,30 @@ struct dead_store {
                                             struct err *err),
                          void *item_ctx, struct err *err);
 
-    /* Writes why a record is dead now. In a transaction. */
+    /* Replaces the reason of a dead record. In a transaction. */
     enum rc (*write_reason)(void *ctx, int64_t id, const char *reason_class, const char *reason,
                             size_t reason_len, struct err *err);
 
-    /* Moves the records into dead_history. value, if not NULL, is what was applied instead of the
+    /* Moves the records into dead_history. A value that is not NULL was applied instead of the
      * payload. In a transaction. */
     enum rc (*decide)(void *ctx, const int64_t *ids, size_t count, enum dead_decision decision,
                       const void *value, size_t value_len, struct err *err);
 
-    /* How many of the ids are dead. Outside of a transaction. */
+    /* Counts how many of the ids are still dead. Outside of a transaction. */
     enum rc (*count_ids)(void *ctx, const int64_t *ids, size_t count, size_t *left,
                          struct err *err);
 };
 
-/* The keys that must wait in a replay because a record of theirs stays dead. A key is known by 64
- * bits of it: two that meet there wait for each other, which costs a second replay and breaks
- * nothing. */
+/* The keys that must wait during a replay because one of their records stays dead. A key is
+ * represented by 64 bits of a hash. Two keys with the same hash wait for each other, which costs a
+ * second replay and is harmless otherwise. */
 struct dead_keys {
     struct dead_wait *slots; /* open addressing */
     size_t size;             /* a power of two, or 0 */
     size_t count;
 };
 
-/* A key, and the first record that stays in front of its others. */
+/* A key and the first of its records that stays dead. */
 struct dead_wait {
     uint64_t key; /* 0: a free slot */
     int64_t id;
@@ -152,90 +156,91 @@ struct dead_wait {
 /* A zeroed dead_keys is empty. */
 void dead_keys_done(struct dead_keys *keys);
 
-/* The 64 bits of an item's key, which belong to its topic and partition; 0: it has no key, and thus
- * no order. */
+/* Hashes topic, partition and key of an item. 0: the record has no key, and therefore no order. */
 uint64_t dead_key_of(const struct dead_item *item);
 
-/* The record that the key waits for, or 0. */
+/* Returns the id of the record that the key waits for, or 0. */
 int64_t dead_keys_find(const struct dead_keys *keys, uint64_t key);
 
-/* Notes the key; of several records the first counts. RC_FATAL: no memory. */
+/* Adds the key unless it is present: the first record of a key counts. RC_FATAL: no memory. */
 enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct err *err);
 
 enum dead_outcome {
     DEAD_IS_APPLIED,
     DEAD_IS_DUPLICATE, /* its event was in the log before */
-    DEAD_IS_STALE,     /* it repeats its voter's last vote or is older; see apply_keep_lasts() */
+    DEAD_IS_STALE,     /* repeats its voter's last vote or is older; see apply_keep_lasts() */
     DEAD_IS_DROPPED,
-    DEAD_STAYS, /* it cannot be applied: see the reason */
-    DEAD_WAITS, /* an older record of its key stays dead: see behind */
+    DEAD_STAYS, /* it cannot be applied; reason tells why */
+    DEAD_WAITS, /* an older record of its key stays dead; behind is its id */
 };
 
-/* What became of one selected record. */
+/* The outcome of one selected record. */
 struct dead_result {
     enum dead_outcome outcome;
     int64_t id;
     struct dead_cursor place;
-    const char *reason_class; /* of DEAD_STAYS; "refused": the database does not take it */
+    const char *reason_class; /* of DEAD_STAYS; "refused": the database refused the vote */
     const char *reason;
     int64_t behind; /* of DEAD_WAITS: the id of the older record */
 };
 
-/* Called once for each selected record, after its COMMIT; result is borrowed for the call. */
+/* Called once for each selected record, after its COMMIT. result is borrowed for the call. */
 typedef void (*dead_on_result)(void *ctx, const struct dead_result *result);
 
 struct dead_config {
     const struct sink *sink;
     const struct dead_store *store;
-    const struct dead_filter *filter; /* with `held` it names a topic and a partition */
-    bool drop;                        /* not replay */
+    const struct dead_filter *filter; /* if `held` is set, it names a topic and a partition */
+    bool drop;                        /* drop instead of replay */
     enum record_rule rule;
     bool keep_lasts;   /* replay: skip stale votes */
-    const void *value; /* replay: bytes instead of the payload, for a filter of one id; or NULL */
+    const void *value; /* replay: bytes that replace the payload, for a filter of one id; or NULL */
     size_t value_len;
-    uint64_t records_max; /* 0: all that the filter selects */
+    uint64_t records_max; /* 0: no limit */
     dead_on_result on_result;
     void *ctx;
 };
 
-/* A record of the page in hand. */
+/* A record of the current page. */
 struct dead_entry {
     struct dead_result result;
     bool selected;
     uint64_t key;
-    size_t vote; /* of DEAD_IS_APPLIED: its place in votes */
-    bool news;   /* of DEAD_STAYS: the reason is not the one it has */
+    size_t vote; /* of DEAD_IS_APPLIED: its index in votes */
+    bool news;   /* of DEAD_STAYS: the reason differs from the stored one */
     size_t class_at;
-    size_t reason_at; /* in bytes, ended by a zero byte, as the class */
+    size_t reason_at; /* in bytes, ended by a zero byte; class_at likewise */
 };
 
 struct dead {
     struct dead_config config;
     struct apply *apply;
-    struct dead_keys keys; /* that wait, of the pages before */
+    struct dead_keys keys; /* keys that wait because of earlier pages */
     struct dead_cursor cursor;
-    struct dead_entry *entries; /* DEAD_PAGE_ROWS of them, as the others */
+    struct dead_entry *entries; /* DEAD_PAGE_ROWS of them, as in votes and ids */
     struct vote_row *votes;
     int64_t *ids;
-    int64_t begin_day; /* of the log, while a page is in hand */
+    int64_t begin_day; /* beginning of the log, as the current page read it */
     size_t entry_count;
     size_t vote_count;
-    size_t value_bytes;  /* of the page's records */
+    size_t value_bytes;  /* of all records of the page */
     struct buf bytes;    /* reasons */
-    bool full;           /* the rest of what was read is for the next page */
-    bool commit_unknown; /* the page's COMMIT may have worked */
-    size_t singly;       /* so many pages take one record: the database refused one of them */
-    int64_t refused_id;  /* this one; 0: none */
+    bool full;           /* the page takes no more of the records that were read */
+    bool commit_unknown; /* the COMMIT of the page may have worked */
+    /* number of pages that still take one record each, to find the one that the database refused */
+    size_t singly;
+    int64_t refused_id; /* the record that the database refused; 0: none */
     struct err refused;
-    uint64_t handled; /* selected records of the pages before */
+    uint64_t handled; /* selected records of earlier pages */
 };
 
 /* The config's pointers are borrowed for the life of dead. RC_FATAL: no memory. */
 enum rc dead_init(struct dead *dead, const struct dead_config *config, struct err *err);
 void dead_done(struct dead *dead);
 
-/* One page. *more is false when nothing is left to do. RC_RETRY: nothing of the page was done, or
- * nobody knows; call again. RC_REJECT: the database refuses to write what became of it. */
+/* Handles one page. *more is false if nothing is left to do. RC_RETRY: nothing of the page was
+ * done, or the result of the COMMIT is unknown; call again. RC_REJECT: the database refuses to
+ * store the outcome. */
 enum rc dead_step(struct dead *dead, bool *more, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox dead list|show|replay|drop`: looks after the records that could not be applied. Main
- * thread. */
+/* `tallybox dead list|show|replay|drop`: shows, replays and drops the records that could not be
+ * applied. Main thread. */
 #ifndef CONSUMER_DEAD_DEAD_COMMAND_H
 #define CONSUMER_DEAD_DEAD_COMMAND_H
 

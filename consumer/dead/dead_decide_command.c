@@ -19,9 +19,9 @@
 #define TRIES_MAX 8
 #define RETRY_BASE_MS 100
 #define RETRY_CAP_MS 2000
-#define REPORT_LINES_MAX 20  /* lines in text */
+#define REPORT_LINES_MAX 20  /* lines of text */
 #define REPORT_JSON_MAX 1000 /* objects in JSON */
-/* A longer value is no vote. */
+/* A vote is never longer. */
 #define VALUE_BYTES_MAX VOTE_EVENT_BYTES_MAX
 
 #define OUTCOME_COUNT (DEAD_WAITS + 1)
@@ -34,12 +34,12 @@ struct work {
     int64_t now_ms;
     uint64_t matched;
     uint64_t counts[OUTCOME_COUNT];
-    bool seen[DEAD_IDS_MAX]; /* the ids of the request that were dead */
+    bool seen[DEAD_IDS_MAX]; /* the ids of the request that are dead */
     bool decided[DEAD_IDS_MAX];
-    uint64_t unknown; /* ids that never were */
-    struct buf lines; /* text: what stays, and single records */
+    uint64_t unknown; /* ids that exist neither as dead nor as decided records */
+    struct buf lines; /* text: records that stay dead, and single records */
     uint64_t reported;
-    json_t *stay; /* JSON: the same; NULL: text */
+    json_t *stay; /* JSON: the same records; NULL: text */
     struct buf value;
 };
 
@@ -106,7 +106,7 @@ static void on_result(void *ctx, const struct dead_result *result)
         report_text(work, result);
 }
 
-/* Page after page; a page that fails is tried again a few times. */
+/* Runs page after page. A page that fails is tried again a few times. */
 static enum rc run_pages(struct dead *dead, struct err *err)
 {
     struct backoff backoff = {.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
@@ -127,7 +127,7 @@ static enum rc run_pages(struct dead *dead, struct err *err)
     return rc;
 }
 
-/* -1: go on. Otherwise the exit code. */
+/* Returns -1 to go on, otherwise the exit code. */
 static int confirm_bulk(const struct work *work)
 {
     const char *verb = work->request->action == DEAD_DROP ? "drop" : "replay";
@@ -168,7 +168,8 @@ static enum rc on_decided(void *ctx, const struct dead_view *view, struct err *e
     return RC_OK;
 }
 
-/* Ids that were not dead: decided before, by this run or another, is as good as done. */
+/* Reports the ids that are not dead. A record that was decided before, by this run or another,
+ * counts as done. */
 static enum rc report_missing(struct work *work, struct err *err)
 {
     const struct dead_request *request = work->request;
@@ -310,7 +311,7 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
         work.matched = (uint64_t)request->words.limit;
     code = confirm_bulk(&work);
     if (code < 0) {
-        /* Those that die from now on were not asked for. */
+        /* Excludes records that die after the confirmation. */
         request->filter.id_max = id_max;
         if (request->words.queue) {
             free_work(&work);

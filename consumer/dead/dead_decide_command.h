@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The two actions of `tallybox dead` that change something: counts, asks, works and tells. Main
- * thread. */
+/* The actions of `tallybox dead` that change something, replay and drop: count the records, ask for
+ * a confirmation, do the work and report the outcome. Main thread. */
 #ifndef CONSUMER_DEAD_DEAD_DECIDE_COMMAND_H
 #define CONSUMER_DEAD_DEAD_DECIDE_COMMAND_H
 
@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* Replays or drops what is asked for, whose times are filled in. now_ms: the database's clock.
- * Returns an enum exit_code: EXIT_FAILED when something stays dead. */
+/* Replays or drops the records of the request, whose times are filled in. now_ms is the clock of
+ * the database. Returns an enum exit_code: EXIT_FAILED if a record stays dead. */
 int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
                 const struct settings *settings, int64_t now_ms);
 

@@ -20,7 +20,7 @@ struct dead_mysql {
 
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
 
-/* What both tables have. */
+/* The columns that both tables have. */
 #define RECORD_COLUMNS                                                                   \
     "consumer_group, topic, partition_id, record_offset, record_key, payload, headers, " \
     "record_time, reason_class, reason, created_at"
@@ -64,7 +64,7 @@ static void put_time(struct buf *sql, int64_t ms)
               ms % 1000 * 1000, ms / 1000);
 }
 
-/* Appends " AND ...": its cause may pass. */
+/* Appends the condition that selects records whose cause may pass. */
 static void put_held(struct buf *sql, const char *alias)
 {
     buf_print(sql, " AND %s.reason_class IN ('" REASON_REFUSED "', '" REASON_BEHIND "')", alias);
@@ -87,8 +87,8 @@ static void put_time_limit(struct buf *sql, const char *alias, const char *compa
     put_time(sql, ms);
 }
 
-/* Appends the conditions of the filter on the table's alias, joined by AND; 1 when it has none.
- * id_column is where the id of dead_record stands. */
+/* Appends the conditions of the filter for the table alias, joined by AND, or 1 if there are none.
+ * id_column names the column with the id of dead_record. */
 static void put_filter(struct db *db, struct buf *sql, const struct dead_filter *filter,
                        const char *alias, const char *id_column)
 {
@@ -121,7 +121,8 @@ static void put_where(struct dead_mysql *dead, const struct dead_filter *filter,
     put_filter(dead->db, &dead->sql, filter, "d", id_column);
 }
 
-/* Behind the cursor in the order of uk_dead_record_place, said so that it is a range of it. */
+/* Appends the condition for records after the cursor in the order of uk_dead_record_place, in a
+ * form that the servers use as a range of that index. */
 static void put_cursor(struct dead_mysql *dead, const struct dead_cursor *after)
 {
     struct buf *sql = &dead->sql;
@@ -139,7 +140,8 @@ static void put_cursor(struct dead_mysql *dead, const struct dead_cursor *after)
               after->partition, after->partition, after->offset);
 }
 
-/* For named records those before them that have their keys are enough. */
+/* Appends the conditions for the records that a replay must see for their order. For records
+ * selected by id, older records with the same keys are enough. */
 static void put_others(struct dead_mysql *dead, const struct dead_filter *filter)
 {
     struct buf *sql = &dead->sql;
@@ -154,7 +156,7 @@ static void put_others(struct dead_mysql *dead, const struct dead_filter *filter
         buf_text_put(sql, " AND d.record_key <=> ");
         db_put_bytes(dead->db, sql, filter->key, strlen(filter->key));
     }
-    /* What can never be applied is passed by what is held, as the consumer passes it. */
+    /* Held votes pass records that can never be applied, as in the consumer. */
     if (filter->held)
         put_held(sql, "d");
     if (filter->id_count == 0)
@@ -425,7 +427,7 @@ enum rc dead_mysql_list(struct dead_mysql *dead, const struct dead_filter *filte
     return read_views(dead, on_view, ctx, err);
 }
 
-/* Passes the view on and notes that there was one. */
+/* Passes the view on and records that there was one. */
 struct view_search {
     dead_on_view on_view;
     void *ctx;

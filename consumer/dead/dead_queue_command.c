@@ -26,7 +26,7 @@ struct bundle {
 
 struct queue_work {
     const char *group;
-    struct bundle *bundles; /* HELD_SUBMIT_MAX of them, as a page has records */
+    struct bundle *bundles; /* HELD_SUBMIT_MAX of them, the size of a page */
     size_t count;
     int64_t after;
     uint64_t rows; /* of the page */

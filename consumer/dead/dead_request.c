@@ -55,7 +55,7 @@ static bool has_filter(const struct dead_words *words)
            words->key || words->since || words->until;
 }
 
-/* An option that means nothing with this action is a mistake, not to be passed over. */
+/* An option that has no meaning for the action is an error. */
 static enum rc check_options(const struct dead_request *request, struct err *err)
 {
     const struct dead_words *words = &request->words;
@@ -156,7 +156,7 @@ void dead_request_times(struct dead_request *request, int64_t now_ms)
         when_read(request->words.since, now_ms, &filter->since_ms);
     if (request->words.until)
         when_read(request->words.until, now_ms, &filter->until_ms);
-    /* Before 1970 nothing died. */
+    /* No record died before 1970. */
     if (request->words.since && filter->since_ms < 0)
         filter->since_ms = 0;
     if (request->words.until && filter->until_ms < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person asks of `tallybox dead`: which records, and what is to happen to them. Decides
- * whether the words make sense together. Pure; one thread. */
+/* The request of a `tallybox dead` command line: the action and the records. Checks whether the
+ * options fit the action. Pure; one thread. */
 #ifndef CONSUMER_DEAD_DEAD_REQUEST_H
 #define CONSUMER_DEAD_DEAD_REQUEST_H
 
@@ -17,7 +17,7 @@
 
 enum dead_action { DEAD_LIST, DEAD_SHOW, DEAD_REPLAY, DEAD_DROP };
 
-/* The command line's words; NULL, false or DEAD_NUMBER_ANY where they were not said. */
+/* The options of the command line. NULL, false or DEAD_NUMBER_ANY: not given. */
 struct dead_words {
     const char *topic;
     int64_t partition;
@@ -40,19 +40,19 @@ struct dead_words {
 struct dead_request {
     enum dead_action action;
     struct dead_words words;
-    struct dead_filter filter; /* but for the times: dead_request_times() */
+    struct dead_filter filter; /* without the times until dead_request_times() */
     int64_t ids[DEAD_IDS_MAX];
 };
 
-/* arguments: the action and perhaps ids. The request points into words, arguments and itself.
- * RC_FATAL: err says what is wrong with them. */
+/* arguments are the action and its ids. The request points into words, arguments and itself.
+ * RC_FATAL: err tells what is wrong with them. */
 enum rc dead_request_read(struct dead_request *request, const struct dead_words *words,
                           const char *const *arguments, size_t count, struct err *err);
 
-/* Fills in the filter's times, as the clock is now_ms. */
+/* Fills in the times of the filter. now_ms is the reference of relative times. */
 void dead_request_times(struct dead_request *request, int64_t now_ms);
 
-/* Are the records chosen by what they are, not named by their ids? */
+/* Whether the records are selected by options instead of ids. */
 bool dead_request_is_bulk(const struct dead_request *request);
 
 #endif

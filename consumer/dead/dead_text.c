@@ -15,7 +15,8 @@
 
 #define KEY_COLUMNS 24
 
-/* On one line, cut; what a terminal would not print becomes a dot. */
+/* Appends the key on one line, cut to KEY_COLUMNS. Each byte that a terminal would not print
+ * becomes a dot. */
 static void put_key(struct buf *out, const struct dead_view *view)
 {
     const unsigned char *bytes = view->key;
@@ -125,7 +126,7 @@ void dead_show_text(struct buf *out, const struct dead_view *view, int64_t now_m
         bytes_show(out, 14, "applied", view->applied_value, view->applied_len);
 }
 
-/* "name" when it is UTF-8, else "name_base64"; the other one is null. */
+/* Adds "name" if the bytes are UTF-8, else "name_base64". The other member is null. */
 static int add_json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
 {
     char other[32];

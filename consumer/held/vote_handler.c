@@ -57,7 +57,7 @@ static void vote_close(void *ctx)
 
 /* The connection of the worker, for dead records of that group. */
 static enum rc open_worker_store(struct vote_handler *handler, struct vote_worker *worker,
-                            const char *group, struct err *err)
+                                 const char *group, struct err *err)
 {
     if (worker->mysql && strcmp(worker->group, group) == 0)
         return RC_OK;
@@ -68,7 +68,7 @@ static enum rc open_worker_store(struct vote_handler *handler, struct vote_worke
 }
 
 static enum rc read_options(const struct retry_job *job, struct vote_options *options,
-                          struct err *err)
+                            struct err *err)
 {
     enum rc rc = vote_options_read(options, job->options, err);
 
@@ -121,9 +121,9 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
     enum rc rc = read_options(job, &options, &attempt->err);
 
     if (rc == RC_OK)
-        rc =
-            open_worker_store(handler, mine, options.has_dead ? options.group : settings->consumer.group,
-                         &attempt->err);
+        rc = open_worker_store(handler, mine,
+                               options.has_dead ? options.group : settings->consumer.group,
+                               &attempt->err);
     if (rc != RC_OK) {
         attempt->end = ATTEMPT_FAILED;
         attempt->source = FAULT_PLAIN;

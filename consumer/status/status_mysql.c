@@ -211,8 +211,8 @@ static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *
     struct status_retry *retry = ctx;
 
     (void)err;
-    copy_text(retry->unserved[retry->unserved_count].handler, sizeof(retry->unserved[0].handler), row,
-         0);
+    copy_text(retry->unserved[retry->unserved_count].handler, sizeof(retry->unserved[0].handler),
+              row, 0);
     retry->unserved[retry->unserved_count++].tasks = db_column_i64(row, 1);
     return RC_OK;
 }

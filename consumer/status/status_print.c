@@ -53,7 +53,7 @@ static void put_row(struct table *table, char cells[][CELL_SIZE])
 }
 
 static void put_table(const struct status *status, struct buf *out, size_t count, unsigned right,
-                        table_rows rows)
+                      table_rows rows)
 {
     struct table table = {.out = out, .count = count, .right = right, .measuring = true};
 
@@ -319,8 +319,9 @@ static void put_retry(const struct status *status, struct buf *out)
     put_line(out,
              "tasks: %" PRId64 "%s waiting, %" PRId64 "%s running, %" PRId64 "%s queued, %" PRId64
              "%s blocked, %" PRId64 "%s parked",
-             tasks[0], plus_if_capped(tasks[0]), tasks[1], plus_if_capped(tasks[1]), tasks[2], plus_if_capped(tasks[2]), tasks[3],
-             plus_if_capped(tasks[3]), tasks[4], plus_if_capped(tasks[4]));
+             tasks[0], plus_if_capped(tasks[0]), tasks[1], plus_if_capped(tasks[1]), tasks[2],
+             plus_if_capped(tasks[2]), tasks[3], plus_if_capped(tasks[3]), tasks[4],
+             plus_if_capped(tasks[4]));
     when_age(age, retry->due_ms < 0 ? -retry->due_ms : retry->due_ms);
     if (tasks[0] > 0)
         put_line(out, late ? "the oldest is due for %s" : "the next is due in %s", age);
