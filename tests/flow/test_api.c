@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/api_bench.h"
+#include "tests/flow/api_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,50 +15,50 @@ static void a_vote_is_answered_after_its_commit(void **state)
     static const char expected[] =
         "{\"voterId\":1,\"contentId\":2,\"voting\":1,\"changed\":true,\"votes\":1,"
         "\"eventId\":\"";
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "POST", "/v1/votes", "content-type: Application/JSON; charset=utf-8\r\n", GOOD);
-    assert_int_equal(bench->status, 200);
-    assert_memory_equal(bench->body, expected, sizeof(expected) - 1);
-    assert_int_equal(fake_votes_total(&bench->fake, 2), 1);
+    workers_start(fixture);
+    ask(fixture, "POST", "/v1/votes", "content-type: Application/JSON; charset=utf-8\r\n", GOOD);
+    assert_int_equal(fixture->status, 200);
+    assert_memory_equal(fixture->body, expected, sizeof(expected) - 1);
+    assert_int_equal(fake_votes_total(&fixture->fake, 2), 1);
 }
 
 static void an_array_is_answered_in_place(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "POST", "/v1/votes", JSON, "[" GOOD ",{\"voterId\":1}," GOOD "]");
-    assert_int_equal(bench->status, 200);
-    assert_int_equal(bench->body[0], '[');
-    assert_non_null(strstr(bench->body, "\"at\":\"/1/contentId\"}}"));
-    assert_non_null(strstr(bench->body, "\"changed\":false,\"votes\":1"));
+    workers_start(fixture);
+    ask(fixture, "POST", "/v1/votes", JSON, "[" GOOD ",{\"voterId\":1}," GOOD "]");
+    assert_int_equal(fixture->status, 200);
+    assert_int_equal(fixture->body[0], '[');
+    assert_non_null(strstr(fixture->body, "\"at\":\"/1/contentId\"}}"));
+    assert_non_null(strstr(fixture->body, "\"changed\":false,\"votes\":1"));
 }
 
 static void an_array_of_bad_items_needs_no_database(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    ask(bench, "POST", "/v1/votes", JSON, "[1,2]");
-    assert_int_equal(bench->status, 200);
-    assert_non_null(strstr(bench->body, "\"at\":\"/0\""));
-    assert_non_null(strstr(bench->body, "\"at\":\"/1\""));
+    ask(fixture, "POST", "/v1/votes", JSON, "[1,2]");
+    assert_int_equal(fixture->status, 200);
+    assert_non_null(strstr(fixture->body, "\"at\":\"/0\""));
+    assert_non_null(strstr(fixture->body, "\"at\":\"/1\""));
 }
 
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 static void a_trace_goes_with_the_event_if_it_is_one(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "POST", "/v1/votes", JSON "traceparent: " TRACE "\r\n", GOOD);
-    assert_string_equal(bench->fake.committed->events[0].headers,
+    workers_start(fixture);
+    ask(fixture, "POST", "/v1/votes", JSON "traceparent: " TRACE "\r\n", GOOD);
+    assert_string_equal(fixture->fake.committed->events[0].headers,
                         "{\"traceparent\":\"" TRACE "\"}");
-    ask(bench, "POST", "/v1/votes", JSON "traceparent: 00-\",\"x\":\"\r\n",
+    ask(fixture, "POST", "/v1/votes", JSON "traceparent: 00-\",\"x\":\"\r\n",
         "{\"voterId\":2,\"contentId\":2,\"voting\":1}");
-    assert_string_equal(bench->fake.committed->events[1].headers, "");
+    assert_string_equal(fixture->fake.committed->events[1].headers, "");
 }
 
 struct fault_case {
@@ -106,181 +106,182 @@ static void every_fault_has_its_status_code_and_place(void **state)
         {"GET", "/v1/votes?voterId=1&contentIds=1;2", "", NULL, 400, "out_of_range", "contentIds"},
         {"GET", "/v1/votes?voterId=0&contentIds=1", "", NULL, 400, "out_of_range", "voterId"},
     };
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
+    workers_start(fixture);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ask(bench, cases[i].method, cases[i].path, cases[i].headers, cases[i].body);
-        expect_fault(bench, cases[i].status, cases[i].code, cases[i].at);
+        ask(fixture, cases[i].method, cases[i].path, cases[i].headers, cases[i].body);
+        expect_fault(fixture, cases[i].status, cases[i].code, cases[i].at);
     }
-    assert_int_equal(bench->fake.commits, 0);
+    assert_int_equal(fixture->fake.commits, 0);
 }
 
 static void a_refused_method_names_those_that_work(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    ask(bench, "PUT", "/v1/votes", JSON, GOOD);
-    expect_header(bench, "Allow: GET, HEAD, POST, OPTIONS\r\n");
-    ask(bench, "PUT", "/v1/contents/1/votes", JSON, GOOD);
-    expect_header(bench, "Allow: GET, HEAD, OPTIONS\r\n");
-    ask(bench, "OPTIONS", "/v1/votes", "", NULL);
-    assert_int_equal(bench->status, 204);
-    expect_header(bench, "Allow: GET, HEAD, POST, OPTIONS\r\n");
+    ask(fixture, "PUT", "/v1/votes", JSON, GOOD);
+    expect_header(fixture, "Allow: GET, HEAD, POST, OPTIONS\r\n");
+    ask(fixture, "PUT", "/v1/contents/1/votes", JSON, GOOD);
+    expect_header(fixture, "Allow: GET, HEAD, OPTIONS\r\n");
+    ask(fixture, "OPTIONS", "/v1/votes", "", NULL);
+    assert_int_equal(fixture->status, 204);
+    expect_header(fixture, "Allow: GET, HEAD, POST, OPTIONS\r\n");
 }
 
 /* A web page whose name stands for 127.0.0.1 all at once cannot vote. */
 static void a_request_for_another_host_is_421(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "POST", "/v1/votes", JSON "Host: localhost\r\nHost: rebound.example\r\n", GOOD);
-    expect_fault(bench, 400, "bad_request", NULL);
-    ask(bench, "POST", "/v1/votes", JSON "Host: rebound.example:8080\r\n", GOOD);
-    expect_fault(bench, 421, "misdirected_request", NULL);
-    assert_non_null(strstr(bench->body, "rebound.example:8080"));
-    assert_non_null(strstr(bench->body, "api.hosts"));
-    ask(bench, "POST", "/v1/votes", JSON "Host: \"\xff\r\n", GOOD);
-    expect_fault(bench, 421, "misdirected_request", NULL);
-    assert_int_equal(bench->fake.commits, 0);
-    ask(bench, "POST", "/v1/votes", JSON "Host: 127.0.0.1:8080\r\n", GOOD);
-    assert_int_equal(bench->status, 200);
+    workers_start(fixture);
+    ask(fixture, "POST", "/v1/votes", JSON "Host: localhost\r\nHost: rebound.example\r\n", GOOD);
+    expect_fault(fixture, 400, "bad_request", NULL);
+    ask(fixture, "POST", "/v1/votes", JSON "Host: rebound.example:8080\r\n", GOOD);
+    expect_fault(fixture, 421, "misdirected_request", NULL);
+    assert_non_null(strstr(fixture->body, "rebound.example:8080"));
+    assert_non_null(strstr(fixture->body, "api.hosts"));
+    ask(fixture, "POST", "/v1/votes", JSON "Host: \"\xff\r\n", GOOD);
+    expect_fault(fixture, 421, "misdirected_request", NULL);
+    assert_int_equal(fixture->fake.commits, 0);
+    ask(fixture, "POST", "/v1/votes", JSON "Host: 127.0.0.1:8080\r\n", GOOD);
+    assert_int_equal(fixture->status, 200);
 }
 
 static void a_body_too_large_is_413(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
     char *body = malloc(70000);
 
     assert_non_null(body);
     memset(body, ' ', 69999);
     body[69999] = '\0';
-    ask(bench, "POST", "/v1/votes", JSON, body);
-    expect_fault(bench, 413, "too_large", NULL);
+    ask(fixture, "POST", "/v1/votes", JSON, body);
+    expect_fault(fixture, 413, "too_large", NULL);
     free(body);
 }
 
 static void totals_are_read_one_by_one_and_as_a_list(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "GET", "/v1/contents/7/votes", "", NULL);
-    assert_int_equal(bench->status, 200);
-    assert_string_equal(bench->body, "{\"contentId\":7,\"votes\":70}");
-    ask(bench, "GET", "/v1/contents/8/votes?voterId=3", "", NULL);
-    assert_string_equal(bench->body, "{\"contentId\":8,\"votes\":80,\"voterId\":3,\"voting\":1}");
-    ask(bench, "GET", "/v1/votes?contentIds=9,8,9&voterId=3", "", NULL);
-    assert_string_equal(bench->body, "[{\"contentId\":9,\"votes\":90,\"voterId\":3,\"voting\":0},"
-                                     "{\"contentId\":8,\"votes\":80,\"voterId\":3,\"voting\":1},"
-                                     "{\"contentId\":9,\"votes\":90,\"voterId\":3,\"voting\":0}]");
-    ask(bench, "HEAD", "/v1/contents/7/votes", "", NULL);
-    assert_int_equal(bench->status, 200);
-    assert_string_equal(bench->body, "");
+    workers_start(fixture);
+    ask(fixture, "GET", "/v1/contents/7/votes", "", NULL);
+    assert_int_equal(fixture->status, 200);
+    assert_string_equal(fixture->body, "{\"contentId\":7,\"votes\":70}");
+    ask(fixture, "GET", "/v1/contents/8/votes?voterId=3", "", NULL);
+    assert_string_equal(fixture->body, "{\"contentId\":8,\"votes\":80,\"voterId\":3,\"voting\":1}");
+    ask(fixture, "GET", "/v1/votes?contentIds=9,8,9&voterId=3", "", NULL);
+    assert_string_equal(fixture->body,
+                        "[{\"contentId\":9,\"votes\":90,\"voterId\":3,\"voting\":0},"
+                        "{\"contentId\":8,\"votes\":80,\"voterId\":3,\"voting\":1},"
+                        "{\"contentId\":9,\"votes\":90,\"voterId\":3,\"voting\":0}]");
+    ask(fixture, "HEAD", "/v1/contents/7/votes", "", NULL);
+    assert_int_equal(fixture->status, 200);
+    assert_string_equal(fixture->body, "");
 }
 
 static void a_list_without_a_voter_answers_totals_only(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    workers_start(bench);
-    ask(bench, "GET", "/v1/votes?contentIds=7,8", "", NULL);
-    assert_int_equal(bench->status, 200);
-    assert_string_equal(bench->body, "[{\"contentId\":7,\"votes\":70},"
-                                     "{\"contentId\":8,\"votes\":80}]");
+    workers_start(fixture);
+    ask(fixture, "GET", "/v1/votes?contentIds=7,8", "", NULL);
+    assert_int_equal(fixture->status, 200);
+    assert_string_equal(fixture->body, "[{\"contentId\":7,\"votes\":70},"
+                                       "{\"contentId\":8,\"votes\":80}]");
 }
 
 static void two_hundred_contents_are_enough(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
     struct buf path = {0};
 
-    workers_start(bench);
+    workers_start(fixture);
     buf_text_put(&path, "/v1/votes?voterId=1&contentIds=1");
     for (int i = 2; i <= 200; i++)
         buf_print(&path, ",%d", i);
-    ask(bench, "GET", buf_text(&path), "", NULL);
-    assert_int_equal(bench->status, 200);
+    ask(fixture, "GET", buf_text(&path), "", NULL);
+    assert_int_equal(fixture->status, 200);
     buf_text_put(&path, ",201");
-    ask(bench, "GET", buf_text(&path), "", NULL);
-    expect_fault(bench, 400, "out_of_range", "contentIds");
+    ask(fixture, "GET", buf_text(&path), "", NULL);
+    expect_fault(fixture, 400, "out_of_range", "contentIds");
     buf_done(&path);
 }
 
 static void without_a_database_it_is_503_at_once(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    ask(bench, "POST", "/v1/votes", JSON, GOOD);
-    expect_fault(bench, 503, "unavailable", NULL);
-    expect_header(bench, "Retry-After: 1\r\n");
-    ask(bench, "GET", "/v1/contents/1/votes", "", NULL);
-    expect_fault(bench, 503, "unavailable", NULL);
+    ask(fixture, "POST", "/v1/votes", JSON, GOOD);
+    expect_fault(fixture, 503, "unavailable", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    ask(fixture, "GET", "/v1/contents/1/votes", "", NULL);
+    expect_fault(fixture, 503, "unavailable", NULL);
 }
 
 /* Requests that wait for a committer which does not come. */
 static void what_waits_is_answered_when_its_time_is_up_or_the_server_stops(void **state)
 {
-    struct bench *bench = *state;
-    int late = connect_to(bench);
+    struct api_fixture *fixture = *state;
+    int late = connect_to(fixture);
     int64_t after_ms;
     int dropped;
 
-    queue_worked(bench->votes, 0, &after_ms); /* the database was seen */
+    queue_worked(fixture->votes, 0, &after_ms); /* the database was seen */
     send_request(late, "POST", "/v1/votes", JSON, GOOD);
-    while (queue_waiting(bench->votes) == 0)
-        stop_wait(&bench->stop, 1);
-    queue_expire(bench->votes, os_now_ms() + TIMEOUT_MS + 1000);
-    read_answer(bench, late);
-    expect_fault(bench, 503, "timeout", NULL);
-    expect_header(bench, "Retry-After: 1\r\n");
-    assert_non_null(strstr(bench->body, "nothing was changed"));
+    while (queue_waiting(fixture->votes) == 0)
+        stop_wait(&fixture->stop, 1);
+    queue_expire(fixture->votes, os_now_ms() + TIMEOUT_MS + 1000);
+    read_answer(fixture, late);
+    expect_fault(fixture, 503, "timeout", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    assert_non_null(strstr(fixture->body, "nothing was changed"));
 
-    dropped = connect_to(bench);
+    dropped = connect_to(fixture);
     send_request(dropped, "POST", "/v1/votes", JSON, GOOD);
-    while (queue_waiting(bench->votes) == 0)
-        stop_wait(&bench->stop, 1);
-    queue_close(bench->votes);
-    queue_drop(bench->votes);
-    read_answer(bench, dropped);
-    expect_fault(bench, 503, "unavailable", NULL);
-    ask(bench, "POST", "/v1/votes", JSON, GOOD);
-    expect_fault(bench, 503, "unavailable", NULL);
+    while (queue_waiting(fixture->votes) == 0)
+        stop_wait(&fixture->stop, 1);
+    queue_close(fixture->votes);
+    queue_drop(fixture->votes);
+    read_answer(fixture, dropped);
+    expect_fault(fixture, 503, "unavailable", NULL);
+    ask(fixture, "POST", "/v1/votes", JSON, GOOD);
+    expect_fault(fixture, 503, "unavailable", NULL);
 }
 
 static void a_full_queue_is_429(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
     struct buf body = {0};
-    int waiting = connect_to(bench);
+    int waiting = connect_to(fixture);
     int64_t after_ms;
 
-    queue_worked(bench->votes, 0, &after_ms);
+    queue_worked(fixture->votes, 0, &after_ms);
     buf_text_put(&body, "[" GOOD);
     for (int i = 1; i < 1000; i++)
         buf_text_put(&body, "," GOOD);
     buf_char(&body, ']');
     send_request(waiting, "POST", "/v1/votes", JSON, buf_text(&body));
-    while (queue_waiting(bench->votes) == 0)
-        stop_wait(&bench->stop, 1);
-    ask(bench, "POST", "/v1/votes", JSON, GOOD);
-    expect_fault(bench, 429, "too_many_requests", NULL);
-    expect_header(bench, "Retry-After: 1\r\n");
-    workers_start(bench);
-    read_answer(bench, waiting);
-    assert_int_equal(bench->status, 200);
+    while (queue_waiting(fixture->votes) == 0)
+        stop_wait(&fixture->stop, 1);
+    ask(fixture, "POST", "/v1/votes", JSON, GOOD);
+    expect_fault(fixture, 429, "too_many_requests", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    workers_start(fixture);
+    read_answer(fixture, waiting);
+    assert_int_equal(fixture->status, 200);
     buf_done(&body);
 }
 
 static void a_refused_single_vote_is_422(void **state)
 {
-    struct bench *bench = *state;
+    struct api_fixture *fixture = *state;
 
-    bench->fake.refused_voter = 1;
-    workers_start(bench);
-    ask(bench, "POST", "/v1/votes", JSON, GOOD);
-    expect_fault(bench, 422, "refused", "");
+    fixture->fake.refused_voter = 1;
+    workers_start(fixture);
+    ask(fixture, "POST", "/v1/votes", JSON, GOOD);
+    expect_fault(fixture, 422, "refused", "");
 }
 
 int main(void)

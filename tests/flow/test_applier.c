@@ -4,7 +4,7 @@
 #include "consumer/apply/applier.h"
 
 #include "consumer/consumer_metrics.h"
-#include "tests/flow/consume_sink.h"
+#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -20,9 +20,9 @@
 #define ROWS_MAX 6
 #define CALLS_MAX 60
 
-struct rig {
-    struct sink_world world;
-    struct sink_model model;
+struct fixture {
+    struct fake_sink_db db;
+    struct fake_sink fake;
     struct applier applier;
     struct holding holdings[SINK_PARTITIONS];
     int64_t epochs[SINK_PARTITIONS];
@@ -34,7 +34,7 @@ struct rig {
     int64_t day_ms;         /* of the votes that are put now, behind 2026-09-21 */
 };
 
-static struct rig rig;
+static struct fixture fixture;
 
 static uint64_t no_rng(void)
 {
@@ -51,10 +51,10 @@ static void no_wake(void *ctx)
     (void)ctx;
 }
 
-static void rig_open_with(size_t jobs_max)
+static void fixture_open_with(size_t jobs_max)
 {
     struct applier_config config = {
-        .sink = &rig.model.ops,
+        .sink = &fixture.fake.ops,
         .owner = "me",
         .batch_rows_max = ROWS_MAX,
         .jobs_max = jobs_max,
@@ -63,33 +63,33 @@ static void rig_open_with(size_t jobs_max)
         .wake_fetch = no_wake,
     };
 
-    memset(&rig, 0, sizeof(rig));
-    sink_model_init(&rig.model, &rig.world);
-    assert_int_equal(applier_init(&rig.applier, &config, NULL), RC_OK);
+    memset(&fixture, 0, sizeof(fixture));
+    fake_sink_init(&fixture.fake, &fixture.db);
+    assert_int_equal(applier_init(&fixture.applier, &config, NULL), RC_OK);
     for (int32_t i = 0; i < SINK_PARTITIONS; i++) {
         struct progress_row row = {0};
 
-        rig.holdings[i].place = (struct place){"votes", i};
-        assert_int_equal(apply_claim(&rig.applier.apply, &rig.holdings[i].place, &row, NULL),
-                         RC_OK);
-        rig.epochs[i] = row.epoch;
-        rig.world.data.progress[i].next_offset = 0;
+        fixture.holdings[i].place = (struct place){"votes", i};
+        assert_int_equal(
+            apply_claim(&fixture.applier.apply, &fixture.holdings[i].place, &row, NULL), RC_OK);
+        fixture.epochs[i] = row.epoch;
+        fixture.db.data.progress[i].next_offset = 0;
     }
-    rig.world.faults.calls = 0;
-    rig.world.commits = 0;
-    rig.applied_before = metric_value(&consume_applied);
+    fixture.db.faults.calls = 0;
+    fixture.db.commits = 0;
+    fixture.applied_before = metric_value(&consume_applied);
 }
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    rig_open_with(JOBS_MAX);
+    fixture_open_with(JOBS_MAX);
 }
 
-static void rig_close(void)
+static void fixture_close(void)
 {
-    applier_done(&rig.applier);
-    for (size_t i = 0; i < rig.job_count; i++)
-        batch_done(&rig.jobs[i].batch);
+    applier_done(&fixture.applier);
+    for (size_t i = 0; i < fixture.job_count; i++)
+        batch_done(&fixture.jobs[i].batch);
 }
 
 static void no_headers(void *ctx, const struct record *record, struct buf *out)
@@ -101,15 +101,15 @@ static void no_headers(void *ctx, const struct record *record, struct buf *out)
 
 static struct job *put_job(enum job_kind kind, int32_t partition, int64_t from_offset)
 {
-    struct job *job = &rig.jobs[rig.job_count++];
+    struct job *job = &fixture.jobs[fixture.job_count++];
 
-    assert_true(rig.job_count <= JOBS_MAX);
+    assert_true(fixture.job_count <= JOBS_MAX);
     job->kind = kind;
-    job->holding = &rig.holdings[partition];
-    job->progress.epoch = rig.epochs[partition];
+    job->holding = &fixture.holdings[partition];
+    job->progress.epoch = fixture.epochs[partition];
     batch_init(&job->batch, ROWS_MAX, 100000);
     batch_reset(&job->batch, from_offset, 3);
-    assert_true(ring_give(&rig.applier.given, job));
+    assert_true(ring_give(&fixture.applier.given, job));
     return job;
 }
 
@@ -136,7 +136,7 @@ static void put_vote(struct job *job, int event, int content)
     snprintf(value, sizeof(value),
              "{\"eventId\":\"00000000-0000-7000-8000-%012d\",\"voterId\":1,\"contentId\":%d,"
              "\"voting\":1,\"occurredAt\":%" PRId64 "}",
-             event, content, INT64_C(1790000000000) + rig.day_ms);
+             event, content, INT64_C(1790000000000) + fixture.day_ms);
     put_record(job, key, value);
 }
 
@@ -160,200 +160,201 @@ static void put_three(void)
 /* Steps until all jobs are back, each in its turn, or the applier has failed. */
 static void run(void)
 {
-    for (int i = 0; i < 100 && rig.returned < rig.job_count && !rig.applier.failed; i++) {
+    for (int i = 0; i < 100 && fixture.returned < fixture.job_count && !fixture.applier.failed;
+         i++) {
         struct job *job;
 
-        rig.now_ms += 5000;
-        applier_step(&rig.applier, rig.now_ms);
-        for (job = ring_take(&rig.applier.done); job; job = ring_take(&rig.applier.done))
-            assert_ptr_equal(job, &rig.jobs[rig.returned++]);
+        fixture.now_ms += 5000;
+        applier_step(&fixture.applier, fixture.now_ms);
+        for (job = ring_take(&fixture.applier.done); job; job = ring_take(&fixture.applier.done))
+            assert_ptr_equal(job, &fixture.jobs[fixture.returned++]);
     }
-    sink_world_check(&rig.world);
+    fake_sink_check(&fixture.db);
 }
 
 static void assert_moved(int32_t partition, int64_t next_offset)
 {
-    assert_int_equal(rig.world.data.progress[partition].next_offset, next_offset);
+    assert_int_equal(fixture.db.data.progress[partition].next_offset, next_offset);
 }
 
 static void assert_counted(int64_t applied)
 {
-    assert_int_equal(rig.world.data.vote_count, applied);
-    assert_int_equal(metric_value(&consume_applied) - rig.applied_before, applied);
+    assert_int_equal(fixture.db.data.vote_count, applied);
+    assert_int_equal(metric_value(&consume_applied) - fixture.applied_before, applied);
 }
 
 static void assert_all_done(void)
 {
-    assert_int_equal(rig.returned, rig.job_count);
-    for (size_t i = 0; i < rig.job_count; i++)
-        assert_int_equal(rig.jobs[i].end, JOB_DONE);
+    assert_int_equal(fixture.returned, fixture.job_count);
+    for (size_t i = 0; i < fixture.job_count; i++)
+        assert_int_equal(fixture.jobs[i].end, JOB_DONE);
 }
 
 static void batches_of_several_partitions_share_a_transaction(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_three();
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 1);
+    assert_int_equal(fixture.db.commits, 1);
     assert_counted(5);
     assert_moved(1, 2);
     assert_moved(2, 1);
     assert_moved(3, 2);
-    assert_int_equal(rig.world.data.progress[2].leader_epoch, 3);
-    rig_close();
+    assert_int_equal(fixture.db.data.progress[2].leader_epoch, 3);
+    fixture_close();
 }
 
 static void two_batches_of_a_partition_follow_one_another(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_votes(1, 0, 1, 2);
     put_votes(2, 0, 11, 1);
     put_votes(1, 2, 3, 1);
     put_votes(2, 1, 12, 1);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 2);
+    assert_int_equal(fixture.db.commits, 2);
     assert_counted(5);
     assert_moved(1, 3);
     assert_moved(2, 2);
-    rig_close();
+    fixture_close();
 }
 
 static void a_group_has_no_more_rows_than_a_batch_may_have(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_votes(1, 0, 1, 3);
     put_votes(2, 0, 11, 3);
     put_votes(3, 0, 21, 1);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 2);
+    assert_int_equal(fixture.db.commits, 2);
     assert_counted(7);
-    rig_close();
+    fixture_close();
 }
 
 static void a_claim_is_no_part_of_a_group(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_votes(1, 0, 1, 1);
     put_job(JOB_CLAIM, 3, 0);
     put_votes(2, 0, 11, 1);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 3);
-    assert_int_equal(rig.world.data.progress[3].epoch, rig.epochs[3] + 1);
+    assert_int_equal(fixture.db.commits, 3);
+    assert_int_equal(fixture.db.data.progress[3].epoch, fixture.epochs[3] + 1);
     assert_counted(2);
-    rig_close();
+    fixture_close();
 }
 
 static void dead_records_and_whole_batches_stay_alone(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_record(put_votes(1, 0, 1, 1), "5", "poison");
     put_votes(2, 0, 11, 1);
     put_job(JOB_APPLY, 3, 0)->batch.whole = true;
-    put_vote(&rig.jobs[2], 21, 4);
+    put_vote(&fixture.jobs[2], 21, 4);
     put_votes(0, 0, 31, 1);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 4);
-    assert_int_equal(rig.world.data.dead_count, 1);
+    assert_int_equal(fixture.db.commits, 4);
+    assert_int_equal(fixture.db.data.dead_count, 1);
     assert_counted(4);
-    rig_close();
+    fixture_close();
 }
 
 static void who_is_fenced_does_not_hold_up_the_others(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_three();
-    rig.world.data.progress[2].epoch++;
+    fixture.db.data.progress[2].epoch++;
     run();
-    assert_int_equal(rig.returned, 3);
-    assert_int_equal(rig.jobs[0].end, JOB_DONE);
-    assert_int_equal(rig.jobs[1].end, JOB_FENCED);
-    assert_int_equal(rig.jobs[2].end, JOB_DONE);
+    assert_int_equal(fixture.returned, 3);
+    assert_int_equal(fixture.jobs[0].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[1].end, JOB_FENCED);
+    assert_int_equal(fixture.jobs[2].end, JOB_DONE);
     assert_counted(4);
     assert_moved(2, 0);
-    rig_close();
+    fixture_close();
 }
 
 static void whose_months_were_dropped_does_not_hold_up_the_others(void **state)
 {
     (void)state;
-    rig_open();
-    rig.day_ms = 86400000;
+    fixture_open();
+    fixture.day_ms = 86400000;
     put_votes(1, 0, 1, 2);
-    rig.day_ms = 0;
+    fixture.day_ms = 0;
     put_votes(2, 0, 11, 1);
-    rig.day_ms = 86400000;
+    fixture.day_ms = 86400000;
     put_votes(3, 0, 21, 2);
-    rig.world.data.begin_day = 20718;
+    fixture.db.data.begin_day = 20718;
     run();
-    assert_int_equal(rig.jobs[0].end, JOB_DONE);
-    assert_int_equal(rig.jobs[1].end, JOB_FENCED);
-    assert_int_equal(rig.jobs[2].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[0].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[1].end, JOB_FENCED);
+    assert_int_equal(fixture.jobs[2].end, JOB_DONE);
     assert_counted(4);
-    rig_close();
+    fixture_close();
 }
 
 static void who_is_given_up_is_dropped_and_takes_nobody_along(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_three();
-    atomic_fetch_add(&rig.holdings[2].generation, 1);
+    atomic_fetch_add(&fixture.holdings[2].generation, 1);
     run();
-    assert_int_equal(rig.jobs[0].end, JOB_DONE);
-    assert_int_equal(rig.jobs[1].end, JOB_DROPPED);
-    assert_int_equal(rig.jobs[2].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[0].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[1].end, JOB_DROPPED);
+    assert_int_equal(fixture.jobs[2].end, JOB_DONE);
     assert_counted(4);
     assert_moved(2, 0);
-    rig_close();
+    fixture_close();
 }
 
 /* Between the try of the group and the tries of each. */
 static void who_is_given_up_while_the_database_is_away_is_dropped(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_three();
-    rig.world.faults = (struct sink_faults){.away = true};
-    assert_true(applier_step(&rig.applier, 1) > 0);
-    rig.world.faults.away = false;
-    atomic_fetch_add(&rig.holdings[1].generation, 1);
+    fixture.db.faults = (struct sink_faults){.away = true};
+    assert_true(applier_step(&fixture.applier, 1) > 0);
+    fixture.db.faults.away = false;
+    atomic_fetch_add(&fixture.holdings[1].generation, 1);
     run();
-    assert_int_equal(rig.jobs[0].end, JOB_DROPPED);
-    assert_int_equal(rig.jobs[1].end, JOB_DONE);
-    assert_int_equal(rig.jobs[2].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[0].end, JOB_DROPPED);
+    assert_int_equal(fixture.jobs[1].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[2].end, JOB_DONE);
     assert_counted(3);
-    rig_close();
+    fixture_close();
 }
 
 static void who_is_refused_is_alone_with_it(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_three();
-    rig.world.faults.refused = 3; /* the content of partition 2 */
+    fixture.db.faults.refused = 3; /* the content of partition 2 */
     run();
-    assert_int_equal(rig.jobs[0].end, JOB_DONE);
-    assert_int_equal(rig.jobs[1].end, JOB_AGAIN);
-    assert_int_equal(rig.jobs[2].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[0].end, JOB_DONE);
+    assert_int_equal(fixture.jobs[1].end, JOB_AGAIN);
+    assert_int_equal(fixture.jobs[2].end, JOB_DONE);
     assert_counted(4);
-    rig_close();
+    fixture_close();
 }
 
 static void a_duplicate_in_one_of_them_is_left_out(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_votes(1, 0, 1, 2);
     run();
     put_votes(2, 0, 11, 1);
@@ -361,46 +362,46 @@ static void a_duplicate_in_one_of_them_is_left_out(void **state)
     put_votes(1, 2, 3, 1);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 2);
+    assert_int_equal(fixture.db.commits, 2);
     assert_counted(5);
     assert_moved(3, 2);
-    rig_close();
+    fixture_close();
 }
 
 /* Partitions were added, and the event was sent again. */
 static void an_event_in_two_of_them_counts_once(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(put_votes(1, 0, 1, 1), 5, 5);
     put_vote(put_votes(2, 0, 11, 1), 5, 5);
     run();
     assert_all_done();
-    assert_int_equal(rig.world.commits, 1);
+    assert_int_equal(fixture.db.commits, 1);
     assert_counted(3);
     assert_moved(1, 2);
     assert_moved(2, 2);
-    rig_close();
+    fixture_close();
 }
 
 static void a_ring_that_is_full_takes_the_rest_later(void **state)
 {
     (void)state;
-    rig_open_with(1); /* two in done */
+    fixture_open_with(1); /* two in done */
     for (int32_t partition = 1; partition <= 3; partition++) {
         /* The ring of given ones has room for one: */
-        rig.applier.hand[partition - 1] = put_votes(partition, 0, partition * 10, 1);
-        assert_ptr_equal(ring_take(&rig.applier.given), rig.applier.hand[partition - 1]);
+        fixture.applier.hand[partition - 1] = put_votes(partition, 0, partition * 10, 1);
+        assert_ptr_equal(ring_take(&fixture.applier.given), fixture.applier.hand[partition - 1]);
     }
-    rig.applier.hand_end = 3;
+    fixture.applier.hand_end = 3;
     for (int i = 0; i < 3; i++)
-        applier_step(&rig.applier, 1);
-    assert_int_equal(ring_count(&rig.applier.done), 2);
-    assert_true(applier_step(&rig.applier, 1) > 0);
+        applier_step(&fixture.applier, 1);
+    assert_int_equal(ring_count(&fixture.applier.done), 2);
+    assert_true(applier_step(&fixture.applier, 1) > 0);
     run();
     assert_all_done();
     assert_counted(3);
-    rig_close();
+    fixture_close();
 }
 
 /* Each call fails in turn, before and after it takes effect. */
@@ -408,15 +409,15 @@ static int fails_at(int call, enum rc rc, bool lost)
 {
     int calls;
 
-    rig_open();
+    fixture_open();
     put_three();
-    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
+    fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
     run();
-    calls = rig.world.faults.calls;
+    calls = fixture.db.faults.calls;
     if (rc == RC_FATAL) {
-        assert_true(rig.applier.failed || call > calls);
-        assert_true(call > calls || rig.world.data.vote_count == 0);
-        rig_close();
+        assert_true(fixture.applier.failed || call > calls);
+        assert_true(call > calls || fixture.db.data.vote_count == 0);
+        fixture_close();
         return calls;
     }
     assert_all_done();
@@ -424,7 +425,7 @@ static int fails_at(int call, enum rc rc, bool lost)
     assert_moved(1, 2);
     assert_moved(2, 1);
     assert_moved(3, 2);
-    rig_close();
+    fixture_close();
     return calls;
 }
 
@@ -450,18 +451,18 @@ static void a_lost_commit_is_counted_once_whoever_has_the_partitions_now(void **
 
     (void)state;
     for (int32_t partition = 1; partition <= 3; partition++) {
-        rig_open();
+        fixture_open();
         put_three();
-        rig.world.faults = (struct sink_faults){.fail_at = commit, .rc = RC_RETRY, .lost = true};
-        assert_true(applier_step(&rig.applier, 1) > 0);
-        assert_int_equal(rig.world.data.vote_count, 5);
-        rig.world.data.progress[partition].epoch++;
+        fixture.db.faults = (struct sink_faults){.fail_at = commit, .rc = RC_RETRY, .lost = true};
+        assert_true(applier_step(&fixture.applier, 1) > 0);
+        assert_int_equal(fixture.db.data.vote_count, 5);
+        fixture.db.data.progress[partition].epoch++;
         run();
-        assert_int_equal(rig.returned, 3);
+        assert_int_equal(fixture.returned, 3);
         for (int32_t i = 1; i <= 3; i++)
-            assert_int_equal(rig.jobs[i - 1].end, i == partition ? JOB_FENCED : JOB_DONE);
+            assert_int_equal(fixture.jobs[i - 1].end, i == partition ? JOB_FENCED : JOB_DONE);
         assert_counted(5);
-        rig_close();
+        fixture_close();
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/apply/apply.h"
 
-#include "tests/flow/consume_sink.h"
+#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -17,31 +17,31 @@
 
 static const struct place place = {"votes", 1};
 
-struct rig {
-    struct sink_world world;
-    struct sink_model model;
+struct fixture {
+    struct fake_sink_db db;
+    struct fake_sink fake;
     struct apply apply;
     struct batch batch;
     struct progress_row claimed;
 };
 
-static struct rig rig;
+static struct fixture fixture;
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    memset(&rig, 0, sizeof(rig));
-    sink_model_init(&rig.model, &rig.world);
-    assert_int_equal(apply_init(&rig.apply, &rig.model.ops, "me", ROWS_MAX, NULL), RC_OK);
-    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
-    batch_init(&rig.batch, ROWS_MAX, 100000);
-    batch_reset(&rig.batch, rig.claimed.next_offset, -1);
-    rig.world.faults.calls = 0;
+    memset(&fixture, 0, sizeof(fixture));
+    fake_sink_init(&fixture.fake, &fixture.db);
+    assert_int_equal(apply_init(&fixture.apply, &fixture.fake.ops, "me", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
+    batch_init(&fixture.batch, ROWS_MAX, 100000);
+    batch_reset(&fixture.batch, fixture.claimed.next_offset, -1);
+    fixture.db.faults.calls = 0;
 }
 
-static void rig_close(void)
+static void fixture_close(void)
 {
-    apply_done(&rig.apply);
-    batch_done(&rig.batch);
+    apply_done(&fixture.apply);
+    batch_done(&fixture.batch);
 }
 
 static void no_headers(void *ctx, const struct record *record, struct buf *out)
@@ -62,7 +62,7 @@ static void put(int64_t offset, const char *key, const char *value)
         .value_len = strlen(value),
     };
 
-    assert_int_equal(batch_add(&rig.batch, &record, no_headers, NULL, NULL), RC_OK);
+    assert_int_equal(batch_add(&fixture.batch, &record, no_headers, NULL, NULL), RC_OK);
 }
 
 static void put_vote(int64_t offset, int event, int content, int voting)
@@ -82,7 +82,7 @@ static enum rc apply_now(struct apply_result *result)
 {
     struct err err = {0};
 
-    return apply_batch(&rig.apply, &place, rig.claimed.epoch, &rig.batch, result, &err);
+    return apply_batch(&fixture.apply, &place, fixture.claimed.epoch, &fixture.batch, result, &err);
 }
 
 static void assert_applied(size_t applied, size_t duplicates, size_t dead)
@@ -97,64 +97,64 @@ static void assert_applied(size_t applied, size_t duplicates, size_t dead)
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         kept += result.dead[i];
     assert_int_equal(kept, dead);
-    sink_world_check(&rig.world);
+    fake_sink_check(&fixture.db);
 }
 
 static void a_batch_is_logged_with_running_totals(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 3, 1);
     put_vote(2, 3, 5, 1);
     put_vote(4, 4, 5, 0);
     assert_applied(4, 0, 0);
-    assert_int_equal(rig.world.data.vote_count, 4);
-    assert_int_equal(rig.world.data.votes[3].votes, 1);
-    assert_int_equal(rig.world.data.votes[3].content_seq, 3);
-    assert_int_equal(rig.world.data.tallies[3].votes, 1);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
-    assert_int_equal(rig.world.data.progress[1].leader_epoch, 3);
-    assert_int_equal(rig.world.searches, 0);
-    rig_close();
+    assert_int_equal(fixture.db.data.vote_count, 4);
+    assert_int_equal(fixture.db.data.votes[3].votes, 1);
+    assert_int_equal(fixture.db.data.votes[3].content_seq, 3);
+    assert_int_equal(fixture.db.data.tallies[3].votes, 1);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
+    assert_int_equal(fixture.db.data.progress[1].leader_epoch, 3);
+    assert_int_equal(fixture.db.searches, 0);
+    fixture_close();
 }
 
 static void a_batch_applied_twice_counts_once(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put(1, "5", "poison");
     assert_applied(1, 0, 1);
     assert_applied(0, 0, 0);
-    assert_int_equal(rig.world.data.vote_count, 1);
-    assert_int_equal(rig.world.data.dead_count, 1);
-    rig_close();
+    assert_int_equal(fixture.db.data.vote_count, 1);
+    assert_int_equal(fixture.db.data.dead_count, 1);
+    fixture_close();
 }
 
 static void a_poisoned_record_is_kept_and_its_neighbours_are_applied(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put(1, "5", "poison");
     put_vote(2, 2, 5, 1);
     assert_applied(2, 0, 1);
-    assert_int_equal(rig.world.data.dead[0].partition, 1);
-    assert_int_equal(rig.world.data.dead[0].offset, 1);
-    assert_string_equal(rig.world.data.dead[0].value, "poison");
-    assert_string_equal(rig.world.data.dead[0].reason_class, "decode");
-    rig_close();
+    assert_int_equal(fixture.db.data.dead[0].partition, 1);
+    assert_int_equal(fixture.db.data.dead[0].offset, 1);
+    assert_string_equal(fixture.db.data.dead[0].value, "poison");
+    assert_string_equal(fixture.db.data.dead[0].reason_class, "decode");
+    fixture_close();
 }
 
 static void a_batch_of_poison_alone_moves_the_progress(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put(7, "5", "poison");
     assert_applied(0, 0, 1);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 8);
-    rig_close();
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 8);
+    fixture_close();
 }
 
 static void too_many_dead_records_stop_it_until_somebody_decides(void **state)
@@ -163,100 +163,100 @@ static void too_many_dead_records_stop_it_until_somebody_decides(void **state)
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
-    apply_limit_dead(&rig.apply, &dead_max);
+    fixture_open();
+    apply_limit_dead(&fixture.apply, &dead_max);
     put(0, "5", "poison");
     put(1, "5", "poison");
     put(2, "5", "poison");
     assert_applied(0, 0, 3);
-    batch_reset(&rig.batch, 3, 3);
+    batch_reset(&fixture.batch, 3, 3);
     put_vote(3, 1, 5, 1);
     assert_applied(1, 0, 0);
-    batch_reset(&rig.batch, 4, 3);
+    batch_reset(&fixture.batch, 4, 3);
     put_vote(4, 2, 5, 1);
     put(5, "5", "poison");
     assert_int_equal(apply_now(&result), RC_REJECT);
-    assert_int_equal(rig.world.data.vote_count, 1);
-    snprintf(rig.world.data.dead[0].decision, sizeof(rig.world.data.dead[0].decision), "dropped");
-    snprintf(rig.world.data.dead[1].decision, sizeof(rig.world.data.dead[1].decision), "dropped");
+    assert_int_equal(fixture.db.data.vote_count, 1);
+    snprintf(fixture.db.data.dead[0].decision, sizeof(fixture.db.data.dead[0].decision), "dropped");
+    snprintf(fixture.db.data.dead[1].decision, sizeof(fixture.db.data.dead[1].decision), "dropped");
     assert_applied(1, 0, 1);
-    rig_close();
+    fixture_close();
 }
 
 static void a_duplicate_of_the_log_is_left_out(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 5, 1);
     assert_applied(2, 0, 0);
-    batch_reset(&rig.batch, 2, 3);
+    batch_reset(&fixture.batch, 2, 3);
     put_vote(2, 3, 5, 1);
     put_vote(3, 1, 5, 1);
     put_vote(4, 4, 5, 1);
     assert_applied(2, 1, 0);
-    assert_int_equal(rig.world.data.vote_count, 4);
-    assert_int_equal(rig.world.data.tallies[5].seq, 4);
-    rig_close();
+    assert_int_equal(fixture.db.data.vote_count, 4);
+    assert_int_equal(fixture.db.data.tallies[5].seq, 4);
+    fixture_close();
 }
 
 static void a_duplicate_within_the_batch_is_left_out(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put_vote(1, 1, 5, 1);
     put_vote(2, 2, 6, 1);
     assert_applied(2, 1, 0);
-    rig_close();
+    fixture_close();
 }
 
 static void a_batch_of_duplicates_alone_moves_the_progress(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     assert_applied(1, 0, 0);
-    batch_reset(&rig.batch, 1, 3);
+    batch_reset(&fixture.batch, 1, 3);
     put_vote(1, 1, 5, 1);
     assert_applied(0, 1, 0);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 2);
-    assert_int_equal(rig.world.data.tallies[5].seq, 1);
-    rig_close();
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 2);
+    assert_int_equal(fixture.db.data.tallies[5].seq, 1);
+    fixture_close();
 }
 
 static void after_duplicates_it_searches_first_until_a_batch_has_none(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put_vote(1, 1, 5, 1);
     assert_applied(1, 1, 0);
-    assert_int_equal(rig.world.searches, 1);
-    batch_reset(&rig.batch, 2, 3);
+    assert_int_equal(fixture.db.searches, 1);
+    batch_reset(&fixture.batch, 2, 3);
     put_vote(2, 2, 5, 1);
     assert_applied(1, 0, 0);
-    assert_int_equal(rig.world.searches, 2);
-    batch_reset(&rig.batch, 3, 3);
+    assert_int_equal(fixture.db.searches, 2);
+    batch_reset(&fixture.batch, 3, 3);
     put_vote(3, 3, 5, 1);
     assert_applied(1, 0, 0);
-    assert_int_equal(rig.world.searches, 2);
-    rig_close();
+    assert_int_equal(fixture.db.searches, 2);
+    fixture_close();
 }
 
 static void only_what_is_not_applied_yet_is_applied(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
     put(1, "5", "poison");
     put_vote(2, 2, 5, 1);
     put(3, "5", "poison");
-    rig.world.data.progress[1].next_offset = 2;
+    fixture.db.data.progress[1].next_offset = 2;
     assert_applied(1, 0, 1);
-    assert_int_equal(rig.world.data.votes[0].offset, 2);
-    assert_int_equal(rig.world.data.dead[0].offset, 3);
-    rig_close();
+    assert_int_equal(fixture.db.data.votes[0].offset, 2);
+    assert_int_equal(fixture.db.data.dead[0].offset, 3);
+    fixture_close();
 }
 
 static void assert_fenced(void)
@@ -266,8 +266,8 @@ static void assert_fenced(void)
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_FENCED);
     assert_int_equal(result.applied, 0);
-    assert_int_equal(rig.world.data.vote_count, 0);
-    assert_false(rig.model.open);
+    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_false(fixture.fake.open);
 }
 
 /* After a fail-over that lost its claim: somebody else has got the same epoch. */
@@ -277,15 +277,15 @@ static void another_owner_with_the_same_epoch_fences_it(void **state)
     struct apply second;
 
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
-    rig.world.data.progress[1].epoch--;
-    assert_int_equal(apply_init(&second, &rig.model.ops, "other", ROWS_MAX, NULL), RC_OK);
+    fixture.db.data.progress[1].epoch--;
+    assert_int_equal(apply_init(&second, &fixture.fake.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&second, &place, &other, NULL), RC_OK);
-    assert_int_equal(other.epoch, rig.claimed.epoch);
+    assert_int_equal(other.epoch, fixture.claimed.epoch);
     assert_fenced();
     apply_done(&second);
-    rig_close();
+    fixture_close();
 }
 
 static void another_owner_fences_it(void **state)
@@ -294,35 +294,35 @@ static void another_owner_fences_it(void **state)
     struct apply zombie;
 
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
-    assert_int_equal(apply_init(&zombie, &rig.model.ops, "other", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_init(&zombie, &fixture.fake.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&zombie, &place, &other, NULL), RC_OK);
-    assert_int_equal(other.epoch, rig.claimed.epoch + 1);
-    assert_string_equal(rig.world.data.progress[1].owner, "other");
+    assert_int_equal(other.epoch, fixture.claimed.epoch + 1);
+    assert_string_equal(fixture.db.data.progress[1].owner, "other");
     assert_fenced();
     apply_done(&zombie);
-    rig_close();
+    fixture_close();
 }
 
 static void a_deleted_progress_fences_it(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
-    rig.world.data.has_progress[1] = false;
+    fixture.db.data.has_progress[1] = false;
     assert_fenced();
-    rig_close();
+    fixture_close();
 }
 
 static void a_batch_that_would_leave_a_hole_is_fenced(void **state)
 {
     (void)state;
-    rig_open();
-    batch_reset(&rig.batch, 3, 3);
+    fixture_open();
+    batch_reset(&fixture.batch, 3, 3);
     put_vote(3, 1, 5, 1);
     assert_fenced();
-    rig_close();
+    fixture_close();
 }
 
 static void put_everything(void)
@@ -340,12 +340,12 @@ static void fails_at(int call, enum rc rc, bool lost, int *calls)
     struct apply_result result = {0};
     enum rc first;
 
-    rig_open();
+    fixture_open();
     put_everything();
-    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
+    fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
     first = apply_now(&result);
-    assert_false(rig.model.open);
-    *calls = rig.world.faults.calls;
+    assert_false(fixture.fake.open);
+    *calls = fixture.db.faults.calls;
     if (result.end == APPLY_AGAIN)
         assert_int_equal(rc, RC_REJECT);
     else if (call > *calls)
@@ -356,14 +356,14 @@ static void fails_at(int call, enum rc rc, bool lost, int *calls)
         assert_int_equal(result.applied, 3);
     } else {
         if (!lost)
-            assert_int_equal(rig.world.data.vote_count, 0);
+            assert_int_equal(fixture.db.data.vote_count, 0);
         assert_applied(3, 1, 1);
     }
-    assert_int_equal(rig.world.data.vote_count, 3);
-    assert_int_equal(rig.world.data.dead_count, 1);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
-    sink_world_check(&rig.world);
-    rig_close();
+    assert_int_equal(fixture.db.data.vote_count, 3);
+    assert_int_equal(fixture.db.data.dead_count, 1);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
+    fake_sink_check(&fixture.db);
+    fixture_close();
 }
 
 static void every_call_may_fail_and_be_tried_again(void **state)
@@ -395,14 +395,14 @@ static void a_claim_may_fail_at_every_call_and_be_made_again(void **state)
     (void)state;
     for (int call = 1; call <= 4; call++) {
         for (int lost = 0; lost <= 1; lost++) {
-            rig_open();
-            rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
-            assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_RETRY);
-            assert_false(rig.model.open);
-            assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
-            assert_true(row.epoch > rig.claimed.epoch);
-            assert_int_equal(row.epoch, rig.world.data.progress[1].epoch);
-            rig_close();
+            fixture_open();
+            fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+            assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_RETRY);
+            assert_false(fixture.fake.open);
+            assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
+            assert_true(row.epoch > fixture.claimed.epoch);
+            assert_int_equal(row.epoch, fixture.db.data.progress[1].epoch);
+            fixture_close();
         }
     }
 }
@@ -412,14 +412,14 @@ static void a_claim_names_the_owner_and_keeps_the_first_topic_id(void **state)
     struct progress_row row = {.topic_id = "first"};
 
     (void)state;
-    rig_open();
-    assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
-    assert_string_equal(rig.world.data.progress[1].owner, "me");
-    assert_string_equal(rig.world.data.progress[1].topic_id, "first");
+    fixture_open();
+    assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
+    assert_string_equal(fixture.db.data.progress[1].owner, "me");
+    assert_string_equal(fixture.db.data.progress[1].topic_id, "first");
     memcpy(row.topic_id, "second", 7);
-    assert_int_equal(apply_claim(&rig.apply, &place, &row, NULL), RC_OK);
+    assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
     assert_string_equal(row.topic_id, "first");
-    rig_close();
+    fixture_close();
 }
 
 /* The votes are from 2026-09-21, which is day 20717. */
@@ -428,39 +428,39 @@ static void a_batch_judged_before_its_month_was_dropped_is_not_applied(void **st
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
-    rig.world.data.begin_day = 20718;
+    fixture.db.data.begin_day = 20718;
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_FENCED);
-    assert_int_equal(rig.world.data.vote_count, 0);
-    assert_int_equal(rig.world.data.progress[1].next_offset, OFFSET_BEGINNING);
+    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, OFFSET_BEGINNING);
 
     /* Claimed and judged again, it goes into dead_record, in the same transaction as the offset. */
-    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
-    assert_int_equal(rig.claimed.begin_day, 20718);
-    batch_reset(&rig.batch, rig.claimed.next_offset, -1);
-    rig.batch.begin_day = rig.claimed.begin_day;
+    assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
+    assert_int_equal(fixture.claimed.begin_day, 20718);
+    batch_reset(&fixture.batch, fixture.claimed.next_offset, -1);
+    fixture.batch.begin_day = fixture.claimed.begin_day;
     put_vote(0, 1, 5, 1);
     assert_applied(0, 0, 1);
-    assert_string_equal(rig.world.data.dead[0].reason_class, "too_old");
-    assert_int_equal(rig.world.data.progress[1].next_offset, 1);
-    rig_close();
+    assert_string_equal(fixture.db.data.dead[0].reason_class, "too_old");
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 1);
+    fixture_close();
 }
 
 static void a_beginning_that_moved_behind_a_batch_lets_it_pass(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(0, 1, 5, 1);
-    rig.world.data.begin_day = 20717;
+    fixture.db.data.begin_day = 20717;
     assert_applied(1, 0, 0);
-    rig_close();
+    fixture_close();
 }
 
 static void keep_lasts(void)
 {
-    assert_int_equal(apply_keep_lasts(&rig.apply, ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_keep_lasts(&fixture.apply, ROWS_MAX, NULL), RC_OK);
 }
 
 /* Every total is the number of voters whose last vote is 1, whatever was repeated. */
@@ -468,10 +468,10 @@ static void assert_totals_are_voters(void)
 {
     int64_t sums[SINK_CONTENTS] = {0};
 
-    for (size_t i = 0; i < rig.world.data.last_count; i++)
-        sums[rig.world.data.lasts[i].content_id] += rig.world.data.lasts[i].voting;
+    for (size_t i = 0; i < fixture.db.data.last_count; i++)
+        sums[fixture.db.data.lasts[i].content_id] += fixture.db.data.lasts[i].voting;
     for (size_t i = 1; i < SINK_CONTENTS; i++)
-        assert_int_equal(rig.world.data.tallies[i].votes, sums[i]);
+        assert_int_equal(fixture.db.data.tallies[i].votes, sums[i]);
 }
 
 static void a_vote_that_repeats_the_last_one_is_stale(void **state)
@@ -479,7 +479,7 @@ static void a_vote_that_repeats_the_last_one_is_stale(void **state)
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
+    fixture_open();
     keep_lasts();
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 5, 1);
@@ -487,17 +487,17 @@ static void a_vote_that_repeats_the_last_one_is_stale(void **state)
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 1);
     assert_int_equal(result.stale, 2);
-    batch_reset(&rig.batch, 3, 3);
+    batch_reset(&fixture.batch, 3, 3);
     put_vote(3, 4, 5, 1);
     put_vote(4, 5, 5, 0);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 1);
     assert_int_equal(result.stale, 1);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 5);
-    assert_int_equal(rig.world.data.vote_count, 2);
-    sink_world_check(&rig.world);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
+    assert_int_equal(fixture.db.data.vote_count, 2);
+    fake_sink_check(&fixture.db);
     assert_totals_are_voters();
-    rig_close();
+    fixture_close();
 }
 
 static void a_redelivered_event_is_no_new_vote(void **state)
@@ -505,20 +505,20 @@ static void a_redelivered_event_is_no_new_vote(void **state)
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
+    fixture_open();
     keep_lasts();
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 5, 0);
     assert_applied(2, 0, 0);
-    batch_reset(&rig.batch, 2, 3);
+    batch_reset(&fixture.batch, 2, 3);
     put_vote(2, 1, 5, 1);
     put_vote(3, 2, 5, 0);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 0);
-    assert_int_equal(rig.world.data.vote_count, 2);
-    sink_world_check(&rig.world);
+    assert_int_equal(fixture.db.data.vote_count, 2);
+    fake_sink_check(&fixture.db);
     assert_totals_are_voters();
-    rig_close();
+    fixture_close();
 }
 
 /* How many calls it made. */
@@ -528,23 +528,23 @@ static int lasts_fail_at(int call, bool lost)
     enum rc rc;
     int calls;
 
-    rig_open();
+    fixture_open();
     keep_lasts();
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 5, 1);
     put_vote(2, 3, 6, 1);
-    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+    fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
     rc = apply_now(&result);
-    calls = rig.world.faults.calls;
+    calls = fixture.db.faults.calls;
     assert_int_equal(rc, call > calls ? RC_OK : RC_RETRY);
     if (rc != RC_OK)
         assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 2);
     assert_int_equal(result.stale, 1);
-    assert_int_equal(rig.world.data.vote_count, 2);
-    sink_world_check(&rig.world);
+    assert_int_equal(fixture.db.data.vote_count, 2);
+    fake_sink_check(&fixture.db);
     assert_totals_are_voters();
-    rig_close();
+    fixture_close();
     return calls;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The consumer's engines together, on models: what a partition goes through, one thing at a
- * time. */
-#include "tests/flow/consume_rig.h"
+/* The consumer's engines together, on fakes: the events in the life of a partition, one in each
+ * test. */
+#include "tests/flow/consume_fixture.h"
 
 #include "common/log.h"
 #include "consumer/consumer_metrics.h"
@@ -15,22 +15,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct topic_world topic;
-static struct sink_world sink;
-static struct consume_rig rig;
+static struct fake_topic topic;
+static struct fake_sink_db sink;
+static struct consume_fixture fixture;
 static int64_t now_ms;
 
-static const struct rig_limits standard = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
+static const struct fixture_limits standard = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
 
-static void open_with(const struct rig_limits *limits)
+static void open_with(const struct fixture_limits *limits)
 {
-    topic_world_init(&topic);
+    fake_topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
     now_ms = 1000;
-    consume_rig_open(&rig, &topic, &sink, 0, "me", limits);
+    consume_fixture_open(&fixture, &topic, &sink, 0, "me", limits);
 }
 
-static void open_rig(void)
+static void open_fixture(void)
 {
     open_with(&standard);
 }
@@ -43,13 +43,13 @@ static void own_all(void)
 
 static void run(int64_t ms)
 {
-    consume_rig_run(&rig, &now_ms, now_ms + ms);
+    consume_fixture_run(&fixture, &now_ms, now_ms + ms);
 }
 
 /* Everything that was put is applied, in order, once. */
 static void assert_all_applied(size_t votes)
 {
-    sink_world_check(&sink);
+    fake_sink_check(&sink);
     assert_int_equal(sink.data.vote_count, votes);
     for (int i = 0; i < TOPIC_PARTITIONS; i++)
         if (topic.partitions[i].end > 0)
@@ -66,41 +66,41 @@ static bool stopped_because(const char *words)
 {
     struct err err = {0};
 
-    return trouble_read(&rig.fetch.partitions, &err) && strstr(err.text, words) != NULL;
+    return trouble_read(&fixture.fetch.partitions, &err) && strstr(err.text, words) != NULL;
 }
 
 static void all_records_of_all_partitions_are_applied(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     put_votes(0, 500);
     own_all();
     run(1000);
     assert_all_applied(500);
     for (int i = 0; i < TOPIC_PARTITIONS; i++)
-        assert_int_equal(rig.stream.stored[i], topic.partitions[i].end);
+        assert_int_equal(fixture.stream.stored[i], topic.partitions[i].end);
     put_votes(500, 20);
     run(1000);
     assert_all_applied(520);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void it_goes_on_where_the_database_says(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     put_votes(0, 100);
     own_all();
     run(1000);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
     put_votes(100, 100);
-    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    consume_fixture_open(&fixture, &topic, &sink, 0, "next", &standard);
     own_all();
     run(1000);
     assert_all_applied(200);
     assert_string_equal(sink.data.progress[1].owner, "next");
     assert_int_equal(sink.data.progress[1].epoch, 2);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 /* The last commits are lost, and no new record comes that would show it. */
@@ -110,7 +110,7 @@ static void a_new_connection_finds_that_the_database_has_gone_back(void **state)
     int64_t before = metric_value(&consume_went_back);
 
     (void)state;
-    open_rig();
+    open_fixture();
     sink.faults.session = 1;
     put_votes(0, 100);
     own_all();
@@ -125,12 +125,12 @@ static void a_new_connection_finds_that_the_database_has_gone_back(void **state)
     run(10000);
     assert_all_applied(200);
     assert_true(metric_value(&consume_went_back) > before);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
 {
-    const struct rig_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 300};
+    const struct fixture_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 300};
 
     (void)state;
     open_with(&limits);
@@ -142,12 +142,12 @@ static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
     assert_int_equal(sink.data.vote_count, 10);
     run(500);
     assert_int_equal(sink.data.vote_count, 15);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void more_partitions_than_batches_are_served_in_turn(void **state)
 {
-    const struct rig_limits limits = {.rows_max = 10, .batches_max = 1, .wait_ms = 1};
+    const struct fixture_limits limits = {.rows_max = 10, .batches_max = 1, .wait_ms = 1};
 
     (void)state;
     open_with(&limits);
@@ -155,33 +155,33 @@ static void more_partitions_than_batches_are_served_in_turn(void **state)
     own_all();
     run(2000);
     assert_all_applied(300);
-    assert_int_equal(rig.fetch.job_count, 1);
-    consume_rig_kill(&rig);
+    assert_int_equal(fixture.fetch.job_count, 1);
+    consume_fixture_kill(&fixture);
 }
 
 static void while_the_database_is_away_memory_is_bounded_and_nothing_is_lost(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     put_votes(0, 100);
     run(300);
     sink.faults.away = true;
     put_votes(100, 800);
     run(60000);
-    assert_true(trouble_read(&rig.appliers[0].database, NULL));
-    assert_true(rig.fetch.job_count <= standard.batches_max);
+    assert_true(trouble_read(&fixture.appliers[0].database, NULL));
+    assert_true(fixture.fetch.job_count <= standard.batches_max);
     sink.faults.away = false;
     run(10000);
-    assert_false(trouble_read(&rig.appliers[0].database, NULL));
+    assert_false(trouble_read(&fixture.appliers[0].database, NULL));
     assert_all_applied(900);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_partition_taken_away_while_its_claim_waits_is_not_claimed(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     sink.faults.away = true;
     run(1000);
@@ -191,38 +191,38 @@ static void a_partition_taken_away_while_its_claim_waits_is_not_claimed(void **s
     run(10000);
     assert_false(sink.data.has_progress[1]);
     assert_true(sink.data.has_progress[2]);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_fatal_error_of_the_database_ends_it(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     put_votes(0, 10);
     own_all();
     sink.faults = (struct sink_faults){.fail_at = 6, .rc = RC_FATAL};
     run(1000);
-    assert_true(rig.ended);
-    assert_true(rig.appliers[0].failed || rig.appliers[1].failed);
-    consume_rig_kill(&rig);
+    assert_true(fixture.ended);
+    assert_true(fixture.appliers[0].failed || fixture.appliers[1].failed);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_fatal_error_of_the_stream_ends_it(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     run(500);
-    rig.stream.failed = true;
+    fixture.stream.failed = true;
     run(1000);
-    assert_true(rig.fetch.failed);
-    consume_rig_kill(&rig);
+    assert_true(fixture.fetch.failed);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_call_that_is_refused_for_no_vote_stops_its_partition(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     run(500);
     topic_put_vote(&topic, 1, 1, 1);
@@ -234,22 +234,22 @@ static void a_call_that_is_refused_for_no_vote_stops_its_partition(void **state)
     run(20000);
     assert_false(stopped_because(""));
     assert_all_applied(1);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void records_that_are_gone_stop_the_partition_until_somebody_decides(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     for (int i = 0; i < 50; i++)
         topic_put_vote(&topic, i, 1, 1);
     topic.partitions[1].owner = 0;
     run(500);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
     for (int i = 50; i < 100; i++)
         topic_put_vote(&topic, i, 1, 1);
     topic.partitions[1].begin = 80;
-    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    consume_fixture_open(&fixture, &topic, &sink, 0, "next", &standard);
     topic.partitions[1].owner = 0;
     run(30000);
     assert_true(stopped_because("offset 50 is not there"));
@@ -259,13 +259,13 @@ static void records_that_are_gone_stop_the_partition_until_somebody_decides(void
     run(30000);
     assert_false(stopped_because(""));
     assert_int_equal(sink.data.vote_count, 70);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_topic_made_again_stops_its_partitions(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     for (int i = 0; i < 50; i++)
         topic_put_vote(&topic, i, 1, 1);
     topic.partitions[1].owner = 0;
@@ -282,13 +282,13 @@ static void a_topic_made_again_stops_its_partitions(void **state)
     run(30000);
     assert_int_equal(sink.data.vote_count, 100);
     assert_string_equal(sink.data.progress[1].topic_id, "second");
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_leader_epoch_that_falls_stops_the_partition(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     for (int i = 0; i < 10; i++)
         topic_put_vote(&topic, i, 1, 1);
     for (int i = 0; i < 10; i++)
@@ -297,69 +297,69 @@ static void a_leader_epoch_that_falls_stops_the_partition(void **state)
     run(5000);
     assert_true(stopped_because("leader epoch"));
     assert_int_equal(sink.data.vote_count, 0);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void it_waits_for_the_topics_id_before_it_claims(void **state)
 {
     (void)state;
-    open_rig();
-    rig.stream.id_unknown = true;
+    open_fixture();
+    fixture.stream.id_unknown = true;
     own_all();
     run(3000);
     assert_false(sink.data.has_progress[0]);
-    rig.stream.id_unknown = false;
+    fixture.stream.id_unknown = false;
     run(500);
     assert_string_equal(sink.data.progress[0].topic_id, "first");
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void seeks_that_are_refused_are_made_again(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     put_votes(0, 50);
-    rig.stream.seeks_refused = 10;
+    fixture.stream.seeks_refused = 10;
     own_all();
     run(3000);
     assert_all_applied(50);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void start_in_the_middle(void)
 {
-    open_rig();
+    open_fixture();
     put_votes(0, 100);
     own_all();
     run(1000);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
     put_votes(100, 50);
-    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    consume_fixture_open(&fixture, &topic, &sink, 0, "next", &standard);
 }
 
 static void a_seek_lost_to_the_beginning_applies_nothing_twice(void **state)
 {
     (void)state;
     start_in_the_middle();
-    rig.stream.seeks_lost = TOPIC_PARTITIONS;
+    fixture.stream.seeks_lost = TOPIC_PARTITIONS;
     own_all();
     run(5000);
     assert_all_applied(150);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_seek_lost_to_the_end_skips_nothing(void **state)
 {
     (void)state;
     start_in_the_middle();
-    rig.stream.seeks_lost = TOPIC_PARTITIONS;
-    rig.stream.seek_lost_ends = true;
+    fixture.stream.seeks_lost = TOPIC_PARTITIONS;
+    fixture.stream.seek_lost_ends = true;
     own_all();
     run(500);
     put_votes(150, 50);
     run(5000);
     assert_all_applied(200);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 /* Nothing comes that would show it: reads go on to say that they are at the end. */
@@ -367,20 +367,20 @@ static void a_seek_lost_to_the_end_of_an_idle_partition_skips_nothing(void **sta
 {
     (void)state;
     start_in_the_middle();
-    rig.stream.seeks_lost = TOPIC_PARTITIONS;
-    rig.stream.seek_lost_ends = true;
+    fixture.stream.seeks_lost = TOPIC_PARTITIONS;
+    fixture.stream.seek_lost_ends = true;
     own_all();
     run(10000);
     assert_int_equal(sink.data.vote_count, 100);
     run(10000);
     assert_all_applied(150);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void offsets_without_records_at_the_end_are_no_lag(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     topic_put_vote(&topic, 1, 1, 1);
     topic_put_hole(&topic, 1);
     topic.partitions[1].owner = 0;
@@ -388,7 +388,7 @@ static void offsets_without_records_at_the_end_are_no_lag(void **state)
     assert_all_applied(1);
     assert_int_equal(metric_value(&consume_lag), 0);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
-    assert_int_equal(rig.stream.stored[1], 2);
+    assert_int_equal(fixture.stream.stored[1], 2);
     /* Alone, behind what is applied. */
     topic_put_hole(&topic, 1);
     run(3000);
@@ -399,14 +399,14 @@ static void offsets_without_records_at_the_end_are_no_lag(void **state)
     topic_put_vote(&topic, 2, 1, 1);
     run(1000);
     assert_all_applied(2);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 /* No record tells whether the seek was lost, so the end is believed later, and still in time. */
 static void a_partition_of_marks_alone_is_no_lag_after_some_seeks(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     topic_put_hole(&topic, 1);
     topic_put_hole(&topic, 1);
     topic.partitions[1].owner = 0;
@@ -419,13 +419,13 @@ static void a_partition_of_marks_alone_is_no_lag_after_some_seeks(void **state)
     topic_put_vote(&topic, 1, 1, 1);
     run(1000);
     assert_all_applied(1);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void offsets_that_hold_no_record_are_passed(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     topic_put_hole(&topic, 1);
     topic_put_vote(&topic, 1, 1, 1);
     topic_put_hole(&topic, 1);
@@ -434,20 +434,20 @@ static void offsets_that_hold_no_record_are_passed(void **state)
     topic.partitions[1].owner = 0;
     run(1000);
     assert_all_applied(2);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
     topic_put_hole(&topic, 1);
     topic_put_vote(&topic, 3, 1, 1);
-    consume_rig_open(&rig, &topic, &sink, 0, "next", &standard);
+    consume_fixture_open(&fixture, &topic, &sink, 0, "next", &standard);
     topic.partitions[1].owner = 0;
     run(1000);
     assert_all_applied(3);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     topic.partitions[1].owner = 0;
     run(500);
     /* Somebody else has claimed it and gone again, and the group never heard of it. */
@@ -458,14 +458,14 @@ static void a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition(
     assert_int_equal(sink.data.vote_count, 0);
     run(5000);
     assert_all_applied(30);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 /* The votes are from 2026-09-21, which is day 20717. */
 static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     topic.partitions[1].owner = 0;
     topic_put_vote(&topic, 0, 1, 1);
     run(500);
@@ -481,25 +481,25 @@ static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void
     assert_int_equal(sink.data.dead_count, 2);
     assert_string_equal(sink.data.dead[1].reason_class, "too_old");
     assert_int_equal(sink.data.progress[1].next_offset, 3);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
 {
     (void)state;
-    open_rig();
-    assert_true(trouble_read(&rig.fetch.broker, NULL));
-    rig.stream.away = true;
+    open_fixture();
+    assert_true(trouble_read(&fixture.fetch.broker, NULL));
+    fixture.stream.away = true;
     run(10000);
-    assert_true(trouble_read(&rig.fetch.broker, NULL));
-    assert_in_range(rig.stream.probes, 4, 6);
-    rig.stream.away = false;
+    assert_true(trouble_read(&fixture.fetch.broker, NULL));
+    assert_in_range(fixture.stream.probes, 4, 6);
+    fixture.stream.away = false;
     run(3000);
-    assert_false(trouble_read(&rig.fetch.broker, NULL));
-    rig.stream.probes = 0;
+    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    fixture.stream.probes = 0;
     run(10000);
-    assert_in_range(rig.stream.probes, 0, 2);
-    consume_rig_kill(&rig);
+    assert_in_range(fixture.stream.probes, 0, 2);
+    consume_fixture_kill(&fixture);
 }
 
 /* The library does not say so each time. */
@@ -508,34 +508,34 @@ static void a_broker_that_went_away_without_a_word_is_missed(void **state)
     struct err err = {0};
 
     (void)state;
-    open_rig();
+    open_fixture();
     run(3000);
-    assert_false(trouble_read(&rig.fetch.broker, NULL));
-    rig.stream.away = true;
+    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    fixture.stream.away = true;
     run(15000);
-    assert_true(trouble_read(&rig.fetch.broker, &err));
+    assert_true(trouble_read(&fixture.fetch.broker, &err));
     assert_non_null(strstr(err.text, "nobody answers"));
-    rig.stream.away = false;
+    fixture.stream.away = false;
     run(3000);
-    assert_false(trouble_read(&rig.fetch.broker, NULL));
-    consume_rig_kill(&rig);
+    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    consume_fixture_kill(&fixture);
 }
 
 static void one_answer_that_is_late_is_no_trouble(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     run(3000);
-    rig.stream.probes = 0;
-    rig.stream.away = true;
-    for (int i = 0; i < 100 && rig.stream.probes == 0; i++)
+    fixture.stream.probes = 0;
+    fixture.stream.away = true;
+    for (int i = 0; i < 100 && fixture.stream.probes == 0; i++)
         run(100);
-    assert_int_equal(rig.stream.probes, 1);
-    rig.stream.away = false;
-    assert_false(trouble_read(&rig.fetch.broker, NULL));
+    assert_int_equal(fixture.stream.probes, 1);
+    fixture.stream.away = false;
+    assert_false(trouble_read(&fixture.fetch.broker, NULL));
     run(3000);
-    assert_false(trouble_read(&rig.fetch.broker, NULL));
-    consume_rig_kill(&rig);
+    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    consume_fixture_kill(&fixture);
 }
 
 static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
@@ -543,16 +543,16 @@ static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
     struct err err = {0};
 
     (void)state;
-    open_rig();
-    assert_false(trouble_read(&rig.fetch.access, NULL));
-    rig.stream.denied = true;
+    open_fixture();
+    assert_false(trouble_read(&fixture.fetch.access, NULL));
+    fixture.stream.denied = true;
     run(20000);
-    assert_true(trouble_read(&rig.fetch.access, &err));
+    assert_true(trouble_read(&fixture.fetch.access, &err));
     assert_string_equal(err.text, "no right");
     own_all();
     run(100);
-    assert_false(trouble_read(&rig.fetch.access, NULL));
-    consume_rig_kill(&rig);
+    assert_false(trouble_read(&fixture.fetch.access, NULL));
+    consume_fixture_kill(&fixture);
 }
 
 static void a_compacted_topic_is_told_until_it_is_not(void **state)
@@ -560,26 +560,26 @@ static void a_compacted_topic_is_told_until_it_is_not(void **state)
     struct err err = {0};
 
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     run(1500);
-    assert_false(trouble_read(&rig.fetch.topics, NULL));
-    rig.stream.compacted = true;
+    assert_false(trouble_read(&fixture.fetch.topics, NULL));
+    fixture.stream.compacted = true;
     put_votes(0, 8);
     run(1500);
-    assert_true(trouble_read(&rig.fetch.topics, &err));
+    assert_true(trouble_read(&fixture.fetch.topics, &err));
     assert_non_null(strstr(err.text, "compacted"));
     assert_all_applied(8);
-    rig.stream.compacted = false;
+    fixture.stream.compacted = false;
     run(1500);
-    assert_false(trouble_read(&rig.fetch.topics, NULL));
-    consume_rig_kill(&rig);
+    assert_false(trouble_read(&fixture.fetch.topics, NULL));
+    consume_fixture_kill(&fixture);
 }
 
 static void gauges_tell_lag_age_and_partitions(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     run(1500);
     sink.faults.away = true;
@@ -595,7 +595,7 @@ static void gauges_tell_lag_age_and_partitions(void **state)
         topic.partitions[i].owner = TOPIC_NOBODY;
     run(1500);
     assert_int_equal(metric_value(&consume_partitions), 0);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void what_waits_grows_older_whatever_is_away(void **state)
@@ -603,7 +603,7 @@ static void what_waits_grows_older_whatever_is_away(void **state)
     int64_t age_ms;
 
     (void)state;
-    open_rig();
+    open_fixture();
     own_all();
     run(1500);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
@@ -618,21 +618,21 @@ static void what_waits_grows_older_whatever_is_away(void **state)
     run(4000);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
     /* Known to be there, and not to be read. */
-    rig.stream.away = true;
+    fixture.stream.away = true;
     put_votes(8, 16);
     run(6000);
     assert_in_range(metric_value(&consume_oldest_age), 4900, 6100);
-    rig.stream.away = false;
+    fixture.stream.away = false;
     run(4000);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
     assert_int_equal(metric_value(&consume_lag), 0);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 static void a_partition_that_cannot_be_claimed_is_seen_to_wait(void **state)
 {
     (void)state;
-    open_rig();
+    open_fixture();
     sink.faults.away = true;
     put_votes(0, 8);
     own_all();
@@ -641,7 +641,7 @@ static void a_partition_that_cannot_be_claimed_is_seen_to_wait(void **state)
     sink.faults.away = false;
     run(4000);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
-    consume_rig_kill(&rig);
+    consume_fixture_kill(&fixture);
 }
 
 int main(void)

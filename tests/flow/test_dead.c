@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead/dead.h"
 
-#include "tests/flow/consume_sink.h"
-#include "tests/flow/dead_model.h"
+#include "tests/flow/fake_dead.h"
+#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -16,10 +16,10 @@
 
 #define STEPS_MAX 2000
 
-struct rig {
-    struct sink_world world;
-    struct sink_model sink;
-    struct dead_model model;
+struct fixture {
+    struct fake_sink_db db;
+    struct fake_sink sink;
+    struct fake_dead fake;
     struct dead_filter filter;
     struct dead_config config;
     struct dead dead;
@@ -29,39 +29,39 @@ struct rig {
     char reason[128];
 };
 
-static struct rig rig;
+static struct fixture fixture;
 
 static void on_result(void *ctx, const struct dead_result *result)
 {
     (void)ctx;
-    rig.outcomes[result->outcome]++;
-    assert_false(rig.sink.open);
+    fixture.outcomes[result->outcome]++;
+    assert_false(fixture.sink.open);
     if (result->outcome != DEAD_STAYS && result->outcome != DEAD_WAITS)
         return;
-    rig.last = *result;
-    snprintf(rig.reason, sizeof(rig.reason), "%s", result->reason ? result->reason : "");
+    fixture.last = *result;
+    snprintf(fixture.reason, sizeof(fixture.reason), "%s", result->reason ? result->reason : "");
 }
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    memset(&rig, 0, sizeof(rig));
-    sink_model_init(&rig.sink, &rig.world);
-    dead_model_init(&rig.model, &rig.sink);
-    rig.filter.ids = rig.ids;
-    rig.config = (struct dead_config){
-        .sink = &rig.sink.ops,
-        .store = &rig.model.store,
-        .filter = &rig.filter,
+    memset(&fixture, 0, sizeof(fixture));
+    fake_sink_init(&fixture.sink, &fixture.db);
+    fake_dead_init(&fixture.fake, &fixture.sink);
+    fixture.filter.ids = fixture.ids;
+    fixture.config = (struct dead_config){
+        .sink = &fixture.sink.ops,
+        .store = &fixture.fake.store,
+        .filter = &fixture.filter,
         .on_result = on_result,
     };
 }
 
 static struct sink_dead *put(int64_t offset, const char *key, const char *value)
 {
-    struct sink_dead *row = &rig.world.data.dead[rig.world.data.dead_count++];
+    struct sink_dead *row = &fixture.db.data.dead[fixture.db.data.dead_count++];
 
-    assert_true(rig.world.data.dead_count <= SINK_DEAD_MAX);
-    *row = (struct sink_dead){.id = (int64_t)rig.world.data.dead_count, .offset = offset};
+    assert_true(fixture.db.data.dead_count <= SINK_DEAD_MAX);
+    *row = (struct sink_dead){.id = (int64_t)fixture.db.data.dead_count, .offset = offset};
     row->has_key = key != NULL;
     row->has_value = value != NULL;
     snprintf(row->key, sizeof(row->key), "%s", key ? key : "");
@@ -95,64 +95,64 @@ static enum rc work(void)
 {
     struct err err = {0};
     bool more = true;
-    enum rc rc = dead_init(&rig.dead, &rig.config, &err);
+    enum rc rc = dead_init(&fixture.dead, &fixture.config, &err);
 
     assert_int_equal(rc, RC_OK);
     for (int i = 0; more && (rc == RC_OK || rc == RC_RETRY); i++) {
         assert_true(i < STEPS_MAX);
-        rc = dead_step(&rig.dead, &more, &err);
-        assert_false(rig.sink.open);
-        sink_world_check(&rig.world);
+        rc = dead_step(&fixture.dead, &more, &err);
+        assert_false(fixture.sink.open);
+        fake_sink_check(&fixture.db);
     }
-    dead_done(&rig.dead);
+    dead_done(&fixture.dead);
     return rc;
 }
 
 static void assert_outcomes(int applied, int duplicates, int stay, int wait)
 {
-    assert_int_equal(rig.outcomes[DEAD_IS_APPLIED], applied);
-    assert_int_equal(rig.outcomes[DEAD_IS_DUPLICATE], duplicates);
-    assert_int_equal(rig.outcomes[DEAD_STAYS], stay);
-    assert_int_equal(rig.outcomes[DEAD_WAITS], wait);
+    assert_int_equal(fixture.outcomes[DEAD_IS_APPLIED], applied);
+    assert_int_equal(fixture.outcomes[DEAD_IS_DUPLICATE], duplicates);
+    assert_int_equal(fixture.outcomes[DEAD_STAYS], stay);
+    assert_int_equal(fixture.outcomes[DEAD_WAITS], wait);
 }
 
 static const struct sink_dead *row_of(int64_t id)
 {
-    return &rig.world.data.dead[id - 1];
+    return &fixture.db.data.dead[id - 1];
 }
 
 static void votes_are_applied_in_the_order_of_their_places(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(9, 3, 5);
     put_vote(4, 1, 5);
     put_vote(7, 2, 6);
     put_vote(1, 4, 5)->partition = 1;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(4, 0, 0, 0);
-    assert_int_equal(rig.world.data.vote_count, 4);
+    assert_int_equal(fixture.db.data.vote_count, 4);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(rig.world.data.votes[i].event.event_id.bytes[15], i + 1);
-    assert_int_equal(rig.world.data.tallies[5].votes, 3);
+        assert_int_equal(fixture.db.data.votes[i].event.event_id.bytes[15], i + 1);
+    assert_int_equal(fixture.db.data.tallies[5].votes, 3);
     assert_string_equal(row_of(1)->decision, "applied");
 }
 
 static void a_second_replay_finds_nothing(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     assert_int_equal(work(), RC_OK);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
-    assert_int_equal(rig.world.data.vote_count, 1);
+    assert_int_equal(fixture.db.data.vote_count, 1);
 }
 
 static void an_event_that_is_in_the_log_is_done(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     assert_int_equal(work(), RC_OK);
     put_vote(2, 1, 5);
@@ -168,7 +168,7 @@ static void an_event_that_is_in_the_log_is_done(void **state)
 static void what_still_cannot_be_applied_stays_with_its_new_reason(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put(1, "5", "poison\x1b");
     put(2, "6", NULL);
     put_vote(3, 1, 7);
@@ -178,18 +178,18 @@ static void what_still_cannot_be_applied_stays_with_its_new_reason(void **state)
     assert_string_equal(row_of(1)->reason_class, "decode");
     assert_non_null(strstr(row_of(1)->reason, "not JSON"));
     assert_string_equal(row_of(2)->reason_class, "tombstone");
-    assert_string_equal(rig.reason, row_of(2)->reason);
-    rig.world.faults.calls = 0;
+    assert_string_equal(fixture.reason, row_of(2)->reason);
+    fixture.db.faults.calls = 0;
     assert_int_equal(work(), RC_OK);
     /* begin, the log's beginning, page, commit, and the same for the end: the reasons are not
      * written again. */
-    assert_int_equal(rig.world.faults.calls, 8);
+    assert_int_equal(fixture.db.faults.calls, 8);
 }
 
 static void later_records_of_its_key_stay_behind_it(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     put(2, "5", "poison");
     put_vote(3, 2, 5);
@@ -197,15 +197,15 @@ static void later_records_of_its_key_stay_behind_it(void **state)
     put_vote(5, 4, 5)->partition = 1;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(3, 0, 1, 1);
-    assert_int_equal(rig.last.id, 3);
-    assert_int_equal(rig.last.behind, 2);
+    assert_int_equal(fixture.last.id, 3);
+    assert_int_equal(fixture.last.behind, 2);
     assert_string_equal(row_of(3)->reason, "of old");
 }
 
 static void a_key_waits_over_many_pages(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     for (int i = 0; i < 3 * DEAD_PAGE_ROWS; i++)
         if (i % 250 < 100)
             put(i, i % 2 ? "5" : "6", i < 2 ? "poison" : NULL)->has_value = i < 2;
@@ -216,32 +216,32 @@ static void a_key_waits_over_many_pages(void **state)
     put_vote(9002, 9002, 8);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(3 * 150 + 1, 0, 2, 298 + 2);
-    assert_int_equal(rig.last.behind, 1);
+    assert_int_equal(fixture.last.behind, 1);
 }
 
 static void an_older_record_that_was_not_chosen_holds_its_key(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     put_vote(2, 2, 5);
     put_vote(3, 3, 6);
-    rig.ids[0] = 2;
-    rig.ids[1] = 3;
-    rig.filter.id_count = 2;
+    fixture.ids[0] = 2;
+    fixture.ids[1] = 3;
+    fixture.filter.id_count = 2;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 1);
-    assert_int_equal(rig.last.behind, 1);
+    assert_int_equal(fixture.last.behind, 1);
     assert_string_equal(row_of(1)->decision, "");
 }
 
 static void records_without_a_key_have_no_order(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put(1, NULL, "poison");
     put_vote(2, 1, 5)->has_key = false;
-    rig.config.rule = RECORD_ANY_KEY;
+    fixture.config.rule = RECORD_ANY_KEY;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 1, 0);
 }
@@ -249,12 +249,12 @@ static void records_without_a_key_have_no_order(void **state)
 static void a_foreign_key_is_refused_unless_a_person_says_so(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     snprintf(put_vote(1, 1, 5)->key, 16, "other");
     assert_int_equal(work(), RC_OK);
     assert_outcomes(0, 0, 1, 0);
     assert_string_equal(row_of(1)->reason_class, "key");
-    rig.config.rule = RECORD_ANY_KEY;
+    fixture.config.rule = RECORD_ANY_KEY;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 1, 0);
 }
@@ -264,13 +264,13 @@ static void mended_bytes_are_applied_instead(void **state)
     char value[256];
 
     (void)state;
-    rig_open();
+    fixture_open();
     put(1, "5", "poison");
     vote_print(value, sizeof(value), 1, 5, 1);
-    rig.ids[0] = 1;
-    rig.filter.id_count = 1;
-    rig.config.value = value;
-    rig.config.value_len = strlen(value);
+    fixture.ids[0] = 1;
+    fixture.filter.id_count = 1;
+    fixture.config.value = value;
+    fixture.config.value_len = strlen(value);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
     assert_string_equal(row_of(1)->value, "poison");
@@ -280,23 +280,23 @@ static void mended_bytes_are_applied_instead(void **state)
 static void a_repeated_vote_is_stale_where_events_need_not_be_changes(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     put_vote(2, 2, 5);
-    rig.config.keep_lasts = true;
+    fixture.config.keep_lasts = true;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
-    assert_int_equal(rig.outcomes[DEAD_IS_STALE], 1);
+    assert_int_equal(fixture.outcomes[DEAD_IS_STALE], 1);
     assert_string_equal(row_of(2)->decision, "stale");
-    assert_int_equal(rig.world.data.tallies[5].votes, 1);
+    assert_int_equal(fixture.db.data.tallies[5].votes, 1);
 }
 
 static void a_vote_from_before_the_log_begins_stays(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
-    rig.world.data.begin_day = 20718;
+    fixture.db.data.begin_day = 20718;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(0, 0, 1, 0);
     assert_string_equal(row_of(1)->reason_class, "too_old");
@@ -305,10 +305,10 @@ static void a_vote_from_before_the_log_begins_stays(void **state)
 static void no_more_than_so_many_are_taken(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     for (int i = 0; i < 2 * DEAD_PAGE_ROWS; i++)
         put_vote(i, i + 1, 5);
-    rig.config.records_max = DEAD_PAGE_ROWS + 10;
+    fixture.config.records_max = DEAD_PAGE_ROWS + 10;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(DEAD_PAGE_ROWS + 10, 0, 0, 0);
 }
@@ -316,10 +316,10 @@ static void no_more_than_so_many_are_taken(void **state)
 static void those_that_die_meanwhile_are_not_meant(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_vote(1, 1, 5);
     put_vote(2, 2, 5);
-    rig.filter.id_max = 1;
+    fixture.filter.id_max = 1;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
 }
@@ -327,30 +327,30 @@ static void those_that_die_meanwhile_are_not_meant(void **state)
 static void a_drop_takes_what_is_chosen_and_nothing_else(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     for (int i = 0; i < 2 * DEAD_PAGE_ROWS + 1; i++)
         snprintf(put_vote(i, i + 1, 5)->reason_class, 16, i % 2 ? "key" : "rule");
-    rig.config.drop = true;
-    rig.filter.reason_class = "rule";
+    fixture.config.drop = true;
+    fixture.filter.reason_class = "rule";
     assert_int_equal(work(), RC_OK);
-    assert_int_equal(rig.outcomes[DEAD_IS_DROPPED], DEAD_PAGE_ROWS + 1);
+    assert_int_equal(fixture.outcomes[DEAD_IS_DROPPED], DEAD_PAGE_ROWS + 1);
     assert_string_equal(row_of(1)->decision, "dropped");
     assert_string_equal(row_of(2)->decision, "");
-    assert_int_equal(rig.world.data.vote_count, 0);
+    assert_int_equal(fixture.db.data.vote_count, 0);
 }
 
 static void a_vote_that_the_database_refuses_stays_alone(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     for (int i = 0; i < 20; i++)
         put_vote(i, i + 1, 1 + i % 4);
-    rig.world.faults.refused = 3;
+    fixture.db.faults.refused = 3;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(15, 0, 1, 4);
     assert_string_equal(row_of(3)->reason_class, "refused");
     assert_string_equal(row_of(3)->reason, "content refused");
-    rig.world.faults.refused = 0;
+    fixture.db.faults.refused = 0;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(20, 0, 1, 4);
 }
@@ -367,13 +367,13 @@ static void fill(void)
 /* Fails at one call; what is done and told in the end is always the same. */
 static void fails_at(int call, bool lost, int *calls)
 {
-    rig_open();
+    fixture_open();
     fill();
-    rig.world.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
+    fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
     assert_int_equal(work(), RC_OK);
-    *calls = rig.world.faults.calls;
+    *calls = fixture.db.faults.calls;
     assert_outcomes(2, 1, 1, 1);
-    assert_int_equal(rig.world.data.vote_count, 2);
+    assert_int_equal(fixture.db.data.vote_count, 2);
 }
 
 static void every_call_may_fail_and_be_made_again(void **state)
@@ -401,14 +401,14 @@ static void a_replay_that_was_killed_is_finished_by_the_next(void **state)
     (void)state;
     for (int call = 1; call <= 12; call++)
         for (int lost = 0; lost <= 1; lost++) {
-            rig_open();
+            fixture_open();
             fill();
-            rig.world.faults =
+            fixture.db.faults =
                 (struct sink_faults){.fail_at = call, .rc = RC_FATAL, .lost = lost != 0};
             work();
-            rig.world.faults = (struct sink_faults){0};
+            fixture.db.faults = (struct sink_faults){0};
             assert_int_equal(work(), RC_OK);
-            assert_int_equal(rig.world.data.vote_count, 2);
+            assert_int_equal(fixture.db.data.vote_count, 2);
             assert_string_equal(row_of(1)->decision, "applied");
             assert_string_equal(row_of(3)->decision, "duplicate");
             assert_string_equal(row_of(4)->decision, "");

@@ -3,8 +3,8 @@
 #include "consumer/held/held.h"
 
 #include "consumer/apply/apply.h"
-#include "tests/flow/consume_rig.h"
-#include "tests/flow/consume_sink.h"
+#include "tests/flow/consume_fixture.h"
+#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -19,31 +19,31 @@
 
 static const struct place place = {"votes", 1};
 
-struct rig {
-    struct sink_world world;
-    struct sink_model model;
+struct fixture {
+    struct fake_sink_db db;
+    struct fake_sink fake;
     struct apply apply;
     struct batch batch;
     struct progress_row claimed;
 };
 
-static struct rig rig;
+static struct fixture fixture;
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    memset(&rig, 0, sizeof(rig));
-    sink_model_init(&rig.model, &rig.world);
-    assert_int_equal(apply_init(&rig.apply, &rig.model.ops, "me", ROWS_MAX, NULL), RC_OK);
-    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
-    batch_init(&rig.batch, ROWS_MAX, 100000);
-    batch_reset(&rig.batch, rig.claimed.next_offset, -1);
-    rig.world.faults.calls = 0;
+    memset(&fixture, 0, sizeof(fixture));
+    fake_sink_init(&fixture.fake, &fixture.db);
+    assert_int_equal(apply_init(&fixture.apply, &fixture.fake.ops, "me", ROWS_MAX, NULL), RC_OK);
+    assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
+    batch_init(&fixture.batch, ROWS_MAX, 100000);
+    batch_reset(&fixture.batch, fixture.claimed.next_offset, -1);
+    fixture.db.faults.calls = 0;
 }
 
-static void rig_close(void)
+static void fixture_close(void)
 {
-    apply_done(&rig.apply);
-    batch_done(&rig.batch);
+    apply_done(&fixture.apply);
+    batch_done(&fixture.batch);
 }
 
 static void no_headers(void *ctx, const struct record *record, struct buf *out)
@@ -64,7 +64,7 @@ static void put(int64_t offset, const char *key, const char *value)
         .value_len = strlen(value),
     };
 
-    assert_int_equal(batch_add(&rig.batch, &record, no_headers, NULL, NULL), RC_OK);
+    assert_int_equal(batch_add(&fixture.batch, &record, no_headers, NULL, NULL), RC_OK);
 }
 
 static void put_vote(int64_t offset, int event, int content, int voting)
@@ -84,7 +84,7 @@ static enum rc apply_now(struct apply_result *result)
 {
     struct err err = {0};
 
-    return apply_batch(&rig.apply, &place, rig.claimed.epoch, &rig.batch, result, &err);
+    return apply_batch(&fixture.apply, &place, fixture.claimed.epoch, &fixture.batch, result, &err);
 }
 
 static void assert_applied(size_t applied, size_t duplicates, size_t dead)
@@ -99,12 +99,12 @@ static void assert_applied(size_t applied, size_t duplicates, size_t dead)
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         kept += result.dead[i];
     assert_int_equal(kept, dead);
-    sink_world_check(&rig.world);
+    fake_sink_check(&fixture.db);
 }
 
 static const struct sink_dead *kept(size_t index, const char *reason_class, int64_t offset)
 {
-    const struct sink_dead *dead = &rig.world.data.dead[index];
+    const struct sink_dead *dead = &fixture.db.data.dead[index];
 
     assert_string_equal(dead->reason_class, reason_class);
     assert_int_equal(dead->offset, offset);
@@ -114,8 +114,8 @@ static const struct sink_dead *kept(size_t index, const char *reason_class, int6
 /* Behind the first vote that is refused its content stays in order; others go on. */
 static void put_refused(void)
 {
-    rig.world.faults.refused_event = 2;
-    rig.batch.whole = true;
+    fixture.db.faults.refused_event = 2;
+    fixture.batch.whole = true;
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 5, 0);
     put_vote(2, 3, 6, 1);
@@ -127,16 +127,16 @@ static void put_refused(void)
 static void a_refused_vote_is_kept_and_its_content_waits_behind_it(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_refused();
     assert_applied(3, 0, 3);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 6);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 6);
     kept(0, "decode", 3);
     assert_string_equal(kept(1, "refused", 1)->reason, "event refused");
-    assert_non_null(strstr(rig.world.data.dead[1].value, "\"voting\":0"));
-    assert_string_equal(rig.world.data.dead[1].key, "5");
+    assert_non_null(strstr(fixture.db.data.dead[1].value, "\"voting\":0"));
+    assert_string_equal(fixture.db.data.dead[1].key, "5");
     assert_string_equal(kept(2, "behind", 4)->key, "5");
-    rig_close();
+    fixture_close();
 }
 
 static void what_is_held_is_known_to_the_next_claim_and_holds_its_content(void **state)
@@ -144,15 +144,15 @@ static void what_is_held_is_known_to_the_next_claim_and_holds_its_content(void *
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
-    assert_false(rig.claimed.holds);
+    fixture_open();
+    assert_false(fixture.claimed.holds);
     put_refused();
     assert_applied(3, 0, 3);
-    rig.world.faults.refused_event = 0;
-    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
-    assert_true(rig.claimed.holds);
-    batch_reset(&rig.batch, 6, 3);
-    rig.batch.whole = true;
+    fixture.db.faults.refused_event = 0;
+    assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
+    assert_true(fixture.claimed.holds);
+    batch_reset(&fixture.batch, 6, 3);
+    fixture.batch.whole = true;
     put_vote(6, 6, 5, 0);
     put_vote(7, 7, 6, 1);
     assert_int_equal(apply_now(&result), RC_OK);
@@ -161,16 +161,16 @@ static void what_is_held_is_known_to_the_next_claim_and_holds_its_content(void *
     kept(3, "behind", 6);
     /* Somebody decides on all of them: the next vote of the content is applied. */
     for (size_t i = 1; i < 4; i++)
-        snprintf(rig.world.data.dead[i].decision, sizeof(rig.world.data.dead[i].decision), "x");
-    batch_reset(&rig.batch, 8, 3);
-    rig.batch.whole = true;
+        snprintf(fixture.db.data.dead[i].decision, sizeof(fixture.db.data.dead[i].decision), "x");
+    batch_reset(&fixture.batch, 8, 3);
+    fixture.batch.whole = true;
     put_vote(8, 8, 5, 1);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_true(result.clear);
     assert_int_equal(result.applied, 1);
-    assert_int_equal(apply_claim(&rig.apply, &place, &rig.claimed, NULL), RC_OK);
-    assert_false(rig.claimed.holds);
-    rig_close();
+    assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
+    assert_false(fixture.claimed.holds);
+    fixture_close();
 }
 
 static void a_refused_vote_needs_a_whole_batch(void **state)
@@ -178,24 +178,24 @@ static void a_refused_vote_needs_a_whole_batch(void **state)
     struct apply_result result = {0};
 
     (void)state;
-    rig_open();
-    rig.world.faults.refused_event = 1;
+    fixture_open();
+    fixture.db.faults.refused_event = 1;
     put_vote(0, 1, 5, 1);
     put_vote(1, 2, 6, 1);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_AGAIN);
-    assert_int_equal(rig.world.data.vote_count, 0);
-    assert_int_equal(rig.world.data.dead_count, 0);
-    assert_int_equal(rig.world.data.progress[1].next_offset, OFFSET_BEGINNING);
-    rig_close();
+    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_int_equal(fixture.db.data.dead_count, 0);
+    assert_int_equal(fixture.db.data.progress[1].next_offset, OFFSET_BEGINNING);
+    fixture_close();
 }
 
 static void a_whole_batch_may_be_all_refused_and_twice(void **state)
 {
     (void)state;
-    rig_open();
-    rig.batch.whole = true;
-    rig.world.faults.refused = 5;
+    fixture_open();
+    fixture.batch.whole = true;
+    fixture.db.faults.refused = 5;
     for (int i = 0; i < 20; i++)
         put_vote(i, 1 + i / 2, 5, 1);
     put_vote(20, 30, 6, 1);
@@ -205,7 +205,7 @@ static void a_whole_batch_may_be_all_refused_and_twice(void **state)
     for (size_t i = 1; i < 20; i++)
         kept(i, "behind", (int64_t)i);
     assert_applied(0, 0, 0);
-    rig_close();
+    fixture_close();
 }
 
 /* As fails_at(), of a batch with a vote that is refused. */
@@ -213,27 +213,27 @@ static void refused_fails_at(int call, enum rc rc, bool lost, int *calls)
 {
     struct apply_result result = {0};
 
-    rig_open();
+    fixture_open();
     put_refused();
-    rig.world.faults.fail_at = call;
-    rig.world.faults.rc = rc;
-    rig.world.faults.lost = lost;
+    fixture.db.faults.fail_at = call;
+    fixture.db.faults.rc = rc;
+    fixture.db.faults.lost = lost;
     (void)apply_now(&result);
-    assert_false(rig.model.open);
-    *calls = rig.world.faults.calls;
+    assert_false(fixture.fake.open);
+    *calls = fixture.db.faults.calls;
     if (result.end != APPLY_DONE || result.applied == 0) {
         enum rc again = apply_now(&result);
 
         assert_int_equal(again, RC_OK);
     }
     assert_int_equal(result.applied, 3);
-    assert_int_equal(rig.world.data.vote_count, 3);
-    assert_int_equal(rig.world.data.dead_count, 3);
+    assert_int_equal(fixture.db.data.vote_count, 3);
+    assert_int_equal(fixture.db.data.dead_count, 3);
     kept(1, "refused", 1);
     kept(2, "behind", 4);
-    assert_int_equal(rig.world.data.progress[1].next_offset, 6);
-    sink_world_check(&rig.world);
-    rig_close();
+    assert_int_equal(fixture.db.data.progress[1].next_offset, 6);
+    fake_sink_check(&fixture.db);
+    fixture_close();
 }
 
 static void with_a_refused_vote_every_call_may_fail(void **state)
@@ -248,11 +248,11 @@ static void with_a_refused_vote_every_call_may_fail(void **state)
         refused_fails_at(call, RC_RETRY, true, &calls);
 }
 
-static const struct rig_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
+static const struct fixture_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
 
-static struct topic_world topic;
-static struct sink_world sink;
-static struct consume_rig consumer;
+static struct fake_topic topic;
+static struct fake_sink_db sink;
+static struct consume_fixture consumer;
 static int64_t now_ms = 1000;
 
 static void own_all(void)
@@ -263,7 +263,7 @@ static void own_all(void)
 
 static void run(int64_t ms)
 {
-    consume_rig_run(&consumer, &now_ms, now_ms + ms);
+    consume_fixture_run(&consumer, &now_ms, now_ms + ms);
 }
 
 static size_t count_held(const char *reason_class)
@@ -279,9 +279,9 @@ static size_t count_held(const char *reason_class)
 static void what_the_database_refuses_waits_with_its_content_alone(void **state)
 {
     (void)state;
-    topic_world_init(&topic);
+    fake_topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
-    consume_rig_open(&consumer, &topic, &sink, 0, "me", &limits);
+    consume_fixture_open(&consumer, &topic, &sink, 0, "me", &limits);
     own_all();
     run(500);
     sink.faults.refused = 1;
@@ -297,8 +297,8 @@ static void what_the_database_refuses_waits_with_its_content_alone(void **state)
     sink.faults.refused = 0;
     topic_put_vote(&topic, 100, 1, 1);
     run(1000);
-    consume_rig_kill(&consumer);
-    consume_rig_open(&consumer, &topic, &sink, 0, "next", &limits);
+    consume_fixture_kill(&consumer);
+    consume_fixture_open(&consumer, &topic, &sink, 0, "next", &limits);
     own_all();
     topic_put_vote(&topic, 101, 1, 1);
     topic_put_vote(&topic, 102, 5, 1);
@@ -313,11 +313,11 @@ static void what_the_database_refuses_waits_with_its_content_alone(void **state)
         run(100);
     }
     run(1000);
-    sink_world_check(&sink);
+    fake_sink_check(&sink);
     assert_int_equal(sink.data.vote_count, 31 + 20);
     for (size_t i = 0; i < consumer.fetch.part_count; i++)
         assert_false(consumer.fetch.parts[i]->whole);
-    consume_rig_kill(&consumer);
+    consume_fixture_kill(&consumer);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/apply/date.h"
-#include "tests/flow/housekeep_model.h"
+#include "tests/flow/fake_housekeep.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define STEPS_MAX 2000
 
-static struct housekeep_model model;
+static struct fake_housekeep fake;
 static struct housekeep one;
 static struct housekeep two;
 
@@ -40,7 +40,7 @@ static const struct housekeep_rules rules = {
 static void engine_start(struct housekeep *housekeep, const char *owner, bool once)
 {
     const struct housekeep_config config = {
-        .store = &model.store,
+        .store = &fake.store,
         .owner = owner,
         .rules = rules,
         .interval_ms = HOUR_MS,
@@ -56,14 +56,14 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
  * the next change. */
 static int64_t step(struct housekeep *housekeep)
 {
-    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->lease.epoch != model.state.epoch;
-    int64_t wait_ms = housekeep_step(housekeep, model.state.now_ms);
+    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->lease.epoch != fake.state.epoch;
+    int64_t wait_ms = housekeep_step(housekeep, fake.state.now_ms);
 
-    housekeep_model_check(&model);
+    fake_housekeep_check(&fake);
     if (stale && housekeep->rc == RC_OK)
         assert_int_equal(housekeep->phase, HOUSEKEEP_LOOK);
     if (wait_ms > 0)
-        model.state.now_ms += wait_ms;
+        fake.state.now_ms += wait_ms;
     return wait_ms;
 }
 
@@ -79,54 +79,54 @@ static void run_round(struct housekeep *housekeep)
 
 static void assert_kept(void)
 {
-    assert_false(housekeep_model_has(&model, "p_before"));
-    assert_false(housekeep_model_has(&model, "p202608"));
-    assert_true(housekeep_model_has(&model, "p202609"));
-    assert_true(housekeep_model_has(&model, "p202702"));
-    assert_false(housekeep_model_has(&model, "p202703"));
-    assert_true(housekeep_model_has(&model, "p_after"));
+    assert_false(fake_housekeep_has(&fake, "p_before"));
+    assert_false(fake_housekeep_has(&fake, "p202608"));
+    assert_true(fake_housekeep_has(&fake, "p202609"));
+    assert_true(fake_housekeep_has(&fake, "p202702"));
+    assert_false(fake_housekeep_has(&fake, "p202703"));
+    assert_true(fake_housekeep_has(&fake, "p_after"));
     for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
-        assert_int_equal(model.old[i], 0);
-    housekeep_model_check(&model);
-    assert_true(model.base_rows > 0);
+        assert_int_equal(fake.old[i], 0);
+    fake_housekeep_check(&fake);
+    assert_true(fake.base_rows > 0);
 }
 
 static void a_round_makes_drops_and_deletes(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     engine_start(&one, "a", true);
     run_round(&one);
     assert_kept();
     assert_int_equal(one.counts.made, 2);
     assert_int_equal(one.counts.dropped, 3);
-    assert_int_equal(one.counts.folded, model.base_rows);
+    assert_int_equal(one.counts.folded, fake.base_rows);
     assert_int_equal(one.counts.deleted[HOUSEKEEP_DEAD], 7);
     assert_int_equal(one.counts.postponed, 0);
-    assert_string_equal(model.state.owner, "");
+    assert_string_equal(fake.state.owner, "");
     housekeep_done(&one);
 
     /* Done once more it changes nothing. */
-    model.changes = 0;
+    fake.changes = 0;
     engine_start(&one, "b", true);
     run_round(&one);
     assert_kept();
-    assert_int_equal(model.changes, 0);
+    assert_int_equal(fake.changes, 0);
     housekeep_done(&one);
 }
 
 static void without_settings_nothing_is_dropped_or_deleted(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     engine_start(&one, "a", true);
     one.config.rules.keep_months = 0;
     memset(one.config.rules.keep_days, 0, sizeof(one.config.rules.keep_days));
     run_round(&one);
-    assert_true(housekeep_model_has(&model, "p_before"));
-    assert_int_equal(model.state.begin_day, 0);
-    assert_int_equal(model.base_rows, 0);
-    assert_int_equal(model.old[HOUSEKEEP_DEAD], 7);
+    assert_true(fake_housekeep_has(&fake, "p_before"));
+    assert_int_equal(fake.state.begin_day, 0);
+    assert_int_equal(fake.base_rows, 0);
+    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 7);
     assert_int_equal(one.counts.made, 2);
     housekeep_done(&one);
 }
@@ -136,21 +136,21 @@ static void a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift(void
     int64_t noon_ms;
 
     (void)state;
-    housekeep_model_init(&model);
-    noon_ms = model.state.now_ms;
+    fake_housekeep_init(&fake);
+    noon_ms = fake.state.now_ms;
     engine_start(&one, "a", false);
     run_round(&one);
     housekeep_done(&one);
-    model.state.now_ms = noon_ms + 30 * HOUR_MS + 77;
+    fake.state.now_ms = noon_ms + 30 * HOUR_MS + 77;
     engine_start(&one, "b", false);
-    assert_int_equal(housekeep_step(&one, model.state.now_ms), 0);
+    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 0);
     assert_int_equal(one.phase, HOUSEKEEP_PLAN);
     run_round(&one);
     assert_true(step(&one) > 0);
-    model.state.now_ms = noon_ms + 31 * HOUR_MS - 1;
-    assert_int_equal(housekeep_step(&one, model.state.now_ms), 1);
-    model.state.now_ms++;
-    assert_int_equal(housekeep_step(&one, model.state.now_ms), 0);
+    fake.state.now_ms = noon_ms + 31 * HOUR_MS - 1;
+    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 1);
+    fake.state.now_ms++;
+    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 0);
     assert_int_equal(one.phase, HOUSEKEEP_PLAN);
     housekeep_done(&one);
 }
@@ -161,16 +161,16 @@ static void every_call_may_fail_once(void **state)
     (void)state;
     for (int after = 0; after < 2; after++) {
         for (int call = 1;; call++) {
-            housekeep_model_init(&model);
-            model.fail_call = call;
-            model.fail_after = after == 1;
+            fake_housekeep_init(&fake);
+            fake.fail_call = call;
+            fake.fail_after = after == 1;
             engine_start(&one, "a", true);
             run_round(&one);
             assert_kept();
             assert_false(one.failing);
-            assert_string_equal(model.state.owner, "");
+            assert_string_equal(fake.state.owner, "");
             housekeep_done(&one);
-            if (model.calls < call)
+            if (fake.calls < call)
                 break;
         }
     }
@@ -183,17 +183,17 @@ static void killed_anywhere_the_next_one_does_the_rest(void **state)
     (void)state;
     for (int after = 0; after < 2; after++) {
         for (int call = 1;; call++) {
-            housekeep_model_init(&model);
-            model.fail_call = call;
-            model.fail_after = after == 1;
+            fake_housekeep_init(&fake);
+            fake.fail_call = call;
+            fake.fail_after = after == 1;
             engine_start(&one, "a", true);
-            for (int i = 0; i < STEPS_MAX && model.calls < call; i++)
+            for (int i = 0; i < STEPS_MAX && fake.calls < call; i++)
                 if (step(&one) == LOOP_END)
                     break;
             housekeep_done(&one);
-            if (model.calls < call)
+            if (fake.calls < call)
                 break;
-            model.fail_call = 0;
+            fake.fail_call = 0;
             engine_start(&two, "b", true);
             run_round(&two);
             assert_kept();
@@ -212,7 +212,7 @@ static void a_zombie_changes_nothing(void **state)
         int changes;
         int64_t rows;
 
-        housekeep_model_init(&model);
+        fake_housekeep_init(&fake);
         engine_start(&one, "a", true);
         engine_start(&two, "b", false);
         for (int i = 0; i < steps; i++)
@@ -220,12 +220,12 @@ static void a_zombie_changes_nothing(void **state)
         if (!through) {
             run_round(&two);
             assert_kept();
-            changes = model.changes;
-            rows = model.base_rows;
+            changes = fake.changes;
+            rows = fake.base_rows;
             for (int i = 0; i < 5; i++)
-                housekeep_step(&one, model.state.now_ms);
-            assert_int_equal(model.changes, changes);
-            assert_int_equal(model.base_rows, rows);
+                housekeep_step(&one, fake.state.now_ms);
+            assert_int_equal(fake.changes, changes);
+            assert_int_equal(fake.base_rows, rows);
             assert_kept();
         }
         housekeep_done(&one);
@@ -239,7 +239,7 @@ static void a_zombie_changes_nothing(void **state)
  * earlier step of its round, dropped months and its own lease among them. */
 static void a_database_that_goes_back_is_taken_as_it_is(void **state)
 {
-    static struct housekeep_model copy;
+    static struct fake_housekeep copy;
     bool through = false;
 
     (void)state;
@@ -247,20 +247,20 @@ static void a_database_that_goes_back_is_taken_as_it_is(void **state)
         for (int lost = 1;; lost++) {
             int64_t now_ms;
 
-            housekeep_model_init(&model);
+            fake_housekeep_init(&fake);
             engine_start(&one, "a", true);
             for (int i = 0; i < copied; i++)
                 through = step(&one) == LOOP_END;
-            copy = model;
+            copy = fake;
             for (int i = 0; i < lost && one.phase != HOUSEKEEP_ENDED; i++)
                 step(&one);
             if (one.phase == HOUSEKEEP_ENDED) {
                 housekeep_done(&one);
                 break;
             }
-            now_ms = model.state.now_ms;
-            model = copy;
-            model.state.now_ms = now_ms;
+            now_ms = fake.state.now_ms;
+            fake = copy;
+            fake.state.now_ms = now_ms;
             for (int i = 0; i < STEPS_MAX && one.phase != HOUSEKEEP_ENDED; i++)
                 step(&one);
             assert_int_equal(one.phase, HOUSEKEEP_ENDED);
@@ -281,13 +281,13 @@ static void two_in_any_order_do_the_work_of_one(void **state)
         unsigned rng = seed * 2654435761U;
         struct housekeep *engines[] = {&one, &two};
 
-        housekeep_model_init(&model);
+        fake_housekeep_init(&fake);
         engine_start(&one, "a", false);
         engine_start(&two, "b", false);
         for (int i = 0; i < STEPS_MAX && one.rounds + two.rounds == 0; i++) {
             rng = rng * 1103515245 + 12345;
             if ((rng >> 16) % 16 == 0)
-                model.state.now_ms += HOUSEKEEP_LEASE_MS + 1;
+                fake.state.now_ms += HOUSEKEEP_LEASE_MS + 1;
             step(engines[(rng >> 20) % 2]);
         }
         assert_int_equal(one.rounds + two.rounds, 1);
@@ -300,19 +300,19 @@ static void two_in_any_order_do_the_work_of_one(void **state)
 static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
-    model.fail_kind = MODEL_DROP;
+    fake_housekeep_init(&fake);
+    fake.fail_kind = FAKE_DROP;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.postponed, 1);
     assert_int_equal(one.counts.made, 2);
     assert_int_equal(one.counts.dropped, 0);
-    assert_int_equal(model.old[HOUSEKEEP_DEAD], 0);
-    assert_true(housekeep_model_has(&model, "p_before"));
+    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 0);
+    assert_true(fake_housekeep_has(&fake, "p_before"));
     housekeep_done(&one);
 
     /* The next round begins where this one ended: what is folded in stays so. */
-    model.fail_kind = 0;
+    fake.fail_kind = 0;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_kept();
@@ -321,19 +321,19 @@ static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **stat
 
 static void what_is_refused_is_put_off_and_the_rest_is_done(void **state)
 {
-    static const int kinds[] = {MODEL_READ, MODEL_COUNT, MODEL_MAKE,  MODEL_BEGIN,
-                                MODEL_FOLD, MODEL_DROP,  MODEL_DELETE};
+    static const int kinds[] = {FAKE_READ, FAKE_COUNT, FAKE_MAKE,  FAKE_BEGIN,
+                                FAKE_FOLD, FAKE_DROP,  FAKE_DELETE};
 
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        housekeep_model_init(&model);
-        model.fail_kind = kinds[i];
-        model.fail_rc = RC_REJECT;
+        fake_housekeep_init(&fake);
+        fake.fail_kind = kinds[i];
+        fake.fail_rc = RC_REJECT;
         engine_start(&one, "a", true);
         run_round(&one);
         assert_true(one.counts.postponed > 0);
         housekeep_done(&one);
-        model.fail_kind = 0;
+        fake.fail_kind = 0;
         engine_start(&one, "a", true);
         run_round(&one);
         assert_kept();
@@ -344,9 +344,9 @@ static void what_is_refused_is_put_off_and_the_rest_is_done(void **state)
 static void what_people_must_mend_ends_it(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
-    model.fail_kind = MODEL_LOOK;
-    model.fail_rc = RC_FATAL;
+    fake_housekeep_init(&fake);
+    fake.fail_kind = FAKE_LOOK;
+    fake.fail_rc = RC_FATAL;
     engine_start(&one, "a", false);
     assert_int_equal(step(&one), LOOP_END);
     assert_true(one.failing);
@@ -357,10 +357,10 @@ static void what_people_must_mend_ends_it(void **state)
 static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     for (int i = 0; i < 11; i++)
-        model.rows[model.row_count++] = (struct model_row){
-            .id = 100 + i, .day = model.parts[6].limit_day + 40, .vote = 1, .part = 7};
+        fake.rows[fake.row_count++] = (struct fake_housekeep_row){
+            .id = 100 + i, .day = fake.parts[6].limit_day + 40, .vote = 1, .part = 7};
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.made, 0);
@@ -379,11 +379,11 @@ static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
     const int64_t newest_day = 130;
 
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     for (int i = 0; i < 11; i++)
-        model.rows[model.row_count++] = (struct model_row){
-            .id = 100 + i, .day = model.parts[6].limit_day + newest_day, .vote = 1, .part = 7};
-    model.state.now_ms = (model.parts[6].limit_day + newest_day) * DATE_MS;
+        fake.rows[fake.row_count++] = (struct fake_housekeep_row){
+            .id = 100 + i, .day = fake.parts[6].limit_day + newest_day, .vote = 1, .part = 7};
+    fake.state.now_ms = (fake.parts[6].limit_day + newest_day) * DATE_MS;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.made, 0);
@@ -400,7 +400,7 @@ static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
 static void leaving_gives_the_lease_back(void **state)
 {
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     engine_start(&one, "a", false);
     engine_start(&two, "b", false);
     for (int i = 0; i < 12; i++)
@@ -408,7 +408,7 @@ static void leaving_gives_the_lease_back(void **state)
     assert_true(step(&two) > 0);
     assert_string_equal(two.other, "a");
     housekeep_leave(&one);
-    assert_string_equal(model.state.owner, "");
+    assert_string_equal(fake.state.owner, "");
     run_round(&two);
     assert_kept();
     housekeep_done(&one);
@@ -420,16 +420,16 @@ static void a_due_round_without_progress_is_late(void **state)
     int64_t began_ms;
 
     (void)state;
-    housekeep_model_init(&model);
+    fake_housekeep_init(&fake);
     engine_start(&one, "a", false);
     step(&one);
-    model.fail_kind = MODEL_RENEW;
-    began_ms = model.state.now_ms;
+    fake.fail_kind = FAKE_RENEW;
+    began_ms = fake.state.now_ms;
     for (int i = 0; i < 10; i++)
         step(&one);
-    assert_true(model.state.now_ms > began_ms);
+    assert_true(fake.state.now_ms > began_ms);
     assert_in_range(one.late_since_ms, 1, began_ms);
-    model.fail_kind = 0;
+    fake.fail_kind = 0;
     run_round(&one);
     assert_int_equal(one.late_since_ms, SINGLETON_ON_TIME);
     housekeep_done(&one);
@@ -453,11 +453,11 @@ static void a_dry_run_tells_what_a_round_does_and_does_nothing(void **state)
     struct heard heard = {{0}, 0};
 
     (void)state;
-    housekeep_model_init(&model);
-    assert_int_equal(housekeep_dry(&model.store, &rules, on_would, &heard, NULL), RC_OK);
-    assert_int_equal(model.changes, 0);
-    assert_int_equal(model.state.epoch, 0);
-    assert_int_equal(model.old[HOUSEKEEP_DEAD], 7);
+    fake_housekeep_init(&fake);
+    assert_int_equal(housekeep_dry(&fake.store, &rules, on_would, &heard, NULL), RC_OK);
+    assert_int_equal(fake.changes, 0);
+    assert_int_equal(fake.state.epoch, 0);
+    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 7);
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(heard.deeds[HOUSEKEEP_WOULD_MAKE], one.counts.made);

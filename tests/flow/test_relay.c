@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The relay's engines against a world in which nearly everything goes wrong, many seeds of it: not
- * one committed row is lost, none is deleted before it was published, none overtakes its key. */
+/* The relay's engines on fake servers in which nearly everything fails, with many seeds: no
+ * committed row is lost, none is deleted before it is published, and none overtakes its key. */
 #include "common/log.h"
-#include "tests/flow/relay_rig.h"
+#include "tests/flow/relay_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -25,60 +25,60 @@ static size_t seeds(void)
 }
 
 struct trial {
-    struct world_faults faults;
+    struct fake_relay_faults faults;
     bool writers_known;
     unsigned lose_lease; /* in thousandths of 10 ms */
     unsigned restart;
 };
 
-static void let_it_happen(struct rig *rig, const struct trial *trial)
+static void let_it_happen(struct relay_fixture *fixture, const struct trial *trial)
 {
     for (int i = 0; i < 300; i++) {
-        rig_run(rig, 10);
-        if (world_chance(&rig->world, trial->lose_lease)) {
-            rig_lose_lease(rig);
-            rig_run(rig, 1 + (int64_t)world_below(&rig->world, 100));
-            rig_take_lease(rig);
+        relay_fixture_run(fixture, 10);
+        if (fake_relay_chance(&fixture->fake, trial->lose_lease)) {
+            relay_fixture_lose_lease(fixture);
+            relay_fixture_run(fixture, 1 + (int64_t)fake_relay_below(&fixture->fake, 100));
+            relay_fixture_take_lease(fixture);
         }
-        if (world_chance(&rig->world, trial->restart))
-            rig_restart(rig);
+        if (fake_relay_chance(&fixture->fake, trial->restart))
+            relay_fixture_restart(fixture);
     }
 }
 
-static void heal(struct rig *rig)
+static void heal(struct relay_fixture *fixture)
 {
-    struct world *world = &rig->world;
+    struct fake_relay *fake = &fixture->fake;
 
-    memset(&world->faults, 0, sizeof(world->faults));
-    world->writing = false;
-    world->healed = true;
-    world->down_until_ms = 0;
-    world->silent_until_ms = 0;
+    memset(&fake->faults, 0, sizeof(fake->faults));
+    fake->writing = false;
+    fake->healed = true;
+    fake->down_until_ms = 0;
+    fake->silent_until_ms = 0;
 }
 
 static void try_seed(const struct trial *trial, uint64_t seed)
 {
-    static struct rig rig;
+    static struct relay_fixture fixture;
     bool drained;
 
-    rig_init(&rig, seed);
-    rig.world.faults = trial->faults;
-    rig.world.writing = true;
-    rig.world.calls_advance = true;
-    rig.world.writers_known = trial->writers_known;
-    rig.late_steps = (size_t)world_below(&rig.world, 900);
-    rig_take_lease(&rig);
-    let_it_happen(&rig, trial);
-    heal(&rig);
-    drained = rig_drain(&rig, 60000);
-    if (!drained || world_overtaken(&rig.world) || world_lost(&rig.world))
+    relay_fixture_init(&fixture, seed);
+    fixture.fake.faults = trial->faults;
+    fixture.fake.writing = true;
+    fixture.fake.calls_advance = true;
+    fixture.fake.writers_known = trial->writers_known;
+    fixture.late_steps = (size_t)fake_relay_below(&fixture.fake, 900);
+    relay_fixture_take_lease(&fixture);
+    let_it_happen(&fixture, trial);
+    heal(&fixture);
+    drained = relay_fixture_drain(&fixture, 60000);
+    if (!drained || fake_relay_overtaken(&fixture.fake) || fake_relay_lost(&fixture.fake))
         print_message("seed %llu\n", (unsigned long long)seed);
     assert_true(drained);
-    assert_int_equal(world_lost(&rig.world), 0);
-    assert_int_equal(world_overtaken(&rig.world), 0);
-    assert_int_equal(rig.world.wrong_deletes, 0);
-    assert_true(rig.world.log_count > 5);
-    rig_done(&rig);
+    assert_int_equal(fake_relay_lost(&fixture.fake), 0);
+    assert_int_equal(fake_relay_overtaken(&fixture.fake), 0);
+    assert_int_equal(fixture.fake.wrong_deletes, 0);
+    assert_true(fixture.fake.log_count > 5);
+    relay_fixture_done(&fixture);
 }
 
 static void try_all(const struct trial *trial)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A lane whose lease ends, whose clock leaps, whose database is another one. */
 #include "common/log.h"
-#include "tests/flow/relay_rig.h"
+#include "tests/flow/relay_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -11,40 +11,40 @@
 #include <cmocka.h>
 #include <string.h>
 
-static struct rig rig;
+static struct relay_fixture fixture;
 
 static int set_up(void **state)
 {
     (void)state;
-    rig_init(&rig, 7);
-    rig_take_lease(&rig);
+    relay_fixture_init(&fixture, 7);
+    relay_fixture_take_lease(&fixture);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    rig_done(&rig);
+    relay_fixture_done(&fixture);
     return 0;
 }
 
 static void assert_all_is_well(void)
 {
-    assert_int_equal(world_lost(&rig.world), 0);
-    assert_int_equal(world_overtaken(&rig.world), 0);
-    assert_int_equal(rig.world.wrong_deletes, 0);
-    assert_int_equal(rig.reader.window.count, 0);
+    assert_int_equal(fake_relay_lost(&fixture.fake), 0);
+    assert_int_equal(fake_relay_overtaken(&fixture.fake), 0);
+    assert_int_equal(fixture.fake.wrong_deletes, 0);
+    assert_int_equal(fixture.reader.window.count, 0);
 }
 
 static size_t published(int64_t seq)
 {
-    return rig.world.rows[seq].published;
+    return fixture.fake.rows[seq].published;
 }
 
 static void append_some(int count)
 {
     for (int i = 0; i < count; i++)
-        world_append(&rig.world, i % WORLD_KEYS);
+        fake_relay_append(&fixture.fake, i % FAKE_RELAY_KEYS);
 }
 
 static void nothing_is_sent_or_deleted_without_the_lease(void **state)
@@ -54,53 +54,53 @@ static void nothing_is_sent_or_deleted_without_the_lease(void **state)
 
     (void)state;
     append_some(300);
-    rig_run(&rig, 20);
-    rig_lose_lease(&rig);
-    rig_run(&rig, 200);
-    left = world_left(&rig.world);
-    log_count = rig.world.log_count;
+    relay_fixture_run(&fixture, 20);
+    relay_fixture_lose_lease(&fixture);
+    relay_fixture_run(&fixture, 200);
+    left = fake_relay_left(&fixture.fake);
+    log_count = fixture.fake.log_count;
     assert_true(left > 0);
-    rig_run(&rig, 2000);
-    assert_int_equal(rig.world.log_count, log_count);
-    assert_int_equal(world_left(&rig.world), left);
-    assert_true(atomic_load(&rig.lane.lease.idle));
-    assert_int_equal(rig.reader.window.count, 0);
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
+    relay_fixture_run(&fixture, 2000);
+    assert_int_equal(fixture.fake.log_count, log_count);
+    assert_int_equal(fake_relay_left(&fixture.fake), left);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    assert_int_equal(fixture.reader.window.count, 0);
+    relay_fixture_take_lease(&fixture);
+    assert_true(relay_fixture_drain(&fixture, 20000));
     assert_all_is_well();
 }
 
-static struct broker world_of_slow_sends;
+static struct broker fake_relay_of_slow_sends;
 
 static enum rc slow_send(void *ctx, const char *topic, size_t topic_index,
                          const struct relay_row *row, uint64_t ticket, struct err *err)
 {
-    assert_true(lane_epoch(&rig.lane, rig.world.now_ms) != 0);
-    rig.world.now_ms += 10;
-    return world_of_slow_sends.send(ctx, topic, topic_index, row, ticket, err);
+    assert_true(lane_epoch(&fixture.lane, fixture.fake.now_ms) != 0);
+    fixture.fake.now_ms += 10;
+    return fake_relay_of_slow_sends.send(ctx, topic, topic_index, row, ticket, err);
 }
 
-static int64_t world_time_ms(void *ctx)
+static int64_t fake_relay_time_ms(void *ctx)
 {
-    return ((struct world *)ctx)->now_ms;
+    return ((struct fake_relay *)ctx)->now_ms;
 }
 
 /* As when the process is stopped by a signal between two rows of one step. */
 static void a_lease_that_ends_in_the_middle_of_a_step_ends_the_sending(void **state)
 {
     (void)state;
-    rig.lane.time_ms = world_time_ms;
-    rig.lane.time_ctx = &rig.world;
-    world_of_slow_sends = rig.sender.broker;
-    rig.sender.broker.send = slow_send;
+    fixture.lane.time_ms = fake_relay_time_ms;
+    fixture.lane.time_ctx = &fixture.fake;
+    fake_relay_of_slow_sends = fixture.sender.broker;
+    fixture.sender.broker.send = slow_send;
     append_some(20);
-    atomic_store(&rig.lane.lease.valid_until_ms, rig.world.now_ms + 55);
-    rig_run(&rig, 2000);
-    assert_true(rig.world.log_count < 10);
-    assert_true(atomic_load(&rig.lane.lease.idle));
-    assert_int_equal(rig.reader.window.count, 0);
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
+    atomic_store(&fixture.lane.lease.valid_until_ms, fixture.fake.now_ms + 55);
+    relay_fixture_run(&fixture, 2000);
+    assert_true(fixture.fake.log_count < 10);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    assert_int_equal(fixture.reader.window.count, 0);
+    relay_fixture_take_lease(&fixture);
+    assert_true(relay_fixture_drain(&fixture, 20000));
     assert_all_is_well();
 }
 
@@ -111,17 +111,17 @@ static void a_clock_that_leaps_by_an_hour_loses_nothing(void **state)
 
     (void)state;
     append_some(300);
-    atomic_store(&rig.lane.lease.valid_until_ms, rig.world.now_ms + 1000);
-    rig_run(&rig, 20);
-    rig.world.now_ms += 3600000;
-    log_count = rig.world.log_count;
-    rig_run(&rig, 3000);
+    atomic_store(&fixture.lane.lease.valid_until_ms, fixture.fake.now_ms + 1000);
+    relay_fixture_run(&fixture, 20);
+    fixture.fake.now_ms += 3600000;
+    log_count = fixture.fake.log_count;
+    relay_fixture_run(&fixture, 3000);
     /* What the producer had taken over may arrive, and no more. */
-    assert_true(rig.world.log_count <= log_count + WORLD_MESSAGES_MAX);
-    assert_true(atomic_load(&rig.lane.lease.idle));
-    rig.world.epoch++;
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
+    assert_true(fixture.fake.log_count <= log_count + FAKE_RELAY_MESSAGES_MAX);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    fixture.fake.epoch++;
+    relay_fixture_take_lease(&fixture);
+    assert_true(relay_fixture_drain(&fixture, 20000));
     assert_all_is_well();
 }
 
@@ -129,13 +129,13 @@ static void rows_of_an_earlier_lease_are_given_back_and_read_again(void **state)
 {
     (void)state;
     append_some(300);
-    rig_run(&rig, 20);
-    assert_true(rig.reader.window.count > 0);
-    rig.world.epoch++;
-    rig_take_lease(&rig);
-    metric_set(&rig.lane.metrics->resets, 0);
-    assert_true(rig_drain(&rig, 20000));
-    assert_true(metric_value(&rig.lane.metrics->resets) > 0);
+    relay_fixture_run(&fixture, 20);
+    assert_true(fixture.reader.window.count > 0);
+    fixture.fake.epoch++;
+    relay_fixture_take_lease(&fixture);
+    metric_set(&fixture.lane.metrics->resets, 0);
+    assert_true(relay_fixture_drain(&fixture, 20000));
+    assert_true(metric_value(&fixture.lane.metrics->resets) > 0);
     assert_all_is_well();
 }
 
@@ -146,24 +146,24 @@ static void rows_that_get_the_seqs_of_lost_ones_are_published(void **state)
     const struct err why = {.text = "the database is another one"};
 
     (void)state;
-    rig.settings.relay.delete_wait_ms = 60000;
+    fixture.settings.relay.delete_wait_ms = 60000;
     append_some(20);
-    while (rig.world.log_count < 20 || rig.world.message_count > 0)
-        rig_run(&rig, 1);
-    rig_run(&rig, 100);
-    assert_int_equal(world_left(&rig.world), 20);
-    world_lose_rows(&rig.world, 11);
+    while (fixture.fake.log_count < 20 || fixture.fake.message_count > 0)
+        relay_fixture_run(&fixture, 1);
+    relay_fixture_run(&fixture, 100);
+    assert_int_equal(fake_relay_left(&fixture.fake), 20);
+    fake_relay_lose_rows(&fixture.fake, 11);
     append_some(15);
-    lane_origin_lost(&rig.lane, &why);
-    assert_int_equal(lane_epoch(&rig.lane, rig.world.now_ms), 0);
-    rig_run(&rig, 500);
-    assert_int_equal(world_left(&rig.world), 25);
-    assert_true(atomic_load(&rig.lane.lease.idle));
-    rig.world.epoch++;
-    atomic_store(&rig.lane.lease.strange, false);
-    rig.settings.relay.delete_wait_ms = 20;
-    rig_take_lease(&rig);
-    assert_true(rig_drain(&rig, 20000));
+    lane_origin_lost(&fixture.lane, &why);
+    assert_int_equal(lane_epoch(&fixture.lane, fixture.fake.now_ms), 0);
+    relay_fixture_run(&fixture, 500);
+    assert_int_equal(fake_relay_left(&fixture.fake), 25);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    fixture.fake.epoch++;
+    atomic_store(&fixture.lane.lease.strange, false);
+    fixture.settings.relay.delete_wait_ms = 20;
+    relay_fixture_take_lease(&fixture);
+    assert_true(relay_fixture_drain(&fixture, 20000));
     assert_all_is_well();
 }
 
@@ -171,10 +171,10 @@ static void a_fenced_delete_leaves_the_rows(void **state)
 {
     (void)state;
     append_some(10);
-    rig.world.epoch++;
-    rig_run(&rig, 500);
-    assert_int_equal(world_left(&rig.world), 10);
-    assert_int_equal(rig.reader.window.count, 0);
+    fixture.fake.epoch++;
+    relay_fixture_run(&fixture, 500);
+    assert_int_equal(fake_relay_left(&fixture.fake), 10);
+    assert_int_equal(fixture.reader.window.count, 0);
 }
 
 static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(void **state)
@@ -183,15 +183,15 @@ static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(vo
 
     (void)state;
     append_some(300);
-    rig_run(&rig, 30);
-    atomic_store(&rig.lane.lease.leaving, true);
-    rig_run(&rig, 400);
-    assert_true(atomic_load(&rig.lane.lease.idle));
-    log_count = rig.world.log_count;
+    relay_fixture_run(&fixture, 30);
+    atomic_store(&fixture.lane.lease.leaving, true);
+    relay_fixture_run(&fixture, 400);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    log_count = fixture.fake.log_count;
     assert_true(log_count > 0 && log_count < 300);
     /* All that was sent was also deleted: whoever comes next publishes nothing twice. */
-    assert_int_equal(world_left(&rig.world), 300 - log_count);
-    for (int64_t seq = 1; seq < rig.world.outbox.seq_next; seq++)
+    assert_int_equal(fake_relay_left(&fixture.fake), 300 - log_count);
+    for (int64_t seq = 1; seq < fixture.fake.outbox.seq_next; seq++)
         assert_true(published(seq) <= 1);
 }
 

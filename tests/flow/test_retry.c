@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What becomes of a task in the retry queue, on a fake store: attempts, waits, ends, callbacks,
  * steps, options. */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
@@ -20,13 +20,13 @@
 static int set_up(void **state)
 {
     (void)state;
-    world_reset(1);
+    retry_fixture_reset(1);
     return 0;
 }
 
 static struct task *failing(const char *scene, const char *key, size_t fail_runs)
 {
-    struct task *task = world_task(scene, key);
+    struct task *task = retry_fixture_task(scene, key);
 
     task->fail_runs = fail_runs;
     return task;
@@ -34,50 +34,50 @@ static struct task *failing(const char *scene, const char *key, size_t fail_runs
 
 static void a_task_that_works_is_run_once_and_deleted(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->seen_attempt, 1);
     assert_string_equal(task->outcome, "deleted");
     assert_string_equal(task->seen_options, "{}");
-    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
+    assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
 
 static void a_done_task_may_be_kept_in_the_history(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"keep_done\": true}", NULL, false);
+    retry_fixture_scene("mail", "{\"keep_done\": true}", NULL, false);
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_string_equal(task->outcome, "done");
 }
 
 static void a_failed_task_is_tried_again_when_its_rule_says(void **state)
 {
     struct task *task = failing("mail", NULL, 2);
-    int64_t from_ms = world.now_ms;
+    int64_t from_ms = fixture.now_ms;
 
     (void)state;
     host_start(0);
-    world_run(500);
+    retry_fixture_run(500);
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->attempts, 1);
     assert_string_equal(task->reason, "it does not work");
     assert_string_equal(task->reason_class, "transient");
     assert_in_range(task->next_ms - from_ms, 60000, 60500);
-    world.now_ms = task->next_ms - 50;
-    world_run(40);
+    fixture.now_ms = task->next_ms - 50;
+    retry_fixture_run(40);
     assert_int_equal(task->runs, 1);
-    world_run(500);
+    retry_fixture_run(500);
     assert_int_equal(task->runs, 2);
     assert_int_equal(task->seen_attempt, 2);
-    world.now_ms += 300000;
-    assert_true(world_drain(1000));
+    fixture.now_ms += 300000;
+    assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 3);
 }
 
@@ -86,9 +86,9 @@ static void out_of_attempts_a_task_without_a_key_goes_into_the_history(void **st
     struct task *task = failing("mail", NULL, 100);
 
     (void)state;
-    world_scene("mail", SOON "}", NULL, false);
+    retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     assert_string_equal(task->outcome, "exhausted");
     assert_int_equal(task->runs, 3);
     assert_int_equal(task->attempts, 3);
@@ -98,13 +98,13 @@ static void out_of_attempts_a_task_without_a_key_goes_into_the_history(void **st
 static void exhaustion_may_block_a_key_and_nobody_else(void **state)
 {
     struct task *first = failing("mail", "a", 100);
-    struct task *second = world_task("mail", "a");
-    struct task *other = world_task("mail", "b");
+    struct task *second = retry_fixture_task("mail", "a");
+    struct task *other = retry_fixture_task("mail", "b");
 
     (void)state;
-    world_scene("mail", SOON "}", NULL, false);
+    retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(first->state, TASK_BLOCKED);
     assert_int_equal(first->runs, 3);
     assert_int_equal(second->runs, 0);
@@ -114,12 +114,12 @@ static void exhaustion_may_block_a_key_and_nobody_else(void **state)
 static void exhaustion_may_park_a_key(void **state)
 {
     struct task *first = failing("mail", "a", 100);
-    struct task *second = world_task("mail", "a");
+    struct task *second = retry_fixture_task("mail", "a");
 
     (void)state;
-    world_scene("mail", SOON ", \"exhausted\": \"park\"}", NULL, false);
+    retry_fixture_scene("mail", SOON ", \"exhausted\": \"park\"}", NULL, false);
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(first->state, TASK_PARKED);
     assert_string_equal(first->outcome, "exhausted");
     assert_int_equal(second->runs, 0);
@@ -128,12 +128,12 @@ static void exhaustion_may_park_a_key(void **state)
 static void exhaustion_may_be_skipped(void **state)
 {
     struct task *first = failing("mail", "a", 100);
-    struct task *second = world_task("mail", "a");
+    struct task *second = retry_fixture_task("mail", "a");
 
     (void)state;
-    world_scene("mail", SOON ", \"exhausted\": \"skip\"}", NULL, false);
+    retry_fixture_scene("mail", SOON ", \"exhausted\": \"skip\"}", NULL, false);
     host_start(0);
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     assert_string_equal(first->outcome, "exhausted");
     assert_int_equal(second->runs, 1);
 }
@@ -143,17 +143,17 @@ static void tasks_of_a_key_run_in_order_also_across_hosts(void **state)
     struct task *tasks[30];
 
     (void)state;
-    world_scene("mail", "{\"wait\": \"fixed 30ms\", \"attempts\": 9}", NULL, false);
+    retry_fixture_scene("mail", "{\"wait\": \"fixed 30ms\", \"attempts\": 9}", NULL, false);
     for (size_t i = 0; i < 30; i++)
         tasks[i] = failing("mail", i % 2 ? "a" : "b", i % 3);
-    for (size_t i = 0; i < WORLD_HOSTS; i++)
+    for (size_t i = 0; i < FIXTURE_HOSTS; i++)
         host_start(i);
-    while (world_count(-1) < 30) {
-        world_run(1);
+    while (retry_fixture_count(-1) < 30) {
+        retry_fixture_run(1);
         /* Who has ended has no predecessor that has not. */
         for (size_t i = 2; i < 30; i++)
             assert_true(tasks[i]->runs == 0 || tasks[i - 2]->state == -1);
-        assert_true(world.now_ms < 1100000);
+        assert_true(fixture.now_ms < 1100000);
     }
 }
 
@@ -165,9 +165,9 @@ static void a_refusal_stops_at_once_unless_the_scene_says_otherwise(void **state
     (void)state;
     task->fault = FAULT_REFUSED;
     again->fault = FAULT_REFUSED;
-    world_scene("other", SOON ", \"stop\": []}", NULL, false);
+    retry_fixture_scene("other", SOON ", \"stop\": []}", NULL, false);
     host_start(0);
-    assert_true(world_drain(2000));
+    assert_true(retry_fixture_drain(2000));
     assert_string_equal(task->outcome, "exhausted");
     assert_string_equal(task->reason, "refused: it does not work");
     assert_string_equal(task->reason_class, "refused");
@@ -179,9 +179,9 @@ static void any_failure_may_go_straight_to_the_history(void **state)
     struct task *task = failing("mail", NULL, 1);
 
     (void)state;
-    world_scene("mail", "{\"stop\": [\"transient\", \"refused\", \"ours\"]}", NULL, false);
+    retry_fixture_scene("mail", "{\"stop\": [\"transient\", \"refused\", \"ours\"]}", NULL, false);
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_string_equal(task->outcome, "exhausted");
     assert_int_equal(task->runs, 1);
 }
@@ -193,9 +193,9 @@ static void a_snooze_costs_no_attempt(void **state)
     (void)state;
     task->end = ATTEMPT_SNOOZED;
     task->delay_ms = 150;
-    world_scene("mail", SOON "}", NULL, false);
+    retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
-    assert_true(world_drain(5000));
+    assert_true(retry_fixture_drain(5000));
     assert_int_equal(task->runs, 10);
     assert_int_equal(task->attempts, 0);
     assert_string_equal(task->outcome, "deleted");
@@ -210,11 +210,11 @@ static void a_handler_may_say_when_and_that_it_is_over(void **state)
     later->delay_ms = 700;
     never->end = ATTEMPT_REJECTED;
     host_start(0);
-    world_run(600);
+    retry_fixture_run(600);
     assert_int_equal(later->runs, 1);
     assert_string_equal(never->outcome, "exhausted");
     assert_string_equal(never->reason, "rejected: it does not work");
-    assert_true(world_drain(500));
+    assert_true(retry_fixture_drain(500));
 }
 
 static void a_cut_attempt_costs_nothing_and_is_made_again(void **state)
@@ -223,9 +223,9 @@ static void a_cut_attempt_costs_nothing_and_is_made_again(void **state)
 
     (void)state;
     task->end = ATTEMPT_CUT;
-    world_scene("mail", SOON "}", NULL, false);
+    retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->runs, 6);
     assert_int_equal(task->attempts, 0);
 }
@@ -238,24 +238,24 @@ static void the_relays_refused_rows_block_and_are_tried_on(void **state)
     task->fault = FAULT_REFUSED;
     task->delay_ms = 10;
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(task->state, TASK_BLOCKED);
     assert_int_equal(task->runs, 6);
 }
 
 static void callbacks_are_made_when_it_is_over(void **state)
 {
-    struct task *done = world_task("mail", NULL);
+    struct task *done = retry_fixture_task("mail", NULL);
     struct task *over = failing("mail", NULL, 9);
 
     (void)state;
     over->end = ATTEMPT_REJECTED;
-    world_scene("mail",
-                "{\"on_done\": {\"scene\": \"told\", \"handler\": \"http\"}, "
-                "\"on_exhausted\": {\"scene\": \"sorry\", \"handler\": \"exec\"}}",
-                NULL, false);
+    retry_fixture_scene("mail",
+                        "{\"on_done\": {\"scene\": \"told\", \"handler\": \"http\"}, "
+                        "\"on_exhausted\": {\"scene\": \"sorry\", \"handler\": \"exec\"}}",
+                        NULL, false);
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_string_equal(done->callback,
                         "told http {\"taskId\":1,\"group\":\"default\",\"scene\":\"mail\","
                         "\"bizNo\":null,\"outcome\":\"done\",\"attempts\":0,\"reasonClass\":\"\","
@@ -274,17 +274,17 @@ static void fail_once_in_step_two(struct task *task)
 
 static void steps_go_on_where_they_failed_with_the_result_before(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
     task->steps = 3;
     task->meanwhile = fail_once_in_step_two;
-    world_scene("mail", SOON "}", NULL, false);
+    retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
-    world_run(200);
+    retry_fixture_run(200);
     assert_int_equal(task->step, 2);
     assert_int_equal(task->attempts, 1);
-    assert_true(world_drain(2000));
+    assert_true(retry_fixture_drain(2000));
     assert_int_equal(task->runs, 5);
     assert_int_equal(task->step, 3);
     assert_string_equal(task->seen_result, "step 2");
@@ -293,16 +293,16 @@ static void steps_go_on_where_they_failed_with_the_result_before(void **state)
 
 static void options_are_the_scenes_with_the_tasks_on_top(void **state)
 {
-    struct task *plain = world_task("mail", NULL);
-    struct task *own = world_task("mail", NULL);
-    struct task *alone = world_task("else", NULL);
+    struct task *plain = retry_fixture_task("mail", NULL);
+    struct task *own = retry_fixture_task("mail", NULL);
+    struct task *alone = retry_fixture_task("else", NULL);
 
     (void)state;
     snprintf(own->options, sizeof(own->options), "{\"b\": 3, \"c\": 4}");
     snprintf(alone->options, sizeof(alone->options), "{\"d\": 5}");
-    world_scene("mail", NULL, "{\"a\": 1, \"b\": 2}", false);
+    retry_fixture_scene("mail", NULL, "{\"a\": 1, \"b\": 2}", false);
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_string_equal(plain->seen_options, "{\"a\": 1, \"b\": 2}");
     assert_string_equal(own->seen_options, "{\"a\":1,\"b\":3,\"c\":4}");
     assert_string_equal(alone->seen_options, "{\"d\": 5}");
@@ -310,13 +310,13 @@ static void options_are_the_scenes_with_the_tasks_on_top(void **state)
 
 static void options_that_are_rubbish_are_refused_and_not_run(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
     snprintf(task->options, sizeof(task->options), "{\"a\": ");
-    world_scene("mail", NULL, "{\"a\": 1}", false);
+    retry_fixture_scene("mail", NULL, "{\"a\": 1}", false);
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 0);
     assert_string_equal(task->outcome, "exhausted");
     assert_true(strstr(task->reason, "options are a JSON object") != NULL);
@@ -327,10 +327,10 @@ static void a_deadline_ends_it_whatever_its_attempts(void **state)
     struct task *task = failing("mail", NULL, 100);
 
     (void)state;
-    world_scene("mail", "{\"wait\": \"fixed 300ms\", \"attempts\": 0, \"deadline\": \"2s\"}", NULL,
-                false);
+    retry_fixture_scene(
+        "mail", "{\"wait\": \"fixed 300ms\", \"attempts\": 0, \"deadline\": \"2s\"}", NULL, false);
     host_start(0);
-    assert_true(world_drain(4000));
+    assert_true(retry_fixture_drain(4000));
     assert_in_range(task->runs, 5, 8);
     assert_string_equal(task->reason, "deadline: it does not work");
 }
@@ -345,7 +345,7 @@ static void attempts_are_counted_by_scene_and_outcome(void **state)
     task->end = ATTEMPT_SNOOZED;
     over->end = ATTEMPT_REJECTED;
     host_start(0);
-    assert_true(world_drain(2000));
+    assert_true(retry_fixture_drain(2000));
     assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_DONE]), 1);
     assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_SNOOZED]), 2);
     assert_int_equal(metric_value(&metrics->attempts[ATTEMPT_REJECTED]), 1);

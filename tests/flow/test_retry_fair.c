@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tasks of one scene, or to one destination, do to the others: nothing. In virtual time,
  * with tasks that occupy their threads. */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
@@ -21,19 +21,19 @@
 static int set_up(void **state)
 {
     (void)state;
-    world_reset(1);
-    world.hosts[0].timed = true;
-    world.hosts[0].settings.retry.threads = 4;
-    world.hosts[0].settings.retry.in_flight_max = 500;
-    world.hosts[0].settings.retry.batch_rows_max = 100;
-    world.hosts[0].settings.retry.poll_ms = 200;
+    retry_fixture_reset(1);
+    fixture.hosts[0].timed = true;
+    fixture.hosts[0].settings.retry.threads = 4;
+    fixture.hosts[0].settings.retry.in_flight_max = 500;
+    fixture.hosts[0].settings.retry.batch_rows_max = 100;
+    fixture.hosts[0].settings.retry.poll_ms = 200;
     return 0;
 }
 
 static void many(const char *scene, size_t count, int64_t takes_ms)
 {
     for (size_t i = 0; i < count; i++)
-        world_task(scene, NULL)->takes_ms = takes_ms;
+        retry_fixture_task(scene, NULL)->takes_ms = takes_ms;
 }
 
 static int by_number(const void *one, const void *other)
@@ -47,18 +47,18 @@ static int by_number(const void *one, const void *other)
 /* Adds a quick task of the scene each second; the p99 of how long one waited for its thread. */
 static int64_t wait_p99(const char *scene, size_t seconds)
 {
-    static int64_t waits_ms[WORLD_TASKS_MAX];
-    size_t first = world.count;
+    static int64_t waits_ms[FIXTURE_TASKS_MAX];
+    size_t first = fixture.count;
 
     for (size_t i = 0; i < seconds; i++) {
         many(scene, 1, 10);
-        world_run(1000);
+        retry_fixture_run(1000);
     }
-    world_run(1000);
+    retry_fixture_run(1000);
     for (size_t i = 0; i < seconds; i++) {
-        const struct task *task = &world.tasks[first + i];
+        const struct task *task = &fixture.tasks[first + i];
 
-        waits_ms[i] = (task->runs > 0 ? task->began_ms : world.now_ms) - task->made_ms;
+        waits_ms[i] = (task->runs > 0 ? task->began_ms : fixture.now_ms) - task->made_ms;
     }
     qsort(waits_ms, seconds, sizeof(waits_ms[0]), by_number);
     return waits_ms[seconds * 99 / 100];
@@ -73,7 +73,7 @@ static void a_slow_scene_does_not_keep_another_one_waiting(void **state)
     host_start(0);
     free_ms = wait_p99("quick", 100);
     many("slow", 10000, SLOW_MS);
-    world_run(2000);
+    retry_fixture_run(2000);
     shared_ms = wait_p99("quick", 100);
     assert_true(shared_ms < free_ms + 1000);
     /* The slow one has all the other threads meanwhile. */
@@ -81,7 +81,7 @@ static void a_slow_scene_does_not_keep_another_one_waiting(void **state)
         size_t runs = 0;
 
         for (size_t i = 100; i < 10100; i++)
-            runs += world.tasks[i].runs;
+            runs += fixture.tasks[i].runs;
         assert_in_range(runs, 3 * 100 / 5, 3 * 104 / 5 + 3);
     }
 }
@@ -94,9 +94,9 @@ static void two_slow_scenes_leave_a_thread_for_a_third(void **state)
     host_start(0);
     free_ms = wait_p99("quick", 60);
     many("slow", 1000, SLOW_MS);
-    world_run(3000);
+    retry_fixture_run(3000);
     many("sluggish", 1000, SLOW_MS);
-    world_run(12000);
+    retry_fixture_run(12000);
     assert_true(wait_p99("quick", 60) < free_ms + 1000);
 }
 
@@ -109,9 +109,9 @@ static void more_slow_scenes_than_threads_take_turns(void **state)
     for (size_t i = 0; i < 6; i++)
         many(slow[i], 100, SLOW_MS);
     host_start(0);
-    world_run(60000);
+    retry_fixture_run(60000);
     for (size_t i = 0; i < 600; i++)
-        runs[i / 100] += world.tasks[i].runs;
+        runs[i / 100] += fixture.tasks[i].runs;
     for (size_t i = 0; i < 6; i++)
         assert_in_range(runs[i], 6, 10);
 }
@@ -121,25 +121,25 @@ static void a_scene_has_at_most_its_threads(void **state)
     size_t most = 0;
 
     (void)state;
-    world_scene("slow", "{\"threads\": 2}", NULL, false);
+    retry_fixture_scene("slow", "{\"threads\": 2}", NULL, false);
     many("slow", 100, 500);
     host_start(0);
     for (size_t i = 0; i < 3000; i++) {
         size_t now = 0;
 
-        world_run(1);
-        for (size_t j = 0; j < WORLD_WORKERS_MAX; j++)
-            now += world.hosts[0].occupied[j] != NULL;
+        retry_fixture_run(1);
+        for (size_t j = 0; j < FIXTURE_WORKERS_MAX; j++)
+            now += fixture.hosts[0].occupied[j] != NULL;
         most = now > most ? now : most;
     }
     assert_int_equal(most, 2);
-    world_scene("slow", "{\"threads\": 1}", NULL, false);
-    world_run(2000);
+    retry_fixture_scene("slow", "{\"threads\": 1}", NULL, false);
+    retry_fixture_run(2000);
     {
         size_t now = 0;
 
-        for (size_t j = 0; j < WORLD_WORKERS_MAX; j++)
-            now += world.hosts[0].occupied[j] != NULL;
+        for (size_t j = 0; j < FIXTURE_WORKERS_MAX; j++)
+            now += fixture.hosts[0].occupied[j] != NULL;
         assert_int_equal(now, 1);
     }
 }
@@ -151,11 +151,11 @@ static void what_waits_for_a_thread_ages(void **state)
     (void)state;
     many("aging", 100, 60000);
     host_start(0);
-    world_run(2000);
+    retry_fixture_run(2000);
     /* All of them are claimed. */
-    assert_int_equal(world_count(TASK_WAITING), 0);
-    world_run(28000);
-    assert_in_range(atomic_load(&world.hosts[0].pool.oldest_age), 29000, 30000);
+    assert_int_equal(retry_fixture_count(TASK_WAITING), 0);
+    retry_fixture_run(28000);
+    assert_in_range(atomic_load(&fixture.hosts[0].pool.oldest_age), 29000, 30000);
     assert_in_range(metric_value(&metrics->oldest_age), 19000, 30000);
 }
 
@@ -164,22 +164,22 @@ static void a_pause_gives_back_what_waits_for_a_thread(void **state)
     (void)state;
     many("slow", 100, SLOW_MS);
     host_start(0);
-    world_run(2000);
-    assert_int_equal(world_count(TASK_RUNNING), 100);
-    world_scene("slow", NULL, NULL, true);
-    world_run(2000);
-    assert_int_equal(world_count(TASK_RUNNING), 3);
-    world_run(20000);
-    assert_int_equal(world_count(TASK_RUNNING), 0);
-    assert_int_equal(world_count(TASK_WAITING), 97);
+    retry_fixture_run(2000);
+    assert_int_equal(retry_fixture_count(TASK_RUNNING), 100);
+    retry_fixture_scene("slow", NULL, NULL, true);
+    retry_fixture_run(2000);
+    assert_int_equal(retry_fixture_count(TASK_RUNNING), 3);
+    retry_fixture_run(20000);
+    assert_int_equal(retry_fixture_count(TASK_RUNNING), 0);
+    assert_int_equal(retry_fixture_count(TASK_WAITING), 97);
     for (size_t i = 0; i < 100; i++)
-        assert_int_equal(world.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].attempts, 0);
 }
 
 static void send(const char *scene, const char *destination, size_t count, int64_t takes_ms)
 {
     for (size_t i = 0; i < count; i++) {
-        struct task *task = world_task(scene, NULL);
+        struct task *task = retry_fixture_task(scene, NULL);
 
         snprintf(task->options, sizeof(task->options), "{\"to\":\"%s\"}", destination);
         task->takes_ms = takes_ms;
@@ -193,7 +193,7 @@ static size_t sum_of_runs(size_t from, size_t to)
     size_t runs = 0;
 
     for (size_t i = from; i < to; i++)
-        runs += world.tasks[i].runs;
+        runs += fixture.tasks[i].runs;
     return runs;
 }
 
@@ -202,23 +202,23 @@ static size_t sum_of_runs(size_t from, size_t to)
 static void a_dead_destination_does_not_keep_a_living_one_waiting(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"attempts\": 0}", NULL, false);
+    retry_fixture_scene("mail", "{\"attempts\": 0}", NULL, false);
     send("mail", "dead", 60, TIMEOUT_MS);
     host_start(0);
-    world_run(1000);
+    retry_fixture_run(1000);
     /* The dead one has three threads by now, each until its time is up. */
     send("mail", "living", 20, 10);
-    world_run(TIMEOUT_MS + 1000);
+    retry_fixture_run(TIMEOUT_MS + 1000);
     assert_int_equal(sum_of_runs(60, 80), 20);
     /* Nor later on, when its breaker is open. */
-    world_run(60000);
+    retry_fixture_run(60000);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
     for (size_t i = 0; i < 30; i++) {
-        size_t at = world.count;
+        size_t at = fixture.count;
 
         send("mail", "living", 1, 10);
-        world_run(1000);
-        assert_int_equal(world.tasks[at].done, 1);
+        retry_fixture_run(1000);
+        assert_int_equal(fixture.tasks[at].done, 1);
     }
 }
 
@@ -227,37 +227,37 @@ static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **
     size_t claims = 0;
 
     (void)state;
-    world_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1s\"}", NULL, false);
     send("mail", "dead", 3000, 1);
     host_start(0);
-    world_run(30000);
+    retry_fixture_run(30000);
     for (size_t i = 0; i < 3000; i++)
-        world.tasks[i].claims = 0;
-    world_run(100000);
+        fixture.tasks[i].claims = 0;
+    retry_fixture_run(100000);
     for (size_t i = 0; i < 3000; i++) {
-        claims += world.tasks[i].claims;
-        assert_true((size_t)world.tasks[i].attempts == world.tasks[i].runs);
+        claims += fixture.tasks[i].claims;
+        assert_true((size_t)fixture.tasks[i].attempts == fixture.tasks[i].runs);
     }
     assert_in_range(claims, 100, 100 * 1000 / DESTINATION_RETURN_MS * 12 / 10);
     /* Ten that opened it, those on threads then, and its probes. */
     assert_in_range(sum_of_runs(0, 3000), 10, 60);
     for (size_t i = 0; i < 3000; i++)
-        world.tasks[i].fail_runs = 0;
-    assert_true(world_drain(DESTINATION_PUT_OFF_MS_MAX));
+        fixture.tasks[i].fail_runs = 0;
+    assert_true(retry_fixture_drain(DESTINATION_PUT_OFF_MS_MAX));
     assert_int_equal(metric_value(&retry_breakers_open), 0);
 }
 
 static void what_is_put_off_takes_nothing_of_the_rate(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"attempts\": 0, \"rate\": \"10/s burst 10\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"attempts\": 0, \"rate\": \"10/s burst 10\"}", NULL, false);
     send("mail", "dead", 10, 1);
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
     send("mail", "dead", 1000, 1);
     send("mail", "living", 20, 1);
-    world_run(8000);
+    retry_fixture_run(8000);
     assert_int_equal(sum_of_runs(1010, 1030), 20);
 }
 
@@ -266,75 +266,75 @@ static void scenes_that_share_a_destination_share_its_breaker(void **state)
     (void)state;
     send("mail", "dead", 12, 1);
     host_start(0);
-    world_run(500);
+    retry_fixture_run(500);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
     send("letter", "dead", 20, 1);
     send("letter", "living", 20, 1);
-    world_run(500);
+    retry_fixture_run(500);
     assert_in_range(sum_of_runs(12, 32), 0, 2);
     assert_int_equal(sum_of_runs(32, 52), 20);
-    assert_non_null(strstr(world.tasks[31].reason, "the circuit breaker of"));
-    assert_non_null(strstr(world.tasks[31].reason, "it does not work"));
+    assert_non_null(strstr(fixture.tasks[31].reason, "the circuit breaker of"));
+    assert_non_null(strstr(fixture.tasks[31].reason, "it does not work"));
 }
 
 /* They ended by their deadline, and were not run. */
 static void assert_expired(size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
-        assert_int_equal(world.tasks[i].runs, 0);
-        assert_int_equal(world.tasks[i].attempts, 0);
-        assert_string_equal(world.tasks[i].outcome, "exhausted");
-        assert_string_equal(world.tasks[i].reason, "deadline: it was not begun within 2000 ms");
+        assert_int_equal(fixture.tasks[i].runs, 0);
+        assert_int_equal(fixture.tasks[i].attempts, 0);
+        assert_string_equal(fixture.tasks[i].outcome, "exhausted");
+        assert_string_equal(fixture.tasks[i].reason, "deadline: it was not begun within 2000 ms");
     }
 }
 
 static void a_deadline_ends_what_waits_in_a_paused_scene(void **state)
 {
     (void)state;
-    world_scene("mail",
-                "{\"deadline\": \"2s\", \"on_exhausted\": {\"scene\": \"told\", "
-                "\"handler\": \"test\"}}",
-                NULL, true);
+    retry_fixture_scene("mail",
+                        "{\"deadline\": \"2s\", \"on_exhausted\": {\"scene\": \"told\", "
+                        "\"handler\": \"test\"}}",
+                        NULL, true);
     many("mail", 300, 10);
     host_start(0);
-    world_run(1900);
-    assert_int_equal(world_count(TASK_WAITING), 300);
-    world_run(2600);
+    retry_fixture_run(1900);
+    assert_int_equal(retry_fixture_count(TASK_WAITING), 300);
+    retry_fixture_run(2600);
     assert_expired(0, 300);
-    assert_int_equal(strncmp(world.tasks[0].callback, "told test ", 10), 0);
+    assert_int_equal(strncmp(fixture.tasks[0].callback, "told test ", 10), 0);
 }
 
 static void a_deadline_ends_what_has_no_handler(void **state)
 {
     (void)state;
-    world_scene("fax", "{\"deadline\": \"2s\"}", NULL, false);
+    retry_fixture_scene("fax", "{\"deadline\": \"2s\"}", NULL, false);
     many("fax", 20, 10);
     for (size_t i = 0; i < 20; i++)
-        snprintf(world.tasks[i].handler, sizeof(world.tasks[i].handler), "fax");
+        snprintf(fixture.tasks[i].handler, sizeof(fixture.tasks[i].handler), "fax");
     /* Nor has the process their shards. */
-    snprintf(world.hosts[0].settings.retry.shards, sizeof(world.hosts[0].settings.retry.shards),
+    snprintf(fixture.hosts[0].settings.retry.shards, sizeof(fixture.hosts[0].settings.retry.shards),
              "0");
     host_start(0);
-    world_run(4000);
+    retry_fixture_run(4000);
     assert_expired(0, 20);
 }
 
 static void a_deadline_ends_what_is_behind_an_open_breaker(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1h\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1h\"}", NULL, false);
     send("mail", "dead", 10, 1);
     host_start(0);
-    world_run(1000);
+    retry_fixture_run(1000);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
-    world_scene("late", "{\"deadline\": \"2s\", \"attempts\": 0}", NULL, false);
-    world_run(1100);
+    retry_fixture_scene("late", "{\"deadline\": \"2s\", \"attempts\": 0}", NULL, false);
+    retry_fixture_run(1100);
     send("late", "dead", 20, 1);
-    world_run(4000);
+    retry_fixture_run(4000);
     for (size_t i = 10; i < 30; i++) {
-        assert_in_range(world.tasks[i].runs, 0, 2);
-        assert_string_equal(world.tasks[i].outcome, "exhausted");
-        assert_int_equal(strncmp(world.tasks[i].reason, "deadline: ", 10), 0);
+        assert_in_range(fixture.tasks[i].runs, 0, 2);
+        assert_string_equal(fixture.tasks[i].outcome, "exhausted");
+        assert_int_equal(strncmp(fixture.tasks[i].reason, "deadline: ", 10), 0);
     }
     assert_in_range(sum_of_runs(10, 30), 0, 6);
 }
@@ -342,37 +342,37 @@ static void a_deadline_ends_what_is_behind_an_open_breaker(void **state)
 static void a_deadline_ends_what_waits_for_a_thread_or_its_rate(void **state)
 {
     (void)state;
-    world_scene("slow", "{\"deadline\": \"2s\"}", NULL, false);
-    world_scene("rare", "{\"deadline\": \"2s\", \"rate\": \"1/s\"}", NULL, false);
+    retry_fixture_scene("slow", "{\"deadline\": \"2s\"}", NULL, false);
+    retry_fixture_scene("rare", "{\"deadline\": \"2s\", \"rate\": \"1/s\"}", NULL, false);
     many("slow", 50, 60000);
     many("rare", 50, 10);
     host_start(0);
-    world_run(1000);
-    assert_true(world_count(TASK_RUNNING) >= 50);
-    world_run(3000);
+    retry_fixture_run(1000);
+    assert_true(retry_fixture_count(TASK_RUNNING) >= 50);
+    retry_fixture_run(3000);
     assert_int_equal(sum_of_runs(0, 50), 3);
     assert_in_range(sum_of_runs(50, 100), 1, 4);
     for (size_t i = 0; i < 100; i++)
-        if (world.tasks[i].runs == 0)
+        if (fixture.tasks[i].runs == 0)
             assert_expired(i, i + 1);
-    assert_in_range(world_count(-1), 97, 100);
+    assert_in_range(retry_fixture_count(-1), 97, 100);
 }
 
 static void a_key_whose_first_task_expires_goes_on_as_its_scene_says(void **state)
 {
     (void)state;
-    world_scene("skip", "{\"deadline\": \"2s\", \"exhausted\": \"skip\"}", NULL, true);
-    world_scene("block", "{\"deadline\": \"2s\", \"exhausted\": \"block\"}", NULL, true);
+    retry_fixture_scene("skip", "{\"deadline\": \"2s\", \"exhausted\": \"skip\"}", NULL, true);
+    retry_fixture_scene("block", "{\"deadline\": \"2s\", \"exhausted\": \"block\"}", NULL, true);
     for (size_t i = 0; i < 10; i++)
-        world_task("skip", "s");
+        retry_fixture_task("skip", "s");
     for (size_t i = 0; i < 10; i++)
-        world_task("block", "b");
+        retry_fixture_task("block", "b");
     host_start(0);
-    world_run(6000);
+    retry_fixture_run(6000);
     assert_expired(0, 10);
-    assert_int_equal(world_count(TASK_BLOCKED), 1);
-    assert_int_equal(world.tasks[10].state, TASK_BLOCKED);
-    assert_string_equal(world.tasks[10].reason, "deadline: it was not begun within 2000 ms");
+    assert_int_equal(retry_fixture_count(TASK_BLOCKED), 1);
+    assert_int_equal(fixture.tasks[10].state, TASK_BLOCKED);
+    assert_string_equal(fixture.tasks[10].reason, "deadline: it was not begun within 2000 ms");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)

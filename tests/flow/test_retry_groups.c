@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the groups of tasks let run, on a fake store. */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
@@ -17,13 +17,13 @@
 static int set_up(void **state)
 {
     (void)state;
-    world_reset(1);
+    retry_fixture_reset(1);
     return 0;
 }
 
 static struct task *task_of(const char *group, enum retry_owner origin, const char *key)
 {
-    struct task *task = world_task("mail", key);
+    struct task *task = retry_fixture_task("mail", key);
 
     snprintf(task->group, sizeof(task->group), "%s", group);
     task->origin = origin;
@@ -43,32 +43,32 @@ static void tasks_of_an_unknown_or_disabled_group_wait_and_are_counted(void **st
 {
     struct retry_scene_metrics *metrics = retry_metrics_of("shop", "mail");
     struct task *task = task_of("shop", OWNER_CLIENT, "k");
-    struct task *free_task = world_task("mail", "other");
+    struct task *free_task = retry_fixture_task("mail", "other");
     struct retry_group *group;
 
     (void)state;
     host_start(0);
-    world_run(12000);
+    retry_fixture_run(12000);
     assert_int_equal(free_task->state, -1);
     assert_int_equal(task->claims, 0);
     assert_int_equal(task->state, TASK_WAITING);
     assert_int_equal(metric_value(&metrics->group_closed), 1);
-    group = world_group("shop");
+    group = retry_fixture_group("shop");
     group->enabled = false;
-    world_run(12000);
+    retry_fixture_run(12000);
     assert_int_equal(task->claims, 0);
     assert_int_equal(metric_value(&metrics->group_closed), 1);
     group->enabled = true;
-    assert_true(world_drain(1500));
+    assert_true(retry_fixture_drain(1500));
     assert_int_equal(task->runs, 1);
-    world_run(12000);
+    retry_fixture_run(12000);
     assert_int_equal(metric_value(&metrics->group_closed), 0);
 }
 
 static void what_a_group_does_not_allow_is_refused_and_never_run(void **state)
 {
-    struct retry_group *shop = world_group("shop");
-    struct retry_group *mail = world_group("mail");
+    struct retry_group *shop = retry_fixture_group("shop");
+    struct retry_group *mail = retry_fixture_group("mail");
     struct task *scene = task_of("shop", OWNER_CLIENT, NULL);
     struct task *keyed = task_of("shop", OWNER_CLIENT, "k");
     struct task *handler = task_of("mail", OWNER_CLIENT, NULL);
@@ -77,7 +77,7 @@ static void what_a_group_does_not_allow_is_refused_and_never_run(void **state)
     snprintf(shop->scenes, sizeof(shop->scenes), "invoice,mail.*");
     snprintf(mail->handlers, sizeof(mail->handlers), "http,tes,other");
     host_start(0);
-    world_run(2000);
+    retry_fixture_run(2000);
     assert_refused(scene, "group shop does not allow the scene mail");
     assert_string_equal(scene->outcome, "exhausted");
     assert_refused(keyed, "group shop does not allow the scene mail");
@@ -88,7 +88,7 @@ static void what_a_group_does_not_allow_is_refused_and_never_run(void **state)
 
 static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
 {
-    struct retry_group *shop = world_group("shop");
+    struct retry_group *shop = retry_fixture_group("shop");
     struct task *bad = task_of("shop", OWNER_CLIENT, NULL);
     struct task *good = task_of("shop", OWNER_CLIENT, NULL);
     struct task *none = task_of("shop", OWNER_CLIENT, NULL);
@@ -98,7 +98,7 @@ static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
     snprintf(bad->options, sizeof(bad->options), "{\"topic\":\"votes\"}");
     snprintf(good->options, sizeof(good->options), "{\"topic\":\"shop.orders\"}");
     host_start(0);
-    world_run(2000);
+    retry_fixture_run(2000);
     assert_refused(bad, "group shop does not allow the topic votes");
     assert_int_equal(good->runs, 1);
     assert_int_equal(none->runs, 1);
@@ -106,7 +106,7 @@ static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
 
 static void a_group_of_the_relay_runs_its_own_tasks_alone(void **state)
 {
-    struct retry_group *group = world_group("outbox");
+    struct retry_group *group = retry_fixture_group("outbox");
     struct task *stranger = task_of("outbox", OWNER_CLIENT, "k");
     struct task *own = task_of("outbox", OWNER_RELAY, "o");
     struct task *without_row = task_of("outbox_7", OWNER_RELAY, "p");
@@ -115,95 +115,95 @@ static void a_group_of_the_relay_runs_its_own_tasks_alone(void **state)
     group->owner = OWNER_RELAY;
     group->handlers[0] = '\0';
     host_start(0);
-    world_run(2000);
+    retry_fixture_run(2000);
     assert_refused(stranger, "group outbox belongs to the relay");
     assert_int_equal(own->runs, 1);
     assert_int_equal(without_row->runs, 1);
     group->enabled = false;
     own = task_of("outbox", OWNER_RELAY, "l");
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(own->claims, 0);
     group->enabled = true;
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(own->runs, 1);
 }
 
 static void nothing_is_claimed_before_the_groups_are_known(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_fail_next(CALL_GROUPS, 5);
+    retry_fixture_fail_next(CALL_GROUPS, 5);
     host_start(0);
-    while (world.calls[CALL_GROUPS] < 5) {
-        world_run(10);
+    while (fixture.calls[CALL_GROUPS] < 5) {
+        retry_fixture_run(10);
         assert_int_equal(task->claims, 0);
     }
-    assert_true(world_drain(20000));
+    assert_true(retry_fixture_drain(20000));
 }
 
 /* A group may have been closed meanwhile. */
 static void nothing_is_claimed_while_the_groups_cannot_be_read_again(void **state)
 {
-    struct retry_group *shop = world_group("shop");
+    struct retry_group *shop = retry_fixture_group("shop");
     struct task *task;
 
     (void)state;
     host_start(0);
-    world_run(2000);
-    world_fail_next(CALL_GROUPS, 8);
-    while (world.calls[CALL_GROUPS] < world.fail_from)
-        world_run(1);
+    retry_fixture_run(2000);
+    retry_fixture_fail_next(CALL_GROUPS, 8);
+    while (fixture.calls[CALL_GROUPS] < fixture.fail_from)
+        retry_fixture_run(1);
     snprintf(shop->scenes, sizeof(shop->scenes), "invoice");
     task = task_of("shop", OWNER_CLIENT, NULL);
-    while (world.calls[CALL_GROUPS] < world.fail_from + 7) {
+    while (fixture.calls[CALL_GROUPS] < fixture.fail_from + 7) {
         assert_int_equal(task->claims, 0);
-        world_run(10);
+        retry_fixture_run(10);
     }
-    world_run(10000);
+    retry_fixture_run(10000);
     assert_refused(task, "does not allow the scene mail");
 }
 
 static void tasks_that_wait_for_a_thread_go_back_when_their_group_is_disabled(void **state)
 {
-    struct retry_group *shop = world_group("shop");
+    struct retry_group *shop = retry_fixture_group("shop");
     struct task *task = task_of("shop", OWNER_CLIENT, NULL);
 
     (void)state;
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(1500);
+    retry_fixture_run(1500);
     assert_int_equal(task->state, TASK_RUNNING);
     shop->enabled = false;
-    world_run(1500);
+    retry_fixture_run(1500);
     assert_int_equal(task->state, TASK_WAITING);
     assert_int_equal(task->attempts, 0);
-    world.hosts[0].slow = false;
-    world_run(3000);
+    fixture.hosts[0].slow = false;
+    retry_fixture_run(3000);
     assert_int_equal(task->runs, 0);
     shop->enabled = true;
-    assert_true(world_drain(1500));
+    assert_true(retry_fixture_drain(1500));
     assert_int_equal(task->runs, 1);
 }
 
 static void tasks_that_wait_for_a_thread_are_refused_when_their_group_allows_them_no_more(
     void **state)
 {
-    struct retry_group *shop = world_group("shop");
+    struct retry_group *shop = retry_fixture_group("shop");
     struct task *task = task_of("shop", OWNER_CLIENT, NULL);
     struct task *other = task_of("shop", OWNER_CLIENT, NULL);
 
     (void)state;
     snprintf(task->options, sizeof(task->options), "{\"topic\":\"votes\"}");
     snprintf(other->options, sizeof(other->options), "{\"topic\":\"shop.orders\"}");
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(1500);
+    retry_fixture_run(1500);
     assert_int_equal(task->state, TASK_RUNNING);
     snprintf(shop->topics, sizeof(shop->topics), "shop.*");
-    world_run(1500);
-    world.hosts[0].slow = false;
-    world_run(3000);
+    retry_fixture_run(1500);
+    fixture.hosts[0].slow = false;
+    retry_fixture_run(3000);
     assert_refused(task, "group shop does not allow the topic votes");
     assert_int_equal(other->runs, 1);
 }

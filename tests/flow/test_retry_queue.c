@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which tasks the dispatcher claims and when: filters, turns and bounds, on a fake store. */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
@@ -17,36 +17,36 @@
 static int set_up(void **state)
 {
     (void)state;
-    world_reset(1);
+    retry_fixture_reset(1);
     return 0;
 }
 
 static void many(const char *scene, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        world_task(scene, NULL);
+        retry_fixture_task(scene, NULL);
 }
 
 static size_t running(void)
 {
-    return world_count(TASK_RUNNING);
+    return retry_fixture_count(TASK_RUNNING);
 }
 
 static void shards_set(size_t host, const char *shards)
 {
-    snprintf(world.hosts[host].settings.retry.shards,
-             sizeof(world.hosts[host].settings.retry.shards), "%s", shards);
+    snprintf(fixture.hosts[host].settings.retry.shards,
+             sizeof(fixture.hosts[host].settings.retry.shards), "%s", shards);
 }
 
 static void an_unknown_handler_waits_and_is_counted(void **state)
 {
     struct retry_scene_metrics *metrics = retry_metrics_of("default", "strange");
-    struct task *task = world_task("strange", NULL);
+    struct task *task = retry_fixture_task("strange", NULL);
 
     (void)state;
     snprintf(task->handler, sizeof(task->handler), "fax");
     host_start(0);
-    world_run(12000);
+    retry_fixture_run(12000);
     assert_int_equal(task->claims, 0);
     assert_int_equal(task->state, TASK_WAITING);
     assert_int_equal(task->attempts, 0);
@@ -56,32 +56,32 @@ static void an_unknown_handler_waits_and_is_counted(void **state)
     host_kill(0);
     snprintf(task->handler, sizeof(task->handler), "other");
     host_start(0);
-    world_run(1000);
+    retry_fixture_run(1000);
     assert_int_equal(task->claims, 0);
     host_kill(0);
-    world.hosts[1].runs_other = true;
+    fixture.hosts[1].runs_other = true;
     host_start(1);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
 }
 
 static void a_paused_scene_waits_until_it_is_resumed(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", NULL, NULL, true);
+    retry_fixture_scene("mail", NULL, NULL, true);
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     assert_int_equal(task->claims, 0);
-    world_scene("mail", NULL, NULL, false);
-    assert_true(world_drain(1500));
+    retry_fixture_scene("mail", NULL, NULL, false);
+    assert_true(retry_fixture_drain(1500));
 }
 
 static bool says_too_many_rows(void)
 {
     char text[384];
 
-    return note_read(&world.hosts[0].pool.notes[POOL_SCENES], text, sizeof(text)) &&
+    return note_read(&fixture.hosts[0].pool.notes[POOL_SCENES], text, sizeof(text)) &&
            strstr(text, "more than 1024 rows");
 }
 
@@ -89,25 +89,25 @@ static bool says_too_many_rows(void)
 static void nothing_is_claimed_while_there_are_too_many_rows_of_scenes(void **state)
 {
     static char names[RETRY_SCENES_MAX][16];
-    struct task *task = world_task("zzz", NULL);
+    struct task *task = retry_fixture_task("zzz", NULL);
 
     (void)state;
     for (size_t i = 0; i < RETRY_SCENES_MAX; i++) {
         snprintf(names[i], sizeof(names[i]), "row%zu", i);
-        world_scene(names[i], NULL, NULL, false);
+        retry_fixture_scene(names[i], NULL, NULL, false);
     }
-    world_scene("zzz", NULL, NULL, true);
+    retry_fixture_scene("zzz", NULL, NULL, true);
     host_start(0);
-    world_run(5000);
+    retry_fixture_run(5000);
     assert_int_equal(task->claims, 0);
     assert_true(says_too_many_rows());
     /* One row is deleted; the others are as they were. */
-    world.scenes[0] = world.scenes[--world.scene_count];
-    world_run(5000);
+    fixture.scenes[0] = fixture.scenes[--fixture.scene_count];
+    retry_fixture_run(5000);
     assert_false(says_too_many_rows());
     assert_int_equal(task->claims, 0);
-    world_scene("zzz", NULL, NULL, false);
-    assert_true(world_drain(1500));
+    retry_fixture_scene("zzz", NULL, NULL, false);
+    assert_true(retry_fixture_drain(1500));
 }
 
 static void a_scene_that_cannot_be_understood_is_paused_and_told(void **state)
@@ -118,42 +118,42 @@ static void a_scene_that_cannot_be_understood_is_paused_and_told(void **state)
     (void)state;
     host_start(0);
     for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
-        world_scene("mail", rubbish[i], NULL, false);
-        world_run(1500);
-        world_task("mail", NULL);
-        world_run(1500);
-        assert_int_equal(world.tasks[i].claims, 0);
+        retry_fixture_scene("mail", rubbish[i], NULL, false);
+        retry_fixture_run(1500);
+        retry_fixture_task("mail", NULL);
+        retry_fixture_run(1500);
+        assert_int_equal(fixture.tasks[i].claims, 0);
         assert_int_equal(metric_value(&retry_invalid_scenes), 1);
     }
-    world_scene("mail", NULL, "17", false);
-    world_run(2000);
-    assert_int_equal(world.tasks[0].claims, 0);
-    world_scene("mail", "{}", "{}", false);
-    assert_true(world_drain(2000));
+    retry_fixture_scene("mail", NULL, "17", false);
+    retry_fixture_run(2000);
+    assert_int_equal(fixture.tasks[0].claims, 0);
+    retry_fixture_scene("mail", "{}", "{}", false);
+    assert_true(retry_fixture_drain(2000));
     assert_int_equal(metric_value(&retry_invalid_scenes), 0);
 }
 
 static void a_scene_whose_row_is_gone_has_the_standard_again(void **state)
 {
     (void)state;
-    world_scene("mail", "{", NULL, true);
+    retry_fixture_scene("mail", "{", NULL, true);
     host_start(0);
-    world_run(1500);
-    world.scene_count = 0;
-    world_task("mail", NULL);
-    assert_true(world_drain(2000));
+    retry_fixture_run(1500);
+    fixture.scene_count = 0;
+    retry_fixture_task("mail", NULL);
+    assert_true(retry_fixture_drain(2000));
 }
 
 static void nothing_is_claimed_before_the_scenes_are_known(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", NULL, NULL, true);
-    world_fail_next(CALL_SCENES, 5);
+    retry_fixture_scene("mail", NULL, NULL, true);
+    retry_fixture_fail_next(CALL_SCENES, 5);
     host_start(0);
-    world_run(5000);
-    assert_true(world.calls[CALL_SCENES] > 5);
+    retry_fixture_run(5000);
+    assert_true(fixture.calls[CALL_SCENES] > 5);
     assert_int_equal(task->claims, 0);
 }
 
@@ -164,60 +164,60 @@ static void nothing_is_claimed_while_the_scenes_cannot_be_read_again(void **stat
     struct task *task;
 
     (void)state;
-    world_scene("mail", NULL, NULL, false);
+    retry_fixture_scene("mail", NULL, NULL, false);
     host_start(0);
-    world_run(2000);
-    world_fail_next(CALL_SCENES, 8);
-    while (world.calls[CALL_SCENES] < world.fail_from)
-        world_run(1);
-    world_scene("mail", NULL, NULL, true);
-    task = world_task("mail", NULL);
-    world_run(30000);
-    assert_true(world.calls[CALL_SCENES] > world.fail_from + 8);
+    retry_fixture_run(2000);
+    retry_fixture_fail_next(CALL_SCENES, 8);
+    while (fixture.calls[CALL_SCENES] < fixture.fail_from)
+        retry_fixture_run(1);
+    retry_fixture_scene("mail", NULL, NULL, true);
+    task = retry_fixture_task("mail", NULL);
+    retry_fixture_run(30000);
+    assert_true(fixture.calls[CALL_SCENES] > fixture.fail_from + 8);
     assert_int_equal(task->claims, 0);
-    world_scene("mail", NULL, NULL, false);
-    assert_true(world_drain(1500));
+    retry_fixture_scene("mail", NULL, NULL, false);
+    assert_true(retry_fixture_drain(1500));
 }
 
 static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
 {
     (void)state;
-    world_scene("mail", NULL, NULL, false);
+    retry_fixture_scene("mail", NULL, NULL, false);
     host_start(0);
     host_start(1);
-    world_run(1100);
-    assert_int_equal(world.recorded[0], 1);
-    assert_int_equal(world.recorded[1], 1);
-    world.calls[CALL_RECORD] = 0;
-    world_run(3000);
-    assert_int_equal(world.calls[CALL_RECORD], 0);
-    world_scene("mail", NULL, NULL, true);
-    while (world.recorded[0] < 2)
-        world_run(1);
-    world_task("mail", NULL);
-    world.hosts[1].dispatcher_due_ms = INT64_MAX; /* only the first one may run it */
-    world_run(2000);
-    assert_int_equal(world.tasks[0].claims, 0);
+    retry_fixture_run(1100);
+    assert_int_equal(fixture.recorded[0], 1);
+    assert_int_equal(fixture.recorded[1], 1);
+    fixture.calls[CALL_RECORD] = 0;
+    retry_fixture_run(3000);
+    assert_int_equal(fixture.calls[CALL_RECORD], 0);
+    retry_fixture_scene("mail", NULL, NULL, true);
+    while (fixture.recorded[0] < 2)
+        retry_fixture_run(1);
+    retry_fixture_task("mail", NULL);
+    fixture.hosts[1].dispatcher_due_ms = INT64_MAX; /* only the first one may run it */
+    retry_fixture_run(2000);
+    assert_int_equal(fixture.tasks[0].claims, 0);
 }
 
 /* Also when the next look at the tasks is far away. */
 static void what_waits_for_a_thread_goes_back_before_a_pause_is_recorded(void **state)
 {
-    struct host *host = &world.hosts[0];
-    struct task *task = world_task("mail", NULL);
+    struct host *host = &fixture.hosts[0];
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", NULL, NULL, false);
+    retry_fixture_scene("mail", NULL, NULL, false);
     host->settings.retry.poll_ms = 600000;
     host->slow = true;
     host_start(0);
-    world_run(1500);
+    retry_fixture_run(1500);
     assert_int_equal(task->state, TASK_RUNNING);
-    world_scene("mail", NULL, NULL, true);
-    while (world.recorded[0] < 2)
-        world_run(1);
+    retry_fixture_scene("mail", NULL, NULL, true);
+    while (fixture.recorded[0] < 2)
+        retry_fixture_run(1);
     host->slow = false;
-    world_run(5000);
+    retry_fixture_run(5000);
     assert_int_equal(task->runs, 0);
     assert_int_equal(task->state, TASK_WAITING);
 }
@@ -227,36 +227,36 @@ static void scenes_are_read_every_second_while_they_cannot_be_recorded(void **st
     struct task *task;
 
     (void)state;
-    world_scene("mail", NULL, NULL, false);
-    world_fail_next(CALL_RECORD, 1000);
+    retry_fixture_scene("mail", NULL, NULL, false);
+    retry_fixture_fail_next(CALL_RECORD, 1000);
     host_start(0);
-    world_run(20000);
-    assert_true(world.calls[CALL_SCENES] >= 20);
-    world_scene("mail", NULL, NULL, true);
-    world_run(1100);
-    task = world_task("mail", NULL);
-    world_run(10000);
+    retry_fixture_run(20000);
+    assert_true(fixture.calls[CALL_SCENES] >= 20);
+    retry_fixture_scene("mail", NULL, NULL, true);
+    retry_fixture_run(1100);
+    task = retry_fixture_task("mail", NULL);
+    retry_fixture_run(10000);
     assert_int_equal(task->claims, 0);
 }
 
 static void a_record_that_fails_or_is_lost_is_made_again(void **state)
 {
     (void)state;
-    world_scene("mail", NULL, NULL, false);
-    world_fail_next(CALL_RECORD, 2);
-    world.fail_rc = RC_RETRY;
+    retry_fixture_scene("mail", NULL, NULL, false);
+    retry_fixture_fail_next(CALL_RECORD, 2);
+    fixture.fail_rc = RC_RETRY;
     host_start(0);
-    while (world.calls[CALL_RECORD] < 2)
-        world_run(1);
-    assert_int_equal(world.recorded[0], 0);
-    world_task("mail", NULL);
-    assert_true(world_drain(2000));
-    world_run(8000);
-    assert_int_equal(world.recorded[0], 1);
+    while (fixture.calls[CALL_RECORD] < 2)
+        retry_fixture_run(1);
+    assert_int_equal(fixture.recorded[0], 0);
+    retry_fixture_task("mail", NULL);
+    assert_true(retry_fixture_drain(2000));
+    retry_fixture_run(8000);
+    assert_int_equal(fixture.recorded[0], 1);
     /* The row of its heartbeat was removed. */
-    world.recorded[0] = 0;
-    world_run(1500);
-    assert_int_equal(world.recorded[0], 1);
+    fixture.recorded[0] = 0;
+    retry_fixture_run(1500);
+    assert_int_equal(fixture.recorded[0], 1);
 }
 
 static void a_rate_is_kept_by_all_processes_together(void **state)
@@ -265,16 +265,16 @@ static void a_rate_is_kept_by_all_processes_together(void **state)
 
     (void)state;
     many("mail", 400);
-    world_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
     shards_set(0, "0-3");
     shards_set(1, "4-15");
     host_start(0);
     host_start(1);
-    world_run(1000);
-    done = world_count(-1);
+    retry_fixture_run(1000);
+    done = retry_fixture_count(-1);
     assert_in_range(done, 20, 45);
-    world_run(5000);
-    assert_in_range(world_count(-1) - done, 80, 110);
+    retry_fixture_run(5000);
+    assert_in_range(retry_fixture_count(-1) - done, 80, 110);
 }
 
 /* Each of them alone would get all of it. */
@@ -285,42 +285,42 @@ static void a_rate_is_kept_by_processes_with_different_handlers(void **state)
     (void)state;
     many("mail", 400);
     for (size_t i = 0; i < 400; i += 2)
-        snprintf(world.tasks[i].handler, sizeof(world.tasks[i].handler), "other");
-    world_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
-    world.hosts[0].runs_other = world.hosts[0].lacks_test = true;
+        snprintf(fixture.tasks[i].handler, sizeof(fixture.tasks[i].handler), "other");
+    retry_fixture_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
+    fixture.hosts[0].runs_other = fixture.hosts[0].lacks_test = true;
     host_start(0);
     host_start(1);
-    world_run(1000);
-    done = world_count(-1);
+    retry_fixture_run(1000);
+    done = retry_fixture_count(-1);
     assert_in_range(done, 20, 45);
-    world_run(5000);
-    assert_in_range(world_count(-1) - done, 80, 110);
+    retry_fixture_run(5000);
+    assert_in_range(retry_fixture_count(-1) - done, 80, 110);
     /* One that no process runs any more takes no part of it. */
     host_kill(0);
-    world_run(1000);
-    done = world_count(-1);
-    world_run(5000);
-    assert_in_range(world_count(-1) - done, 80, 110);
+    retry_fixture_run(1000);
+    done = retry_fixture_count(-1);
+    retry_fixture_run(5000);
+    assert_in_range(retry_fixture_count(-1) - done, 80, 110);
 }
 
 static size_t pass_to_open(void)
 {
     for (size_t i = 0; i < 30; i++) {
-        struct task *task = world_task("mail", NULL);
+        struct task *task = retry_fixture_task("mail", NULL);
 
         task->fail_runs = 1000;
         task->delay_ms = 5000;
     }
-    world_run(500);
-    return world.count;
+    retry_fixture_run(500);
+    return fixture.count;
 }
 
 static size_t runs_of_all(void)
 {
     size_t runs = 0;
 
-    for (size_t i = 0; i < world.count; i++)
-        runs += world.tasks[i].runs;
+    for (size_t i = 0; i < fixture.count; i++)
+        runs += fixture.tasks[i].runs;
     return runs;
 }
 
@@ -335,33 +335,33 @@ static void a_failing_destination_is_only_probed(void **state)
      * nothing. */
     assert_in_range(runs_of_all(), 10, 13);
     assert_int_equal(metric_value(&retry_breakers_open), 1);
-    other = world_task("other", NULL);
-    world_run(4000);
+    other = retry_fixture_task("other", NULL);
+    retry_fixture_run(4000);
     assert_int_equal(other->runs, 1);
     assert_in_range(runs_of_all(), 11, 22);
-    for (size_t i = 0; i < world.count; i++)
-        world.tasks[i].fail_runs = 0;
-    assert_true(world_drain(90000));
+    for (size_t i = 0; i < fixture.count; i++)
+        fixture.tasks[i].fail_runs = 0;
+    assert_true(retry_fixture_drain(90000));
     assert_int_equal(metric_value(&retry_breakers_open), 0);
     for (size_t i = 0; i < 30; i++)
-        assert_in_range(world.tasks[i].attempts, 0, 3);
+        assert_in_range(fixture.tasks[i].attempts, 0, 3);
 }
 
 static void one_failing_task_does_not_open_the_breaker(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"wait\": \"fixed 20ms\", \"attempts\": 0}", NULL, false);
+    retry_fixture_scene("mail", "{\"wait\": \"fixed 20ms\", \"attempts\": 0}", NULL, false);
     host_start(0);
-    world_task("mail", NULL)->fail_runs = 9;
+    retry_fixture_task("mail", NULL)->fail_runs = 9;
     many("mail", 20);
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     for (size_t i = 0; i < 12; i++)
-        world_task("mail", NULL)->fault = FAULT_REFUSED;
+        retry_fixture_task("mail", NULL)->fault = FAULT_REFUSED;
     for (size_t i = 21; i < 33; i++)
-        world.tasks[i].fail_runs = 1;
+        fixture.tasks[i].fail_runs = 1;
     many("mail", 3);
-    assert_true(world_drain(2000));
-    assert_string_equal(world.tasks[33].outcome, "deleted");
+    assert_true(retry_fixture_drain(2000));
+    assert_string_equal(fixture.tasks[33].outcome, "deleted");
 }
 
 static void the_oldest_class_comes_first_and_each_has_its_turn(void **state)
@@ -369,72 +369,72 @@ static void the_oldest_class_comes_first_and_each_has_its_turn(void **state)
     (void)state;
     shards_set(0, "0-15");
     for (size_t i = 0; i < 60; i++) {
-        world_task("young", "a")->key[0] = '\0';
-        world_task("old", "a")->key[0] = '\0';
-        world_task("new", "a")->key[0] = '\0';
+        retry_fixture_task("young", "a")->key[0] = '\0';
+        retry_fixture_task("old", "a")->key[0] = '\0';
+        retry_fixture_task("new", "a")->key[0] = '\0';
     }
-    for (size_t i = 0; i < world.count; i++)
-        world.tasks[i].next_ms -= world.tasks[i].scene[0] == 'o'   ? 900
-                                  : world.tasks[i].scene[0] == 'y' ? 500
-                                                                   : 100;
+    for (size_t i = 0; i < fixture.count; i++)
+        fixture.tasks[i].next_ms -= fixture.tasks[i].scene[0] == 'o'   ? 900
+                                    : fixture.tasks[i].scene[0] == 'y' ? 500
+                                                                       : 100;
     host_start(0);
-    assert_true(world_drain(5000));
-    assert_int_equal(strncmp(world.last_claims, "old young new ", 14), 0);
-    assert_true(world.claim_rows_max <= 10);
+    assert_true(retry_fixture_drain(5000));
+    assert_int_equal(strncmp(fixture.last_claims, "old young new ", 14), 0);
+    assert_true(fixture.claim_rows_max <= 10);
     /* Until all of old is done, the others had as many turns. */
-    assert_true(strstr(world.last_claims, "old old old") == NULL);
+    assert_true(strstr(fixture.last_claims, "old old old") == NULL);
 }
 
 static void full_batches_are_followed_without_a_rest(void **state)
 {
     (void)state;
-    world.hosts[0].settings.retry.poll_ms = 60000;
+    fixture.hosts[0].settings.retry.poll_ms = 60000;
     for (size_t i = 0; i < 300; i++)
-        world_task("mail", "a")->key[0] = '\0';
+        retry_fixture_task("mail", "a")->key[0] = '\0';
     host_start(0);
-    assert_true(world_drain(2000));
-    assert_true(world.calls[CALL_LOOK] <= 2);
+    assert_true(retry_fixture_drain(2000));
+    assert_true(fixture.calls[CALL_LOOK] <= 2);
 }
 
 static void a_slow_scene_leaves_room_for_others(void **state)
 {
     (void)state;
     many("slow", 100);
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
+    retry_fixture_run(300);
     /* Half of retry.in_flight_max, also while no other one waits: it may come at any time. */
     assert_int_equal(running(), 32);
     many("quick", 20);
-    world_run(300);
+    retry_fixture_run(300);
     assert_int_equal(running(), 32 + 16);
     many("third", 20);
-    world_run(300);
+    retry_fixture_run(300);
     assert_int_equal(running(), 32 + 16 + 8);
 }
 
 static void no_more_are_in_flight_than_the_setting_says(void **state)
 {
     (void)state;
-    world.hosts[0].settings.retry.in_flight_max = 7;
+    fixture.hosts[0].settings.retry.in_flight_max = 7;
     many("mail", 200);
     host_start(0);
-    while (world_count(-1) < 200) {
-        world_run(1);
+    while (retry_fixture_count(-1) < 200) {
+        retry_fixture_run(1);
         assert_true(running() <= 7);
-        assert_true(world.now_ms < 1060000);
+        assert_true(fixture.now_ms < 1060000);
     }
 }
 
 static void without_threads_the_dispatcher_runs_them(void **state)
 {
     (void)state;
-    world.hosts[0].settings.retry.threads = 0;
+    fixture.hosts[0].settings.retry.threads = 0;
     many("mail", 100);
     host_start(0);
-    assert_true(world_drain(2000));
+    assert_true(retry_fixture_drain(2000));
     for (size_t i = 0; i < 100; i++)
-        assert_int_equal(world.tasks[i].runs, 1);
+        assert_int_equal(fixture.tasks[i].runs, 1);
 }
 
 static void a_shard_that_is_not_held_is_left_alone(void **state)
@@ -443,39 +443,39 @@ static void a_shard_that_is_not_held_is_left_alone(void **state)
     many("mail", 160);
     shards_set(0, "0-3, 7");
     host_start(0);
-    world_run(3000);
+    retry_fixture_run(3000);
     for (size_t i = 0; i < 160; i++)
-        assert_int_equal(world.tasks[i].runs,
-                         world.tasks[i].shard < 4 || world.tasks[i].shard == 7 ? 1 : 0);
+        assert_int_equal(fixture.tasks[i].runs,
+                         fixture.tasks[i].shard < 4 || fixture.tasks[i].shard == 7 ? 1 : 0);
 }
 
 static void a_fixed_rate_counts_from_the_beginning(void **state)
 {
-    struct settings *settings = &world.hosts[0].settings;
+    struct settings *settings = &fixture.hosts[0].settings;
 
     (void)state;
     snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "rate");
     settings->retry.poll_ms = 250;
     host_start(0);
-    world_run(10000);
-    assert_in_range(world.calls[CALL_LOOK], 38, 41);
+    retry_fixture_run(10000);
+    assert_in_range(fixture.calls[CALL_LOOK], 38, 41);
     settings->retry.poll_jitter_percent = 100;
-    world.calls[CALL_LOOK] = 0;
-    world_run(10000);
-    assert_in_range(world.calls[CALL_LOOK], 20, 36);
+    fixture.calls[CALL_LOOK] = 0;
+    retry_fixture_run(10000);
+    assert_in_range(fixture.calls[CALL_LOOK], 20, 36);
 }
 
 static void a_task_that_is_due_soon_is_not_slept_past(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world.hosts[0].settings.retry.poll_ms = 10000;
+    fixture.hosts[0].settings.retry.poll_ms = 10000;
     task->next_ms += 300;
     host_start(0);
-    world_run(290);
+    retry_fixture_run(290);
     assert_int_equal(task->runs, 0);
-    world_run(30);
+    retry_fixture_run(30);
     assert_int_equal(task->runs, 1);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry queue in trouble, on a fake store: leases that run out, kills, stops, and every call
  * made to fail before and after it was done. */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
@@ -18,52 +18,52 @@
 static int set_up(void **state)
 {
     (void)state;
-    world_reset(1);
+    retry_fixture_reset(1);
     return 0;
 }
 
 static void many(const char *scene, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        world_task(scene, NULL);
+        retry_fixture_task(scene, NULL);
 }
 
 static size_t running(void)
 {
-    return world_count(TASK_RUNNING);
+    return retry_fixture_count(TASK_RUNNING);
 }
 
 static void leases_of_tasks_in_flight_are_kept(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
     many("mail", 5);
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
+    retry_fixture_run(300);
     host_start(1);
-    world_run(20000);
+    retry_fixture_run(20000);
     assert_int_equal(running(), 5);
     for (size_t i = 0; i < 5; i++)
-        assert_int_equal(world.tasks[i].claims, 1);
-    world.hosts[0].slow = false;
-    assert_true(world_drain(500));
+        assert_int_equal(fixture.tasks[i].claims, 1);
+    fixture.hosts[0].slow = false;
+    assert_true(retry_fixture_drain(500));
 }
 
 static void what_has_lapsed_is_not_begun_and_comes_back(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
-    world.hosts[0].slow = true;
-    world.hosts[0].frozen = true;
+    retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
+    fixture.hosts[0].slow = true;
+    fixture.hosts[0].frozen = true;
     host_start(0);
-    world_run(1900);
+    retry_fixture_run(1900);
     assert_int_equal(task->state, TASK_RUNNING);
-    world.hosts[0].slow = false;
+    fixture.hosts[0].slow = false;
     /* Given back by its own process, or rescued: it is run under another claim. */
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->claims, 2);
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->attempts, 0);
@@ -72,22 +72,22 @@ static void what_has_lapsed_is_not_begun_and_comes_back(void **state)
 static void a_killed_process_leaves_its_tasks_for_a_lease_and_a_sweep(void **state)
 {
     (void)state;
-    world_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
     many("mail", 25);
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
+    retry_fixture_run(300);
     assert_int_equal(running(), 25);
     host_kill(0);
     many("mail", 40);
     host_start(1);
-    world_run(500);
+    retry_fixture_run(500);
     /* Others are not held up meanwhile. */
-    assert_int_equal(world_count(-1), 40);
-    assert_true(world_drain(2000 + 1000 + 200));
+    assert_int_equal(retry_fixture_count(-1), 40);
+    assert_true(retry_fixture_drain(2000 + 1000 + 200));
     for (size_t i = 0; i < 25; i++) {
-        assert_int_equal(world.tasks[i].runs, 1);
-        assert_int_equal(world.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].runs, 1);
+        assert_int_equal(fixture.tasks[i].attempts, 0);
     }
 }
 
@@ -99,50 +99,50 @@ static void taken_by_somebody_else(struct task *task)
 
 static void the_result_of_a_lost_task_is_not_written(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
     int64_t lost = metric_value(&retry_lost);
 
     (void)state;
     task->meanwhile = taken_by_somebody_else;
     host_start(0);
-    world_run(500);
+    retry_fixture_run(500);
     assert_int_equal(task->state, TASK_RUNNING);
     assert_int_equal(task->finishes, 0);
     assert_int_equal(metric_value(&retry_lost), lost + 1);
-    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
+    assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
     task->until_ms = 0;
-    assert_true(world_drain(3000));
+    assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->runs, 2);
 }
 
 /* Time passes while the handler works; the lease renewer is another thread. */
 static void pass_time(int64_t ms)
 {
-    struct host *host = &world.hosts[0];
+    struct host *host = &fixture.hosts[0];
 
-    for (int64_t until_ms = world.now_ms + ms; world.now_ms < until_ms; world.now_ms++)
-        if (world.now_ms >= host->lease_renewer_due_ms)
+    for (int64_t until_ms = fixture.now_ms + ms; fixture.now_ms < until_ms; fixture.now_ms++)
+        if (fixture.now_ms >= host->lease_renewer_due_ms)
             host->lease_renewer_due_ms =
-                world.now_ms + lease_renewer_step(&host->renewer, world.now_ms);
+                fixture.now_ms + lease_renewer_step(&host->renewer, fixture.now_ms);
 }
 
 static void work_for_ten_leases(struct task *task)
 {
     for (int i = 0; i < 100; i++) {
         pass_time(100);
-        assert_true(atomic_load(task->lease_until_ms) > world.now_ms);
+        assert_true(atomic_load(task->lease_until_ms) > fixture.now_ms);
     }
 }
 
 static void an_attempt_sees_its_lease_renewed_while_it_runs(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
     task->meanwhile = work_for_ten_leases;
     host_start(0);
-    assert_true(world_drain(1000));
+    assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->claims, 1);
     assert_int_equal(task->runs, 1);
 }
@@ -150,7 +150,7 @@ static void an_attempt_sees_its_lease_renewed_while_it_runs(void **state)
 static void is_lost_meanwhile(struct task *task)
 {
     pass_time(100);
-    assert_true(atomic_load(task->lease_until_ms) > world.now_ms);
+    assert_true(atomic_load(task->lease_until_ms) > fixture.now_ms);
     taken_by_somebody_else(task);
     pass_time(400);
     assert_int_equal(atomic_load(task->lease_until_ms), 0);
@@ -158,13 +158,13 @@ static void is_lost_meanwhile(struct task *task)
 
 static void an_attempt_sees_that_its_lease_is_lost(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
     task->meanwhile = is_lost_meanwhile;
     host_start(0);
-    world_run(200);
+    retry_fixture_run(200);
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->finishes, 0);
 }
@@ -174,68 +174,68 @@ static void runs_out_meanwhile(struct task *task)
 {
     int64_t until_ms = atomic_load(task->lease_until_ms);
 
-    world.hosts[0].frozen = true;
+    fixture.hosts[0].frozen = true;
     pass_time(3000);
     assert_true(atomic_load(task->lease_until_ms) <= until_ms);
-    assert_true(until_ms <= world.now_ms);
-    world.hosts[0].frozen = false;
+    assert_true(until_ms <= fixture.now_ms);
+    fixture.hosts[0].frozen = false;
     task->meanwhile = NULL;
 }
 
 static void an_attempt_sees_that_its_lease_is_not_renewed(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
     task->meanwhile = runs_out_meanwhile;
     host_start(0);
-    world_run(100);
+    retry_fixture_run(100);
     assert_true(task->runs > 0);
 }
 
 static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
     host_start(0);
-    world.hosts[0].slow = true;
-    world.hosts[0].frozen = true;
-    world_run(4000);
+    fixture.hosts[0].slow = true;
+    fixture.hosts[0].frozen = true;
+    retry_fixture_run(4000);
     /* Rescued by its own process, and claimed again. */
     assert_true(task->claims >= 2);
-    world.hosts[0].frozen = false;
-    world.hosts[0].slow = false;
-    assert_true(world_drain(2500));
+    fixture.hosts[0].frozen = false;
+    fixture.hosts[0].slow = false;
+    assert_true(retry_fixture_drain(2500));
     assert_int_equal(task->runs, 1);
-    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
+    assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
 
 /* An operator edited the task after its lease had ended: the process must not run what it read at
  * its first claim. */
 static void what_is_in_flight_here_and_was_edited_is_read_again(void **state)
 {
-    struct task *task = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    world_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
+    retry_fixture_scene("mail", "{\"lease\": \"1s\"}", NULL, false);
     snprintf(task->options, sizeof(task->options), "{\"n\":1}");
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
+    retry_fixture_run(300);
     assert_int_equal(task->state, TASK_RUNNING);
-    world.hosts[0].cut_off = true;
-    world_run(4000);
+    fixture.hosts[0].cut_off = true;
+    retry_fixture_run(4000);
     /* Given back by another process, and edited. */
     task->state = TASK_WAITING;
     task->epoch++;
     snprintf(task->options, sizeof(task->options), "{\"n\":2}");
-    world.hosts[0].cut_off = false;
-    world_run(3000);
-    world.hosts[0].slow = false;
-    assert_true(world_drain(20000));
+    fixture.hosts[0].cut_off = false;
+    retry_fixture_run(3000);
+    fixture.hosts[0].slow = false;
+    assert_true(retry_fixture_drain(20000));
     assert_non_null(strstr(task->seen_options, "2"));
     assert_int_equal(task->done, 1);
 }
@@ -244,17 +244,17 @@ static void a_clean_stop_gives_back_and_costs_no_attempt(void **state)
 {
     (void)state;
     many("mail", 30);
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
+    retry_fixture_run(300);
     assert_int_equal(running(), 30);
     assert_true(host_stop(0, 50));
-    assert_int_equal(world_count(TASK_WAITING), 30);
+    assert_int_equal(retry_fixture_count(TASK_WAITING), 30);
     host_start(1);
-    assert_true(world_drain(500));
+    assert_true(retry_fixture_drain(500));
     for (size_t i = 0; i < 30; i++) {
-        assert_int_equal(world.tasks[i].runs, 1);
-        assert_int_equal(world.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].runs, 1);
+        assert_int_equal(fixture.tasks[i].attempts, 0);
     }
 }
 
@@ -268,11 +268,11 @@ static void stop_meanwhile(struct task *task)
 
 static void what_fails_in_a_stop_costs_no_attempt(void **state)
 {
-    struct task *task = world_task("mail", NULL);
-    struct task *refused = world_task("mail", NULL);
+    struct task *task = retry_fixture_task("mail", NULL);
+    struct task *refused = retry_fixture_task("mail", NULL);
 
     (void)state;
-    stopping = &world.hosts[0];
+    stopping = &fixture.hosts[0];
     task->meanwhile = stop_meanwhile;
     task->fail_runs = 9;
     refused->fail_runs = 9;
@@ -280,7 +280,7 @@ static void what_fails_in_a_stop_costs_no_attempt(void **state)
     refused->meanwhile = stop_meanwhile;
     host_start(0);
     while (task->runs + refused->runs == 0)
-        world_run(1);
+        retry_fixture_run(1);
     assert_true(host_stop(0, 100));
     assert_int_equal(task->attempts, 0);
     assert_int_equal(task->state, TASK_WAITING);
@@ -292,13 +292,13 @@ static void a_stop_while_the_database_is_away_ends_in_its_time(void **state)
 {
     (void)state;
     many("mail", 5);
-    world.hosts[0].slow = true;
+    fixture.hosts[0].slow = true;
     host_start(0);
-    world_run(300);
-    world.hosts[0].cut_off = true;
+    retry_fixture_run(300);
+    fixture.hosts[0].cut_off = true;
     assert_false(host_stop(0, 300));
     host_start(1);
-    assert_true(world_drain(35000));
+    assert_true(retry_fixture_drain(35000));
 }
 
 static void a_result_that_is_refused_holds_nobody_up(void **state)
@@ -307,43 +307,47 @@ static void a_result_that_is_refused_holds_nobody_up(void **state)
 
     (void)state;
     many("mail", 20);
-    task = &world.tasks[7];
-    world.refuse_id = task->id;
-    world_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
+    task = &fixture.tasks[7];
+    fixture.refuse_id = task->id;
+    retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
     host_start(0);
-    world_run(1000);
-    assert_int_equal(world_count(-1), 19);
+    retry_fixture_run(1000);
+    assert_int_equal(retry_fixture_count(-1), 19);
     assert_int_equal(task->state, TASK_WAITING);
     assert_int_equal(task->attempts, 1);
     assert_string_equal(task->reason, "the database refuses its result: too long");
-    assert_in_range(task->next_ms - world.now_ms, 50000, 60000);
-    world.refuse_always = true;
-    task->next_ms = world.now_ms;
-    world_run(1000);
+    assert_in_range(task->next_ms - fixture.now_ms, 50000, 60000);
+    fixture.refuse_always = true;
+    task->next_ms = fixture.now_ms;
+    retry_fixture_run(1000);
     assert_int_equal(task->state, TASK_RUNNING);
-    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
-    world.refuse_id = 0;
-    assert_true(world_drain(4000));
+    assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
+    fixture.refuse_id = 0;
+    assert_true(retry_fixture_drain(4000));
 }
 
 /* Every task ends, each effect is there, and none is lost into the history. */
 static void work_through_trouble(void)
 {
-    world_scene("mail", "{\"lease\": \"2s\", \"wait\": \"fixed 50ms\", \"attempts\": 9}", NULL,
-                false);
+    retry_fixture_scene("mail", "{\"lease\": \"2s\", \"wait\": \"fixed 50ms\", \"attempts\": 9}",
+                        NULL, false);
     for (size_t i = 0; i < 24; i++)
-        world_task("mail", i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : NULL)->fail_runs = i % 5 == 0;
+        retry_fixture_task("mail", i % 3 == 0   ? "a"
+                                   : i % 3 == 1 ? "b"
+                                                : NULL)
+            ->fail_runs = i % 5 == 0;
     host_start(0);
     host_start(1);
-    if (!world_drain(60000))
-        fail_msg("call %zu: %zu tasks are left", world.fail_from, world.count - world_count(-1));
-    for (size_t i = 0; i < world.count; i++) {
-        assert_string_equal(world.tasks[i].outcome, "deleted");
-        assert_true(world.tasks[i].done >= 1);
+    if (!retry_fixture_drain(60000))
+        fail_msg("call %zu: %zu tasks are left", fixture.fail_from,
+                 fixture.count - retry_fixture_count(-1));
+    for (size_t i = 0; i < fixture.count; i++) {
+        assert_string_equal(fixture.tasks[i].outcome, "deleted");
+        assert_true(fixture.tasks[i].done >= 1);
     }
     for (size_t i = 0; i < 2; i++) {
-        world_run(100);
-        assert_true(dispatcher_left(&world.hosts[i].dispatcher));
+        retry_fixture_run(100);
+        assert_true(dispatcher_left(&fixture.hosts[i].dispatcher));
     }
 }
 
@@ -351,9 +355,9 @@ static void each_call_may_fail_in_turn(void **state)
 {
     (void)state;
     for (size_t call = 1; call <= 120; call++) {
-        world_reset(call);
-        world.fail_from = call;
-        world.fail_count = 1 + call % 3;
+        retry_fixture_reset(call);
+        fixture.fail_from = call;
+        fixture.fail_count = 1 + call % 3;
         work_through_trouble();
     }
 }
@@ -362,10 +366,10 @@ static void each_answer_may_be_lost_in_turn(void **state)
 {
     (void)state;
     for (size_t call = 1; call <= 120; call++) {
-        world_reset(call);
-        world.answers_lost = true;
-        world.fail_from = call;
-        world.fail_count = 1 + call % 3;
+        retry_fixture_reset(call);
+        fixture.answers_lost = true;
+        fixture.fail_from = call;
+        fixture.fail_count = 1 + call % 3;
         work_through_trouble();
     }
 }
@@ -374,11 +378,11 @@ static void what_people_must_end_is_waited_out(void **state)
 {
     (void)state;
     for (int call = CALL_LOOK; call < CALLS; call++) {
-        world_reset((uint64_t)call);
-        world.fail_kind = (enum call)call;
-        world.fail_rc = RC_FATAL;
-        world.fail_from = 1;
-        world.fail_count = 2;
+        retry_fixture_reset((uint64_t)call);
+        fixture.fail_kind = (enum call)call;
+        fixture.fail_rc = RC_FATAL;
+        fixture.fail_from = 1;
+        fixture.fail_count = 2;
         work_through_trouble();
     }
 }
@@ -389,38 +393,39 @@ static void a_write_back_without_an_answer_is_done_again_without_harm(void **sta
 
     (void)state;
     many("mail", 10);
-    world.answers_lost = true;
-    world_fail_next(CALL_FINISH, 3);
+    fixture.answers_lost = true;
+    retry_fixture_fail_next(CALL_FINISH, 3);
     host_start(0);
-    assert_true(world_drain(1000));
-    world_run(1000);
+    assert_true(retry_fixture_drain(1000));
+    retry_fixture_run(1000);
     for (size_t i = 0; i < 10; i++) {
-        assert_int_equal(world.tasks[i].finishes, 1);
-        assert_int_equal(world.tasks[i].runs, 1);
+        assert_int_equal(fixture.tasks[i].finishes, 1);
+        assert_int_equal(fixture.tasks[i].runs, 1);
     }
     assert_int_equal(metric_value(&retry_lost), lost);
-    assert_true(dispatcher_left(&world.hosts[0].dispatcher));
+    assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
 
 static void kills_at_any_moment_lose_nothing(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        world_reset(seed);
-        world_scene("mail", "{\"lease\": \"1s\", \"wait\": \"random 10ms 90ms\", \"attempts\": 0}",
-                    NULL, false);
+        retry_fixture_reset(seed);
+        retry_fixture_scene("mail",
+                            "{\"lease\": \"1s\", \"wait\": \"random 10ms 90ms\", \"attempts\": 0}",
+                            NULL, false);
         for (size_t i = 0; i < 60; i++)
-            world_task("mail", i % 2 ? NULL : i % 4 ? "a" : "b")->fail_runs = i % 7 == 0;
-        for (size_t i = 0; i < WORLD_HOSTS; i++)
+            retry_fixture_task("mail", i % 2 ? NULL : i % 4 ? "a" : "b")->fail_runs = i % 7 == 0;
+        for (size_t i = 0; i < FIXTURE_HOSTS; i++)
             host_start(i);
         for (size_t i = 0; i < 6; i++) {
-            world_run((int64_t)(seed * 7 + i * 13) % 50);
-            host_kill((size_t)(seed + i) % WORLD_HOSTS);
-            host_start((size_t)(seed + i) % WORLD_HOSTS);
+            retry_fixture_run((int64_t)(seed * 7 + i * 13) % 50);
+            host_kill((size_t)(seed + i) % FIXTURE_HOSTS);
+            host_start((size_t)(seed + i) % FIXTURE_HOSTS);
         }
-        assert_true(world_drain(60000));
+        assert_true(retry_fixture_drain(60000));
         for (size_t i = 0; i < 60; i++)
-            assert_true(world.tasks[i].done >= 1);
+            assert_true(fixture.tasks[i].done >= 1);
     }
 }
 

@@ -31,26 +31,26 @@ static struct {
     bool lost; /* the failing one takes effect */
     bool away;
     int64_t now_ms;
-} rig;
+} fixture;
 
 static enum rc called(struct err *err)
 {
-    if (++rig.calls == rig.fail_at || rig.away)
-        return err_fail(err, RC_RETRY, 0, "call %d fails", rig.calls);
+    if (++fixture.calls == fixture.fail_at || fixture.away)
+        return err_fail(err, RC_RETRY, 0, "call %d fails", fixture.calls);
     return RC_OK;
 }
 
-static enum rc model_read_keys(void *ctx, int64_t after, size_t rows_max,
-                               void (*on_key)(void *key_ctx, const struct held_key *key),
-                               void *key_ctx, struct err *err)
+static enum rc fake_read_keys(void *ctx, int64_t after, size_t rows_max,
+                              void (*on_key)(void *key_ctx, const struct held_key *key),
+                              void *key_ctx, struct err *err)
 {
     enum rc rc = called(err);
 
     (void)ctx;
-    for (size_t i = 0; rc == RC_OK && i < rig.row_count && rows_max > 0; i++) {
-        if (rig.rows[i].id <= after)
+    for (size_t i = 0; rc == RC_OK && i < fixture.row_count && rows_max > 0; i++) {
+        if (fixture.rows[i].id <= after)
             continue;
-        on_key(key_ctx, &rig.rows[i]);
+        on_key(key_ctx, &fixture.rows[i]);
         rows_max--;
     }
     return rc;
@@ -62,24 +62,25 @@ static void task_take(const struct retry_new_task *task, size_t *made)
     assert_string_equal(task->handler, "vote");
     assert_string_equal(task->group, "readers");
     assert_null(task->idempotency_key);
-    for (size_t i = 0; i < rig.task_count; i++)
-        if (strcmp(rig.tasks[i], task->options) == 0)
+    for (size_t i = 0; i < fixture.task_count; i++)
+        if (strcmp(fixture.tasks[i], task->options) == 0)
             return;
-    assert_true(rig.task_count < TASKS_MAX);
-    snprintf(rig.orders[rig.task_count], sizeof(rig.orders[0]), "%s", task->ordering_key);
-    snprintf(rig.tasks[rig.task_count++], sizeof(rig.tasks[0]), "%s", task->options);
+    assert_true(fixture.task_count < TASKS_MAX);
+    snprintf(fixture.orders[fixture.task_count], sizeof(fixture.orders[0]), "%s",
+             task->ordering_key);
+    snprintf(fixture.tasks[fixture.task_count++], sizeof(fixture.tasks[0]), "%s", task->options);
     ++*made;
 }
 
-static enum rc model_submit(void *ctx, const struct retry_new_task *tasks, size_t count,
-                            size_t *made, struct err *err)
+static enum rc fake_submit(void *ctx, const struct retry_new_task *tasks, size_t count,
+                           size_t *made, struct err *err)
 {
-    bool lost = rig.calls + 1 == rig.fail_at && rig.lost;
+    bool lost = fixture.calls + 1 == fixture.fail_at && fixture.lost;
     enum rc rc = called(err);
 
     (void)ctx;
     assert_in_range(count, 1, HELD_SUBMIT_MAX);
-    rig.submits++;
+    fixture.submits++;
     *made = 0;
     for (size_t i = 0; (rc == RC_OK || lost) && i < count; i++)
         task_take(&tasks[i], made);
@@ -91,19 +92,20 @@ static uint64_t no_rng(void)
     return 0;
 }
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    memset(&rig, 0, sizeof(rig));
-    rig.store = (struct held_store){.read_keys = model_read_keys, .submit = model_submit};
-    assert_int_equal(submitter_init(&rig.submitter, &rig.store, "readers", no_rng, NULL), RC_OK);
-    rig.now_ms = 100000;
+    memset(&fixture, 0, sizeof(fixture));
+    fixture.store = (struct held_store){.read_keys = fake_read_keys, .submit = fake_submit};
+    assert_int_equal(submitter_init(&fixture.submitter, &fixture.store, "readers", no_rng, NULL),
+                     RC_OK);
+    fixture.now_ms = 100000;
 }
 
 static void put(int partition, int key)
 {
-    struct held_key *row = &rig.rows[rig.row_count++];
+    struct held_key *row = &fixture.rows[fixture.row_count++];
 
-    *row = (struct held_key){.id = (int64_t)rig.row_count, .partition = partition};
+    *row = (struct held_key){.id = (int64_t)fixture.row_count, .partition = partition};
     snprintf(row->topic, sizeof(row->topic), "votes");
     snprintf(row->key, sizeof(row->key), "%d", key);
 }
@@ -112,11 +114,11 @@ static void put(int partition, int key)
 static void run(int64_t max_ms)
 {
     for (int i = 0; i < 10000; i++) {
-        int64_t wait_ms = submitter_step(&rig.submitter, rig.now_ms);
+        int64_t wait_ms = submitter_step(&fixture.submitter, fixture.now_ms);
 
         if (wait_ms > max_ms)
             return;
-        rig.now_ms += wait_ms;
+        fixture.now_ms += wait_ms;
     }
     fail();
 }
@@ -124,20 +126,20 @@ static void run(int64_t max_ms)
 static void every_key_that_is_held_gets_one_task(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     for (int i = 0; i < 1700; i++)
         put(i % 3, i % 231);
     run(5000);
-    assert_int_equal(rig.task_count, 231);
-    assert_string_equal(rig.orders[1], "votes/1/1");
-    assert_string_equal(rig.tasks[1],
+    assert_int_equal(fixture.task_count, 231);
+    assert_string_equal(fixture.orders[1], "votes/1/1");
+    assert_string_equal(fixture.tasks[1],
                         "{\"dead\":{\"group\":\"readers\",\"topic\":\"votes\",\"partition\":1,"
                         "\"key\":\"1\"}}");
     /* A minute later the same ones still have one. */
-    rig.now_ms += SUBMITTER_LOOK_MS;
+    fixture.now_ms += SUBMITTER_LOOK_MS;
     run(5000);
-    assert_int_equal(rig.task_count, 231);
-    submitter_done(&rig.submitter);
+    assert_int_equal(fixture.task_count, 231);
+    submitter_done(&fixture.submitter);
 }
 
 static void what_is_kept_is_looked_for_soon_but_not_all_the_time(void **state)
@@ -145,21 +147,21 @@ static void what_is_kept_is_looked_for_soon_but_not_all_the_time(void **state)
     int submits;
 
     (void)state;
-    rig_open();
+    fixture_open();
     run(5000);
     put(0, 1);
-    submitter_note(&rig.submitter);
-    assert_in_range(submitter_step(&rig.submitter, rig.now_ms), 1, SUBMITTER_GAP_MS);
-    rig.now_ms += SUBMITTER_GAP_MS;
+    submitter_note(&fixture.submitter);
+    assert_in_range(submitter_step(&fixture.submitter, fixture.now_ms), 1, SUBMITTER_GAP_MS);
+    fixture.now_ms += SUBMITTER_GAP_MS;
     run(0);
-    assert_int_equal(rig.task_count, 1);
-    submits = rig.submits;
+    assert_int_equal(fixture.task_count, 1);
+    submits = fixture.submits;
     for (int i = 0; i < 100; i++) {
-        submitter_note(&rig.submitter);
-        submitter_step(&rig.submitter, rig.now_ms++);
+        submitter_note(&fixture.submitter);
+        submitter_step(&fixture.submitter, fixture.now_ms++);
     }
-    assert_int_equal(rig.submits, submits);
-    submitter_done(&rig.submitter);
+    assert_int_equal(fixture.submits, submits);
+    submitter_done(&fixture.submitter);
 }
 
 static void trouble_only_delays_tasks_and_no_call_that_fails_loses_one(void **state)
@@ -167,31 +169,31 @@ static void trouble_only_delays_tasks_and_no_call_that_fails_loses_one(void **st
     (void)state;
     for (int call = 1; call <= 12; call++) {
         for (int lost = 0; lost <= 1; lost++) {
-            rig_open();
+            fixture_open();
             for (int i = 0; i < 1200; i++)
                 put(0, 1 + i % 230);
-            rig.fail_at = call;
-            rig.lost = lost;
+            fixture.fail_at = call;
+            fixture.lost = lost;
             run(10000);
-            assert_int_equal(rig.task_count, 230);
-            submitter_done(&rig.submitter);
+            assert_int_equal(fixture.task_count, 230);
+            submitter_done(&fixture.submitter);
         }
     }
-    rig_open();
+    fixture_open();
     put(0, 1);
-    rig.away = true;
+    fixture.away = true;
     for (int i = 0; i < 50; i++) {
-        int64_t wait_ms = submitter_step(&rig.submitter, rig.now_ms);
+        int64_t wait_ms = submitter_step(&fixture.submitter, fixture.now_ms);
 
-        submitter_note(&rig.submitter);
+        submitter_note(&fixture.submitter);
         assert_in_range(wait_ms, 0, 60000);
-        rig.now_ms += wait_ms;
+        fixture.now_ms += wait_ms;
     }
-    assert_in_range(rig.calls, 10, 50);
-    rig.away = false;
+    assert_in_range(fixture.calls, 10, 50);
+    fixture.away = false;
     run(40000);
-    assert_int_equal(rig.task_count, 1);
-    submitter_done(&rig.submitter);
+    assert_int_equal(fixture.task_count, 1);
+    submitter_done(&fixture.submitter);
 }
 
 static void names_that_do_not_fit_are_made_to(void **state)

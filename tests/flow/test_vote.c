@@ -16,7 +16,7 @@
 #define STEPS_MAX 400
 
 /* An engine on a fake database, and a batch. */
-struct bench {
+struct fixture {
     struct fake_votes fake;
     struct vote_engine *engine;
     struct vote_item items[ITEMS_MAX];
@@ -26,59 +26,59 @@ struct bench {
     struct err err;
 };
 
-static void bench_open(struct bench *bench, size_t lane_count)
+static void fixture_open(struct fixture *fixture, size_t lane_count)
 {
     struct vote_engine_config config = {
         .items_max = ITEMS_MAX, .lane_count = lane_count, .rng_bytes = os_random};
 
-    memset(bench, 0, sizeof(*bench));
-    fake_votes_init(&bench->fake);
-    config.store = &bench->fake.ops;
-    assert_int_equal(vote_engine_open(&bench->engine, &config, &bench->err), RC_OK);
+    memset(fixture, 0, sizeof(*fixture));
+    fake_votes_init(&fixture->fake);
+    config.store = &fixture->fake.ops;
+    assert_int_equal(vote_engine_open(&fixture->engine, &config, &fixture->err), RC_OK);
 }
 
 static int set_up(void **state)
 {
-    struct bench *bench = malloc(sizeof(*bench));
+    struct fixture *fixture = malloc(sizeof(*fixture));
 
-    assert_non_null(bench);
-    bench_open(bench, 1);
-    *state = bench;
+    assert_non_null(fixture);
+    fixture_open(fixture, 1);
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    vote_engine_close(bench->engine);
-    fake_votes_done(&bench->fake);
-    free(bench);
+    vote_engine_close(fixture->engine);
+    fake_votes_done(&fixture->fake);
+    free(fixture);
     return 0;
 }
 
-static void add(struct bench *bench, int64_t voter_id, int64_t content_id, int voting)
+static void add(struct fixture *fixture, int64_t voter_id, int64_t content_id, int voting)
 {
-    struct vote_item *item = &bench->items[bench->count];
+    struct vote_item *item = &fixture->items[fixture->count];
 
     *item = (struct vote_item){
         .voter_id = voter_id, .content_id = content_id, .voting = (uint8_t)voting};
-    bench->pointers[bench->count++] = item;
+    fixture->pointers[fixture->count++] = item;
 }
 
-static void start(struct bench *bench)
+static void start(struct fixture *fixture)
 {
-    vote_batch_start(&bench->batch, bench->pointers, bench->count);
+    vote_batch_start(&fixture->batch, fixture->pointers, fixture->count);
 }
 
 /* Steps until the batch is finished; every RC_RETRY is tried again, so many are allowed. */
-static void finish(struct bench *bench, unsigned retries)
+static void finish(struct fixture *fixture, unsigned retries)
 {
-    for (unsigned step = 0; !vote_batch_finished(&bench->batch); step++) {
-        enum rc rc = vote_engine_step(bench->engine, &bench->batch, &bench->err);
+    for (unsigned step = 0; !vote_batch_finished(&fixture->batch); step++) {
+        enum rc rc = vote_engine_step(fixture->engine, &fixture->batch, &fixture->err);
 
         assert_true(step < STEPS_MAX);
-        assert_false(bench->fake.open);
+        assert_false(fixture->fake.open);
         if (rc == RC_OK)
             continue;
         assert_int_equal(rc, RC_RETRY);
@@ -87,114 +87,115 @@ static void finish(struct bench *bench, unsigned retries)
     }
 }
 
-static void run(struct bench *bench, unsigned retries)
+static void run(struct fixture *fixture, unsigned retries)
 {
-    start(bench);
-    finish(bench, retries);
-    bench->count = 0;
-    fake_votes_check(&bench->fake);
+    start(fixture);
+    finish(fixture, retries);
+    fixture->count = 0;
+    fake_votes_check(&fixture->fake);
 }
 
-static void expect(const struct bench *bench, size_t index, bool changed, int64_t votes)
+static void expect(const struct fixture *fixture, size_t index, bool changed, int64_t votes)
 {
-    assert_int_equal(bench->items[index].outcome, VOTE_DONE);
-    assert_int_equal(bench->items[index].changed, changed);
-    assert_int_equal(bench->items[index].votes, votes);
+    assert_int_equal(fixture->items[index].outcome, VOTE_DONE);
+    assert_int_equal(fixture->items[index].changed, changed);
+    assert_int_equal(fixture->items[index].votes, votes);
 }
 
 static void each_vote_gets_the_total_right_after_it(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 1);
-    add(bench, 2, 10, 1);
-    add(bench, 1, 20, 1);
-    add(bench, 1, 10, 0);
-    add(bench, 3, 10, 1);
-    run(bench, 0);
-    expect(bench, 0, true, 1);
-    expect(bench, 1, true, 2);
-    expect(bench, 2, true, 1);
-    expect(bench, 3, true, 1);
-    expect(bench, 4, true, 2);
-    assert_int_equal(bench->fake.committed->event_count, 5);
-    assert_int_equal(bench->fake.commits, 1);
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 10, 1);
+    add(fixture, 1, 20, 1);
+    add(fixture, 1, 10, 0);
+    add(fixture, 3, 10, 1);
+    run(fixture, 0);
+    expect(fixture, 0, true, 1);
+    expect(fixture, 1, true, 2);
+    expect(fixture, 2, true, 1);
+    expect(fixture, 3, true, 1);
+    expect(fixture, 4, true, 2);
+    assert_int_equal(fixture->fake.committed->event_count, 5);
+    assert_int_equal(fixture->fake.commits, 1);
 }
 
 static void one_pair_many_times_in_a_batch_has_an_event_per_change(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 0);
-    add(bench, 1, 10, 1);
-    add(bench, 1, 10, 1);
-    add(bench, 1, 10, 0);
-    add(bench, 1, 10, 1);
-    run(bench, 0);
-    expect(bench, 0, false, 0);
-    assert_false(bench->items[0].has_event);
-    expect(bench, 1, true, 1);
-    expect(bench, 2, false, 1);
-    assert_memory_equal(&bench->items[2].event_id, &bench->items[1].event_id, sizeof(struct id));
-    expect(bench, 3, true, 0);
-    expect(bench, 4, true, 1);
-    assert_int_equal(bench->fake.committed->event_count, 3);
+    add(fixture, 1, 10, 0);
+    add(fixture, 1, 10, 1);
+    add(fixture, 1, 10, 1);
+    add(fixture, 1, 10, 0);
+    add(fixture, 1, 10, 1);
+    run(fixture, 0);
+    expect(fixture, 0, false, 0);
+    assert_false(fixture->items[0].has_event);
+    expect(fixture, 1, true, 1);
+    expect(fixture, 2, false, 1);
+    assert_memory_equal(&fixture->items[2].event_id, &fixture->items[1].event_id,
+                        sizeof(struct id));
+    expect(fixture, 3, true, 0);
+    expect(fixture, 4, true, 1);
+    assert_int_equal(fixture->fake.committed->event_count, 3);
 }
 
 static void a_repeat_writes_nothing_and_names_the_first_event(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     struct id first;
 
-    add(bench, 1, 10, 1);
-    run(bench, 0);
-    first = bench->items[0].event_id;
-    add(bench, 1, 10, 1);
-    run(bench, 0);
-    expect(bench, 0, false, 1);
-    assert_true(bench->items[0].has_event);
-    assert_memory_equal(&bench->items[0].event_id, &first, sizeof(first));
-    assert_int_equal(bench->fake.commits, 1);
+    add(fixture, 1, 10, 1);
+    run(fixture, 0);
+    first = fixture->items[0].event_id;
+    add(fixture, 1, 10, 1);
+    run(fixture, 0);
+    expect(fixture, 0, false, 1);
+    assert_true(fixture->items[0].has_event);
+    assert_memory_equal(&fixture->items[0].event_id, &first, sizeof(first));
+    assert_int_equal(fixture->fake.commits, 1);
 }
 
 static void taking_back_what_was_never_given_leaves_no_trace(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 0);
-    run(bench, 0);
-    expect(bench, 0, false, 0);
-    assert_false(bench->items[0].has_event);
-    assert_int_equal(bench->fake.committed->count_count, 0);
-    assert_int_equal(bench->fake.commits, 0);
+    add(fixture, 1, 10, 0);
+    run(fixture, 0);
+    expect(fixture, 0, false, 0);
+    assert_false(fixture->items[0].has_event);
+    assert_int_equal(fixture->fake.committed->count_count, 0);
+    assert_int_equal(fixture->fake.commits, 0);
 }
 
 static void headers_go_with_their_own_events(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 1);
-    add(bench, 2, 10, 1);
-    bench->items[1].headers = "{\"traceparent\":\"x\"}";
-    run(bench, 0);
-    assert_string_equal(bench->fake.committed->events[0].headers, "");
-    assert_string_equal(bench->fake.committed->events[1].headers, "{\"traceparent\":\"x\"}");
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 10, 1);
+    fixture->items[1].headers = "{\"traceparent\":\"x\"}";
+    run(fixture, 0);
+    assert_string_equal(fixture->fake.committed->events[0].headers, "");
+    assert_string_equal(fixture->fake.committed->events[1].headers, "{\"traceparent\":\"x\"}");
 }
 
 static void events_spread_over_the_lanes_by_their_key(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     bool used[4] = {false};
 
-    vote_engine_close(bench->engine);
-    fake_votes_done(&bench->fake);
-    bench_open(bench, 4);
+    vote_engine_close(fixture->engine);
+    fake_votes_done(&fixture->fake);
+    fixture_open(fixture, 4);
     for (int i = 0; i < 40; i++)
-        add(bench, 1 + i, 1 + i % 20, 1);
-    run(bench, 0);
-    assert_int_equal(bench->fake.committed->event_count, 40);
+        add(fixture, 1 + i, 1 + i % 20, 1);
+    run(fixture, 0);
+    assert_int_equal(fixture->fake.committed->event_count, 40);
     for (size_t i = 0; i < 40; i++) {
-        const struct fake_event *event = &bench->fake.committed->events[i];
+        const struct fake_event *event = &fixture->fake.committed->events[i];
         char key[24];
         char name[OUTBOX_LANE_NAME_SIZE];
         size_t lane;
@@ -209,32 +210,32 @@ static void events_spread_over_the_lanes_by_their_key(void **state)
 }
 
 /* The batch that the tests of failures run: new and known contents, a pair twice, a repeat. */
-static void add_mixed(struct bench *bench)
+static void add_mixed(struct fixture *fixture)
 {
-    fake_votes_init(&bench->fake);
-    add(bench, 1, 10, 1);
-    add(bench, 2, 10, 1);
-    run(bench, 0);
-    add(bench, 2, 10, 1);
-    add(bench, 1, 10, 0);
-    add(bench, 3, 30, 1);
-    add(bench, 1, 10, 1);
-    add(bench, 4, 20, 1);
-    add(bench, 4, 20, 0);
-    add(bench, 5, 40, 0);
+    fake_votes_init(&fixture->fake);
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 10, 1);
+    run(fixture, 0);
+    add(fixture, 2, 10, 1);
+    add(fixture, 1, 10, 0);
+    add(fixture, 3, 30, 1);
+    add(fixture, 1, 10, 1);
+    add(fixture, 4, 20, 1);
+    add(fixture, 4, 20, 0);
+    add(fixture, 5, 40, 0);
 }
 
-static void expect_mixed(const struct bench *bench)
+static void expect_mixed(const struct fixture *fixture)
 {
-    expect(bench, 0, false, 2);
-    expect(bench, 1, true, 1);
-    expect(bench, 2, true, 1);
-    expect(bench, 3, true, 2);
-    expect(bench, 4, true, 1);
-    expect(bench, 5, true, 0);
-    expect(bench, 6, false, 0);
-    assert_int_equal(bench->fake.committed->event_count, 2 + 5);
-    assert_int_equal(bench->fake.commits, 2);
+    expect(fixture, 0, false, 2);
+    expect(fixture, 1, true, 1);
+    expect(fixture, 2, true, 1);
+    expect(fixture, 3, true, 2);
+    expect(fixture, 4, true, 1);
+    expect(fixture, 5, true, 0);
+    expect(fixture, 6, false, 0);
+    assert_int_equal(fixture->fake.committed->event_count, 2 + 5);
+    assert_int_equal(fixture->fake.commits, 2);
 }
 
 /* How many calls the mixed batch makes when nothing fails. */
@@ -242,92 +243,95 @@ static void expect_mixed(const struct bench *bench)
 
 static void every_call_may_fail_once(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= MIXED_CALLS; call++) {
-        fake_votes_done(&bench->fake);
-        add_mixed(bench);
-        bench->fake.calls = 0;
-        bench->fake.fail_at = call;
-        start(bench);
-        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
-        assert_int_equal(bench->fake.calls, call);
-        assert_false(bench->fake.open);
-        finish(bench, 0);
-        bench->count = 0;
-        fake_votes_check(&bench->fake);
-        expect_mixed(bench);
+        fake_votes_done(&fixture->fake);
+        add_mixed(fixture);
+        fixture->fake.calls = 0;
+        fixture->fake.fail_at = call;
+        start(fixture);
+        assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
+                         RC_RETRY);
+        assert_int_equal(fixture->fake.calls, call);
+        assert_false(fixture->fake.open);
+        finish(fixture, 0);
+        fixture->count = 0;
+        fake_votes_check(&fixture->fake);
+        expect_mixed(fixture);
     }
-    assert_int_equal(bench->fake.calls, MIXED_CALLS + MIXED_CALLS);
+    assert_int_equal(fixture->fake.calls, MIXED_CALLS + MIXED_CALLS);
 }
 
 static void a_fatal_call_is_handed_on_with_nothing_open(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= MIXED_CALLS; call++) {
-        fake_votes_done(&bench->fake);
-        add_mixed(bench);
-        bench->fake.calls = 0;
-        bench->fake.fail_at = call;
-        bench->fake.fail_rc = RC_FATAL;
-        start(bench);
-        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_FATAL);
-        assert_false(bench->fake.open);
-        assert_int_equal(bench->fake.commits, 1);
-        bench->count = 0;
+        fake_votes_done(&fixture->fake);
+        add_mixed(fixture);
+        fixture->fake.calls = 0;
+        fixture->fake.fail_at = call;
+        fixture->fake.fail_rc = RC_FATAL;
+        start(fixture);
+        assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
+                         RC_FATAL);
+        assert_false(fixture->fake.open);
+        assert_int_equal(fixture->fake.commits, 1);
+        fixture->count = 0;
     }
 }
 
 static void a_lost_commit_that_did_not_happen_is_done_again(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    fake_votes_done(&bench->fake);
-    add_mixed(bench);
-    bench->fake.next = FAKE_COMMIT_LOST_BEFORE;
-    run(bench, 1);
-    expect_mixed(bench);
+    fake_votes_done(&fixture->fake);
+    add_mixed(fixture);
+    fixture->fake.next = FAKE_COMMIT_LOST_BEFORE;
+    run(fixture, 1);
+    expect_mixed(fixture);
 }
 
 static void a_lost_commit_that_did_happen_is_found_and_not_done_again(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     struct id ids[7];
 
-    fake_votes_done(&bench->fake);
-    add_mixed(bench);
-    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
-    start(bench);
-    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    fake_votes_done(&fixture->fake);
+    add_mixed(fixture);
+    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     for (size_t i = 0; i < 7; i++) {
-        assert_int_equal(bench->items[i].outcome, VOTE_OPEN);
-        ids[i] = bench->items[i].event_id;
+        assert_int_equal(fixture->items[i].outcome, VOTE_OPEN);
+        ids[i] = fixture->items[i].event_id;
     }
-    finish(bench, 0);
-    bench->count = 0;
-    fake_votes_check(&bench->fake);
-    expect_mixed(bench);
+    finish(fixture, 0);
+    fixture->count = 0;
+    fake_votes_check(&fixture->fake);
+    expect_mixed(fixture);
     for (size_t i = 0; i < 7; i++)
-        assert_memory_equal(&bench->items[i].event_id, &ids[i], sizeof(ids[i]));
+        assert_memory_equal(&fixture->items[i].event_id, &ids[i], sizeof(ids[i]));
 }
 
 static void a_lost_commit_is_found_after_more_trouble(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= 3; call++) {
-        fake_votes_done(&bench->fake);
-        add_mixed(bench);
-        bench->fake.next = FAKE_COMMIT_LOST_AFTER;
-        start(bench);
-        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
-        bench->fake.calls = 0;
-        bench->fake.fail_at = call;
-        finish(bench, 1);
-        bench->count = 0;
-        fake_votes_check(&bench->fake);
-        expect_mixed(bench);
+        fake_votes_done(&fixture->fake);
+        add_mixed(fixture);
+        fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+        start(fixture);
+        assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
+                         RC_RETRY);
+        fixture->fake.calls = 0;
+        fixture->fake.fail_at = call;
+        finish(fixture, 1);
+        fixture->count = 0;
+        fake_votes_check(&fixture->fake);
+        expect_mixed(fixture);
     }
 }
 
@@ -339,17 +343,17 @@ static void others_go_on(struct fake_votes *fake)
 
 static void a_found_commit_is_answered_with_the_totals_of_its_own_time(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 1);
-    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
-    start(bench);
-    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
-    bench->fake.before_begin = others_go_on;
-    finish(bench, 0);
-    expect(bench, 0, true, 1);
-    assert_int_equal(fake_votes_total(&bench->fake, 10), 2);
-    fake_votes_check(&bench->fake);
+    add(fixture, 1, 10, 1);
+    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
+    fixture->fake.before_begin = others_go_on;
+    finish(fixture, 0);
+    expect(fixture, 0, true, 1);
+    assert_int_equal(fake_votes_total(&fixture->fake, 10), 2);
+    fake_votes_check(&fixture->fake);
 }
 
 static void others_take_back(struct fake_votes *fake)
@@ -361,106 +365,107 @@ static void others_take_back(struct fake_votes *fake)
 /* Used again, the first id would stand for two changes, and readers would drop the second. */
 static void a_commit_overwritten_by_others_never_gives_an_id_twice(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     struct id first;
 
-    add(bench, 1, 10, 1);
-    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
-    start(bench);
-    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
-    first = bench->items[0].event_id;
-    bench->fake.before_begin = others_take_back;
-    finish(bench, 0);
-    expect(bench, 0, true, 1);
-    assert_memory_not_equal(&bench->items[0].event_id, &first, sizeof(first));
-    assert_int_equal(bench->fake.committed->event_count, 3);
-    fake_votes_check(&bench->fake);
+    add(fixture, 1, 10, 1);
+    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
+    first = fixture->items[0].event_id;
+    fixture->fake.before_begin = others_take_back;
+    finish(fixture, 0);
+    expect(fixture, 0, true, 1);
+    assert_memory_not_equal(&fixture->items[0].event_id, &first, sizeof(first));
+    assert_int_equal(fixture->fake.committed->event_count, 3);
+    fake_votes_check(&fixture->fake);
 }
 
 static void what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    add(bench, 1, 10, 1);
-    add(bench, 2, 20, 1);
-    add(bench, 3, 30, 1);
-    bench->fake.next = FAKE_COMMIT_LOST_AFTER;
-    start(bench);
-    assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 20, 1);
+    add(fixture, 3, 30, 1);
+    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     /* The first one gave up waiting, and the others are joined by a newcomer. */
-    bench->pointers[0] = &bench->items[2];
-    bench->pointers[1] = &bench->items[3];
-    bench->items[3] = (struct vote_item){.voter_id = 4, .content_id = 30, .voting = 1};
-    bench->pointers[2] = &bench->items[1];
-    start(bench);
-    finish(bench, 0);
-    expect(bench, 1, true, 1);
-    expect(bench, 2, true, 1);
-    expect(bench, 3, true, 2);
-    assert_int_equal(bench->fake.committed->event_count, 4);
-    fake_votes_check(&bench->fake);
+    fixture->pointers[0] = &fixture->items[2];
+    fixture->pointers[1] = &fixture->items[3];
+    fixture->items[3] = (struct vote_item){.voter_id = 4, .content_id = 30, .voting = 1};
+    fixture->pointers[2] = &fixture->items[1];
+    start(fixture);
+    finish(fixture, 0);
+    expect(fixture, 1, true, 1);
+    expect(fixture, 2, true, 1);
+    expect(fixture, 3, true, 2);
+    assert_int_equal(fixture->fake.committed->event_count, 4);
+    fake_votes_check(&fixture->fake);
 }
 
 static void two_lost_commits_in_one_batch_are_told_apart(void **state)
 {
     static const enum fake_commit fates[2] = {FAKE_COMMIT_LOST_AFTER, FAKE_COMMIT_LOST_BEFORE};
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     struct id first;
 
-    add(bench, 1, 10, 1);
-    add(bench, 2, 20, 1);
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 20, 1);
     for (size_t i = 0; i < 2; i++) {
-        bench->fake.next = fates[i];
-        vote_batch_start(&bench->batch, &bench->pointers[i], 1);
-        assert_int_equal(vote_engine_step(bench->engine, &bench->batch, &bench->err), RC_RETRY);
+        fixture->fake.next = fates[i];
+        vote_batch_start(&fixture->batch, &fixture->pointers[i], 1);
+        assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
+                         RC_RETRY);
     }
-    first = bench->items[0].event_id;
-    run(bench, 0);
-    expect(bench, 0, true, 1);
-    assert_memory_equal(&bench->items[0].event_id, &first, sizeof(first));
-    expect(bench, 1, true, 1);
-    assert_int_equal(fake_votes_total(&bench->fake, 20), 1);
-    assert_int_equal(bench->fake.committed->event_count, 2);
+    first = fixture->items[0].event_id;
+    run(fixture, 0);
+    expect(fixture, 0, true, 1);
+    assert_memory_equal(&fixture->items[0].event_id, &first, sizeof(first));
+    expect(fixture, 1, true, 1);
+    assert_int_equal(fake_votes_total(&fixture->fake, 20), 1);
+    assert_int_equal(fixture->fake.committed->event_count, 2);
 }
 
 static void a_refused_vote_fails_alone(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    bench->fake.refused_voter = 5;
+    fixture->fake.refused_voter = 5;
     for (int i = 1; i <= 30; i++)
-        add(bench, i, 10, 1);
-    run(bench, 0);
+        add(fixture, i, 10, 1);
+    run(fixture, 0);
     for (size_t i = 0; i < 30; i++) {
         if (i == 4)
-            assert_int_equal(bench->items[i].outcome, VOTE_REFUSED);
+            assert_int_equal(fixture->items[i].outcome, VOTE_REFUSED);
         else
-            expect(bench, i, true, (int64_t)(i < 4 ? i + 1 : i));
+            expect(fixture, i, true, (int64_t)(i < 4 ? i + 1 : i));
     }
-    assert_int_equal(fake_votes_total(&bench->fake, 10), 29);
+    assert_int_equal(fake_votes_total(&fixture->fake, 10), 29);
     /* Its neighbours went together, not one by one. */
-    assert_true(bench->fake.commits <= 10);
+    assert_true(fixture->fake.commits <= 10);
 }
 
 static void a_batch_of_refused_votes_ends(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
 
-    bench->fake.refused_voter = 5;
+    fixture->fake.refused_voter = 5;
     for (int i = 0; i < 30; i++)
-        add(bench, 5, 1 + i, 1);
-    run(bench, 0);
+        add(fixture, 5, 1 + i, 1);
+    run(fixture, 0);
     for (size_t i = 0; i < 30; i++)
-        assert_int_equal(bench->items[i].outcome, VOTE_REFUSED);
-    assert_int_equal(bench->fake.commits, 0);
-    assert_int_equal(bench->fake.committed->count_count, 0);
+        assert_int_equal(fixture->items[i].outcome, VOTE_REFUSED);
+    assert_int_equal(fixture->fake.commits, 0);
+    assert_int_equal(fixture->fake.committed->count_count, 0);
 }
 
 /* Many random batches, with calls failing and commits lost in both ways, against what plain
  * arithmetic says must come out. */
 static void random_trouble_never_loses_or_doubles_a_vote(void **state)
 {
-    struct bench *bench = *state;
+    struct fixture *fixture = *state;
     int votings[8][4] = {{0}};
     int64_t totals[4] = {0};
     unsigned random_bits = 12345;
@@ -474,23 +479,23 @@ static void random_trouble_never_loses_or_doubles_a_vote(void **state)
             wanted[i][0] = (int)(random_bits >> 16) % 8;
             wanted[i][1] = (int)(random_bits >> 20) % 4;
             wanted[i][2] = (int)(random_bits >> 24) % 2;
-            add(bench, 1 + wanted[i][0], 1 + wanted[i][1], wanted[i][2]);
+            add(fixture, 1 + wanted[i][0], 1 + wanted[i][1], wanted[i][2]);
         }
-        bench->fake.next = (enum fake_commit)((random_bits >> 8) % 3);
-        bench->fake.calls = 0;
-        bench->fake.fail_at = (random_bits >> 12) % 12;
-        run(bench, 2);
+        fixture->fake.next = (enum fake_commit)((random_bits >> 8) % 3);
+        fixture->fake.calls = 0;
+        fixture->fake.fail_at = (random_bits >> 12) % 12;
+        run(fixture, 2);
         for (size_t i = 0; i < count; i++) {
             int *voting = &votings[wanted[i][0]][wanted[i][1]];
             bool changed = *voting != wanted[i][2];
 
             totals[wanted[i][1]] += changed ? (wanted[i][2] ? 1 : -1) : 0;
             *voting = wanted[i][2];
-            expect(bench, i, changed, totals[wanted[i][1]]);
+            expect(fixture, i, changed, totals[wanted[i][1]]);
         }
     }
     for (int content = 0; content < 4; content++)
-        assert_int_equal(fake_votes_total(&bench->fake, 1 + content), totals[content]);
+        assert_int_equal(fake_votes_total(&fixture->fake, 1 + content), totals[content]);
 }
 
 int main(void)

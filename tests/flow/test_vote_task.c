@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/vote_task.h"
 
-#include "tests/flow/consume_sink.h"
-#include "tests/flow/dead_model.h"
+#include "tests/flow/fake_dead.h"
+#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -16,12 +16,12 @@
 #define OPTIONS_KEY "{\"dead\":{\"group\":\"g\",\"topic\":\"votes\",\"partition\":1,\"key\":\"5\"}}"
 
 static struct {
-    struct sink_world world;
-    struct sink_model sink;
-    struct dead_model model;
+    struct fake_sink_db db;
+    struct fake_sink sink;
+    struct fake_dead fake;
     struct vote_task task;
     struct attempt_result attempt;
-} rig;
+} fixture;
 
 static int64_t clock_ms;
 
@@ -32,19 +32,19 @@ static int64_t now_ms(void)
 
 static atomic_llong lease_until_ms;
 
-static void rig_open(void)
+static void fixture_open(void)
 {
-    memset(&rig, 0, sizeof(rig));
+    memset(&fixture, 0, sizeof(fixture));
     clock_ms = 0;
-    sink_model_init(&rig.sink, &rig.world);
-    dead_model_init(&rig.model, &rig.sink);
+    fake_sink_init(&fixture.sink, &fixture.db);
+    fake_dead_init(&fixture.fake, &fixture.sink);
     atomic_store(&lease_until_ms, 1000000);
-    rig.task = (struct vote_task){.sink = &rig.sink.ops,
-                                  .store = &rig.model.store,
-                                  .now_ms = now_ms,
-                                  .until_ms = 1000000,
-                                  .lease_until_ms = &lease_until_ms};
-    rig.world.data.has_progress[1] = true;
+    fixture.task = (struct vote_task){.sink = &fixture.sink.ops,
+                                      .store = &fixture.fake.store,
+                                      .now_ms = now_ms,
+                                      .until_ms = 1000000,
+                                      .lease_until_ms = &lease_until_ms};
+    fixture.db.data.has_progress[1] = true;
 }
 
 static void vote_print(char *value, size_t size, int event, int content, int voting)
@@ -57,9 +57,9 @@ static void vote_print(char *value, size_t size, int event, int content, int vot
 
 static void put(int64_t offset, const char *reason_class, int content, const char *value)
 {
-    struct sink_dead *row = &rig.world.data.dead[rig.world.data.dead_count++];
+    struct sink_dead *row = &fixture.db.data.dead[fixture.db.data.dead_count++];
 
-    *row = (struct sink_dead){.id = (int64_t)rig.world.data.dead_count,
+    *row = (struct sink_dead){.id = (int64_t)fixture.db.data.dead_count,
                               .partition = 1,
                               .offset = offset,
                               .has_key = true,
@@ -83,11 +83,11 @@ static enum attempt_end replay(const char *text)
     struct err err = {0};
 
     assert_int_equal(vote_options_read(&options, text, &err), RC_OK);
-    memset(&rig.attempt, 0, sizeof(rig.attempt));
-    vote_task_replay(&rig.task, &options, &rig.attempt);
-    assert_false(rig.sink.open);
-    sink_world_check(&rig.world);
-    return rig.attempt.end;
+    memset(&fixture.attempt, 0, sizeof(fixture.attempt));
+    vote_task_replay(&fixture.task, &options, &fixture.attempt);
+    assert_false(fixture.sink.open);
+    fake_sink_check(&fixture.db);
+    return fixture.attempt.end;
 }
 
 static enum attempt_end apply(int event, int content)
@@ -95,16 +95,16 @@ static enum attempt_end apply(int event, int content)
     char value[256];
 
     vote_print(value, sizeof(value), event, content, 1);
-    memset(&rig.attempt, 0, sizeof(rig.attempt));
-    vote_task_apply(&rig.task, value, strlen(value), &rig.attempt);
-    assert_false(rig.sink.open);
-    sink_world_check(&rig.world);
-    return rig.attempt.end;
+    memset(&fixture.attempt, 0, sizeof(fixture.attempt));
+    vote_task_apply(&fixture.task, value, strlen(value), &fixture.attempt);
+    assert_false(fixture.sink.open);
+    fake_sink_check(&fixture.db);
+    return fixture.attempt.end;
 }
 
 static const char *decision(int64_t id)
 {
-    return rig.world.data.dead[id - 1].decision;
+    return fixture.db.data.dead[id - 1].decision;
 }
 
 /* A record that never can be applied, what is held of its key behind it, and of another key. */
@@ -120,52 +120,52 @@ static void put_held(void)
 static void what_is_held_of_a_key_is_applied_in_order_and_nothing_else(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_held();
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(rig.world.data.vote_count, 3);
+    assert_int_equal(fixture.db.data.vote_count, 3);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(rig.world.data.votes[i].event.content_id, 5);
-    assert_int_equal(rig.world.data.votes[0].offset, 2);
-    assert_int_equal(rig.world.data.votes[2].offset, 5);
+        assert_int_equal(fixture.db.data.votes[i].event.content_id, 5);
+    assert_int_equal(fixture.db.data.votes[0].offset, 2);
+    assert_int_equal(fixture.db.data.votes[2].offset, 5);
     assert_string_equal(decision(1), "");
     assert_string_equal(decision(3), "");
     /* Done twice it is as good as once. */
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(rig.world.data.vote_count, 3);
+    assert_int_equal(fixture.db.data.vote_count, 3);
 }
 
 static void what_is_still_refused_holds_its_key_until_another_attempt(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_held();
-    rig.world.faults.refused_event = 3;
+    fixture.db.faults.refused_event = 3;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
-    assert_non_null(strstr(rig.attempt.err.text, "event refused"));
+    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+    assert_non_null(strstr(fixture.attempt.err.text, "event refused"));
     assert_string_equal(decision(2), "applied");
     assert_string_equal(decision(4), "");
     assert_string_equal(decision(5), "");
-    assert_string_equal(rig.world.data.dead[3].reason_class, "refused");
-    rig.world.faults.refused_event = 0;
+    assert_string_equal(fixture.db.data.dead[3].reason_class, "refused");
+    fixture.db.faults.refused_event = 0;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(rig.world.data.vote_count, 3);
-    assert_int_equal(rig.world.data.votes[2].offset, 5);
+    assert_int_equal(fixture.db.data.vote_count, 3);
+    assert_int_equal(fixture.db.data.votes[2].offset, 5);
 }
 
 /* 2026-09-21 is day 20717. */
 static void what_can_never_be_applied_any_more_is_passed(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_held();
-    snprintf(rig.world.data.dead[1].value, sizeof(rig.world.data.dead[1].value),
+    snprintf(fixture.db.data.dead[1].value, sizeof(fixture.db.data.dead[1].value),
              "{\"eventId\":\"00000000-0000-7000-8000-000000000001\",\"voterId\":1,"
              "\"contentId\":5,\"voting\":1,\"occurredAt\":1780000000000}");
-    rig.world.data.begin_day = 20717;
+    fixture.db.data.begin_day = 20717;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_string_equal(rig.world.data.dead[1].reason_class, "too_old");
+    assert_string_equal(fixture.db.data.dead[1].reason_class, "too_old");
     assert_string_equal(decision(4), "applied");
     assert_string_equal(decision(5), "applied");
 }
@@ -173,14 +173,14 @@ static void what_can_never_be_applied_any_more_is_passed(void **state)
 static void named_records_are_replayed_or_rejected(void **state)
 {
     (void)state;
-    rig_open();
+    fixture_open();
     put_held();
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[1]}}"), ATTEMPT_REJECTED);
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
     assert_string_equal(decision(3), "applied");
     /* An older one of its key was not named. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[4]}}"), ATTEMPT_FAILED);
-    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
+    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
     /* Those that somebody has dropped or replayed meanwhile are done. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
 }
@@ -192,16 +192,16 @@ static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
     (void)state;
     for (int lost = 0; lost <= 1; lost++) {
         for (int call = 1; call <= calls; call++) {
-            rig_open();
+            fixture_open();
             put_held();
-            rig.world.faults.fail_at = call;
-            rig.world.faults.rc = RC_RETRY;
-            rig.world.faults.lost = lost;
+            fixture.db.faults.fail_at = call;
+            fixture.db.faults.rc = RC_RETRY;
+            fixture.db.faults.lost = lost;
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-            assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
+            assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-            calls = rig.world.faults.calls - call;
-            assert_int_equal(rig.world.data.vote_count, 3);
+            calls = fixture.db.faults.calls - call;
+            assert_int_equal(fixture.db.data.vote_count, 3);
             assert_string_equal(decision(5), "applied");
         }
         assert_in_range(calls, 1, 40);
@@ -214,18 +214,18 @@ static void it_ends_by_its_time_its_lease_and_the_stop(void **state)
     struct stop stop = {0};
 
     (void)state;
-    rig_open();
+    fixture_open();
     put_held();
-    rig.task.until_ms = 0;
+    fixture.task.until_ms = 0;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_SNOOZED);
-    rig.task.until_ms = 1000000;
+    fixture.task.until_ms = 1000000;
     atomic_store(&lease_until_ms, 0);
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
     atomic_store(&lease_until_ms, 1000000);
     atomic_init(&stop.requested, true);
-    rig.task.stop = &stop;
+    fixture.task.stop = &stop;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
-    assert_int_equal(rig.world.data.vote_count, 0);
+    assert_int_equal(fixture.db.data.vote_count, 0);
 }
 
 static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
@@ -233,16 +233,16 @@ static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
     (void)state;
     for (int call = 0; call <= 12; call++) {
         for (int lost = 0; lost <= 1; lost++) {
-            rig_open();
-            rig.world.faults.fail_at = call;
-            rig.world.faults.rc = RC_RETRY;
-            rig.world.faults.lost = lost;
+            fixture_open();
+            fixture.db.faults.fail_at = call;
+            fixture.db.faults.rc = RC_RETRY;
+            fixture.db.faults.lost = lost;
             if (apply(1, 5) != ATTEMPT_DONE)
                 assert_int_equal(apply(1, 5), ATTEMPT_DONE);
-            rig.world.faults.fail_at = 0;
+            fixture.db.faults.fail_at = 0;
             assert_int_equal(apply(1, 5), ATTEMPT_DONE);
-            assert_int_equal(rig.world.data.vote_count, 1);
-            assert_int_equal(rig.world.data.tallies[5].votes, 1);
+            assert_int_equal(fixture.db.data.vote_count, 1);
+            assert_int_equal(fixture.db.data.tallies[5].votes, 1);
         }
     }
 }
@@ -250,22 +250,22 @@ static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
 static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **state)
 {
     (void)state;
-    rig_open();
-    rig.world.faults.refused = 5;
+    fixture_open();
+    fixture.db.faults.refused = 5;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(rig.attempt.fault, FAULT_TRANSIENT);
-    rig.world.faults.refused = 0;
-    rig.world.data.begin_day = 20718;
+    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+    fixture.db.faults.refused = 0;
+    fixture.db.data.begin_day = 20718;
     assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
-    rig.world.data.begin_day = 0;
-    memset(&rig.attempt, 0, sizeof(rig.attempt));
-    vote_task_apply(&rig.task, "poison", 6, &rig.attempt);
-    assert_int_equal(rig.attempt.end, ATTEMPT_REJECTED);
-    assert_int_equal(rig.world.data.vote_count, 0);
-    rig.world.faults.fail_at = rig.world.faults.calls + 1;
-    rig.world.faults.rc = RC_FATAL;
+    fixture.db.data.begin_day = 0;
+    memset(&fixture.attempt, 0, sizeof(fixture.attempt));
+    vote_task_apply(&fixture.task, "poison", 6, &fixture.attempt);
+    assert_int_equal(fixture.attempt.end, ATTEMPT_REJECTED);
+    assert_int_equal(fixture.db.data.vote_count, 0);
+    fixture.db.faults.fail_at = fixture.db.faults.calls + 1;
+    fixture.db.faults.rc = RC_FATAL;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(rig.attempt.fault, FAULT_OURS);
+    assert_int_equal(fixture.attempt.fault, FAULT_OURS);
 }
 
 static void options_are_read_and_written(void **state)

@@ -18,7 +18,7 @@ static struct {
     int64_t recorded[16];
     enum rc rc;
     size_t asked;
-} world;
+} fake;
 
 static struct scene_wait scene_wait;
 static struct buf out;
@@ -29,12 +29,12 @@ static enum rc each(void *ctx, int64_t change, scene_on_process on_process, void
     char name[16];
 
     (void)ctx;
-    world.asked++;
-    if (world.rc != RC_OK)
-        return err_fail(err, world.rc, 0, "no way");
-    for (size_t i = 0; i < world.count; i++) {
+    fake.asked++;
+    if (fake.rc != RC_OK)
+        return err_fail(err, fake.rc, 0, "no way");
+    for (size_t i = 0; i < fake.count; i++) {
         snprintf(name, sizeof(name), "p%zu", i);
-        on_process(on_process_ctx, name, world.recorded[i] >= change);
+        on_process(on_process_ctx, name, fake.recorded[i] >= change);
     }
     return RC_OK;
 }
@@ -44,7 +44,7 @@ static const struct scene_processes processes = {NULL, each};
 static int set_up(void **state)
 {
     (void)state;
-    memset(&world, 0, sizeof(world));
+    memset(&fake, 0, sizeof(fake));
     scene_wait_init(&scene_wait, &processes, 7, UNTIL_MS);
     return 0;
 }
@@ -69,12 +69,12 @@ static void without_a_live_process_nothing_is_waited_for(void **state)
 static void it_is_over_when_all_have_recorded_the_change(void **state)
 {
     (void)state;
-    world.count = 2;
-    world.recorded[0] = 7;
-    world.recorded[1] = 6;
+    fake.count = 2;
+    fake.recorded[0] = 7;
+    fake.recorded[1] = 6;
     assert_false(scene_wait_step(&scene_wait, 0));
     assert_int_equal(scene_wait.behind, 1);
-    world.recorded[1] = 8;
+    fake.recorded[1] = 8;
     assert_true(scene_wait_step(&scene_wait, 100));
     assert_true(scene_wait_text(&scene_wait, &out));
     assert_string_equal(buf_text(&out), "in force in 2 retry processes\n");
@@ -83,7 +83,7 @@ static void it_is_over_when_all_have_recorded_the_change(void **state)
 static void one_that_has_recorded_nothing_is_waited_for(void **state)
 {
     (void)state;
-    world.count = 1;
+    fake.count = 1;
     assert_false(scene_wait_step(&scene_wait, 0));
     assert_false(scene_wait_step(&scene_wait, UNTIL_MS - 1));
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS));
@@ -94,8 +94,8 @@ static void one_that_has_recorded_nothing_is_waited_for(void **state)
 static void those_without_it_are_named_when_the_time_is_up(void **state)
 {
     (void)state;
-    world.count = 3;
-    world.recorded[1] = 7;
+    fake.count = 3;
+    fake.recorded[1] = 7;
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS));
     assert_false(scene_wait_text(&scene_wait, &out));
     assert_non_null(strstr(buf_text(&out), "2 of 3 retry processes: p0, p2; "));
@@ -104,8 +104,8 @@ static void those_without_it_are_named_when_the_time_is_up(void **state)
 static void the_last_look_counts_even_when_it_comes_late(void **state)
 {
     (void)state;
-    world.count = 1;
-    world.recorded[0] = 7;
+    fake.count = 1;
+    fake.recorded[0] = 7;
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS + 5000));
     assert_true(scene_wait_text(&scene_wait, &out));
 }
@@ -113,7 +113,7 @@ static void the_last_look_counts_even_when_it_comes_late(void **state)
 static void many_are_counted_rather_than_named(void **state)
 {
     (void)state;
-    world.count = SCENE_WAIT_NAMES_MAX + 2;
+    fake.count = SCENE_WAIT_NAMES_MAX + 2;
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS));
     assert_false(scene_wait_text(&scene_wait, &out));
     assert_non_null(strstr(buf_text(&out), "p9 and 2 more;"));
@@ -122,10 +122,10 @@ static void many_are_counted_rather_than_named(void **state)
 static void one_that_is_dead_is_not_waited_for_any_more(void **state)
 {
     (void)state;
-    world.count = 2;
-    world.recorded[0] = 7;
+    fake.count = 2;
+    fake.recorded[0] = 7;
     assert_false(scene_wait_step(&scene_wait, 0));
-    world.count = 1;
+    fake.count = 1;
     assert_true(scene_wait_step(&scene_wait, 100));
     assert_true(scene_wait_text(&scene_wait, &out));
 }
@@ -133,11 +133,11 @@ static void one_that_is_dead_is_not_waited_for_any_more(void **state)
 static void a_database_that_is_away_is_asked_until_the_time_is_up(void **state)
 {
     (void)state;
-    world.rc = RC_RETRY;
+    fake.rc = RC_RETRY;
     assert_false(scene_wait_step(&scene_wait, 0));
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS));
     assert_int_equal(scene_wait.rc, RC_RETRY);
-    world.rc = RC_OK;
+    fake.rc = RC_OK;
     assert_true(scene_wait_step(&scene_wait, UNTIL_MS));
     assert_int_equal(scene_wait.rc, RC_OK);
 }
@@ -145,10 +145,10 @@ static void a_database_that_is_away_is_asked_until_the_time_is_up(void **state)
 static void a_missing_right_is_not_asked_about_twice(void **state)
 {
     (void)state;
-    world.rc = RC_FATAL;
+    fake.rc = RC_FATAL;
     assert_true(scene_wait_step(&scene_wait, 0));
     assert_int_equal(scene_wait.rc, RC_FATAL);
-    assert_int_equal(world.asked, 1);
+    assert_int_equal(fake.asked, 1);
 }
 
 int main(void)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Two committers on one fake database, in virtual time, and requests that remember what became of
- * them. */
-#ifndef TESTS_FLOW_COMMIT_BENCH_H
-#define TESTS_FLOW_COMMIT_BENCH_H
+/* Two committers on one fake database, in virtual time, and requests that record their answers. */
+#ifndef TESTS_FLOW_COMMIT_FIXTURE_H
+#define TESTS_FLOW_COMMIT_FIXTURE_H
 
 #include "common/stop.h"
 #include "producer/vote/commit.h"
@@ -21,7 +20,7 @@
 
 struct asked {
     struct commit_request request; /* first */
-    struct bench *bench;
+    struct commit_fixture *fixture;
     struct vote_item items[ASKED_ITEMS_MAX];
     unsigned answers;
     unsigned releases;
@@ -29,7 +28,7 @@ struct asked {
     unsigned commits; /* of the database when it was answered */
 };
 
-struct bench {
+struct commit_fixture {
     struct fake_votes fake;
     struct queue *queue;
     struct committer *committers[SHARDS];
@@ -43,22 +42,23 @@ struct bench {
 
 /* For cmocka. The tear-down drops what waits and fails unless everybody was answered once, released
  * once, and the database tells one story. */
-int bench_set_up(void **state);
-int bench_tear_down(void **state);
+int commit_fixture_set_up(void **state);
+int commit_fixture_tear_down(void **state);
 
 /* The first look of a committer finds the database. */
-void bench_begin(struct bench *bench);
+void commit_fixture_begin(struct commit_fixture *fixture);
 
-int64_t bench_step(struct bench *bench, size_t shard);
+int64_t commit_fixture_step(struct commit_fixture *fixture, size_t shard);
 
 /* A new request with `count` items, for the caller to fill; then bench_put() it. */
-struct asked *bench_make(struct bench *bench, size_t count);
+struct asked *commit_fixture_make(struct commit_fixture *fixture, size_t count);
 /* Takes it over, or frees it when the queue did not take it. */
-enum queue_verdict bench_put(struct bench *bench, size_t shard, struct asked *asked);
+enum queue_verdict commit_fixture_put(struct commit_fixture *fixture, size_t shard,
+                                      struct asked *asked);
 
 /* A vote of each voter first..first+count-1 for a content. NULL when the queue did not take it,
  * as expected. */
-struct asked *bench_ask(struct bench *bench, size_t shard, int64_t first, size_t count,
-                        int64_t content_id, enum queue_verdict expected);
+struct asked *commit_fixture_ask(struct commit_fixture *fixture, size_t shard, int64_t first,
+                                 size_t count, int64_t content_id, enum queue_verdict expected);
 
 #endif

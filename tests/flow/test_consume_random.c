@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Several consumers of one group on models, in a seeded order of steps, while partitions move,
+/* Several consumers of one group on fakes, in a seeded order of steps, while partitions move,
  * processes freeze and are killed between any two steps, database calls fail and COMMITs lose their
- * answer. Whatever happens, in the end every vote is in the log once, in its key's order. In some
- * of these worlds the database refuses votes for a while, and what is held is replayed
- * meanwhile. */
-#include "tests/flow/consume_rig.h"
+ * answer. In the end every vote is in the log once, in the order of its key. With some seeds the
+ * database refuses votes for a while, and the held votes are replayed meanwhile. */
+#include "tests/flow/consume_fixture.h"
 
 #include "common/log.h"
 #include "consumer/held/vote_task.h"
-#include "tests/flow/dead_model.h"
+#include "tests/flow/fake_dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -24,16 +23,16 @@
 #define STEPS 12000
 #define EVENTS_MAX 900
 #define CONTENTS 11
-/* One thread plays all of them: TSan sees little here, and makes a world thirty times as slow. */
+/* One thread runs all steps: TSan finds little here, and makes a seed thirty times as slow. */
 #ifdef __SANITIZE_THREAD__
 #define SEEDS 3
 #else
 #define SEEDS 60
 #endif
 
-static struct topic_world topic;
-static struct sink_world sink;
-static struct consume_rig rigs[MEMBERS];
+static struct fake_topic topic;
+static struct fake_sink_db sink;
+static struct consume_fixture fixtures[MEMBERS];
 static uint64_t rng_state;
 static int64_t now_ms;
 static int events;  /* votes made so far: their ids are 1 ... */
@@ -41,8 +40,8 @@ static int poisons; /* dead records to come */
 static int born;    /* processes started so far */
 static int refused; /* the byte that the events end with which the database refuses; 0: none */
 static bool refuses;
-static struct sink_model lane_sink;
-static struct dead_model lane_dead;
+static struct fake_sink lane_sink;
+static struct fake_dead lane_dead;
 
 static unsigned random_below(unsigned below)
 {
@@ -52,13 +51,13 @@ static unsigned random_below(unsigned below)
 
 static void start_member(int member)
 {
-    const struct rig_limits limits = {.rows_max = 1 + random_below(12),
-                                      .batches_max = 1 + random_below(6),
-                                      .wait_ms = random_below(20)};
+    const struct fixture_limits limits = {.rows_max = 1 + random_below(12),
+                                          .batches_max = 1 + random_below(6),
+                                          .wait_ms = random_below(20)};
     char owner[16];
 
     snprintf(owner, sizeof(owner), "p%d", ++born);
-    consume_rig_open(&rigs[member], &topic, &sink, member, owner, &limits);
+    consume_fixture_open(&fixtures[member], &topic, &sink, member, owner, &limits);
 }
 
 static void produce(void)
@@ -115,18 +114,18 @@ static void happen(void)
         rebalance();
         break;
     case 1:
-        consume_rig_kill(&rigs[member]);
+        consume_fixture_kill(&fixtures[member]);
         start_member(member);
         break;
     case 2:
-        rigs[member].stream.deaf = !rigs[member].stream.deaf;
+        fixtures[member].stream.deaf = !fixtures[member].stream.deaf;
         break;
     case 3:
         sink.faults.away = random_below(4) == 0;
         break;
     case 4:
-        rigs[member].stream.seeks_lost = (int)random_below(2);
-        rigs[member].stream.seek_lost_ends = random_below(2) == 0;
+        fixtures[member].stream.seeks_lost = (int)random_below(2);
+        fixtures[member].stream.seek_lost_ends = random_below(2) == 0;
         break;
     default:
         break_database();
@@ -185,7 +184,8 @@ static void step(void)
 {
     if (random_below(3) == 0)
         now_ms += random_below(40);
-    consume_rig_step(&rigs[random_below(MEMBERS)], (int)random_below(RIG_APPLIERS + 1), now_ms);
+    consume_fixture_step(&fixtures[random_below(MEMBERS)], (int)random_below(FIXTURE_APPLIERS + 1),
+                         now_ms);
 }
 
 static bool all_applied(void)
@@ -207,8 +207,8 @@ static void settle(void)
 {
     memset(&sink.faults, 0, sizeof(sink.faults));
     for (int i = 0; i < MEMBERS; i++) {
-        rigs[i].stream.deaf = false;
-        rigs[i].stream.seeks_lost = 0;
+        fixtures[i].stream.deaf = false;
+        fixtures[i].stream.seeks_lost = 0;
     }
     for (int i = 0; i < TOPIC_PARTITIONS; i++)
         topic.partitions[i].owner = 1;
@@ -242,7 +242,7 @@ static void settle_held(void)
     assert_int_equal(count_dead(true), 0);
 }
 
-/* How many votes were held in this world. */
+/* Returns how many votes were held. */
 static size_t live(uint64_t seed)
 {
     size_t held = 0;
@@ -250,10 +250,10 @@ static size_t live(uint64_t seed)
     rng_state = seed * 7919 + 1;
     now_ms = 1000;
     events = poisons = born = 0;
-    topic_world_init(&topic);
+    fake_topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
-    sink_model_init(&lane_sink, &sink);
-    dead_model_init(&lane_dead, &lane_sink);
+    fake_sink_init(&lane_sink, &sink);
+    fake_dead_init(&lane_dead, &lane_sink);
     refused = 0;
     for (int i = 0; i < MEMBERS; i++)
         start_member(i);
@@ -269,13 +269,13 @@ static size_t live(uint64_t seed)
     }
     settle();
     settle_held();
-    sink_world_check(&sink);
+    fake_sink_check(&sink);
     check_order();
     assert_int_equal(sink.data.vote_count, events);
     assert_int_equal(count_dead(false), poisons);
     held = sink.data.dead_count - (size_t)poisons;
     for (int i = 0; i < MEMBERS; i++)
-        consume_rig_kill(&rigs[i]);
+        consume_fixture_kill(&fixtures[i]);
     return held;
 }
 
@@ -295,7 +295,7 @@ static void whatever_is_refused_meanwhile_is_logged_once_in_order(void **state)
     refuses = true;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         held += live(seed);
-    /* The worlds are worth it. */
+    /* Enough votes were held for the test to mean something. */
     assert_in_range(held, 10 * SEEDS, EVENTS_MAX * SEEDS);
 }
 

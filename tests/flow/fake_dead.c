@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/dead_model.h"
+#include "tests/flow/fake_dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -77,19 +77,19 @@ static enum rc give(const struct sink_dead *row, bool selected,
     return on_item(item_ctx, &item, err);
 }
 
-static enum rc model_lock_page(void *ctx, const struct dead_filter *filter,
-                               const struct dead_cursor *after, size_t rows_max, bool others,
-                               enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
-                                                  struct err *err),
-                               void *item_ctx, struct err *err)
+static enum rc fake_lock_page(void *ctx, const struct dead_filter *filter,
+                              const struct dead_cursor *after, size_t rows_max, bool others,
+                              enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
+                                                 struct err *err),
+                              void *item_ctx, struct err *err)
 {
-    struct dead_model *model = ctx;
+    struct fake_dead *fake = ctx;
     struct dead_cursor cursor = *after;
-    enum rc rc = sink_model_called(model->sink, err);
+    enum rc rc = fake_sink_called(fake->sink, err);
 
-    assert_true(rc != RC_OK || model->sink->open);
+    assert_true(rc != RC_OK || fake->sink->open);
     for (size_t given = 0; rc == RC_OK && given < rows_max;) {
-        const struct sink_dead *row = row_next(&model->sink->data, &cursor);
+        const struct sink_dead *row = row_next(&fake->sink->data, &cursor);
         bool selected = row && is_selected(filter, row);
 
         if (!row)
@@ -104,39 +104,38 @@ static enum rc model_lock_page(void *ctx, const struct dead_filter *filter,
     return rc;
 }
 
-static struct sink_dead *row_of(struct dead_model *model, int64_t id)
+static struct sink_dead *row_of(struct fake_dead *fake, int64_t id)
 {
-    assert_in_range(id, 1, model->sink->data.dead_count);
-    return &model->sink->data.dead[id - 1];
+    assert_in_range(id, 1, fake->sink->data.dead_count);
+    return &fake->sink->data.dead[id - 1];
 }
 
-static enum rc model_write_reason(void *ctx, int64_t id, const char *reason_class,
-                                  const char *reason, size_t reason_len, struct err *err)
+static enum rc fake_write_reason(void *ctx, int64_t id, const char *reason_class,
+                                 const char *reason, size_t reason_len, struct err *err)
 {
-    struct dead_model *model = ctx;
-    struct sink_dead *row = row_of(model, id);
-    enum rc rc = sink_model_called(model->sink, err);
+    struct fake_dead *fake = ctx;
+    struct sink_dead *row = row_of(fake, id);
+    enum rc rc = fake_sink_called(fake->sink, err);
 
     if (rc != RC_OK)
         return rc;
-    assert_true(model->sink->open);
+    assert_true(fake->sink->open);
     snprintf(row->reason_class, sizeof(row->reason_class), "%s", reason_class);
     snprintf(row->reason, sizeof(row->reason), "%.*s", (int)reason_len, reason);
     return RC_OK;
 }
 
-static enum rc model_decide(void *ctx, const int64_t *ids, size_t count,
-                            enum dead_decision decision, const void *value, size_t value_len,
-                            struct err *err)
+static enum rc fake_decide(void *ctx, const int64_t *ids, size_t count, enum dead_decision decision,
+                           const void *value, size_t value_len, struct err *err)
 {
     static const char *const words[] = {"applied", "duplicate", "stale", "dropped"};
-    struct dead_model *model = ctx;
-    enum rc rc = sink_model_called(model->sink, err);
+    struct fake_dead *fake = ctx;
+    enum rc rc = fake_sink_called(fake->sink, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_dead *row = row_of(model, ids[i]);
+        struct sink_dead *row = row_of(fake, ids[i]);
 
-        assert_true(model->sink->open);
+        assert_true(fake->sink->open);
         assert_string_equal(row->decision, "");
         snprintf(row->decision, sizeof(row->decision), "%s", words[decision]);
         snprintf(row->mended_value, sizeof(row->mended_value), "%.*s", value ? (int)value_len : 0,
@@ -145,28 +144,28 @@ static enum rc model_decide(void *ctx, const int64_t *ids, size_t count,
     return rc;
 }
 
-static enum rc model_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
-                               struct err *err)
+static enum rc fake_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
+                              struct err *err)
 {
-    struct dead_model *model = ctx;
-    const struct sink_data *data = &model->sink->world->data;
-    enum rc rc = sink_model_called(model->sink, err);
+    struct fake_dead *fake = ctx;
+    const struct sink_data *data = &fake->sink->db->data;
+    enum rc rc = fake_sink_called(fake->sink, err);
 
-    assert_false(model->sink->open);
+    assert_false(fake->sink->open);
     *left = 0;
     for (size_t i = 0; rc == RC_OK && i < data->dead_count; i++)
         *left += data->dead[i].decision[0] == '\0' && is_listed(ids, count, data->dead[i].id);
     return rc;
 }
 
-void dead_model_init(struct dead_model *model, struct sink_model *sink)
+void fake_dead_init(struct fake_dead *fake, struct fake_sink *sink)
 {
-    model->sink = sink;
-    model->store = (struct dead_store){
-        .ctx = model,
-        .lock_page = model_lock_page,
-        .write_reason = model_write_reason,
-        .decide = model_decide,
-        .count_ids = model_count_ids,
+    fake->sink = sink;
+    fake->store = (struct dead_store){
+        .ctx = fake,
+        .lock_page = fake_lock_page,
+        .write_reason = fake_write_reason,
+        .decide = fake_decide,
+        .count_ids = fake_count_ids,
     };
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A small world for the retry queue's engine: a table of tasks that keeps the store's promises, a
- * handler that does as it is told, and virtual time. One thread plays all steps. */
-#ifndef TESTS_FLOW_RETRY_WORLD_H
-#define TESTS_FLOW_RETRY_WORLD_H
+/* The retry queue's engines of several processes on one fake task table, with a handler that does
+ * as its task says, in virtual time; one thread calls all steps. Each op of the store is one step
+ * here; the simulation's fake (tests/sim/task_store.c) runs the statements of an op one by one,
+ * with row locks, so the two share no code. */
+#ifndef TESTS_FLOW_RETRY_FIXTURE_H
+#define TESTS_FLOW_RETRY_FIXTURE_H
 
 #include "common/config/settings.h"
 #include "outbox/retry/dispatcher.h"
@@ -14,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WORLD_TASKS_MAX 12000
-#define WORLD_SCENES_MAX (RETRY_SCENES_MAX + 1)
-#define WORLD_GROUPS_MAX 8
-#define WORLD_HOSTS 3
-#define WORLD_WORKERS_MAX 4
+#define FIXTURE_TASKS_MAX 12000
+#define FIXTURE_SCENES_MAX (RETRY_SCENES_MAX + 1)
+#define FIXTURE_GROUPS_MAX 8
+#define FIXTURE_HOSTS 3
+#define FIXTURE_WORKERS_MAX 4
 
 enum call {
     CALL_LOOK,
@@ -77,11 +79,11 @@ struct task {
     const atomic_llong *lease_until_ms; /* of the last run */
 };
 
-struct world;
+struct retry_fixture;
 
 /* One process. */
 struct host {
-    struct world *world;
+    struct retry_fixture *fixture;
     size_t number;
     struct settings settings;
     struct retry_handlers handlers;
@@ -89,32 +91,33 @@ struct host {
     struct pool pool;
     struct dispatcher dispatcher;
     struct lease_renewer renewer;
-    struct pool_worker workers[WORLD_WORKERS_MAX];
+    struct pool_worker workers[FIXTURE_WORKERS_MAX];
     int64_t dispatcher_due_ms;
     int64_t lease_renewer_due_ms;
-    int64_t worker_due_ms[WORLD_WORKERS_MAX];
+    int64_t worker_due_ms[FIXTURE_WORKERS_MAX];
     bool lives;
     bool frozen;  /* the lease renewer cannot reach the database */
     bool slow;    /* its workers are not called */
     bool cut_off; /* no call reaches the database */
     bool timed;   /* a task occupies its worker for takes_ms */
-    struct slot *occupied[WORLD_WORKERS_MAX];
+    struct slot *occupied[FIXTURE_WORKERS_MAX];
     bool runs_other;
     bool lacks_test;
 };
 
-struct world {
+struct retry_fixture {
     int64_t now_ms;
     uint64_t rng;
-    struct task tasks[WORLD_TASKS_MAX];
+    struct task tasks[FIXTURE_TASKS_MAX];
     size_t count;
-    struct scene_row scenes[WORLD_SCENES_MAX];
+    struct scene_row scenes[FIXTURE_SCENES_MAX];
     size_t scene_count;
     int64_t scene_change;
-    int64_t recorded[WORLD_HOSTS];               /* the change that each has in force */
-    struct retry_group groups[WORLD_GROUPS_MAX]; /* the first: "default", which allows everything */
+    int64_t recorded[FIXTURE_HOSTS]; /* the change that each has in force */
+    struct retry_group
+        groups[FIXTURE_GROUPS_MAX]; /* the first: "default", which allows everything */
     size_t group_count;
-    struct host hosts[WORLD_HOSTS];
+    struct host hosts[FIXTURE_HOSTS];
 
     size_t calls[CALLS];
     size_t call_count;
@@ -131,30 +134,30 @@ struct world {
     char last_claims[4096]; /* scenes in the order of their claims */
 };
 
-extern struct world world;
+extern struct retry_fixture fixture;
 
 /* Everything anew; hosts are there, but do not live. */
-void world_reset(uint64_t seed);
+void retry_fixture_reset(uint64_t seed);
 void host_start(size_t number);
 /* A kill. */
 void host_kill(size_t number);
 /* A clean stop, within ms. */
 bool host_stop(size_t number, int64_t ms);
 
-struct task *world_task(const char *scene, const char *key);
-void world_scene(const char *scene, const char *policy, const char *options, bool paused);
+struct task *retry_fixture_task(const char *scene, const char *key);
+void retry_fixture_scene(const char *scene, const char *policy, const char *options, bool paused);
 /* One with this name, made when it is new: enabled, of clients, and allowing everything. */
-struct retry_group *world_group(const char *name);
-struct task *world_find(int64_t id);
+struct retry_group *retry_fixture_group(const char *name);
+struct task *retry_fixture_find(int64_t id);
 /* Tasks in this state; -1: gone. */
-size_t world_count(int state);
+size_t retry_fixture_count(int state);
 
 /* The next count calls of this kind fail. */
-void world_fail_next(enum call kind, size_t count);
+void retry_fixture_fail_next(enum call kind, size_t count);
 
 /* Lets ms milliseconds pass. */
-void world_run(int64_t ms);
+void retry_fixture_run(int64_t ms);
 /* Until all tasks are gone; false when ms have passed. */
-bool world_drain(int64_t ms);
+bool retry_fixture_drain(int64_t ms);
 
 #endif

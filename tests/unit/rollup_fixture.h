@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of the sink's database for the roll-up's tests: what it holds, its clock, and the trouble
- * it makes. */
-#ifndef TESTS_UNIT_ROLLUP_SINK_H
-#define TESTS_UNIT_ROLLUP_SINK_H
+/* The roll-up on a fake of its store (tests/fakes/fake_rollup.h): the totals, a clock, and a call
+ * that fails. */
+#ifndef TESTS_UNIT_ROLLUP_FIXTURE_H
+#define TESTS_UNIT_ROLLUP_FIXTURE_H
 
 #include "consumer/rollup/rollup.h"
 #include "tests/fakes/fake_rollup.h"
@@ -24,7 +24,7 @@ struct content {
     int64_t seq;
 };
 
-struct sink {
+struct rollup_fixture {
     struct rollup_store store;
     struct rollup_state state; /* now_ms is the clock */
     struct content contents[CONTENTS + 1];
@@ -41,18 +41,19 @@ struct sink {
 };
 
 /* Noon, a remark for every content, and nothing rolled up yet. sink must not move. */
-void sink_init(struct sink *sink);
+void rollup_fixture_init(struct rollup_fixture *fixture);
 
 /* An engine on it, with the numbers above and windows of an hour. */
-void engine_start(struct rollup *rollup, const struct sink *sink, const char *owner, bool once);
+void engine_start(struct rollup *rollup, const struct rollup_fixture *fixture, const char *owner,
+                  bool once);
 
 /* Steps without letting time pass until a window is finished; LOOP_END ends it too. */
 void run_window(struct rollup *rollup);
 
 /* Every remark has its content's total. */
-void assert_rolled_up(const struct sink *sink);
+void assert_rolled_up(const struct rollup_fixture *fixture);
 
 /* One more vote, said to be from then. */
-void sink_change(struct sink *sink, int64_t id, int64_t changed_ms);
+void rollup_fixture_change(struct rollup_fixture *fixture, int64_t id, int64_t changed_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The API on a fake database with its threads, and a client that asks it over a socket. */
-#ifndef TESTS_FLOW_API_BENCH_H
-#define TESTS_FLOW_API_BENCH_H
+/* The API on a fake database, with its threads, and a client that sends requests over a socket. */
+#ifndef TESTS_FLOW_API_FIXTURE_H
+#define TESTS_FLOW_API_FIXTURE_H
 
 #include "common/loop.h"
 #include "common/os.h"
@@ -16,7 +16,7 @@
 #define TIMEOUT_MS 60000 /* longer than anything takes here */
 
 /* The API on a fake database, with its threads. */
-struct bench {
+struct api_fixture {
     struct settings settings;
     struct fake_votes fake;
     struct lookup_store lookups;
@@ -33,24 +33,24 @@ struct bench {
     int status;
 };
 
-/* For cmocka: *state is a bench whose workers do not run yet. */
+/* For cmocka: *state is a fixture whose workers do not run yet. */
 int set_up(void **state);
 int tear_down(void **state);
 /* Returns when both queues have a database. */
-void workers_start(struct bench *bench);
+void workers_start(struct api_fixture *fixture);
 /* One request over a connection of its own; read_answer() closes it and fills answer, body,
  * status. */
-int connect_to(const struct bench *bench);
+int connect_to(const struct api_fixture *fixture);
 /* headers: whole lines; a Host of our own is added where there is none. */
 void send_request(int fd, const char *method, const char *path, const char *headers,
                   const char *body);
-void read_answer(struct bench *bench, int fd);
+void read_answer(struct api_fixture *fixture, int fd);
 /* Both of them. */
-void ask(struct bench *bench, const char *method, const char *path, const char *headers,
+void ask(struct api_fixture *fixture, const char *method, const char *path, const char *headers,
          const char *body);
 /* The last answer has this line. */
-void expect_header(const struct bench *bench, const char *line);
+void expect_header(const struct api_fixture *fixture, const char *line);
 /* The last answer is a fault with this status, code and place (NULL: none). */
-void expect_fault(const struct bench *bench, int status, const char *code, const char *at);
+void expect_fault(const struct api_fixture *fixture, int status, const char *code, const char *at);
 
 #endif

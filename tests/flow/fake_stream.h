@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of a topic and of the members of a group that read it, for the fetching engine: the test
- * says who is given which partition and when each member hears of it. One thread. */
-#ifndef TESTS_FLOW_CONSUME_STREAM_H
-#define TESTS_FLOW_CONSUME_STREAM_H
+/* A fake of a topic and of the members of a group that read it, for the fetching engine: the test
+ * decides which member owns a partition, and when each member learns of it. One thread. The
+ * simulation's fake (tests/sim/group.c) has a coordinator that decides this by itself. */
+#ifndef TESTS_FLOW_FAKE_STREAM_H
+#define TESTS_FLOW_FAKE_STREAM_H
 
 #include "consumer/ingest/fetch.h"
 
@@ -30,7 +31,7 @@ struct topic_partition {
     int owner; /* index of a member, or TOPIC_NOBODY */
 };
 
-struct topic_world {
+struct fake_topic {
     struct topic_partition partitions[TOPIC_PARTITIONS];
     char id[TOPIC_ID_SIZE];
 };
@@ -44,8 +45,8 @@ struct topic_hold {
     int64_t end; /* of the partition, when the last read came to it; else -1 */
 };
 
-struct stream_model {
-    struct topic_world *world;
+struct fake_stream {
+    struct fake_topic *topic;
     struct stream ops;
     int member;
     struct topic_hold holds[TOPIC_PARTITIONS];
@@ -63,17 +64,17 @@ struct stream_model {
     int probes;
 };
 
-void topic_world_init(struct topic_world *world);
+void fake_topic_init(struct fake_topic *topic);
 
 /* Appends a vote under the content's key; content decides the partition. */
-void topic_put_vote(struct topic_world *world, int event, int content, int voting);
-void topic_put(struct topic_world *world, int32_t partition, const char *key, const char *value);
-void topic_put_hole(struct topic_world *world, int32_t partition);
+void topic_put_vote(struct fake_topic *topic, int event, int content, int voting);
+void topic_put(struct fake_topic *topic, int32_t partition, const char *key, const char *value);
+void topic_put_hole(struct fake_topic *topic, int32_t partition);
 int32_t topic_partition_of(int content);
 
-void stream_model_init(struct stream_model *model, struct topic_world *world, int member);
+void fake_stream_init(struct fake_stream *fake, struct fake_topic *topic, int member);
 
 /* The member gives up everything at once, as when its process ends. */
-void stream_model_leave(struct stream_model *model);
+void fake_stream_leave(struct fake_stream *fake);
 
 #endif

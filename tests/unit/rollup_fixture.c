@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/rollup_sink.h"
+#include "tests/unit/rollup_fixture.h"
 
 #include "common/loop.h"
 
@@ -12,19 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum rc fail_call(struct sink *sink, bool after, struct err *err)
+static enum rc fail_call(struct rollup_fixture *fixture, bool after, struct err *err)
 {
-    if (sink->calls != sink->fail_call || after != sink->fail_after)
+    if (fixture->calls != fixture->fail_call || after != fixture->fail_after)
         return RC_OK;
-    return err_fail(err, sink->fail_rc, 1, "call %d failed", (int)sink->calls);
+    return err_fail(err, fixture->fail_rc, 1, "call %d failed", (int)fixture->calls);
 }
 
 static enum rc count_call(void *ctx, struct err *err)
 {
-    struct sink *sink = ctx;
+    struct rollup_fixture *fixture = ctx;
 
-    sink->calls++;
-    return fail_call(sink, false, err);
+    fixture->calls++;
+    return fail_call(fixture, false, err);
 }
 
 static enum rc lose_answer(void *ctx, struct err *err)
@@ -34,15 +34,15 @@ static enum rc lose_answer(void *ctx, struct err *err)
 
 static int64_t read_clock(void *ctx)
 {
-    const struct sink *sink = ctx;
+    const struct rollup_fixture *fixture = ctx;
 
-    return sink->state.now_ms;
+    return fixture->state.now_ms;
 }
 
 static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
 {
-    const struct sink *sink = ctx;
-    const struct content *content = &sink->contents[content_id];
+    const struct rollup_fixture *fixture = ctx;
+    const struct content *content = &fixture->contents[content_id];
 
     *total =
         (struct fake_total){content->exists, content->votes, content->seq, content->changed_ms};
@@ -50,51 +50,51 @@ static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
 
 static enum rc count_write(void *ctx, const struct rollup_row *rows, size_t count, struct err *err)
 {
-    struct sink *sink = ctx;
+    struct rollup_fixture *fixture = ctx;
 
     for (size_t i = 0; i < count; i++)
-        if (rows[i].place.content_id == sink->refused_id)
+        if (rows[i].place.content_id == fixture->refused_id)
             return err_fail(err, RC_REJECT, 4025, "CHECK constraint");
-    sink->writes++;
-    sink->rows_offered += (int64_t)count;
+    fixture->writes++;
+    fixture->rows_offered += (int64_t)count;
     return RC_OK;
 }
 
 static enum rc count_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
                           struct rollup_row *rows, size_t max, size_t *count, struct err *err)
 {
-    struct sink *sink = ((struct fake_rollup *)ctx)->hooks.ctx;
+    struct rollup_fixture *fixture = ((struct fake_rollup *)ctx)->hooks.ctx;
     enum rc rc = fake_rollup_ops(ctx).read(ctx, after, until_ms, rows, max, count, err);
 
-    sink->rows_read += (int64_t)*count;
+    fixture->rows_read += (int64_t)*count;
     return rc;
 }
 
-void sink_init(struct sink *sink)
+void rollup_fixture_init(struct rollup_fixture *fixture)
 {
-    *sink = (struct sink){
+    *fixture = (struct rollup_fixture){
         .state = {.now_ms = NOON_MS},
         .fail_rc = RC_RETRY,
         .fake =
             {
-                .hooks = {sink, count_call, lose_answer, read_clock},
-                .state = &sink->state,
-                .remarks = sink->remarks,
+                .hooks = {fixture, count_call, lose_answer, read_clock},
+                .state = &fixture->state,
+                .remarks = fixture->remarks,
                 .content_id_max = CONTENTS,
                 .read_total = read_total,
                 .on_write = count_write,
             },
     };
-    sink->store = fake_rollup_ops(&sink->fake);
-    sink->store.read = count_read;
+    fixture->store = fake_rollup_ops(&fixture->fake);
+    fixture->store.read = count_read;
     for (int64_t id = 1; id <= CONTENTS; id++) {
-        sink->contents[id] = (struct content){
+        fixture->contents[id] = (struct content){
             .exists = true,
             .changed_ms = NOON_MS - 1 - id % 4, /* many share their time */
             .votes = id * 2,
             .seq = id,
         };
-        sink->remarks[id].found = true;
+        fixture->remarks[id].found = true;
     }
 }
 
@@ -103,10 +103,11 @@ static uint64_t no_rng(void)
     return 0;
 }
 
-void engine_start(struct rollup *rollup, const struct sink *sink, const char *owner, bool once)
+void engine_start(struct rollup *rollup, const struct rollup_fixture *fixture, const char *owner,
+                  bool once)
 {
     const struct rollup_config config = {
-        .store = &sink->store,
+        .store = &fixture->store,
         .owner = owner,
         .interval_ms = HOUR_MS,
         .overlap_ms = OVERLAP_MS,
@@ -129,21 +130,21 @@ void run_window(struct rollup *rollup)
     assert_int_equal(rollup->windows, windows + 1);
 }
 
-void assert_rolled_up(const struct sink *sink)
+void assert_rolled_up(const struct rollup_fixture *fixture)
 {
     for (int64_t id = 1; id <= CONTENTS; id++) {
-        const struct content *content = &sink->contents[id];
+        const struct content *content = &fixture->contents[id];
 
-        if (!content->exists || !sink->remarks[id].found)
+        if (!content->exists || !fixture->remarks[id].found)
             continue;
-        assert_int_equal(sink->remarks[id].votes_seq, content->seq);
-        assert_int_equal(sink->remarks[id].votes, content->votes);
+        assert_int_equal(fixture->remarks[id].votes_seq, content->seq);
+        assert_int_equal(fixture->remarks[id].votes, content->votes);
     }
 }
 
-void sink_change(struct sink *sink, int64_t id, int64_t changed_ms)
+void rollup_fixture_change(struct rollup_fixture *fixture, int64_t id, int64_t changed_ms)
 {
-    struct content *content = &sink->contents[id];
+    struct content *content = &fixture->contents[id];
 
     content->exists = true;
     content->changed_ms = changed_ms;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/retry_world.h"
+#include "tests/flow/retry_fixture.h"
 
 #include "common/hash.h"
 
@@ -10,52 +10,52 @@
 
 #define EPOCH_MS INT64_C(1700000000000) /* the database's clock is so far ahead of ours */
 
-struct world world;
+struct retry_fixture fixture;
 
 static uint64_t below(uint64_t limit)
 {
-    return rng_next(&world.rng) % limit;
+    return rng_next(&fixture.rng) % limit;
 }
 
-struct task *world_find(int64_t id)
+struct task *retry_fixture_find(int64_t id)
 {
-    return id >= 1 && (size_t)id <= world.count ? &world.tasks[id - 1] : NULL;
+    return id >= 1 && (size_t)id <= fixture.count ? &fixture.tasks[id - 1] : NULL;
 }
 
-size_t world_count(int state)
+size_t retry_fixture_count(int state)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < world.count; i++)
-        count += world.tasks[i].state == state;
+    for (size_t i = 0; i < fixture.count; i++)
+        count += fixture.tasks[i].state == state;
     return count;
 }
 
 /* Before it is done. */
 static enum rc reach(struct host *host, enum call call, struct err *err)
 {
-    size_t number = world.fail_kind == CALLS ? ++world.call_count : world.calls[call] + 1;
+    size_t number = fixture.fail_kind == CALLS ? ++fixture.call_count : fixture.calls[call] + 1;
 
-    world.calls[call]++;
+    fixture.calls[call]++;
     assert(host->lives);
     if (host->cut_off || (host->frozen && call == CALL_BEAT))
         return err_fail(err, RC_RETRY, 0, "no way");
-    if (world.answers_lost || (world.fail_kind != CALLS && world.fail_kind != call))
+    if (fixture.answers_lost || (fixture.fail_kind != CALLS && fixture.fail_kind != call))
         return RC_OK;
-    if (number >= world.fail_from && number < world.fail_from + world.fail_count)
-        return err_fail(err, world.fail_rc, 0, "no way");
+    if (number >= fixture.fail_from && number < fixture.fail_from + fixture.fail_count)
+        return err_fail(err, fixture.fail_rc, 0, "no way");
     return RC_OK;
 }
 
 /* After it was done. */
 static enum rc answer(enum call call, struct err *err)
 {
-    size_t number = world.fail_kind == CALLS ? world.call_count : world.calls[call];
+    size_t number = fixture.fail_kind == CALLS ? fixture.call_count : fixture.calls[call];
 
-    if (!world.answers_lost || (world.fail_kind != CALLS && world.fail_kind != call))
+    if (!fixture.answers_lost || (fixture.fail_kind != CALLS && fixture.fail_kind != call))
         return RC_OK;
-    if (number >= world.fail_from && number < world.fail_from + world.fail_count)
-        return err_fail(err, world.fail_rc, 0, "no answer");
+    if (number >= fixture.fail_from && number < fixture.fail_from + fixture.fail_count)
+        return err_fail(err, fixture.fail_rc, 0, "no answer");
     return RC_OK;
 }
 
@@ -78,27 +78,27 @@ static bool is_of(const struct task *task, const struct task_class *class)
 
 static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
 {
-    static bool told[WORLD_TASKS_MAX];
+    static bool told[FIXTURE_TASKS_MAX];
     enum rc rc = reach(ctx, CALL_LOOK, err);
 
     if (rc != RC_OK)
         return rc;
     memset(told, 0, sizeof(told));
-    for (size_t i = 0; i < world.count; i++) {
+    for (size_t i = 0; i < fixture.count; i++) {
         struct task_class class;
-        int64_t next_ms = world.tasks[i].next_ms;
+        int64_t next_ms = fixture.tasks[i].next_ms;
 
-        if (told[i] || world.tasks[i].state != TASK_WAITING)
+        if (told[i] || fixture.tasks[i].state != TASK_WAITING)
             continue;
-        class_of(&world.tasks[i], &class);
-        for (size_t j = i; j < world.count; j++) {
-            if (world.tasks[j].state != TASK_WAITING || !is_of(&world.tasks[j], &class))
+        class_of(&fixture.tasks[i], &class);
+        for (size_t j = i; j < fixture.count; j++) {
+            if (fixture.tasks[j].state != TASK_WAITING || !is_of(&fixture.tasks[j], &class))
                 continue;
             told[j] = true;
-            if (world.tasks[j].next_ms < next_ms)
-                next_ms = world.tasks[j].next_ms;
+            if (fixture.tasks[j].next_ms < next_ms)
+                next_ms = fixture.tasks[j].next_ms;
         }
-        on_class(on_class_ctx, &class, next_ms - world.now_ms);
+        on_class(on_class_ctx, &class, next_ms - fixture.now_ms);
     }
     return answer(CALL_LOOK, err);
 }
@@ -109,9 +109,9 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
     const struct host *host = ctx;
     enum rc rc = reach(ctx, CALL_SCENES, err);
 
-    for (size_t i = 0; rc == RC_OK && i < world.scene_count; i++)
-        on_scene(on_scene_ctx, &world.scenes[i]);
-    *change = (struct scene_change){world.scene_change, world.recorded[host->number]};
+    for (size_t i = 0; rc == RC_OK && i < fixture.scene_count; i++)
+        on_scene(on_scene_ctx, &fixture.scenes[i]);
+    *change = (struct scene_change){fixture.scene_change, fixture.recorded[host->number]};
     return rc == RC_OK ? answer(CALL_SCENES, err) : rc;
 }
 
@@ -122,7 +122,7 @@ static enum rc store_record(void *ctx, int64_t change, struct err *err)
 
     if (rc != RC_OK)
         return rc;
-    world.recorded[host->number] = change;
+    fixture.recorded[host->number] = change;
     return answer(CALL_RECORD, err);
 }
 
@@ -131,8 +131,8 @@ static bool is_behind(const struct task *task)
 {
     if (!task->key[0])
         return false;
-    for (size_t i = 0; i < world.count; i++) {
-        const struct task *other = &world.tasks[i];
+    for (size_t i = 0; i < fixture.count; i++) {
+        const struct task *other = &fixture.tasks[i];
 
         if (other == task || other->state < 0 || strcmp(other->key, task->key) != 0)
             continue;
@@ -160,7 +160,7 @@ static void row_of(const struct task *task, struct task_row *row)
         .attempts = task->attempts,
         .made_ms = EPOCH_MS + task->made_ms,
         .due_ms = EPOCH_MS + task->next_ms,
-        .now_ms = EPOCH_MS + world.now_ms,
+        .now_ms = EPOCH_MS + fixture.now_ms,
         .step = task->step,
         .step_result = task->result[0] ? task->result : NULL,
         .step_result_len = strlen(task->result),
@@ -171,10 +171,10 @@ static struct task *first_due(const struct task_class *class)
 {
     struct task *first = NULL;
 
-    for (size_t i = 0; i < world.count; i++) {
-        struct task *task = &world.tasks[i];
+    for (size_t i = 0; i < fixture.count; i++) {
+        struct task *task = &fixture.tasks[i];
 
-        if (task->state == TASK_WAITING && task->next_ms <= world.now_ms && is_of(task, class) &&
+        if (task->state == TASK_WAITING && task->next_ms <= fixture.now_ms && is_of(task, class) &&
             (!first || task->next_ms < first->next_ms))
             first = task;
     }
@@ -190,7 +190,7 @@ static bool run(struct task *task, int64_t lease_ms)
     }
     task->state = TASK_RUNNING;
     task->epoch++;
-    task->until_ms = world.now_ms + lease_ms;
+    task->until_ms = fixture.now_ms + lease_ms;
     task->claims++;
     return true;
 }
@@ -220,17 +220,17 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
     if (rc != RC_OK)
         return rc;
     assert(rows_max >= 1 && rows_max <= RETRY_CLAIM_ROWS_MAX);
-    claims = strlen(world.last_claims);
-    if (claims + strlen(class->scene) + 2 < sizeof(world.last_claims))
-        snprintf(world.last_claims + claims, sizeof(world.last_claims) - claims, "%s ",
+    claims = strlen(fixture.last_claims);
+    if (claims + strlen(class->scene) + 2 < sizeof(fixture.last_claims))
+        snprintf(fixture.last_claims + claims, sizeof(fixture.last_claims) - claims, "%s ",
                  class->scene);
     while (seen < rows_max && (task = first_due(class))) {
         seen++;
         if (run(task, lease_ms))
             taken[count++] = task;
     }
-    if (count > world.claim_rows_max)
-        world.claim_rows_max = count;
+    if (count > fixture.claim_rows_max)
+        fixture.claim_rows_max = count;
     *full = seen == rows_max;
     rc = answer(CALL_CLAIM, err);
     if (rc == RC_OK)
@@ -250,11 +250,11 @@ static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t
     *full = false;
     if (rc != RC_OK)
         return rc;
-    for (size_t i = 0; i < world.count && seen < rows_max; i++) {
-        struct task *task = &world.tasks[i];
+    for (size_t i = 0; i < fixture.count && seen < rows_max; i++) {
+        struct task *task = &fixture.tasks[i];
 
         if (task->state != TASK_WAITING || strcmp(task->scene, age->scene) != 0 ||
-            world.now_ms - task->made_ms < age->age_ms)
+            fixture.now_ms - task->made_ms < age->age_ms)
             continue;
         seen++;
         if (run(task, lease_ms))
@@ -274,8 +274,8 @@ static void key_wake(const char *key)
 
     if (!key[0])
         return;
-    for (size_t i = world.count; i-- > 0;) {
-        struct task *task = &world.tasks[i];
+    for (size_t i = fixture.count; i-- > 0;) {
+        struct task *task = &fixture.tasks[i];
 
         if (task->state < 0 || strcmp(task->key, key) != 0)
             continue;
@@ -286,7 +286,7 @@ static void key_wake(const char *key)
     }
     if (first && first->state == TASK_QUEUED) {
         first->state = TASK_WAITING;
-        first->next_ms = world.now_ms;
+        first->next_ms = fixture.now_ms;
     }
 }
 
@@ -316,11 +316,11 @@ static void update_write(struct task *task, const struct task_update *update)
         snprintf(task->result, sizeof(task->result), "%.*s", (int)update->step_result_len,
                  update->step_result_len > 0 ? (const char *)update->step_result : "");
         task->state = TASK_WAITING;
-        task->next_ms = world.now_ms;
+        task->next_ms = fixture.now_ms;
         return;
     case TASK_END_AGAIN:
         task->state = TASK_WAITING;
-        task->next_ms = world.now_ms + update->delay_ms;
+        task->next_ms = fixture.now_ms + update->delay_ms;
         return;
     case TASK_END_BACK:
         task->state = TASK_WAITING;
@@ -351,14 +351,14 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     if (rc != RC_OK)
         return rc;
     assert(count >= 1 && count <= RETRY_UPDATES_MAX);
-    if (count > world.finish_rows_max)
-        world.finish_rows_max = count;
+    if (count > fixture.finish_rows_max)
+        fixture.finish_rows_max = count;
     for (size_t i = 0; i < count; i++)
-        if (updates[i].id == world.refuse_id &&
-            (world.refuse_always || updates[i].end != TASK_END_AGAIN))
+        if (updates[i].id == fixture.refuse_id &&
+            (fixture.refuse_always || updates[i].end != TASK_END_AGAIN))
             return err_fail(err, RC_REJECT, 0, "too long");
     for (size_t i = 0; i < count; i++) {
-        struct task *task = world_find(updates[i].id);
+        struct task *task = retry_fixture_find(updates[i].id);
 
         lost[i] = !is_claimed(task, updates[i].epoch);
         if (!lost[i])
@@ -375,13 +375,13 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
     if (rc != RC_OK)
         return rc;
     for (size_t i = 0; i < count; i++) {
-        struct task *task = world_find(ids[i]);
+        struct task *task = retry_fixture_find(ids[i]);
 
         lost[i] = !is_claimed(task, epochs[i]);
         if (!lost[i])
-            task->until_ms = world.now_ms + lease_ms;
+            task->until_ms = fixture.now_ms + lease_ms;
     }
-    world.beats += count;
+    fixture.beats += count;
     return answer(CALL_BEAT, err);
 }
 
@@ -391,13 +391,13 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *s
     enum rc rc = reach(ctx, CALL_RESCUE, err);
 
     *count = *shortened = 0;
-    for (size_t i = 0; rc == RC_OK && i < world.count && *count < rows_max; i++) {
-        struct task *task = &world.tasks[i];
+    for (size_t i = 0; rc == RC_OK && i < fixture.count && *count < rows_max; i++) {
+        struct task *task = &fixture.tasks[i];
 
-        if (task->state != TASK_RUNNING || task->until_ms >= world.now_ms)
+        if (task->state != TASK_RUNNING || task->until_ms >= fixture.now_ms)
             continue;
         task->state = TASK_WAITING;
-        task->next_ms = world.now_ms;
+        task->next_ms = fixture.now_ms;
         ++*count;
     }
     return rc == RC_OK ? answer(CALL_RESCUE, err) : rc;
@@ -407,11 +407,11 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
 {
     enum rc rc = reach(ctx, CALL_DEPTHS, err);
 
-    for (size_t i = 0; rc == RC_OK && i < world.count; i++) {
-        const struct task *task = &world.tasks[i];
+    for (size_t i = 0; rc == RC_OK && i < fixture.count; i++) {
+        const struct task *task = &fixture.tasks[i];
         struct task_class class;
         const struct task_depth depth = {&class, (enum task_state)task->state, 1,
-                                         world.now_ms - task->next_ms};
+                                         fixture.now_ms - task->next_ms};
 
         if (task->state < 0)
             continue;
@@ -425,8 +425,8 @@ static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_c
 {
     enum rc rc = reach(ctx, CALL_GROUPS, err);
 
-    for (size_t i = 0; rc == RC_OK && i < world.group_count; i++)
-        rc = on_group(on_group_ctx, &world.groups[i], err);
+    for (size_t i = 0; rc == RC_OK && i < fixture.group_count; i++)
+        rc = on_group(on_group_ctx, &fixture.groups[i], err);
     return rc == RC_OK ? answer(CALL_GROUPS, err) : rc;
 }
 
@@ -443,14 +443,14 @@ static void fail_as(const struct task *task, struct attempt_result *attempt)
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
                         struct attempt_result *attempt)
 {
-    struct task *task = world_find(job->id);
+    struct task *task = retry_fixture_find(job->id);
 
     (void)handler;
     (void)worker;
-    assert(atomic_load(job->lease_until_ms) > world.now_ms);
+    assert(atomic_load(job->lease_until_ms) > fixture.now_ms);
     task->lease_until_ms = job->lease_until_ms;
     task->runs++;
-    task->began_ms = world.now_ms;
+    task->began_ms = fixture.now_ms;
     task->seen_attempt = job->attempt;
     snprintf(task->seen_options, sizeof(task->seen_options), "%s", job->options);
     snprintf(task->seen_result, sizeof(task->seen_result), "%.*s", (int)job->step_result_len,
@@ -506,9 +506,9 @@ static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_h
     enum rc rc = reach(ctx, CALL_HANDLERS, err);
 
     (void)lease_ms;
-    for (size_t i = 0; rc == RC_OK && i < WORLD_HOSTS; i++)
-        for (size_t j = 0; world.hosts[i].lives && j < 2; j++)
-            if (world.hosts[i].opened[j])
+    for (size_t i = 0; rc == RC_OK && i < FIXTURE_HOSTS; i++)
+        for (size_t j = 0; fixture.hosts[i].lives && j < 2; j++)
+            if (fixture.hosts[i].opened[j])
                 on_handler(on_handler_ctx, handler_list[j]->name);
     return rc == RC_OK ? answer(CALL_HANDLERS, err) : rc;
 }
@@ -526,34 +526,34 @@ static void wake_worker(void *ctx, size_t worker)
 static int64_t time_ms(void *ctx)
 {
     (void)ctx;
-    return world.now_ms;
+    return fixture.now_ms;
 }
 
-void world_fail_next(enum call kind, size_t count)
+void retry_fixture_fail_next(enum call kind, size_t count)
 {
-    world.fail_kind = kind;
-    world.fail_from = world.calls[kind] + 1;
-    world.fail_count = count;
+    fixture.fail_kind = kind;
+    fixture.fail_from = fixture.calls[kind] + 1;
+    fixture.fail_count = count;
 }
 
-void world_reset(uint64_t seed)
+void retry_fixture_reset(uint64_t seed)
 {
-    for (size_t i = 0; i < WORLD_HOSTS; i++)
-        if (world.hosts[i].lives)
+    for (size_t i = 0; i < FIXTURE_HOSTS; i++)
+        if (fixture.hosts[i].lives)
             host_kill(i);
-    memset(world.tasks, 0, world.count * sizeof(world.tasks[0]));
-    memset((char *)&world + offsetof(struct world, count), 0,
-           sizeof(world) - offsetof(struct world, count));
-    world.now_ms = 1000000;
-    world.rng = seed;
-    world.fail_kind = CALLS;
-    world.fail_rc = RC_RETRY;
-    world_group(RETRY_GROUP_STANDARD);
-    for (size_t i = 0; i < WORLD_HOSTS; i++) {
-        struct settings *settings = &world.hosts[i].settings;
+    memset(fixture.tasks, 0, fixture.count * sizeof(fixture.tasks[0]));
+    memset((char *)&fixture + offsetof(struct retry_fixture, count), 0,
+           sizeof(fixture) - offsetof(struct retry_fixture, count));
+    fixture.now_ms = 1000000;
+    fixture.rng = seed;
+    fixture.fail_kind = CALLS;
+    fixture.fail_rc = RC_RETRY;
+    retry_fixture_group(RETRY_GROUP_STANDARD);
+    for (size_t i = 0; i < FIXTURE_HOSTS; i++) {
+        struct settings *settings = &fixture.hosts[i].settings;
 
-        world.hosts[i].world = &world;
-        world.hosts[i].number = i;
+        fixture.hosts[i].fixture = &fixture;
+        fixture.hosts[i].number = i;
         settings->retry.threads = 2;
         settings->retry.batch_rows_max = 10;
         settings->retry.in_flight_max = 64;
@@ -566,7 +566,7 @@ void world_reset(uint64_t seed)
 
 void host_start(size_t number)
 {
-    struct host *host = &world.hosts[number];
+    struct host *host = &fixture.hosts[number];
     const struct retry_store store = {
         host,         store_look, store_scenes, store_record,   store_claim,  store_claim_expired,
         store_finish, store_beat, store_rescue, store_handlers, store_depths, store_groups};
@@ -585,7 +585,7 @@ void host_start(size_t number)
     if (rc == RC_OK)
         rc = lease_renewer_init(&host->renewer, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
-    for (size_t i = 0; i < WORLD_WORKERS_MAX; i++) {
+    for (size_t i = 0; i < FIXTURE_WORKERS_MAX; i++) {
         host->workers[i] = (struct pool_worker){&host->pool, i};
         host->worker_due_ms[i] = 0;
     }
@@ -596,7 +596,7 @@ void host_start(size_t number)
 
 void host_kill(size_t number)
 {
-    struct host *host = &world.hosts[number];
+    struct host *host = &fixture.hosts[number];
 
     lease_renewer_done(&host->renewer);
     dispatcher_done(&host->dispatcher);
@@ -607,75 +607,75 @@ void host_kill(size_t number)
 
 bool host_stop(size_t number, int64_t ms)
 {
-    struct host *host = &world.hosts[number];
+    struct host *host = &fixture.hosts[number];
     bool left;
 
     dispatcher_leave(&host->dispatcher);
-    for (int64_t until_ms = world.now_ms + ms;
-         world.now_ms < until_ms && !dispatcher_left(&host->dispatcher); world.now_ms++) {
-        dispatcher_step(&host->dispatcher, world.now_ms);
-        lease_renewer_step(&host->renewer, world.now_ms);
+    for (int64_t until_ms = fixture.now_ms + ms;
+         fixture.now_ms < until_ms && !dispatcher_left(&host->dispatcher); fixture.now_ms++) {
+        dispatcher_step(&host->dispatcher, fixture.now_ms);
+        lease_renewer_step(&host->renewer, fixture.now_ms);
     }
     left = dispatcher_left(&host->dispatcher);
     host_kill(number);
     return left;
 }
 
-struct task *world_task(const char *scene, const char *key)
+struct task *retry_fixture_task(const char *scene, const char *key)
 {
-    struct task *task = &world.tasks[world.count];
+    struct task *task = &fixture.tasks[fixture.count];
 
-    assert(world.count < WORLD_TASKS_MAX);
-    world.count++;
-    *task = (struct task){.id = (int64_t)world.count,
+    assert(fixture.count < FIXTURE_TASKS_MAX);
+    fixture.count++;
+    *task = (struct task){.id = (int64_t)fixture.count,
                           .handler = "test",
                           .group = "default",
-                          .made_ms = world.now_ms,
-                          .next_ms = world.now_ms,
+                          .made_ms = fixture.now_ms,
+                          .next_ms = fixture.now_ms,
                           .end = ATTEMPT_FAILED,
                           .delay_ms = ATTEMPT_NO_DELAY};
     snprintf(task->scene, sizeof(task->scene), "%s", scene);
     snprintf(task->key, sizeof(task->key), "%s", key ? key : "");
-    task->shard = (unsigned)(key ? hash_bytes(HASH_START, key, strlen(key)) : world.count) % 16;
+    task->shard = (unsigned)(key ? hash_bytes(HASH_START, key, strlen(key)) : fixture.count) % 16;
     return task;
 }
 
-struct retry_group *world_group(const char *name)
+struct retry_group *retry_fixture_group(const char *name)
 {
     struct retry_group *group;
 
-    for (size_t i = 0; i < world.group_count; i++)
-        if (strcmp(world.groups[i].name, name) == 0)
-            return &world.groups[i];
-    assert(world.group_count < WORLD_GROUPS_MAX);
-    group = &world.groups[world.group_count++];
+    for (size_t i = 0; i < fixture.group_count; i++)
+        if (strcmp(fixture.groups[i].name, name) == 0)
+            return &fixture.groups[i];
+    assert(fixture.group_count < FIXTURE_GROUPS_MAX);
+    group = &fixture.groups[fixture.group_count++];
     *group = (struct retry_group){.enabled = true, .handlers = "*", .scenes = "*", .topics = "*"};
     snprintf(group->name, sizeof(group->name), "%s", name);
     return group;
 }
 
-void world_scene(const char *scene, const char *policy, const char *options, bool paused)
+void retry_fixture_scene(const char *scene, const char *policy, const char *options, bool paused)
 {
     struct scene_row *row = NULL;
 
-    for (size_t i = 0; i < world.scene_count; i++)
-        if (strcmp(world.scenes[i].scene, scene) == 0)
-            row = &world.scenes[i];
+    for (size_t i = 0; i < fixture.scene_count; i++)
+        if (strcmp(fixture.scenes[i].scene, scene) == 0)
+            row = &fixture.scenes[i];
     if (!row)
-        row = &world.scenes[world.scene_count++];
+        row = &fixture.scenes[fixture.scene_count++];
     *row = (struct scene_row){"default", scene, policy, options, paused, row->version + 1};
-    world.scene_change++;
+    fixture.scene_change++;
 }
 
 /* Begins a task, or ends the one that has had its time; false: there is none. */
 static bool worker_step(struct host *host, size_t worker)
 {
     struct slot *slot = host->occupied[worker];
-    struct task *task = slot ? world_find(slot->job.id) : NULL;
+    struct task *task = slot ? retry_fixture_find(slot->job.id) : NULL;
 
     if (!host->timed)
-        return pool_worker_step(&host->workers[worker], world.now_ms) == 0;
-    if (task && world.now_ms < task->began_ms + task->takes_ms)
+        return pool_worker_step(&host->workers[worker], fixture.now_ms) == 0;
+    if (task && fixture.now_ms < task->began_ms + task->takes_ms)
         return true;
     if (slot) {
         host->occupied[worker] = NULL;
@@ -696,9 +696,9 @@ static bool worker_step(struct host *host, size_t worker)
         return true;
     }
     host->occupied[worker] = slot;
-    task = world_find(slot->job.id);
+    task = retry_fixture_find(slot->job.id);
     task->runs++;
-    task->began_ms = world.now_ms;
+    task->began_ms = fixture.now_ms;
     return true;
 }
 
@@ -708,17 +708,17 @@ static void step(struct host *host)
 
     if (!host->lives)
         return;
-    if (which == 0 && world.now_ms >= host->dispatcher_due_ms) {
+    if (which == 0 && fixture.now_ms >= host->dispatcher_due_ms) {
         host->dispatcher_due_ms = INT64_MAX;
-        which = (size_t)dispatcher_step(&host->dispatcher, world.now_ms);
+        which = (size_t)dispatcher_step(&host->dispatcher, fixture.now_ms);
         if (host->dispatcher_due_ms == INT64_MAX)
-            host->dispatcher_due_ms = world.now_ms + (int64_t)which;
+            host->dispatcher_due_ms = fixture.now_ms + (int64_t)which;
         return;
     }
-    if (which == 1 && world.now_ms >= host->lease_renewer_due_ms)
+    if (which == 1 && fixture.now_ms >= host->lease_renewer_due_ms)
         host->lease_renewer_due_ms =
-            world.now_ms + lease_renewer_step(&host->renewer, world.now_ms);
-    if (which < 2 || host->slow || world.now_ms < host->worker_due_ms[which - 2])
+            fixture.now_ms + lease_renewer_step(&host->renewer, fixture.now_ms);
+    if (which < 2 || host->slow || fixture.now_ms < host->worker_due_ms[which - 2])
         return;
     host->worker_due_ms[which - 2] = INT64_MAX;
     if (worker_step(host, which - 2))
@@ -728,30 +728,30 @@ static void step(struct host *host)
 /* Invariant: no two tasks of a key run at the same time. */
 static void check_keys(void)
 {
-    for (size_t i = 0; i < world.count; i++)
-        for (size_t j = i + 1; j < world.count && world.tasks[i].state == TASK_RUNNING; j++)
-            assert(world.tasks[j].state != TASK_RUNNING || !world.tasks[i].key[0] ||
-                   strcmp(world.tasks[i].key, world.tasks[j].key) != 0);
+    for (size_t i = 0; i < fixture.count; i++)
+        for (size_t j = i + 1; j < fixture.count && fixture.tasks[i].state == TASK_RUNNING; j++)
+            assert(fixture.tasks[j].state != TASK_RUNNING || !fixture.tasks[i].key[0] ||
+                   strcmp(fixture.tasks[i].key, fixture.tasks[j].key) != 0);
 }
 
-void world_run(int64_t ms)
+void retry_fixture_run(int64_t ms)
 {
-    for (int64_t until_ms = world.now_ms + ms; world.now_ms < until_ms; world.now_ms++) {
+    for (int64_t until_ms = fixture.now_ms + ms; fixture.now_ms < until_ms; fixture.now_ms++) {
         for (size_t i = 0; i < 12; i++)
-            step(&world.hosts[below(WORLD_HOSTS)]);
-        if (world.count < 300)
+            step(&fixture.hosts[below(FIXTURE_HOSTS)]);
+        if (fixture.count < 300)
             check_keys();
     }
 }
 
-bool world_drain(int64_t ms)
+bool retry_fixture_drain(int64_t ms)
 {
-    int64_t until_ms = world.now_ms + ms;
+    int64_t until_ms = fixture.now_ms + ms;
 
-    while (world_count(-1) < world.count) {
-        if (world.now_ms >= until_ms)
+    while (retry_fixture_count(-1) < fixture.count) {
+        if (fixture.now_ms >= until_ms)
             return false;
-        world_run(10);
+        retry_fixture_run(10);
     }
     return true;
 }

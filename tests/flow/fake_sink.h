@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of the sink's database for the consumer's engines: transactions that take effect at
- * COMMIT or not at all, calls that fail on demand, COMMITs whose answer gets lost, and a judge that
- * says whether what it holds may be. Any number of connections; one thread. */
-#ifndef TESTS_FLOW_CONSUME_SINK_H
-#define TESTS_FLOW_CONSUME_SINK_H
+/* A fake of the sink's database for the consumer's engines: transactions that take effect at COMMIT
+ * or not at all, calls that fail on demand, COMMITs whose answer is lost, and a check of all data.
+ * Any number of connections; one thread. A transaction works on a copy of all data; the
+ * simulation's fake (tests/sim/sink.c) has row locks, deadlocks and two versions of each row, so
+ * the two share no code. */
+#ifndef TESTS_FLOW_FAKE_SINK_H
+#define TESTS_FLOW_FAKE_SINK_H
 
 #include "consumer/apply/sink_ops.h"
 
@@ -57,7 +59,7 @@ struct sink_faults {
     int refused_event;   /* the vote whose event ends with this number is; 0: none */
 };
 
-struct sink_world {
+struct fake_sink_db {
     struct sink_data data; /* what is committed */
     struct sink_faults faults;
     int searches; /* for duplicates */
@@ -65,21 +67,21 @@ struct sink_world {
 };
 
 /* A connection. */
-struct sink_model {
-    struct sink_world *world;
+struct fake_sink {
+    struct fake_sink_db *db;
     struct sink ops;
     bool open;
     struct sink_data data; /* as its transaction sees it */
 };
 
-void sink_model_init(struct sink_model *model, struct sink_world *world);
+void fake_sink_init(struct fake_sink *fake, struct fake_sink_db *db);
 
-/* Every call of a model comes by here, also those of models that share this one's transaction.
+/* Every call of a fake begins here, also those of fakes that share this one's transaction.
  * RC_REJECT leaves the transaction open, as db.h says. */
-enum rc sink_model_called(struct sink_model *model, struct err *err);
+enum rc fake_sink_called(struct fake_sink *fake, struct err *err);
 
 /* The votes of a content in the order of the log are 1, 2, 3 ..., their totals are running sums,
  * the tallies are at their ends, and no event is there twice. Fails the test otherwise. */
-void sink_world_check(const struct sink_world *world);
+void fake_sink_check(const struct fake_sink_db *db);
 
 #endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A fake of dead_record and dead_history on a connection of fake_sink.h: it shares the sink's
+ * transaction and its faults. One thread. It knows the filters of an operator; the simulation's
+ * fake (replays.c) knows only held records, but their row locks, so the two share no code. */
+#ifndef TESTS_FLOW_FAKE_DEAD_H
+#define TESTS_FLOW_FAKE_DEAD_H
+
+#include "consumer/dead/dead.h"
+#include "tests/flow/fake_sink.h"
+
+struct fake_dead {
+    struct fake_sink *sink;
+    struct dead_store store;
+};
+
+/* Knows ids, reason_class, id_max and what is held of a filter; the topic is "votes". */
+void fake_dead_init(struct fake_dead *fake, struct fake_sink *sink);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/fake_relay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static size_t first_task(const struct fake_relay *fake, int key)
+{
+    size_t at = 0;
+
+    while (at < fake->task_count &&
+           (fake->tasks[at] == 0 || fake->rows[fake->tasks[at]].key != key))
+        at++;
+    return at;
+}
+
+size_t fake_relay_key_tasks(const struct fake_relay *fake, int key)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < fake->task_count; i++)
+        count += fake->tasks[i] != 0 && fake->rows[fake->tasks[i]].key == key;
+    return count;
+}
+
+size_t fake_relay_tasks(const struct fake_relay *fake)
+{
+    size_t count = 0;
+
+    for (int key = 0; key < FAKE_RELAY_KEYS; key++)
+        count += fake_relay_key_tasks(fake, key);
+    return count;
+}
+
+void fake_relay_run_task(struct fake_relay *fake, int key)
+{
+    size_t at = first_task(fake, key);
+
+    if (at == fake->task_count)
+        return;
+    fake_relay_append_record(fake, fake->tasks[at]);
+    fake->rows[fake->tasks[at]].state = OUTBOX_DELETED;
+    fake->tasks[at] = 0;
+}
+
+void fake_relay_task_step(struct fake_relay *fake)
+{
+    if (fake->task_count > 0 && fake_relay_chance(fake, fake->task_chance))
+        fake_relay_run_task(fake, (int)fake_relay_below(fake, FAKE_RELAY_KEYS));
+}
+
+enum rc fake_relay_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                             bool *fenced, struct err *err)
+{
+    struct fake_relay *fake = ctx;
+    enum rc rc;
+    bool failed = fake_relay_fails(fake, fake->faults.database, &rc, err);
+
+    *fenced = false;
+    if (fake_relay_chance(fake, fake->faults.move))
+        return err_fail(err, RC_FATAL, 0, "the retry queue takes nothing");
+    if (failed && fake_relay_chance(fake, 500))
+        return rc;
+    if (epoch != fake->epoch) {
+        *fenced = true;
+        return failed ? rc : RC_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct fake_relay_row *row = &fake->rows[moves[i].seq];
+
+        if (row->state != OUTBOX_COMMITTED)
+            continue;
+        row->state = OUTBOX_MOVED;
+        fake->tasks[fake->task_count++] = moves[i].seq;
+    }
+    return failed ? rc : RC_OK;
+}
+
+static void key_text(int key, char text[32])
+{
+    snprintf(text, 32, "outbox.step/key-%d", key);
+}
+
+enum rc fake_relay_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
+                             struct err *err)
+{
+    struct fake_relay *fake = ctx;
+    size_t count = 0;
+    enum rc rc;
+
+    if (fake_relay_fails(fake, fake->faults.database, &rc, err))
+        return rc;
+    rc = RC_OK;
+    for (int key = 0; key < FAKE_RELAY_KEYS && count < keys_max && rc == RC_OK; key++) {
+        char text[32];
+
+        key_text(key, text);
+        if (fake_relay_key_tasks(fake, key) == 0)
+            continue;
+        count++;
+        rc = on_key(on_key_ctx, text, err);
+    }
+    return rc;
+}
+
+enum rc fake_relay_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+{
+    struct fake_relay *fake = ctx;
+    enum rc rc;
+
+    if (fake_relay_fails(fake, fake->faults.database, &rc, err))
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        keys[i].left = false;
+        for (int key = 0; key < FAKE_RELAY_KEYS; key++) {
+            char text[32];
+
+            key_text(key, text);
+            if (strcmp(text, keys[i].ordering_key) == 0)
+                keys[i].left = fake_relay_key_tasks(fake, key) > 0;
+        }
+    }
+    return RC_OK;
+}
