@@ -11,9 +11,9 @@
 
 #define REQUEST_MESSAGES_MAX 8
 
-void broker_begin_world(struct broker_model *broker, struct world *world)
+void broker_begin_run(struct fake_broker *broker, struct sim *sim)
 {
-    broker->world = world;
+    broker->sim = sim;
     for (int topic = 0; topic < BROKER_TOPICS; topic++) {
         for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++) {
             struct broker_partition *partition = &broker->partitions[topic][i];
@@ -30,24 +30,24 @@ void broker_begin_world(struct broker_model *broker, struct world *world)
     broker->silent_until_ms = broker->refuses_until_ms = 0;
 }
 
-void broker_done(struct broker_model *broker)
+void broker_done(struct fake_broker *broker)
 {
     for (int topic = 0; topic < BROKER_TOPICS; topic++)
         for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
             free(broker->partitions[topic][i].records);
 }
 
-int32_t broker_partition_of(const struct world *world, int64_t key)
+int32_t broker_partition_of(const struct sim *sim, int64_t key)
 {
-    return (int32_t)(key % world->plan.partitions);
+    return (int32_t)(key % sim->plan.partitions);
 }
 
-static struct broker_record *record_add(struct world *world, struct broker_partition *partition)
+static struct broker_record *record_add(struct sim *sim, struct broker_partition *partition)
 {
     struct broker_record *record = &partition->records[partition->end];
 
     if (partition->end + 1 >= BROKER_RECORDS_MAX) {
-        world_fail(world, STORY_ALL, "stuck: the same records are published again and again");
+        sim_fail(sim, STORY_ALL, "stuck: the same records are published again and again");
         partition->end = 0;
     }
     partition->end++;
@@ -55,40 +55,40 @@ static struct broker_record *record_add(struct world *world, struct broker_parti
     return record;
 }
 
-void broker_append(struct world *world, int topic, int32_t number, size_t event)
+void broker_append(struct sim *sim, int topic, int32_t number, size_t event)
 {
-    struct broker_partition *partition = &world->broker->partitions[topic][number];
-    struct event *known = &world->events[event];
+    struct broker_partition *partition = &sim->broker->partitions[topic][number];
+    struct event *known = &sim->events[event];
 
-    if (world_chance(world, world->plan.holes))
-        record_add(world, partition)->event = BROKER_HOLE;
-    record_add(world, partition)->event = event;
+    if (sim_chance(sim, sim->plan.holes))
+        record_add(sim, partition)->event = BROKER_HOLE;
+    record_add(sim, partition)->event = event;
     known->published++;
-    world_tell(world, "broker", known->key, "appends event %lld at offset %lld of partition %lld",
-               (int64_t)event, partition->end - 1, number);
-    group_news(world, topic, number);
+    sim_tell(sim, "broker", known->key, "appends event %lld at offset %lld of partition %lld",
+             (int64_t)event, partition->end - 1, number);
+    group_news(sim, topic, number);
 }
 
-void broker_move_leader(struct world *world, int topic, int32_t number, int64_t down_ms)
+void broker_move_leader(struct sim *sim, int topic, int32_t number, int64_t down_ms)
 {
-    struct broker_partition *partition = &world->broker->partitions[topic][number];
+    struct broker_partition *partition = &sim->broker->partitions[topic][number];
 
     partition->leader_epoch++;
-    partition->down_until_ms = world_now(world) + down_ms;
-    world_tell(world, "broker", STORY_ALL, "topic %lld partition %lld has no leader for %lld ms",
-               topic, number, down_ms);
+    partition->down_until_ms = sim_now(sim) + down_ms;
+    sim_tell(sim, "broker", STORY_ALL, "topic %lld partition %lld has no leader for %lld ms", topic,
+             number, down_ms);
 }
 
-void broker_tend(struct broker_model *broker)
+void broker_tend(struct fake_broker *broker)
 {
-    struct world *world = broker->world;
+    struct sim *sim = broker->sim;
     size_t kept = 0;
 
     for (size_t i = 0; i < broker->ghost_count; i++) {
         struct broker_ghost ghost = broker->ghosts[i];
 
-        if (ghost.due_ms <= world_now(world))
-            broker_append(world, ghost.topic, ghost.partition, ghost.event);
+        if (ghost.due_ms <= sim_now(sim))
+            broker_append(sim, ghost.topic, ghost.partition, ghost.event);
         else
             broker->ghosts[kept++] = ghost;
     }
@@ -97,9 +97,9 @@ void broker_tend(struct broker_model *broker)
 
 /* A producer */
 
-static bool is_bad(const struct world *world, const struct message *message)
+static bool is_bad(const struct sim *sim, const struct message *message)
 {
-    return world->events[message->event].refused && !world->healed;
+    return sim->events[message->event].refused && !sim->healed;
 }
 
 void producer_init(struct producer *producer, struct proc *proc, size_t lane)
@@ -119,20 +119,20 @@ static void report(struct producer *producer, struct message *message, enum rc r
     message->report_due = true;
     message->report = rc;
     if (producer->sender)
-        sched_wake(&producer->proc->world->sched, producer->sender);
+        sched_wake(&producer->proc->sim->sched, producer->sender);
 }
 
-static int64_t time_out_ms(const struct world *world)
+static int64_t time_out_ms(const struct sim *sim)
 {
-    int64_t send_ms = world->settings.relay.send_timeout_ms;
+    int64_t send_ms = sim->settings.relay.send_timeout_ms;
 
-    return send_ms + (world->settings.relay.lease_ms - send_ms) / 2;
+    return send_ms + (sim->settings.relay.lease_ms - send_ms) / 2;
 }
 
 static void time_outs(struct producer *producer)
 {
-    const struct world *world = producer->proc->world;
-    int64_t oldest_ms = world_now(world) - time_out_ms(world);
+    const struct sim *sim = producer->proc->sim;
+    int64_t oldest_ms = sim_now(sim) - time_out_ms(sim);
 
     for (size_t i = 0; i < producer->count; i++) {
         struct message *message = &producer->messages[i];
@@ -147,13 +147,13 @@ static void time_outs(struct producer *producer)
 /* All of its records or none. After a refused one nothing goes out any more. */
 static void request_arrives(struct producer *producer, struct message **request, size_t count)
 {
-    struct world *world = producer->proc->world;
-    bool silent = world_now(world) < world->broker->silent_until_ms ||
-                  (!world->healed && world_chance(world, world->plan.ack_lost));
+    struct sim *sim = producer->proc->sim;
+    bool silent = sim_now(sim) < sim->broker->silent_until_ms ||
+                  (!sim->healed && sim_chance(sim, sim->plan.ack_lost));
     bool bad = false;
 
     for (size_t i = 0; i < count; i++)
-        bad = bad || is_bad(world, request[i]);
+        bad = bad || is_bad(sim, request[i]);
     for (size_t i = 0; i < count; i++) {
         struct message *message = request[i];
 
@@ -162,7 +162,7 @@ static void request_arrives(struct producer *producer, struct message **request,
             producer->finished = true;
             continue;
         }
-        broker_append(world, message->topic, message->partition, message->event);
+        broker_append(sim, message->topic, message->partition, message->event);
         message->state = MESSAGE_TAKEN;
         if (!silent)
             report(producer, message, RC_OK);
@@ -172,9 +172,9 @@ static void request_arrives(struct producer *producer, struct message **request,
 /* The broker knows what it has taken: an answer that was lost is asked for again. */
 static void answers_again(struct producer *producer)
 {
-    const struct world *world = producer->proc->world;
+    const struct sim *sim = producer->proc->sim;
 
-    if (world_now(world) < world->broker->silent_until_ms)
+    if (sim_now(sim) < sim->broker->silent_until_ms)
         return;
     for (size_t i = 0; i < producer->count; i++)
         if (producer->messages[i].state == MESSAGE_TAKEN)
@@ -184,14 +184,14 @@ static void answers_again(struct producer *producer)
 /* The first queued messages of one partition. */
 static size_t request_make(struct producer *producer, struct message **request)
 {
-    struct world *world = producer->proc->world;
+    struct sim *sim = producer->proc->sim;
     struct message *first = NULL;
     size_t seen = 0;
     size_t count = 0;
-    size_t max = 1 + (size_t)world_below(world, REQUEST_MESSAGES_MAX);
+    size_t max = 1 + (size_t)sim_below(sim, REQUEST_MESSAGES_MAX);
 
     for (size_t i = 0; i < producer->count; i++)
-        if (producer->messages[i].state == MESSAGE_QUEUED && world_below(world, ++seen) == 0)
+        if (producer->messages[i].state == MESSAGE_QUEUED && sim_below(sim, ++seen) == 0)
             first = &producer->messages[i];
     if (!first)
         return 0;
@@ -205,32 +205,32 @@ static size_t request_make(struct producer *producer, struct message **request)
     return count;
 }
 
-static bool has_leader(const struct world *world, const struct message *message)
+static bool has_leader(const struct sim *sim, const struct message *message)
 {
-    return world_now(world) >=
-           world->broker->partitions[message->topic][message->partition].down_until_ms;
+    return sim_now(sim) >=
+           sim->broker->partitions[message->topic][message->partition].down_until_ms;
 }
 
 void producer_main(void *arg)
 {
     struct producer *producer = arg;
-    struct world *world = producer->proc->world;
-    struct sched *sched = &world->sched;
+    struct sim *sim = producer->proc->sim;
+    struct sched *sched = &sim->sched;
 
     for (;;) {
         struct message *request[REQUEST_MESSAGES_MAX];
         size_t count;
 
-        sched_pause(sched, world_between(world, 0, world_chance(world, world->plan.slow) ? 60 : 3));
+        sched_pause(sched, sim_between(sim, 0, sim_chance(sim, sim->plan.slow) ? 60 : 3));
         time_outs(producer);
-        if (world_now(world) < producer->proc->cut_until_ms) {
+        if (sim_now(sim) < producer->proc->cut_until_ms) {
             sched_idle(sched, 20);
             continue;
         }
-        if (world_chance(world, 500))
+        if (sim_chance(sim, 500))
             answers_again(producer);
         count = producer->finished || producer->stalled ? 0 : request_make(producer, request);
-        if (count > 0 && has_leader(world, request[0]))
+        if (count > 0 && has_leader(sim, request[0]))
             request_arrives(producer, request, count);
         else
             sched_idle(sched, producer->count > 0 ? 10 : 1000);
@@ -240,16 +240,16 @@ void producer_main(void *arg)
 /* The first messages of each partition may be on the wire already; they arrive later, in order. */
 static void leave_ghosts(struct producer *producer)
 {
-    struct world *world = producer->proc->world;
-    struct broker_model *broker = world->broker;
+    struct sim *sim = producer->proc->sim;
+    struct fake_broker *broker = sim->broker;
     size_t left[BROKER_TOPICS][BROKER_PARTITIONS_MAX];
-    int64_t due_ms = world_now(world) + world_between(world, 1, 300);
+    int64_t due_ms = sim_now(sim) + sim_between(sim, 1, 300);
 
     for (int topic = 0; topic < BROKER_TOPICS; topic++)
         for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
-            left[topic][i] = !producer->finished && !producer->stalled && !world->healed &&
-                                     world_chance(world, world->plan.ghosts)
-                                 ? (size_t)world_below(world, 6)
+            left[topic][i] = !producer->finished && !producer->stalled && !sim->healed &&
+                                     sim_chance(sim, sim->plan.ghosts)
+                                 ? (size_t)sim_below(sim, 6)
                                  : 0;
     for (size_t i = 0; i < producer->count; i++) {
         const struct message *message = &producer->messages[i];
@@ -259,12 +259,12 @@ static void leave_ghosts(struct producer *producer)
             broker->ghost_count == BROKER_GHOSTS_MAX)
             continue;
         /* The broker refuses it, and what was sent after it: a number is missing. */
-        if (is_bad(world, message)) {
+        if (is_bad(sim, message)) {
             *room = 0;
             continue;
         }
         --*room;
-        due_ms += world_between(world, 0, 20);
+        due_ms += sim_between(sim, 0, 20);
         broker->ghosts[broker->ghost_count++] =
             (struct broker_ghost){message->topic, message->partition, message->event, due_ms};
     }
@@ -287,16 +287,16 @@ static enum rc producer_topic_open(void *ctx, const char *topic, size_t topic_in
                                    struct err *err)
 {
     struct producer *producer = ctx;
-    struct world *world = producer->proc->world;
+    struct sim *sim = producer->proc->sim;
 
     (void)topic;
     (void)topic_index;
     proc_pass(producer->proc);
-    if (world_now(world) < producer->proc->cut_until_ms ||
-        (!world->healed && world_chance(world, world->plan.broker_fails)))
+    if (sim_now(sim) < producer->proc->cut_until_ms ||
+        (!sim->healed && sim_chance(sim, sim->plan.broker_fails)))
         return err_fail(err, RC_RETRY, 0, "kafka: no answer about the topic");
-    if (!world->healed && world_now(world) < world->broker->refuses_until_ms)
-        return err_fail(err, world_chance(world, 500) ? RC_REJECT : RC_FATAL, 0,
+    if (!sim->healed && sim_now(sim) < sim->broker->refuses_until_ms)
+        return err_fail(err, sim_chance(sim, 500) ? RC_REJECT : RC_FATAL, 0,
                         "kafka: the topic cannot be made");
     return RC_OK;
 }
@@ -305,8 +305,8 @@ static enum rc producer_topic_open(void *ctx, const char *topic, size_t topic_in
  * may have released the lane since, while this one still believes its lease. */
 static void check_fence(const struct producer *producer, size_t event)
 {
-    struct world *world = producer->proc->world;
-    const struct lane_lease *lease = &world->tables->leases[producer->lane];
+    struct sim *sim = producer->proc->sim;
+    const struct lane_lease *lease = &sim->tables->leases[producer->lane];
     int64_t next = *producer->epoch + 1;
     int64_t fence_ms;
 
@@ -315,16 +315,16 @@ static void check_fence(const struct producer *producer, size_t event)
     if (next <= lease->base.epoch - LEASE_FENCES)
         next = lease->base.epoch - LEASE_FENCES + 1;
     fence_ms = lease->fences_ms[next % LEASE_FENCES];
-    if (world_now(world) > fence_ms)
-        world_fail(world, world->events[event].key,
-                   "fence: %s sent event %zu with epoch %lld of lane %zu, %lld ms after epoch %lld "
-                   "had begun",
-                   producer->proc->name, event, (long long)*producer->epoch, producer->lane,
-                   (long long)(world_now(world) - fence_ms), (long long)next);
+    if (sim_now(sim) > fence_ms)
+        sim_fail(sim, sim->events[event].key,
+                 "fence: %s sent event %zu with epoch %lld of lane %zu, %lld ms after epoch %lld "
+                 "had begun",
+                 producer->proc->name, event, (long long)*producer->epoch, producer->lane,
+                 (long long)(sim_now(sim) - fence_ms), (long long)next);
 }
 
 /* By what the relay has read: its database may hold another row of this seq now, or none. */
-static size_t event_of(const struct world *world, const struct relay_row *row)
+static size_t event_of(const struct sim *sim, const struct relay_row *row)
 {
     char text[ID_TEXT_SIZE];
     struct id id;
@@ -333,25 +333,25 @@ static size_t event_of(const struct world *world, const struct relay_row *row)
     snprintf(text, sizeof(text), "%.*s", (int)row->id.len, row->id.data);
     known = id_parse(&id, text, strlen(text));
     assert(known);
-    return known ? world_event_find(world, id.bytes) : 0;
+    return known ? sim_event_find(sim, id.bytes) : 0;
 }
 
 static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
                              const struct relay_row *row, uint64_t ticket, struct err *err)
 {
     struct producer *producer = ctx;
-    struct world *world = producer->proc->world;
-    size_t number = event_of(world, row);
-    const struct event *event = &world->events[number];
+    struct sim *sim = producer->proc->sim;
+    size_t number = event_of(sim, row);
+    const struct event *event = &sim->events[number];
 
     (void)topic;
     (void)topic_index;
     assert(event->order > 0);
     check_fence(producer, number);
     proc_pass(producer->proc);
-    if (!world->healed && event->unsendable)
+    if (!sim->healed && event->unsendable)
         return err_fail(err, RC_REJECT, 0, "refused before it was sent");
-    if (producer->finished || (!world->healed && world_chance(world, world->plan.broker_fails / 8)))
+    if (producer->finished || (!sim->healed && sim_chance(sim, sim->plan.broker_fails / 8)))
         return err_fail(err, RC_FATAL, 0, "the producer is finished");
     if (producer->count == PRODUCER_MESSAGES_MAX)
         return err_fail(err, RC_RETRY, 0, "no room");
@@ -359,11 +359,11 @@ static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
         (struct message){.event = number,
                          .ticket = ticket,
                          .topic = event->kind == EVENT_STEP ? BROKER_STEPS : BROKER_VOTES,
-                         .partition = broker_partition_of(world, event->key),
-                         .sent_ms = world_now(world)};
-    world_tell(world, producer->proc->name, event->key, "sends event %lld, seq %lld of lane %lld",
-               (int64_t)number, row->seq, (int64_t)producer->lane);
-    sched_wake(&world->sched, producer->network);
+                         .partition = broker_partition_of(sim, event->key),
+                         .sent_ms = sim_now(sim)};
+    sim_tell(sim, producer->proc->name, event->key, "sends event %lld, seq %lld of lane %lld",
+             (int64_t)number, row->seq, (int64_t)producer->lane);
+    sched_wake(&sim->sched, producer->network);
     return RC_OK;
 }
 
@@ -371,7 +371,7 @@ static enum rc producer_poll(void *ctx, broker_on_report on_report, void *on_rep
                              struct err *err)
 {
     struct producer *producer = ctx;
-    struct world *world = producer->proc->world;
+    struct sim *sim = producer->proc->sim;
     const struct err why = {.text = "the broker says no"};
     size_t kept = 0;
 
@@ -380,13 +380,13 @@ static enum rc producer_poll(void *ctx, broker_on_report on_report, void *on_rep
         struct message *message = &producer->messages[i];
 
         /* Partitions report on their own: some of them now, some later. */
-        if (message->report_due && world_chance(world, 700)) {
+        if (message->report_due && sim_chance(sim, 700)) {
             on_report(on_report_ctx, message->ticket, message->report,
                       message->report == RC_OK ? NULL : &why);
             continue;
         }
         if (message->report_due)
-            sched_wake(&world->sched, producer->sender);
+            sched_wake(&sim->sched, producer->sender);
         producer->messages[kept++] = *message;
     }
     producer->count = kept;

@@ -35,8 +35,8 @@ struct broker_ghost {
 
 #define BROKER_GHOSTS_MAX 512
 
-struct broker_model {
-    struct world *world;
+struct fake_broker {
+    struct sim *sim;
     struct broker_partition partitions[BROKER_TOPICS][BROKER_PARTITIONS_MAX];
     struct broker_ghost ghosts[BROKER_GHOSTS_MAX];
     size_t ghost_count;
@@ -72,14 +72,14 @@ struct producer {
     struct fiber *sender; /* to be woken for reports */
 };
 
-void broker_begin_world(struct broker_model *broker, struct world *world);
-void broker_done(struct broker_model *broker);
-int32_t broker_partition_of(const struct world *world, int64_t key);
-void broker_append(struct world *world, int topic, int32_t partition, size_t event);
+void broker_begin_run(struct fake_broker *broker, struct sim *sim);
+void broker_done(struct fake_broker *broker);
+int32_t broker_partition_of(const struct sim *sim, int64_t key);
+void broker_append(struct sim *sim, int topic, int32_t partition, size_t event);
 /* A leader moves: nobody serves the partition for a while. */
-void broker_move_leader(struct world *world, int topic, int32_t partition, int64_t down_ms);
+void broker_move_leader(struct sim *sim, int topic, int32_t partition, int64_t down_ms);
 /* What was on the wire of processes that are gone arrives. */
-void broker_tend(struct broker_model *broker);
+void broker_tend(struct fake_broker *broker);
 
 void producer_init(struct producer *producer, struct proc *proc, size_t lane);
 /* The fiber of its network. */

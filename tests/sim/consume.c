@@ -46,13 +46,13 @@ static void wake(void *fiber)
     struct fiber **to = fiber;
 
     if (*to)
-        sched_wake(&world_running->sched, *to);
+        sched_wake(&sim_running->sched, *to);
 }
 
 static void loop(struct consumer_process *consumer, loop_step step, void *engine)
 {
     struct proc *proc = consumer->proc;
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
 
     while (!proc->stopping) {
         int64_t wait_ms = step(engine, proc_clock(proc));
@@ -62,7 +62,7 @@ static void loop(struct consumer_process *consumer, loop_step step, void *engine
             proc->stopping = true;
         }
         if (!proc->stopping)
-            sched_idle(&world->sched, wait_ms + (world_chance(world, 30) ? 5 : 0));
+            sched_idle(&sim->sched, wait_ms + (sim_chance(sim, 30) ? 5 : 0));
     }
 }
 
@@ -79,8 +79,8 @@ static int64_t late_step(void *arg, int64_t now_ms)
     struct apply_thread *thread = arg;
     struct proc *proc = thread->consumer->proc;
 
-    if (thread->late_ms > 0 && !proc->world->healed) {
-        sched_pause(&proc->world->sched, world_between(proc->world, 0, thread->late_ms));
+    if (thread->late_ms > 0 && !proc->sim->healed) {
+        sched_pause(&proc->sim->sched, sim_between(proc->sim, 0, thread->late_ms));
         now_ms = proc_clock(proc);
     }
     return applier_step(&thread->applier, now_ms);
@@ -115,7 +115,7 @@ static void submitter_start(struct consumer_process *consumer)
     struct proc *proc = consumer->proc;
 
     held_edge_init(&consumer->held_edge, proc);
-    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", world_rng,
+    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", sim_rng,
                        NULL) != RC_OK)
         abort(); /* no memory */
     consumer->submit_busy = true;
@@ -134,7 +134,7 @@ static bool threads_run(const struct consumer_process *consumer)
 static void main_thread(void *arg)
 {
     struct consumer_process *consumer = arg;
-    struct sched *sched = &consumer->proc->world->sched;
+    struct sched *sched = &consumer->proc->sim->sched;
 
     while (!consumer->proc->stopping)
         sched_idle(sched, 50);
@@ -156,10 +156,10 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
         .sink = &thread->edge.ops,
         .owner = consumer->proc->name,
         .batch_rows_max = rows_max,
-        .keep_lasts = consumer->proc->world->plan.anyone,
+        .keep_lasts = consumer->proc->sim->plan.anyone,
         .jobs_max = 4, /* small, so that rings are full now and then */
-        .rng = world_rng,
-        .clock_us = world_clock_us,
+        .rng = sim_rng,
+        .clock_us = sim_clock_us,
         .on_kept = consumer->submits ? on_kept : NULL,
         .kept_ctx = consumer,
         .wake_fetch = wake,
@@ -169,7 +169,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
     thread->consumer = consumer;
     thread->busy = true;
     thread->late_ms =
-        world_chance(consumer->proc->world, 400) ? world_between(consumer->proc->world, 1, 600) : 0;
+        sim_chance(consumer->proc->sim, 400) ? sim_between(consumer->proc->sim, 1, 600) : 0;
     sink_edge_init(&thread->edge, consumer->proc);
     if (applier_init(&thread->applier, &config, NULL) != RC_OK)
         abort(); /* no memory */
@@ -184,25 +184,25 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
 static void start(struct proc *proc)
 {
     struct consumer_process *consumer = proc->role;
-    struct world *world = proc->world;
-    size_t rows_max = (size_t)world_between(world, 1, 12);
-    size_t appliers = (size_t)world_between(world, 1, APPLIERS_MAX);
+    struct sim *sim = proc->sim;
+    size_t rows_max = (size_t)sim_between(sim, 1, 12);
+    size_t appliers = (size_t)sim_between(sim, 1, APPLIERS_MAX);
     struct fetch_config config = {
         .stream = &consumer->member.ops,
         .links = consumer->links,
         .link_count = appliers,
         .batch_rows_max = rows_max,
         .batch_bytes_max = 100000,
-        .batches_max = (size_t)world_between(world, 1, 12),
-        .batch_wait_ms = world_between(world, 0, 20),
-        .rng = world_rng,
-        .wall_ms = world_wall_ms,
+        .batches_max = (size_t)sim_between(sim, 1, 12),
+        .batch_wait_ms = sim_between(sim, 0, 20),
+        .rng = sim_rng,
+        .wall_ms = sim_wall_ms,
     };
 
     proc_start(proc, "consume", consumer->number);
     consumer->failed = false;
     consumer->submit_busy = false;
-    consumer->submits = world->plan.replayers > 0;
+    consumer->submits = sim->plan.replayers > 0;
     if (consumer->submits)
         submitter_start(consumer);
     consumer->applier_count = appliers;
@@ -221,7 +221,7 @@ static void end(struct proc *proc)
 {
     struct consumer_process *consumer = proc->role;
 
-    if (proc->world->group->members[consumer->number] == &consumer->member)
+    if (proc->sim->group->members[consumer->number] == &consumer->member)
         member_gone(&consumer->member);
     for (size_t i = 0; i < consumer->applier_count; i++) {
         link_close(&consumer->appliers[i].edge.link);
@@ -242,10 +242,10 @@ size_t consumer_bytes(void)
     return sizeof(struct consumer_process);
 }
 
-void consumer_add(void *memory, struct world *world, size_t number)
+void consumer_add(void *memory, struct sim *sim, size_t number)
 {
     struct consumer_process *consumer = memory;
 
     consumer->number = number;
-    consumer->proc = proc_add(world, consumer, start, end);
+    consumer->proc = proc_add(sim, consumer, start, end);
 }

@@ -9,7 +9,7 @@
 /* A clock that is set by more would make all votes too old, or none. */
 #define CALENDAR_CLOCK_MS_MAX 2000
 
-void db_begin_world(struct db *db, struct world *world, const char *name)
+void db_begin_run(struct db *db, struct sim *sim, const char *name)
 {
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
         struct session *session = &db->sessions[i];
@@ -17,7 +17,7 @@ void db_begin_world(struct db *db, struct world *world, const char *name)
         session->used = session->open = false;
         session->touch_count = 0;
     }
-    db->world = world;
+    db->sim = sim;
     db->name = name;
     db->writer_next = 100;
     db->clock_ms = 0;
@@ -36,20 +36,20 @@ void db_done(struct db *db)
 
 int64_t db_clock(const struct db *db)
 {
-    return SIM_WALL_MS + world_now(db->world) + db->clock_ms;
+    return SIM_WALL_MS + sim_now(db->sim) + db->clock_ms;
 }
 
 int64_t db_calendar_ms(const struct db *db)
 {
     int64_t clock_ms = db->clock_ms;
 
-    if (db->world->plan.housekeepers == 0)
+    if (db->sim->plan.housekeepers == 0)
         return db_clock(db);
     if (clock_ms > CALENDAR_CLOCK_MS_MAX)
         clock_ms = CALENDAR_CLOCK_MS_MAX;
     if (clock_ms < -CALENDAR_CLOCK_MS_MAX)
         clock_ms = -CALENDAR_CLOCK_MS_MAX;
-    return SIM_WALL_MS + (world_now(db->world) - SIM_START_MS + clock_ms) * DB_CALENDAR_SPEED;
+    return SIM_WALL_MS + (sim_now(db->sim) - SIM_START_MS + clock_ms) * DB_CALENDAR_SPEED;
 }
 
 static void wake_waiters(struct db *db, const struct row *row)
@@ -58,7 +58,7 @@ static void wake_waiters(struct db *db, const struct row *row)
         struct session *session = &db->sessions[i];
 
         if (session->used && session->waits_for == row)
-            sched_wake(&db->world->sched, session->waiter);
+            sched_wake(&db->sim->sched, session->waiter);
     }
 }
 
@@ -71,7 +71,7 @@ static void settle(struct session *session, bool commit)
         const struct touch *touch = &session->touches[i];
 
         if (touch->settle)
-            touch->settle(db->world, touch->row, commit);
+            touch->settle(db->sim, touch->row, commit);
     }
     for (size_t i = 0; i < session->touch_count; i++) {
         struct row *row = session->touches[i].row;
@@ -92,22 +92,22 @@ static void session_end(struct session *session, bool commit)
     if (session->link)
         session->link->session = NULL;
     if (session->waits_for)
-        sched_wake(&session->db->world->sched, session->waiter);
+        sched_wake(&session->db->sim->sched, session->waiter);
     session->used = false;
 }
 
 void db_crash(struct db *db, int64_t away_ms)
 {
-    struct world *world = db->world;
+    struct sim *sim = db->sim;
 
-    world_tell(world, db->name, STORY_ALL, "crashes, back in %lld ms", away_ms, 0, 0);
+    sim_tell(sim, db->name, STORY_ALL, "crashes, back in %lld ms", away_ms, 0, 0);
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++)
         if (db->sessions[i].used)
             session_end(&db->sessions[i], false);
     db->origin++;
-    db->away_until_ms = world_now(world) + away_ms;
+    db->away_until_ms = sim_now(sim) + away_ms;
     if (db->restarted)
-        db->restarted(world);
+        db->restarted(sim);
 }
 
 static bool is_idle(const struct session *session, int64_t now_ms)
@@ -121,7 +121,7 @@ static bool is_idle(const struct session *session, int64_t now_ms)
 
 void db_tend(struct db *db)
 {
-    int64_t now_ms = world_now(db->world);
+    int64_t now_ms = sim_now(db->sim);
 
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
         struct session *session = &db->sessions[i];
@@ -163,7 +163,7 @@ void link_init(struct link *link, struct proc *proc, struct db *db)
  * way may still work. */
 static void hang_up(struct link *link, bool committing)
 {
-    struct world *world = link->db->world;
+    struct sim *sim = link->db->sim;
     struct session *session = link->session;
 
     link->session = NULL;
@@ -171,14 +171,14 @@ static void hang_up(struct link *link, bool committing)
     if (!session)
         return;
     session->link = NULL;
-    session->end_ms = world_now(world);
+    session->end_ms = sim_now(sim);
     session->waits_for = NULL;
-    if (!session->open || world->healed || world_chance(world, 500)) {
-        session_end(session, committing && session->open && world_chance(world, 500));
+    if (!session->open || sim->healed || sim_chance(sim, 500)) {
+        session_end(session, committing && session->open && sim_chance(sim, 500));
         return;
     }
-    session->ends_with_commit = committing && world_chance(world, 500);
-    session->end_ms += world_between(world, 1, world_chance(world, 100) ? 900 : 60);
+    session->ends_with_commit = committing && sim_chance(sim, 500);
+    session->end_ms += sim_between(sim, 1, sim_chance(sim, 100) ? 900 : 60);
 }
 
 void link_close(struct link *link)
@@ -195,12 +195,12 @@ static enum rc lost(struct link *link, const char *text, struct err *err)
 /* RC_OK: the server may be talked to. */
 static enum rc reach(struct link *link, struct err *err)
 {
-    struct world *world = link->db->world;
+    struct sim *sim = link->db->sim;
 
-    if (world_now(world) < link->db->away_until_ms)
+    if (sim_now(sim) < link->db->away_until_ms)
         return lost(link, "nobody listens", err);
-    if (world_now(world) < link->proc->cut_until_ms) {
-        sched_pause(&world->sched, world_between(world, 50, 400));
+    if (sim_now(sim) < link->proc->cut_until_ms) {
+        sched_pause(&sim->sched, sim_between(sim, 50, 400));
         return lost(link, "no answer", err);
     }
     return RC_OK;
@@ -208,7 +208,7 @@ static enum rc reach(struct link *link, struct err *err)
 
 enum rc link_call(struct link *link, struct err *err)
 {
-    struct world *world = link->db->world;
+    struct sim *sim = link->db->sim;
     enum rc rc;
 
     proc_pass(link->proc);
@@ -219,8 +219,8 @@ enum rc link_call(struct link *link, struct err *err)
         link->began = false;
         return err_fail(err, RC_RETRY, 2006, "%s: server has gone away", link->db->name);
     }
-    if (!world->healed && world_chance(world, world->plan.db_fails)) {
-        if (world_chance(world, world->plan.db_fatal)) {
+    if (!sim->healed && sim_chance(sim, sim->plan.db_fails)) {
+        if (sim_chance(sim, sim->plan.db_fatal)) {
             hang_up(link, false);
             return err_fail(err, RC_FATAL, 1142, "%s: denied", link->db->name);
         }
@@ -228,18 +228,18 @@ enum rc link_call(struct link *link, struct err *err)
     }
     if (!link->session)
         link->session = connect_to(link);
-    link->session->busy_ms = world_now(world);
+    link->session->busy_ms = sim_now(sim);
     return RC_OK;
 }
 
 enum rc link_answer(struct link *link, struct err *err)
 {
-    struct world *world = link->db->world;
+    struct sim *sim = link->db->sim;
 
-    if (!world->healed && world_chance(world, world->plan.db_fails))
+    if (!sim->healed && sim_chance(sim, sim->plan.db_fails))
         return lost(link, "the connection broke before the answer", err);
     proc_pass(link->proc);
-    if (world_now(world) < link->db->away_until_ms || world_now(world) < link->proc->cut_until_ms)
+    if (sim_now(sim) < link->db->away_until_ms || sim_now(sim) < link->proc->cut_until_ms)
         return lost(link, "the answer was lost", err);
     return RC_OK;
 }
@@ -266,13 +266,13 @@ bool link_is_open(const struct link *link)
 
 enum rc link_commit(struct link *link, struct err *err)
 {
-    struct world *world = link->db->world;
+    struct sim *sim = link->db->sim;
     enum rc rc = link_call(link, err);
 
     if (rc != RC_OK)
         return rc;
-    if (!world->healed && world_chance(world, world->plan.commit_lost)) {
-        world_tell(world, link->proc->name, STORY_DETAIL, "loses the answer to COMMIT", 0, 0, 0);
+    if (!sim->healed && sim_chance(sim, sim->plan.commit_lost)) {
+        sim_tell(sim, link->proc->name, STORY_DETAIL, "loses the answer to COMMIT", 0, 0, 0);
         hang_up(link, true);
         return err_fail(err, RC_RETRY, 2013, "%s: no answer to COMMIT", link->db->name);
     }
@@ -318,7 +318,7 @@ static enum rc roll_back(struct link *link, int code, const char *text, struct e
 static enum rc lock_wait(struct link *link, struct session *session, const struct row *row,
                          int64_t until_ms, struct err *err)
 {
-    struct sched *sched = &link->db->world->sched;
+    struct sched *sched = &link->db->sim->sched;
 
     while (row->owner) {
         session->waits_for = row;
@@ -341,7 +341,7 @@ static enum rc lock_wait(struct link *link, struct session *session, const struc
 
 enum rc link_lock(struct link *link, struct row *row, struct err *err)
 {
-    struct sched *sched = &link->db->world->sched;
+    struct sched *sched = &link->db->sim->sched;
     struct session *session = link->session;
 
     if (!session || !session->open)

@@ -6,7 +6,7 @@
 #define TESTS_SIM_DB_H
 
 #include "common/err.h"
-#include "tests/sim/world.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ struct row {
 };
 
 /* Makes the transaction's version the committed one, or the other way round. */
-typedef void (*row_settle)(struct world *world, struct row *row, bool commit);
+typedef void (*row_settle)(struct sim *sim, struct row *row, bool commit);
 
 struct touch {
     struct row *row;
@@ -52,7 +52,7 @@ struct session {
 };
 
 struct db {
-    struct world *world;
+    struct sim *sim;
     const char *name;
     struct session sessions[DB_SESSIONS_MAX];
     uint64_t writer_next;
@@ -61,7 +61,7 @@ struct db {
     int64_t away_until_ms;
     int64_t idle_ms_max; /* a session that is silent for so long is ended; 0: never */
     int64_t lock_wait_ms;
-    void (*restarted)(struct world *world); /* after a crash or a fail-over */
+    void (*restarted)(struct sim *sim); /* after a crash or a fail-over */
 };
 
 /* A client's connection. */
@@ -75,7 +75,7 @@ struct link {
     bool began;          /* the client believes to be in a transaction */
 };
 
-void db_begin_world(struct db *db, struct world *world, const char *name);
+void db_begin_run(struct db *db, struct sim *sim, const char *name);
 void db_done(struct db *db);
 /* UTC_TIMESTAMP(3), in ms since 1970. */
 int64_t db_clock(const struct db *db);

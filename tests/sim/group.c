@@ -6,81 +6,81 @@
 
 #define TOPIC_ID "0b5f3c5e-topic-of-votes"
 
-void group_begin_world(struct group_model *group, struct world *world)
+void group_begin_run(struct fake_group *group, struct sim *sim)
 {
     memset(group, 0, sizeof(*group));
-    group->world = world;
+    group->sim = sim;
     group->session_ms = 1200;
     for (int32_t i = 0; i < BROKER_PARTITIONS_MAX; i++)
         group->owner[i] = GROUP_NOBODY;
 }
 
-static void ring(struct group_model *group, int owner)
+static void ring(struct fake_group *group, int owner)
 {
     if (owner != GROUP_NOBODY && group->members[owner] && group->members[owner]->fetch)
-        sched_wake(&group->world->sched, group->members[owner]->fetch);
+        sched_wake(&group->sim->sched, group->members[owner]->fetch);
 }
 
-void group_news(struct world *world, int topic, int32_t partition)
+void group_news(struct sim *sim, int topic, int32_t partition)
 {
     if (topic == BROKER_VOTES)
-        ring(world->group, world->group->owner[partition]);
+        ring(sim->group, sim->group->owner[partition]);
 }
 
-static void own(struct group_model *group, int32_t partition, int owner)
+static void own(struct fake_group *group, int32_t partition, int owner)
 {
     ring(group, group->owner[partition]);
     group->owner[partition] = owner;
     group->generation[partition]++;
     ring(group, owner);
-    world_tell(group->world, "group", STORY_ALL, "gives partition %lld to consumer %lld", partition,
-               owner, 0);
+    sim_tell(group->sim, "group", STORY_ALL, "gives partition %lld to consumer %lld", partition,
+             owner, 0);
 }
 
-void group_rebalance(struct world *world)
+void group_rebalance(struct sim *sim)
 {
-    struct group_model *group = world->group;
+    struct fake_group *group = sim->group;
 
     if (group->assign_ms != 0)
         return;
-    group->assign_ms = world_now(world) + world_between(world, 0, 200);
-    for (int32_t i = 0; world->plan.eager && i < world->plan.partitions; i++)
+    group->assign_ms = sim_now(sim) + sim_between(sim, 0, 200);
+    for (int32_t i = 0; sim->plan.eager && i < sim->plan.partitions; i++)
         if (group->owner[i] != GROUP_NOBODY)
             own(group, i, GROUP_NOBODY);
 }
 
-static int some_member(struct group_model *group)
+static int some_member(struct fake_group *group)
 {
     int chosen = GROUP_NOBODY;
     size_t seen = 0;
 
     for (int i = 0; i < SIM_CONSUMERS_MAX; i++)
-        if (group->joined[i] && world_below(group->world, ++seen) == 0)
+        if (group->joined[i] && sim_below(group->sim, ++seen) == 0)
             chosen = i;
     return chosen;
 }
 
-static void assign(struct group_model *group)
+static void assign(struct fake_group *group)
 {
-    struct world *world = group->world;
+    struct sim *sim = group->sim;
 
     group->assign_ms = 0;
-    for (int32_t i = 0; i < world->plan.partitions; i++) {
+    for (int32_t i = 0; i < sim->plan.partitions; i++) {
         int owner = group->owner[i];
 
-        if (owner != GROUP_NOBODY && group->joined[owner] && !world_chance(world, 300))
+        if (owner != GROUP_NOBODY && group->joined[owner] && !sim_chance(sim, 300))
             continue;
         owner = some_member(group);
-        if (owner != group->owner[i] || world_chance(world, 500))
+        if (owner != group->owner[i] || sim_chance(sim, 500))
             own(group, i, owner);
     }
 }
 
 /* Heartbeats have a thread of their own: only a process that is frozen or cut off is silent. */
-void group_tend(struct group_model *group)
+void group_tend(struct fake_group *group)
 {
-    struct world *world = group->world;
-    int64_t now_ms = world_now(world);
+    struct sim *sim = group->sim;
+    int64_t now_ms = sim_now(sim);
 
     for (int i = 0; i < SIM_CONSUMERS_MAX; i++) {
         const struct member *member = group->members[i];
@@ -90,13 +90,13 @@ void group_tend(struct group_model *group)
             group->heard_ms[i] = now_ms;
             if (!group->joined[i]) {
                 group->joined[i] = true;
-                group_rebalance(world);
+                group_rebalance(sim);
             }
         }
         if (group->joined[i] && now_ms - group->heard_ms[i] > group->session_ms) {
             group->joined[i] = false;
-            world_tell(world, "group", STORY_ALL, "has not heard of consumer %lld", i, 0, 0);
-            group_rebalance(world);
+            sim_tell(sim, "group", STORY_ALL, "has not heard of consumer %lld", i, 0, 0);
+            group_rebalance(sim);
         }
     }
     if (group->assign_ms != 0 && now_ms >= group->assign_ms)
@@ -113,7 +113,7 @@ static void place_add(struct member *member, struct stream_event *event, struct 
 
 static bool is_ours(const struct member *member, int32_t number)
 {
-    const struct group_model *group = member->proc->world->group;
+    const struct fake_group *group = member->proc->sim->group;
 
     return group->owner[number] == member->number;
 }
@@ -121,20 +121,20 @@ static bool is_ours(const struct member *member, int32_t number)
 static void stream_poll(void *ctx, struct stream_event *event)
 {
     struct member *member = ctx;
-    struct world *world = member->proc->world;
-    const struct group_model *group = world->group;
+    struct sim *sim = member->proc->sim;
+    const struct fake_group *group = sim->group;
 
     *event = (struct stream_event){.kind = STREAM_NOTHING};
     proc_pass(member->proc);
-    if (world_now(world) < member->proc->cut_until_ms)
+    if (sim_now(sim) < member->proc->cut_until_ms)
         return;
-    if (!world->healed && world_chance(world, world->plan.broker_fails / 8)) {
+    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails / 8)) {
         event->kind = STREAM_TROUBLE;
-        event->rc = world_chance(world, 30) ? RC_FATAL : RC_RETRY;
+        event->rc = sim_chance(sim, 30) ? RC_FATAL : RC_RETRY;
         err_set(&event->err, "kafka: all brokers are down");
         return;
     }
-    for (int32_t i = 0; i < world->plan.partitions; i++) {
+    for (int32_t i = 0; i < sim->plan.partitions; i++) {
         struct hold *hold = &member->holds[i];
 
         if (!hold->held || (is_ours(member, i) && hold->generation == group->generation[i]))
@@ -146,7 +146,7 @@ static void stream_poll(void *ctx, struct stream_event *event)
     }
     if (event->kind != STREAM_NOTHING)
         return;
-    for (int32_t i = 0; i < world->plan.partitions; i++) {
+    for (int32_t i = 0; i < sim->plan.partitions; i++) {
         struct hold *hold = &member->holds[i];
 
         if (hold->held || !is_ours(member, i))
@@ -159,7 +159,7 @@ static void stream_poll(void *ctx, struct stream_event *event)
 
 static struct broker_partition *partition_of(const struct member *member, const struct hold *hold)
 {
-    return &member->proc->world->broker->partitions[BROKER_VOTES][hold->number];
+    return &member->proc->sim->broker->partitions[BROKER_VOTES][hold->number];
 }
 
 static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t leader_epoch,
@@ -167,27 +167,27 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
 {
     struct member *member = ctx;
     struct hold *hold = handle;
-    struct world *world = member->proc->world;
+    struct sim *sim = member->proc->sim;
 
     (void)leader_epoch;
     assert(hold->held);
     proc_pass(member->proc);
-    if (!world->healed && world_chance(world, world->plan.broker_fails))
+    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails))
         return err_fail(err, RC_RETRY, 0, "kafka: not yet");
     hold->end = -1;
     /* A late answer to an older question may undo it. */
-    if (!world->healed && world_chance(world, world->plan.seeks_lost)) {
-        hold->position = world_chance(world, 500) ? partition_of(member, hold)->end : 0;
+    if (!sim->healed && sim_chance(sim, sim->plan.seeks_lost)) {
+        hold->position = sim_chance(sim, 500) ? partition_of(member, hold)->end : 0;
         return RC_OK;
     }
     hold->position = offset == OFFSET_BEGINNING ? 0 : offset;
     return RC_OK;
 }
 
-static void record_show(const struct world *world, const struct broker_record *record,
-                        int64_t offset, char key[24], struct record *out)
+static void record_show(const struct sim *sim, const struct broker_record *record, int64_t offset,
+                        char key[24], struct record *out)
 {
-    const struct event *event = &world->events[record->event];
+    const struct event *event = &sim->events[record->event];
 
     int64_t number = event->key;
     size_t at = 23;
@@ -214,22 +214,22 @@ static enum rc stream_read(void *ctx, void *handle, struct record *records, size
     static char keys[READ_RECORDS_MAX][24];
     struct member *member = ctx;
     struct hold *hold = handle;
-    struct world *world = member->proc->world;
+    struct sim *sim = member->proc->sim;
     const struct broker_partition *from = partition_of(member, hold);
 
     *count = 0;
     proc_pass(member->proc);
     assert(hold->held && records_max <= READ_RECORDS_MAX);
-    if (world_now(world) < member->proc->cut_until_ms || world_now(world) < from->down_until_ms ||
-        world_now(world) < world->group->away_until_ms)
+    if (sim_now(sim) < member->proc->cut_until_ms || sim_now(sim) < from->down_until_ms ||
+        sim_now(sim) < sim->group->away_until_ms)
         return RC_OK;
-    if (!world->healed && world_chance(world, world->plan.broker_fails))
+    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails))
         return err_fail(err, RC_RETRY, 0, "kafka: the fetch failed");
     for (; *count < records_max && hold->position < from->end; hold->position++) {
         const struct broker_record *record = &from->records[hold->position];
 
         if (record->event != BROKER_HOLE) {
-            record_show(world, record, hold->position, keys[*count], &records[*count]);
+            record_show(sim, record, hold->position, keys[*count], &records[*count]);
             ++*count;
         }
     }
@@ -267,10 +267,10 @@ static int64_t stream_end(void *ctx, void *handle)
 static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
 {
     struct member *member = ctx;
-    struct world *world = member->proc->world;
+    struct sim *sim = member->proc->sim;
 
     (void)topic;
-    if (!world->healed && world_chance(world, world->plan.broker_fails))
+    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails))
         return RC_RETRY;
     memcpy(id, TOPIC_ID, sizeof(TOPIC_ID));
     return RC_OK;
@@ -286,10 +286,10 @@ static enum rc stream_check_topics(void *ctx, struct err *err)
 static enum rc stream_probe(void *ctx, struct err *err)
 {
     struct member *member = ctx;
-    const struct world *world = member->proc->world;
+    const struct sim *sim = member->proc->sim;
 
     proc_pass(member->proc);
-    if (world_now(world) < member->proc->cut_until_ms)
+    if (sim_now(sim) < member->proc->cut_until_ms)
         return err_fail(err, RC_RETRY, 0, "kafka: nobody answers");
     return RC_OK;
 }
@@ -312,20 +312,20 @@ void member_init(struct member *member, struct proc *proc, int number)
         .check_topics = stream_check_topics,
         .probe = stream_probe,
     };
-    proc->world->group->members[number] = member;
+    proc->sim->group->members[number] = member;
 }
 
 void member_leave(struct member *member)
 {
-    struct group_model *group = member->proc->world->group;
+    struct fake_group *group = member->proc->sim->group;
 
     member_gone(member);
     group->joined[member->number] = false;
-    group_rebalance(group->world);
+    group_rebalance(group->sim);
 }
 
 void member_gone(struct member *member)
 {
     member->fetch = NULL;
-    member->proc->world->group->members[member->number] = NULL;
+    member->proc->sim->group->members[member->number] = NULL;
 }

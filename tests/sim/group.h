@@ -12,8 +12,8 @@
 
 struct member;
 
-struct group_model {
-    struct world *world;
+struct fake_group {
+    struct sim *sim;
     struct member *members[SIM_CONSUMERS_MAX];
     bool joined[SIM_CONSUMERS_MAX];
     int64_t heard_ms[SIM_CONSUMERS_MAX]; /* last heartbeat */
@@ -43,13 +43,13 @@ struct member {
     int64_t id_asked_ms;
 };
 
-void group_begin_world(struct group_model *group, struct world *world);
+void group_begin_run(struct fake_group *group, struct sim *sim);
 /* Records have come. */
-void group_news(struct world *world, int topic, int32_t partition);
+void group_news(struct sim *sim, int topic, int32_t partition);
 /* Heartbeats, evictions, assignments. */
-void group_tend(struct group_model *group);
+void group_tend(struct fake_group *group);
 /* The partitions are dealt out anew. */
-void group_rebalance(struct world *world);
+void group_rebalance(struct sim *sim);
 
 void member_init(struct member *member, struct proc *proc, int number);
 /* Says good-bye, so that nobody waits for the session's end. */

@@ -15,14 +15,14 @@ enum {
     SAME_NAME_PARTITION = 1517,
 };
 
-static struct world *world_of(const struct housekeep_edge *edge)
+static struct sim *sim_of(const struct housekeep_edge *edge)
 {
-    return edge->link.db->world;
+    return edge->link.db->sim;
 }
 
 static struct months *months_of(const struct housekeep_edge *edge)
 {
-    return world_of(edge)->months;
+    return sim_of(edge)->months;
 }
 
 static int64_t now_ms(const struct housekeep_edge *edge)
@@ -31,33 +31,32 @@ static int64_t now_ms(const struct housekeep_edge *edge)
 }
 
 /* The promise: a row of the log is in vote_base once. */
-static void fold_check(struct world *world, size_t number)
+static void fold_check(struct sim *sim, size_t number)
 {
-    struct sink_vote *vote = &world->sink->votes[number];
+    struct sink_vote *vote = &sim->sink->votes[number];
 
     vote->folded++;
     if (vote->folded > 1)
-        world_fail(world, world->events[number].key, "vote_base: event %zu was added %d times",
-                   number, vote->folded);
-    world_tell(world, "sink", world->events[number].key, "event %lld is added to vote_base",
-               (int64_t)number, 0, 0);
+        sim_fail(sim, sim->events[number].key, "vote_base: event %zu was added %d times", number,
+                 vote->folded);
+    sim_tell(sim, "sink", sim->events[number].key, "event %lld is added to vote_base",
+             (int64_t)number, 0, 0);
 }
 
 /* The promise: what is to be kept stays in the log. */
-static void begin_check(struct world *world, int64_t begin_day)
+static void begin_check(struct sim *sim, int64_t begin_day)
 {
-    int64_t today = db_calendar_ms(world->sink_db) / DATE_MS;
+    int64_t today = db_calendar_ms(sim->sink_db) / DATE_MS;
 
-    if (begin_day > date_month(today + MONTH_DAYS, -world->months->rules.keep_months))
-        world_fail(world, STORY_ALL,
-                   "log_begin: it is day %lld, %lld months are to be kept, and the log begins on "
-                   "day %lld",
-                   (long long)today, (long long)world->months->rules.keep_months,
-                   (long long)begin_day);
-    world_tell(world, "sink", STORY_ALL, "the log begins on day %lld", begin_day, 0, 0);
+    if (begin_day > date_month(today + MONTH_DAYS, -sim->months->rules.keep_months))
+        sim_fail(sim, STORY_ALL,
+                 "log_begin: it is day %lld, %lld months are to be kept, and the log begins on "
+                 "day %lld",
+                 (long long)today, (long long)sim->months->rules.keep_months, (long long)begin_day);
+    sim_tell(sim, "sink", STORY_ALL, "the log begins on day %lld", begin_day, 0, 0);
 }
 
-static void state_settle(struct world *world, struct row *row, bool commit)
+static void state_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct months *months = (struct months *)row;
 
@@ -67,10 +66,10 @@ static void state_settle(struct world *world, struct row *row, bool commit)
         return;
     }
     for (size_t i = 0; i < months->folded_count; i++)
-        fold_check(world, months->folded[i]);
+        fold_check(sim, months->folded[i]);
     months->folded_count = 0;
     if (months->now.row.begin_day != months->old.row.begin_day)
-        begin_check(world, months->now.row.begin_day);
+        begin_check(sim, months->now.row.begin_day);
     months->old = months->now;
 }
 
@@ -106,7 +105,7 @@ static enum rc state_begin(struct housekeep_edge *edge, struct err *err)
 static bool is_held(const struct housekeep_edge *edge, const struct singleton_lease *lease)
 {
     const struct housekeep_state *row = &months_of(edge)->now.row;
-    enum model_fault fault = world_of(edge)->fault;
+    enum sim_fault fault = sim_of(edge)->fault;
 
     if (fault == FAULT_HOUSEKEEP_UNFENCED)
         return true;
@@ -134,9 +133,9 @@ static enum rc commit_held(struct housekeep_edge *edge, struct err *err)
     /* The promise: who was overtaken writes nothing. A session that ended has lost its transaction,
      * and the row may be another one's. */
     if (link_is_open(&edge->link) && (state->holder != proc || state->holder_life != proc->lives))
-        world_fail(world_of(edge), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
-                   proc->name, state->holder ? state->holder->name : "nobody",
-                   (long long)state->row.epoch);
+        sim_fail(sim_of(edge), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
+                 proc->name, state->holder ? state->holder->name : "nobody",
+                 (long long)state->row.epoch);
     return link_commit(&edge->link, err);
 }
 
@@ -148,11 +147,11 @@ static void lease_renew(struct housekeep_edge *edge, const struct singleton_leas
 /* Rows that may be deleted appear as time passes. */
 static void rows_appear(struct housekeep_edge *edge)
 {
-    struct world *world = world_of(edge);
+    struct sim *sim = sim_of(edge);
     struct months *months = months_of(edge);
-    size_t kind = (size_t)world_below(world, HOUSEKEEP_KINDS);
+    size_t kind = (size_t)sim_below(sim, HOUSEKEEP_KINDS);
 
-    if (!world->healed && months->aged_count[kind] < MONTHS_AGED_MAX)
+    if (!sim->healed && months->aged_count[kind] < MONTHS_AGED_MAX)
         months->aged_ms[kind][months->aged_count[kind]++] = now_ms(edge);
 }
 
@@ -166,7 +165,7 @@ static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *
     rows_appear(edge);
     *state = months_of(edge)->old.row;
     state->now_ms = now_ms(edge);
-    state->newest_day = months_newest_day(world_of(edge));
+    state->newest_day = months_newest_day(sim_of(edge));
     return link_answer(&edge->link, err);
 }
 
@@ -194,8 +193,8 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
     lease_renew(edge, lease);
     rc = link_commit(&edge->link, err);
     *taken = rc == RC_OK;
-    world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
-               "takes the housekeeping with epoch %lld: %lld", lease->epoch, *taken, 0);
+    sim_tell(sim_of(edge), edge->link.proc->name, STORY_DETAIL,
+             "takes the housekeeping with epoch %lld: %lld", lease->epoch, *taken, 0);
     return rc;
 }
 
@@ -230,7 +229,7 @@ static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t 
 static uint64_t rows_count(const struct housekeep_edge *edge, const struct housekeep_part *part,
                            int64_t after_id)
 {
-    const struct world *world = world_of(edge);
+    const struct sim *sim = sim_of(edge);
     uint64_t rows = 0;
     int64_t from_day;
     int64_t until_day;
@@ -238,8 +237,8 @@ static uint64_t rows_count(const struct housekeep_edge *edge, const struct house
 
     if (!months_find(&months_of(edge)->ddl.old, part->name, &at, &from_day, &until_day))
         return 0;
-    for (size_t i = 0; i < world->event_count; i++) {
-        const struct sink_vote *vote = &world->sink->votes[i];
+    for (size_t i = 0; i < sim->event_count; i++) {
+        const struct sink_vote *vote = &sim->sink->votes[i];
 
         rows += months_is_row(vote, from_day, until_day) && vote->id > after_id;
     }
@@ -260,27 +259,27 @@ static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, ui
 }
 
 /* The promise: a month goes when vote_base has all of it. */
-static void drop_rows(struct world *world)
+static void drop_rows(struct sim *sim)
 {
-    const struct months_ddl *ddl = &world->months->ddl;
+    const struct months_ddl *ddl = &sim->months->ddl;
 
-    for (size_t i = 0; i < world->event_count; i++) {
-        struct sink_vote *vote = &world->sink->votes[i];
+    for (size_t i = 0; i < sim->event_count; i++) {
+        struct sink_vote *vote = &sim->sink->votes[i];
 
         if (!months_is_row(vote, ddl->drops_from_day, ddl->drops_until_day))
             continue;
         if (vote->folded == 0)
-            world_fail(world, world->events[i].key,
-                       "lost: event %zu is dropped with its month, and vote_base does not have it",
-                       i);
+            sim_fail(sim, sim->events[i].key,
+                     "lost: event %zu is dropped with its month, and vote_base does not have it",
+                     i);
         vote->now_found = vote->old_found = false;
         vote->dropped = true;
-        world_tell(world, "sink", world->events[i].key, "event %lld is dropped with its month",
-                   (int64_t)i, 0, 0);
+        sim_tell(sim, "sink", sim->events[i].key, "event %lld is dropped with its month",
+                 (int64_t)i, 0, 0);
     }
 }
 
-static void ddl_settle(struct world *world, struct row *row, bool commit)
+static void ddl_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct months_ddl *ddl = (struct months_ddl *)row;
 
@@ -289,12 +288,12 @@ static void ddl_settle(struct world *world, struct row *row, bool commit)
         return;
     }
     if (ddl->now.count < ddl->old.count) {
-        drop_rows(world);
-        months_check_totals(world);
+        drop_rows(sim);
+        months_check_totals(sim);
     }
     ddl->old = ddl->now;
-    world_tell(world, "sink", STORY_DETAIL, "vote_document has %lld partitions, from day %lld on",
-               (int64_t)ddl->now.count, ddl->now.parts[0].limit_day, 0);
+    sim_tell(sim, "sink", STORY_DETAIL, "vote_document has %lld partitions, from day %lld on",
+             (int64_t)ddl->now.count, ddl->now.parts[0].limit_day, 0);
 }
 
 /* A statement that changes partitions waits for all transactions that use the table, and is one of
@@ -372,7 +371,7 @@ static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, 
     rc = link_call(&edge->link, err);
     if (rc == RC_OK && months->ddl.old.parts[0].limit_day < begin_day)
         rc = err_fail(err, RC_RETRY, 0, "an earlier partition is there");
-    if (rc == RC_OK && world_of(edge)->fault != FAULT_BEGIN_UNLOCKED)
+    if (rc == RC_OK && sim_of(edge)->fault != FAULT_BEGIN_UNLOCKED)
         rc = months_lock_all(&edge->link, months->begin_readers, err);
     if (rc == RC_OK)
         rc = link_answer(&edge->link, err);
@@ -384,7 +383,7 @@ static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, 
     }
     if (months->now.row.begin_day < begin_day) {
         months->now.row.begin_day = begin_day;
-        if (world_of(edge)->fault != FAULT_FOLD_GOES_ON)
+        if (sim_of(edge)->fault != FAULT_FOLD_GOES_ON)
             months->now.folded_id = 0;
     }
     lease_renew(edge, lease);
@@ -395,11 +394,11 @@ static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, 
 static bool fold_next(const struct housekeep_edge *edge, int64_t from_day, int64_t until_day,
                       int64_t after_id, size_t *number)
 {
-    const struct world *world = world_of(edge);
+    const struct sim *sim = sim_of(edge);
     const struct sink_vote *next = NULL;
 
-    for (size_t i = 0; i < world->event_count; i++) {
-        const struct sink_vote *vote = &world->sink->votes[i];
+    for (size_t i = 0; i < sim->event_count; i++) {
+        const struct sink_vote *vote = &sim->sink->votes[i];
 
         if (months_is_row(vote, from_day, until_day) && vote->id > after_id &&
             (!next || vote->id < next->id)) {
@@ -412,8 +411,8 @@ static bool fold_next(const struct housekeep_edge *edge, int64_t from_day, int64
 
 static void fold_add(struct housekeep_edge *edge, size_t number)
 {
-    const struct event *event = &world_of(edge)->events[number];
-    const struct sink_vote *vote = &world_of(edge)->sink->votes[number];
+    const struct event *event = &sim_of(edge)->events[number];
+    const struct sink_vote *vote = &sim_of(edge)->sink->votes[number];
     struct months *months = months_of(edge);
     struct months_base *base = &months->now.base[event->key];
 
@@ -474,10 +473,10 @@ static enum rc store_fold(void *ctx, const struct singleton_lease *lease,
     for (; *rows < rows_max && fold_next(edge, from_day, until_day, months->now.folded_id, &number);
          ++*rows) {
         fold_add(edge, number);
-        months->now.folded_id = world_of(edge)->sink->votes[number].id;
+        months->now.folded_id = sim_of(edge)->sink->votes[number].id;
     }
     lease_renew(edge, lease);
-    if (world_of(edge)->fault == FAULT_FOLD_APART && *rows > 0)
+    if (sim_of(edge)->fault == FAULT_FOLD_APART && *rows > 0)
         return fold_apart(edge, lease, err);
     return commit_held(edge, err);
 }
@@ -546,8 +545,8 @@ static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t day
     if (rc != RC_OK)
         return rc;
     if (days <= 0 || days != months->rules.keep_days[kind])
-        world_fail(world_of(edge), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
-                   edge->link.proc->name, housekeep_kind_name(kind), (long long)days);
+        sim_fail(sim_of(edge), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
+                 edge->link.proc->name, housekeep_kind_name(kind), (long long)days);
     count = aged_count(months, kind, now_ms(edge) - days * DATE_MS);
     count = count < rows_max ? count : rows_max;
     months->aged_count[kind] -= count;
@@ -571,7 +570,7 @@ static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days
 /* The promise: a round that ends leaves nothing behind that was old when it began. */
 static void retention_check(const struct housekeep_edge *edge)
 {
-    struct world *world = world_of(edge);
+    struct sim *sim = sim_of(edge);
     const struct months *months = months_of(edge);
 
     for (size_t kind = 0; kind < HOUSEKEEP_KINDS && !edge->denied; kind++) {
@@ -579,8 +578,8 @@ static void retention_check(const struct housekeep_edge *edge)
 
         if (days > 0 &&
             aged_count(months, kind, months->now.round_ms - (days + MONTH_DAYS) * DATE_MS) > 0)
-            world_fail(world, STORY_ALL, "retention: %s ends a round, and %s has old rows",
-                       edge->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
+            sim_fail(sim, STORY_ALL, "retention: %s ends a round, and %s has old rows",
+                     edge->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
     }
 }
 
@@ -619,7 +618,7 @@ static void store_release(void *ctx, const struct singleton_lease *lease)
 
 void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->world->sink_db);
+    link_init(&edge->link, proc, proc->sim->sink_db);
     edge->denied = false;
     edge->ops = (struct housekeep_store){
         .ctx = edge,

@@ -21,19 +21,19 @@ static void thread(void *arg)
 {
     struct housekeep_process *process = arg;
     struct proc *proc = process->proc;
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
 
     while (!proc->stopping) {
         int64_t wait_ms;
 
         /* In the end an operator lets as many rows be moved as there are. */
-        if (world->healed)
+        if (sim->healed)
             process->housekeep.config.rules.move_rows_max = SIM_EVENTS_MAX;
         wait_ms = housekeep_step(&process->housekeep, proc_clock(proc));
         if (wait_ms == LOOP_END)
             break;
         if (!proc->stopping)
-            sched_idle(&world->sched, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX);
+            sched_idle(&sim->sched, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX);
     }
     housekeep_leave(&process->housekeep);
     proc_exit(proc);
@@ -42,14 +42,14 @@ static void thread(void *arg)
 static void start(struct proc *proc)
 {
     struct housekeep_process *process = proc->role;
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
     struct housekeep_config config = {
         .store = &process->edge.ops,
         .owner = proc->name,
-        .rules = world->months->rules,
-        .interval_ms = world->plan.housekeep_ms * DB_CALENDAR_SPEED,
+        .rules = sim->months->rules,
+        .interval_ms = sim->plan.housekeep_ms * DB_CALENDAR_SPEED,
         .lease_ms = LEASE_MS * DB_CALENDAR_SPEED,
-        .rng = world_rng,
+        .rng = sim_rng,
     };
 
     proc_start(proc, "housekeep", process->number);
@@ -72,10 +72,10 @@ size_t housekeeper_bytes(void)
     return sizeof(struct housekeep_process);
 }
 
-void housekeeper_add(void *memory, struct world *world, size_t number)
+void housekeeper_add(void *memory, struct sim *sim, size_t number)
 {
     struct housekeep_process *process = memory;
 
     process->number = number;
-    process->proc = proc_add(world, process, start, end);
+    process->proc = proc_add(sim, process, start, end);
 }

@@ -8,7 +8,7 @@
 
 static struct lane_lease *lease_at(const struct lease_edge *edge, size_t number)
 {
-    struct tables *tables = edge->link.db->world->tables;
+    struct tables *tables = edge->link.db->sim->tables;
 
     return edge->of_shards ? &tables->shards[edge->handler][number] : &tables->leases[number];
 }
@@ -16,7 +16,7 @@ static struct lane_lease *lease_at(const struct lease_edge *edge, size_t number)
 static struct fake_lease *find_lease(void *ctx, const char *lane)
 {
     const struct lease_edge *edge = ctx;
-    const struct tables *tables = edge->link.db->world->tables;
+    const struct tables *tables = edge->link.db->sim->tables;
 
     if (edge->of_shards) /* "retry:HANDLER:NUMBER" */
         return &lease_at(edge, strtoul(strrchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS)->base;
@@ -52,13 +52,13 @@ static enum rc wait_for_row(void *ctx, struct fake_lease *base, struct err *err)
 {
     struct lease_edge *edge = ctx;
     const struct lane_lease *lease = (const struct lane_lease *)base;
-    struct world *world = edge->link.db->world;
-    int64_t until_ms = world_now(world) + edge->link.db->lock_wait_ms;
+    struct sim *sim = edge->link.db->sim;
+    int64_t until_ms = sim_now(sim) + edge->link.db->lock_wait_ms;
 
     while (lease->row.owner) {
-        if (world_now(world) >= until_ms)
+        if (sim_now(sim) >= until_ms)
             return err_fail(err, RC_RETRY, DB_LOCK_WAIT_CODE, "lock wait time-out");
-        sched_pause(&world->sched, 3);
+        sched_pause(&sim->sched, 3);
     }
     return RC_OK;
 }
@@ -68,38 +68,37 @@ static void note_beat(void *ctx, struct fake_lease *base)
     const struct lease_edge *edge = ctx;
     struct lane_lease *lease = (struct lane_lease *)base;
 
-    lease->beaten_ms = world_now(edge->link.db->world);
+    lease->beaten_ms = sim_now(edge->link.db->sim);
 }
 
 /* Where the database's clock has run fast, the former holder may still believe its own lease. */
 static void note_take(void *ctx, struct fake_lease *base, int64_t lease_ms)
 {
     const struct lease_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
+    struct sim *sim = edge->link.db->sim;
     struct lane_lease *lease = (struct lane_lease *)base;
     int64_t fence_ms = lease->beaten_ms + lease_ms;
     int64_t epoch = base->epoch + 1;
 
-    if (base->owner[0] == '\0' || fence_ms < world_now(world))
-        fence_ms = world_now(world);
+    if (base->owner[0] == '\0' || fence_ms < sim_now(sim))
+        fence_ms = sim_now(sim);
     lease->fences_ms[epoch % LEASE_FENCES] = fence_ms;
-    lease->beaten_ms = world_now(world);
-    world_tell(world, edge->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
-               lease - lease_at(edge, 0), epoch, 0);
+    lease->beaten_ms = sim_now(sim);
+    sim_tell(sim, edge->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
+             lease - lease_at(edge, 0), epoch, 0);
 }
 
 static void note_release(void *ctx, struct fake_lease *base)
 {
     const struct lease_edge *edge = ctx;
 
-    world_tell(edge->link.db->world, edge->link.proc->name, STORY_ALL,
-               "releases lane %lld, epoch %lld",
-               (const struct lane_lease *)base - lease_at(edge, 0), base->epoch, 0);
+    sim_tell(edge->link.db->sim, edge->link.proc->name, STORY_ALL, "releases lane %lld, epoch %lld",
+             (const struct lane_lease *)base - lease_at(edge, 0), base->epoch, 0);
 }
 
 struct lease_store tables_leases(struct lease_edge *edge)
 {
-    struct tables *tables = edge->link.db->world->tables;
+    struct tables *tables = edge->link.db->sim->tables;
 
     edge->store = (struct fake_lease_store){
         .hooks = {edge, send_call, get_answer, read_clock},

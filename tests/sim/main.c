@@ -27,7 +27,7 @@
 
 static const struct {
     const char *name;
-    enum model_fault fault;
+    enum sim_fault fault;
 } faults[] = {
     {"delete-unfenced", FAULT_DELETE_UNFENCED},
     {"move-unfenced", FAULT_MOVE_UNFENCED},
@@ -60,7 +60,7 @@ struct options {
     bool until_failure;
     bool logs;
     size_t jobs;
-    enum model_fault fault;
+    enum sim_fault fault;
 };
 
 struct failure {
@@ -107,7 +107,7 @@ static uint64_t number(const char *text)
     return value;
 }
 
-static enum model_fault fault_of(const char *name)
+static enum sim_fault fault_of(const char *name)
 {
     for (size_t i = 0; name && i < sizeof(faults) / sizeof(faults[0]); i++)
         if (strcmp(faults[i].name, name) == 0)

@@ -28,26 +28,26 @@ static void parts_make(struct months_parts *parts, int64_t day, bool no_limit)
         parts->parts[parts->count++] = (struct housekeep_part){"p_later", HOUSEKEEP_NO_LIMIT};
 }
 
-void months_begin_world(struct months *months, struct world *world)
+void months_begin_run(struct months *months, struct sim *sim)
 {
     memset(months, 0, sizeof(*months));
-    if (world->plan.housekeepers == 0)
+    if (sim->plan.housekeepers == 0)
         return;
     /* Only held votes can wait for a partition that is missing. */
     parts_make(&months->ddl.now, SIM_WALL_MS / DATE_MS,
-               world->plan.replayers == 0 || world_chance(world, 500));
+               sim->plan.replayers == 0 || sim_chance(sim, 500));
     months->ddl.old = months->ddl.now;
     months->next_id = 1;
     months->rules = (struct housekeep_rules){
-        .months_ahead = world_between(world, 1, 3),
-        .keep_months = world_between(world, 1, 2),
-        .move_rows_max = world_chance(world, 300) ? world_below(world, 4) : SIM_EVENTS_MAX,
-        .batch_rows_max = (size_t)world_between(world, 2, MONTHS_FOLD_MAX),
-        .pause_ms = world_between(world, 0, 20),
+        .months_ahead = sim_between(sim, 1, 3),
+        .keep_months = sim_between(sim, 1, 2),
+        .move_rows_max = sim_chance(sim, 300) ? sim_below(sim, 4) : SIM_EVENTS_MAX,
+        .batch_rows_max = (size_t)sim_between(sim, 2, MONTHS_FOLD_MAX),
+        .pause_ms = sim_between(sim, 0, 20),
     };
     for (int kind = 0; kind < HOUSEKEEP_KINDS; kind++)
         months->rules.keep_days[kind] =
-            world_chance(world, 300) ? 0 : world_between(world, 10, 4L * MONTH_DAYS);
+            sim_chance(sim, 300) ? 0 : sim_between(sim, 10, 4L * MONTH_DAYS);
 }
 
 static enum rc share(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err)
@@ -59,14 +59,14 @@ static enum rc share(struct link *link, struct row readers[DB_SESSIONS_MAX], str
 
 enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err)
 {
-    const struct world *world = link->db->world;
-    struct months *months = world->months;
+    const struct sim *sim = link->db->sim;
+    struct months *months = sim->months;
     enum rc rc = RC_OK;
 
     *begin_day = 0;
-    if (world->plan.housekeepers == 0)
+    if (sim->plan.housekeepers == 0)
         return RC_OK;
-    if (world->fault != FAULT_BEGIN_UNLOCKED)
+    if (sim->fault != FAULT_BEGIN_UNLOCKED)
         rc = share(link, months->begin_readers, err);
     *begin_day = months->old.row.begin_day;
     return rc;
@@ -74,9 +74,9 @@ enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err
 
 enum rc months_use_log(struct link *link, struct err *err)
 {
-    const struct world *world = link->db->world;
+    const struct sim *sim = link->db->sim;
 
-    return world->plan.housekeepers == 0 ? RC_OK : share(link, world->months->log_users, err);
+    return sim->plan.housekeepers == 0 ? RC_OK : share(link, sim->months->log_users, err);
 }
 
 enum rc months_lock_all(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err)
@@ -88,16 +88,16 @@ enum rc months_lock_all(struct link *link, struct row readers[DB_SESSIONS_MAX], 
     return rc;
 }
 
-bool months_have(const struct world *world, int64_t day)
+bool months_have(const struct sim *sim, int64_t day)
 {
-    const struct months_parts *parts = &world->months->ddl.old;
+    const struct months_parts *parts = &sim->months->ddl.old;
 
-    return world->plan.housekeepers == 0 || day < parts->parts[parts->count - 1].limit_day;
+    return sim->plan.housekeepers == 0 || day < parts->parts[parts->count - 1].limit_day;
 }
 
-int64_t months_next_id(struct world *world)
+int64_t months_next_id(struct sim *sim)
 {
-    return world->months->next_id++;
+    return sim->months->next_id++;
 }
 
 bool months_find(const struct months_parts *parts, const char *name, size_t *at, int64_t *from_day,
@@ -118,70 +118,70 @@ bool months_is_row(const struct sink_vote *vote, int64_t from_day, int64_t until
     return vote->old_found && vote->day >= from_day && vote->day < until_day;
 }
 
-void months_check_logged(struct world *world, size_t event)
+void months_check_logged(struct sim *sim, size_t event)
 {
-    const struct sink_vote *vote = &world->sink->votes[event];
-    int64_t begin_day = world->months->old.row.begin_day;
+    const struct sink_vote *vote = &sim->sink->votes[event];
+    int64_t begin_day = sim->months->old.row.begin_day;
 
-    if (world->plan.housekeepers > 0 && vote->day < begin_day)
-        world_fail(world, world->events[event].key,
-                   "log_begin: event %zu of day %lld is logged, and the log begins on day %lld",
-                   event, (long long)vote->day, (long long)begin_day);
+    if (sim->plan.housekeepers > 0 && vote->day < begin_day)
+        sim_fail(sim, sim->events[event].key,
+                 "log_begin: event %zu of day %lld is logged, and the log begins on day %lld",
+                 event, (long long)vote->day, (long long)begin_day);
 }
 
-void months_check_too_old(struct world *world, size_t event)
+void months_check_too_old(struct sim *sim, size_t event)
 {
-    int64_t day = world->events[event].occurred_ms / DATE_MS;
-    int64_t begin_day = world->months->old.row.begin_day;
+    int64_t day = sim->events[event].occurred_ms / DATE_MS;
+    int64_t begin_day = sim->months->old.row.begin_day;
 
     if (day >= begin_day)
-        world_fail(world, world->events[event].key,
-                   "log_begin: event %zu of day %lld is dead as too old, and the log begins on day "
-                   "%lld",
-                   event, (long long)day, (long long)begin_day);
+        sim_fail(sim, sim->events[event].key,
+                 "log_begin: event %zu of day %lld is dead as too old, and the log begins on day "
+                 "%lld",
+                 event, (long long)day, (long long)begin_day);
 }
 
-void months_check_totals(struct world *world)
+void months_check_totals(struct sim *sim)
 {
     struct months_base sums[SIM_CONTENTS + 1];
 
-    memcpy(sums, world->months->old.base, sizeof(sums));
-    for (size_t i = 0; i < world->event_count; i++) {
-        const struct sink_vote *vote = &world->sink->votes[i];
+    memcpy(sums, sim->months->old.base, sizeof(sums));
+    for (size_t i = 0; i < sim->event_count; i++) {
+        const struct sink_vote *vote = &sim->sink->votes[i];
         struct months_base *sum =
-            &sums[world->events[i].key <= SIM_CONTENTS ? world->events[i].key : 0];
+            &sums[sim->events[i].key <= SIM_CONTENTS ? sim->events[i].key : 0];
 
         if (!vote->old_found || vote->folded > 0)
             continue;
         sum->row_count++;
-        sum->vote_sum += world->events[i].voting ? 1 : -1;
+        sum->vote_sum += sim->events[i].voting ? 1 : -1;
         if (vote->seq > sum->seq) {
             sum->seq = vote->seq;
             sum->votes = vote->votes;
         }
     }
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
-        const struct sink_total *total = &world->sink->totals[content];
+        const struct sink_total *total = &sim->sink->totals[content];
         const struct months_base *sum = &sums[content];
 
         if (sum->row_count == total->old_seq && sum->seq == total->old_seq &&
             sum->votes == total->old_votes && sum->vote_sum == total->old_votes)
             continue;
-        world_fail(world, content,
-                   "vote_base: content %lld has votes %lld and seq %lld; vote_base and the log "
-                   "have %lld rows that add up to %lld, the last with votes %lld and seq %lld",
-                   (long long)content, (long long)total->old_votes, (long long)total->old_seq,
-                   (long long)sum->row_count, (long long)sum->vote_sum, (long long)sum->votes,
-                   (long long)sum->seq);
+        sim_fail(sim, content,
+                 "vote_base: content %lld has votes %lld and seq %lld; vote_base and the log "
+                 "have %lld rows that add up to %lld, the last with votes %lld and seq %lld",
+                 (long long)content, (long long)total->old_votes, (long long)total->old_seq,
+                 (long long)sum->row_count, (long long)sum->vote_sum, (long long)sum->votes,
+                 (long long)sum->seq);
     }
 }
 
-int64_t months_newest_day(const struct world *world)
+int64_t months_newest_day(const struct sim *sim)
 {
     const struct sink_vote *newest = NULL;
 
-    for (size_t i = 0; i < world->event_count; i++) {
-        const struct sink_vote *vote = &world->sink->votes[i];
+    for (size_t i = 0; i < sim->event_count; i++) {
+        const struct sink_vote *vote = &sim->sink->votes[i];
 
         if (vote->old_found && (!newest || vote->id > newest->id))
             newest = vote;
@@ -189,15 +189,15 @@ int64_t months_newest_day(const struct world *world)
     return newest ? newest->day : INT64_MIN;
 }
 
-bool months_rest(const struct world *world, struct waiting *waiting)
+bool months_rest(const struct sim *sim, struct waiting *waiting)
 {
-    const struct months *months = world->months;
+    const struct months *months = sim->months;
     const struct months_parts *parts = &months->ddl.old;
-    int64_t today = db_calendar_ms(world->sink_db) / DATE_MS;
-    int64_t newest = months_newest_day(world);
+    int64_t today = db_calendar_ms(sim->sink_db) / DATE_MS;
+    int64_t newest = months_newest_day(sim);
     int64_t last = 0;
 
-    if (world->plan.housekeepers == 0)
+    if (sim->plan.housekeepers == 0)
         return true;
     last = parts->parts[parts->count - 1].limit_day;
     if (last == HOUSEKEEP_NO_LIMIT)
@@ -214,13 +214,13 @@ bool months_rest(const struct world *world, struct waiting *waiting)
                     parts->parts[0].name, (long long)newest) < 0;
 }
 
-int64_t months_refused_votes(const struct world *world, int64_t content)
+int64_t months_refused_votes(const struct sim *sim, int64_t content)
 {
     int64_t votes = 0;
 
-    for (size_t i = 0; i < world->event_count; i++) {
-        const struct event *event = &world->events[i];
-        const struct sink_vote *vote = &world->sink->votes[i];
+    for (size_t i = 0; i < sim->event_count; i++) {
+        const struct event *event = &sim->events[i];
+        const struct sink_vote *vote = &sim->sink->votes[i];
 
         if (event->kind == EVENT_VOTE && event->key == content && event->too_old > 0 &&
             !vote->old_found && !vote->dropped)

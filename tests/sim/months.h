@@ -67,7 +67,7 @@ struct months {
     size_t aged_count[HOUSEKEEP_KINDS];
 };
 
-void months_begin_world(struct months *months, struct world *world);
+void months_begin_run(struct months *months, struct sim *sim);
 
 /* For consumers: log_begin stays until the end of the transaction. */
 enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err);
@@ -76,10 +76,10 @@ enum rc months_use_log(struct link *link, struct err *err);
 /* Takes the exclusive lock that belongs to one of the two. */
 enum rc months_lock_all(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err);
 /* Is there a partition for the day? */
-bool months_have(const struct world *world, int64_t day);
-int64_t months_next_id(struct world *world);
+bool months_have(const struct sim *sim, int64_t day);
+int64_t months_next_id(struct sim *sim);
 /* Of the committed row with the highest id; INT64_MIN: there is none. */
-int64_t months_newest_day(const struct world *world);
+int64_t months_newest_day(const struct sim *sim);
 
 /* The rows of the partition are of the days from *from_day to before *until_day. False: there is no
  * such partition. */
@@ -89,15 +89,15 @@ bool months_find(const struct months_parts *parts, const char *name, size_t *at,
 bool months_is_row(const struct sink_vote *vote, int64_t from_day, int64_t until_day);
 
 /* Promises that are checked at once: a vote was committed to the log, a record as too old. */
-void months_check_logged(struct world *world, size_t event);
-void months_check_too_old(struct world *world, size_t event);
+void months_check_logged(struct sim *sim, size_t event);
+void months_check_too_old(struct sim *sim, size_t event);
 /* vote_base and the rows behind it are the total of each content. */
-void months_check_totals(struct world *world);
+void months_check_totals(struct sim *sim);
 
 /* Are all partitions made and dropped that should be? */
-bool months_rest(const struct world *world, struct waiting *waiting);
+bool months_rest(const struct sim *sim, struct waiting *waiting);
 /* What the votes of a content that are dead because they are too old would have added to it. */
-int64_t months_refused_votes(const struct world *world, int64_t content);
+int64_t months_refused_votes(const struct sim *sim, int64_t content);
 
 struct housekeep_edge {
     struct link link;

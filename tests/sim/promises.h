@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_PROMISES_H
 #define TESTS_SIM_PROMISES_H
 
-#include "tests/sim/world.h"
+#include "tests/sim/sim.h"
 
 /* What keeps the world from its rest. */
 struct waiting {
@@ -14,9 +14,9 @@ struct waiting {
 };
 
 /* Is everything done that is to be done? If not, *waiting says what is missing. */
-bool promises_rest(const struct world *world, struct waiting *waiting);
+bool promises_rest(const struct sim *sim, struct waiting *waiting);
 
 /* Fails the world when one is broken. */
-void promises_check(struct world *world);
+void promises_check(struct sim *sim);
 
 #endif

@@ -47,7 +47,7 @@ static void wake(void *ctx, enum lane_step step)
     struct lane_runtime *runtime = ctx;
 
     if (runtime->threads[step])
-        sched_wake(&runtime->relay->proc->world->sched, runtime->threads[step]);
+        sched_wake(&runtime->relay->proc->sim->sched, runtime->threads[step]);
 }
 
 static int64_t time_ms(void *ctx)
@@ -60,14 +60,14 @@ static int64_t time_ms(void *ctx)
 /* A loop of common/loop.h: step, sleep, step, until the process stops. */
 static void loop(struct proc *proc, loop_step step, void *engine)
 {
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
 
     while (!proc->stopping) {
         int64_t wait_ms = step(engine, proc_clock(proc));
 
         assert(wait_ms >= 0);
         if (!proc->stopping)
-            sched_idle(&world->sched, wait_ms + (world_chance(world, 30) ? 5 : 0));
+            sched_idle(&sim->sched, wait_ms + (sim_chance(sim, 30) ? 5 : 0));
     }
 }
 
@@ -116,11 +116,11 @@ static bool threads_run(const struct relay_process *relay)
 static void finish(struct relay_process *relay)
 {
     struct proc *proc = relay->proc;
-    struct world *world = proc->world;
-    int64_t until_ms = world_now(world) + STOP_MS;
+    struct sim *sim = proc->sim;
+    int64_t until_ms = sim_now(sim) + STOP_MS;
 
     leases_leave(&relay->leases, proc_clock(proc));
-    while (world_now(world) < until_ms && !leases_left(&relay->leases)) {
+    while (sim_now(sim) < until_ms && !leases_left(&relay->leases)) {
         int64_t now_ms = proc_clock(proc);
 
         for (size_t i = 0; i < relay->count; i++) {
@@ -130,7 +130,7 @@ static void finish(struct relay_process *relay)
             deleter_step(&runtime->deleter, now_ms);
             reader_step(&runtime->reader, now_ms);
         }
-        sched_pause(&world->sched, 2);
+        sched_pause(&sim->sched, 2);
     }
     leases_release(&relay->leases);
 }
@@ -138,7 +138,7 @@ static void finish(struct relay_process *relay)
 static void main_thread(void *arg)
 {
     struct relay_process *relay = arg;
-    struct sched *sched = &relay->proc->world->sched;
+    struct sched *sched = &relay->proc->sim->sched;
 
     while (!relay->proc->stopping)
         sched_idle(sched, 10000);
@@ -164,8 +164,8 @@ static struct relay_metrics *metrics_fresh(size_t number, const char *lane)
 static void runtime_start(struct relay_process *relay, size_t number)
 {
     struct lane_runtime *runtime = &relay->runtimes[number];
-    struct world *world = relay->proc->world;
-    const struct lane_settings *own = &world->settings.lanes[number];
+    struct sim *sim = relay->proc->sim;
+    const struct lane_settings *own = &sim->settings.lanes[number];
     struct source source;
     struct deleter_ops deletes;
     struct broker broker;
@@ -173,11 +173,11 @@ static void runtime_start(struct relay_process *relay, size_t number)
 
     runtime->relay = relay;
     runtime->number = number;
-    link_init(&runtime->read_edge.link, relay->proc, world->main_db);
-    link_init(&runtime->delete_edge.link, relay->proc, world->main_db);
+    link_init(&runtime->read_edge.link, relay->proc, sim->main_db);
+    link_init(&runtime->delete_edge.link, relay->proc, sim->main_db);
     runtime->origin = (struct lane_origin){.lane = &runtime->lane};
     /* Who freezes in a transaction lets go of its locks. */
-    runtime->delete_edge.link.idle_ms_max = world->settings.relay.lease_ms / 3;
+    runtime->delete_edge.link.idle_ms_max = sim->settings.relay.lease_ms / 3;
     runtime->read_edge.origin = runtime->delete_edge.origin = &runtime->origin;
     runtime->read_edge.lane = runtime->delete_edge.lane = number;
     producer_init(&runtime->producer, relay->proc, number);
@@ -185,18 +185,18 @@ static void runtime_start(struct relay_process *relay, size_t number)
     source = tables_source(&runtime->read_edge);
     deletes = tables_deleter(&runtime->delete_edge);
     broker = producer_ops(&runtime->producer);
-    rc = lane_init(&runtime->lane, own, &world->settings,
+    rc = lane_init(&runtime->lane, own, &sim->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, own->name), NULL);
     runtime->lane.wake = wake;
     runtime->lane.wake_ctx = runtime;
     runtime->lane.time_ms = time_ms;
     runtime->lane.time_ctx = runtime;
     if (rc == RC_OK)
-        rc = reader_init(&runtime->reader, &runtime->lane, &source, world_rng(), NULL);
+        rc = reader_init(&runtime->reader, &runtime->lane, &source, sim_rng(), NULL);
     if (rc == RC_OK)
-        rc = sender_init(&runtime->sender, &runtime->lane, &broker, world_rng(), NULL);
+        rc = sender_init(&runtime->sender, &runtime->lane, &broker, sim_rng(), NULL);
     if (rc == RC_OK)
-        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, world_rng(), NULL);
+        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, sim_rng(), NULL);
     assert(rc == RC_OK);
     /* Small, so that long lists are met. */
     runtime->reader.ranges_max = 3;
@@ -216,16 +216,16 @@ static void runtime_start(struct relay_process *relay, size_t number)
 static void start(struct proc *proc)
 {
     struct relay_process *relay = proc->role;
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
     struct lease_store store;
 
     proc_start(proc, "relay", relay->number);
-    relay->count = world->plan.lanes;
-    link_init(&relay->lease_edge.link, proc, world->main_db);
+    relay->count = sim->plan.lanes;
+    link_init(&relay->lease_edge.link, proc, sim->main_db);
     relay->lease_edge.lane_count = relay->count;
     store = tables_leases(&relay->lease_edge);
-    leases_init(&relay->leases, "lane", proc->name, &store, world->settings.relay.lease_ms,
-                world_rng());
+    leases_init(&relay->leases, "lane", proc->name, &store, sim->settings.relay.lease_ms,
+                sim_rng());
     for (size_t i = 0; i < relay->count; i++) {
         runtime_start(relay, i);
         leases_add(&relay->leases, &relay->runtimes[i].lane.lease);
@@ -255,12 +255,12 @@ static void end(struct proc *proc)
     leases_done(&relay->leases);
 }
 
-size_t relays_diverted_keys(const struct world *world)
+size_t relays_diverted_keys(const struct sim *sim)
 {
     size_t keys = 0;
 
-    for (size_t i = 0; i < world->proc_count; i++) {
-        const struct proc *proc = &world->procs[i];
+    for (size_t i = 0; i < sim->proc_count; i++) {
+        const struct proc *proc = &sim->procs[i];
         struct relay_process *relay = proc->role;
 
         if (proc->start != start || !proc->alive)
@@ -277,10 +277,10 @@ size_t relay_bytes(void)
     return sizeof(struct relay_process);
 }
 
-void relay_add(void *memory, struct world *world, size_t number)
+void relay_add(void *memory, struct sim *sim, size_t number)
 {
     struct relay_process *relay = memory;
 
     relay->number = number;
-    relay->proc = proc_add(world, relay, start, end);
+    relay->proc = proc_add(sim, relay, start, end);
 }

@@ -23,27 +23,27 @@ struct replay_process {
     size_t stays; /* records of the run in hand */
 };
 
-void replays_begin_world(struct replay_tables *tables, struct world *world)
+void replays_begin_run(struct replay_tables *tables, struct sim *sim)
 {
-    (void)world;
+    (void)sim;
     memset(tables, 0, sizeof(*tables));
 }
 
-size_t replays_left(const struct world *world)
+size_t replays_left(const struct sim *sim)
 {
     size_t left = 0;
 
     for (int32_t partition = 0; partition < BROKER_PARTITIONS_MAX; partition++)
         for (int64_t content = 1; content <= SIM_CONTENTS; content++)
-            left += world->replays->tasks[partition][content].old_active;
+            left += sim->replays->tasks[partition][content].old_active;
     return left;
 }
 
-static void task_settle(struct world *world, struct row *row, bool commit)
+static void task_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct replay_task *task = (struct replay_task *)row;
 
-    (void)world;
+    (void)sim;
     if (commit)
         task->old_active = task->now_active;
     else
@@ -57,19 +57,19 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
                               void *key_ctx, struct err *err)
 {
     struct held_edge *edge = ctx;
-    const struct world *world = edge->sink.db->world;
+    const struct sim *sim = edge->sink.db->sim;
     size_t rows = 0;
     enum rc rc = link_call(&edge->sink, err);
 
     for (int32_t n = 0; rc == RC_OK && n < BROKER_PARTITIONS_MAX; n++) {
-        for (int64_t offset = 0; offset < world->sink->held_ends[n] && rows < rows_max; offset++) {
-            const struct sink_dead *dead = &world->sink->dead[n][offset];
+        for (int64_t offset = 0; offset < sim->sink->held_ends[n] && rows < rows_max; offset++) {
+            const struct sink_dead *dead = &sim->sink->dead[n][offset];
             struct held_key key = {.id = (int64_t)n * ID_STEP + offset + 1, .partition = n};
 
             if (!dead->old_found || !sink_is_held(dead->old_class) || key.id <= after)
                 continue;
             snprintf(key.topic, sizeof(key.topic), TOPIC);
-            snprintf(key.key, sizeof(key.key), "%lld", (long long)world->events[dead->event].key);
+            snprintf(key.key, sizeof(key.key), "%lld", (long long)sim->events[dead->event].key);
             on_key(key_ctx, &key);
             rows++;
         }
@@ -77,7 +77,7 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
     return rc == RC_OK ? link_answer(&edge->sink, err) : rc;
 }
 
-static struct replay_task *task_of(const struct world *world, const char *ordering_key)
+static struct replay_task *task_of(const struct sim *sim, const char *ordering_key)
 {
     int partition = -1;
     long long content = -1;
@@ -85,21 +85,21 @@ static struct replay_task *task_of(const struct world *world, const char *orderi
 
     assert(read == 2);
     (void)read;
-    return &world->replays->tasks[partition][content];
+    return &sim->replays->tasks[partition][content];
 }
 
 static enum rc held_submit(void *ctx, const struct retry_new_task *tasks, size_t count,
                            size_t *made, struct err *err)
 {
     struct held_edge *edge = ctx;
-    struct world *world = edge->writers.db->world;
+    struct sim *sim = edge->writers.db->sim;
     enum rc rc = link_begin(&edge->writers, err);
 
     *made = 0;
     if (rc == RC_OK)
         rc = link_call(&edge->writers, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct replay_task *task = task_of(world, tasks[i].ordering_key);
+        struct replay_task *task = task_of(sim, tasks[i].ordering_key);
 
         rc = link_lock(&edge->writers, &task->row, err);
         if (rc != RC_OK || task->now_active)
@@ -120,8 +120,8 @@ static enum rc held_submit(void *ctx, const struct retry_new_task *tasks, size_t
 
 void held_edge_init(struct held_edge *edge, struct proc *proc)
 {
-    link_init(&edge->sink, proc, proc->world->sink_db);
-    link_init(&edge->writers, proc, proc->world->main_db);
+    link_init(&edge->sink, proc, proc->sim->sink_db);
+    link_init(&edge->writers, proc, proc->sim->main_db);
     edge->store =
         (struct held_store){.ctx = edge, .read_keys = held_read_keys, .submit = held_submit};
 }
@@ -134,23 +134,23 @@ void held_edge_close(struct held_edge *edge)
 
 /* The replaying side */
 
-static struct world *world_of(const struct replay_process *replay)
+static struct sim *sim_of(const struct replay_process *replay)
 {
-    return replay->proc->world;
+    return replay->proc->sim;
 }
 
-static struct sink_dead *dead_at(const struct world *world, int64_t id)
+static struct sink_dead *dead_at(const struct sim *sim, int64_t id)
 {
-    return &world->sink->dead[(id - 1) / ID_STEP][(id - 1) % ID_STEP];
+    return &sim->sink->dead[(id - 1) / ID_STEP][(id - 1) % ID_STEP];
 }
 
-static enum rc item_show(const struct world *world, int32_t partition, int64_t offset,
+static enum rc item_show(const struct sim *sim, int32_t partition, int64_t offset,
                          enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
                                             struct err *err),
                          void *item_ctx, struct err *err)
 {
-    const struct sink_dead *dead = &world->sink->dead[partition][offset];
-    const struct event *event = &world->events[dead->event];
+    const struct sink_dead *dead = &sim->sink->dead[partition][offset];
+    const struct event *event = &sim->events[dead->event];
     char key[24];
     int len = snprintf(key, sizeof(key), "%lld", (long long)event->key);
     const struct dead_item item = {
@@ -178,7 +178,7 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
                                void *item_ctx, struct err *err)
 {
     struct replay_process *replay = ctx;
-    struct world *world = world_of(replay);
+    struct sim *sim = sim_of(replay);
     struct link *link = &replay->edge.link;
     int32_t partition = (int32_t)filter->partition;
     int64_t content = atoll(filter->key);
@@ -188,16 +188,16 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
 
     (void)others;
     for (int64_t offset = from;
-         rc == RC_OK && offset < world->sink->held_ends[partition] && rows < rows_max; offset++) {
-        struct sink_dead *dead = &world->sink->dead[partition][offset];
+         rc == RC_OK && offset < sim->sink->held_ends[partition] && rows < rows_max; offset++) {
+        struct sink_dead *dead = &sim->sink->dead[partition][offset];
 
-        if (!(dead->now_found || dead->old_found) || world->events[dead->event].key != content)
+        if (!(dead->now_found || dead->old_found) || sim->events[dead->event].key != content)
             continue;
         rc = link_lock(link, &dead->row, err);
         if (rc != RC_OK || !dead->now_found || !sink_is_held(dead->now_class))
             continue;
         rows++;
-        rc = item_show(world, partition, offset, on_item, item_ctx, err);
+        rc = item_show(sim, partition, offset, on_item, item_ctx, err);
     }
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
@@ -206,7 +206,7 @@ static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_clas
                                   const char *reason, size_t reason_len, struct err *err)
 {
     struct replay_process *replay = ctx;
-    struct sink_dead *dead = dead_at(world_of(replay), id);
+    struct sink_dead *dead = dead_at(sim_of(replay), id);
     enum rc rc = link_call(&replay->edge.link, err);
 
     (void)reason;
@@ -229,7 +229,7 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
     (void)value;
     (void)value_len;
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_dead *dead = dead_at(world_of(replay), ids[i]);
+        struct sink_dead *dead = dead_at(sim_of(replay), ids[i]);
 
         assert(dead->now_found);
         sink_dead_write(&replay->edge, dead);
@@ -246,7 +246,7 @@ static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size
 
     *left = 0;
     for (size_t i = 0; rc == RC_OK && i < count; i++)
-        *left += dead_at(world_of(replay), ids[i])->old_found;
+        *left += dead_at(sim_of(replay), ids[i])->old_found;
     return rc == RC_OK ? link_answer(&replay->edge.link, err) : rc;
 }
 
@@ -265,7 +265,7 @@ static bool replay_run(struct replay_process *replay, const struct dead_filter *
         .store = &replay->store,
         .filter = filter,
         .rule = RECORD_KEY,
-        .keep_lasts = world_of(replay)->plan.anyone,
+        .keep_lasts = sim_of(replay)->plan.anyone,
         .on_result = on_result,
         .ctx = replay,
     };
@@ -279,7 +279,7 @@ static bool replay_run(struct replay_process *replay, const struct dead_filter *
     while (rc == RC_OK && more && replay->stays == 0) {
         rc = dead_step(&replay->dead, &more, &err);
         /* An attempt that fails is repeated; so is the step, when it is called again at once. */
-        if (rc == RC_RETRY && world_chance(world_of(replay), 500))
+        if (rc == RC_RETRY && sim_chance(sim_of(replay), 500))
             rc = RC_OK;
     }
     dead_done(&replay->dead);
@@ -308,9 +308,9 @@ static void task_end(struct replay_process *replay, struct replay_task *task)
 
 static void work(struct replay_process *replay)
 {
-    struct world *world = world_of(replay);
-    int32_t partition = (int32_t)world_below(world, BROKER_PARTITIONS_MAX);
-    int64_t content = world_between(world, 1, SIM_CONTENTS);
+    struct sim *sim = sim_of(replay);
+    int32_t partition = (int32_t)sim_below(sim, BROKER_PARTITIONS_MAX);
+    int64_t content = sim_between(sim, 1, SIM_CONTENTS);
     struct dead_filter filter = {.topic = TOPIC, .held = true, .until_ms = INT64_MAX};
     struct replay_task *task = NULL;
     char key[24];
@@ -318,16 +318,16 @@ static void work(struct replay_process *replay)
     for (int i = 0; i < BROKER_PARTITIONS_MAX * SIM_CONTENTS && !task; i++) {
         content = content % SIM_CONTENTS + 1;
         partition = content == 1 ? (partition + 1) % BROKER_PARTITIONS_MAX : partition;
-        if (world->replays->tasks[partition][content].old_active)
-            task = &world->replays->tasks[partition][content];
+        if (sim->replays->tasks[partition][content].old_active)
+            task = &sim->replays->tasks[partition][content];
     }
     if (!task)
         return;
     snprintf(key, sizeof(key), "%lld", (long long)content);
     filter.key = key;
     filter.partition = partition;
-    world_tell(world, replay->proc->name, content, "replays content %lld of partition %lld",
-               content, partition, 0);
+    sim_tell(sim, replay->proc->name, content, "replays content %lld of partition %lld", content,
+             partition, 0);
     if (replay_run(replay, &filter))
         task_end(replay, task);
 }
@@ -335,10 +335,10 @@ static void work(struct replay_process *replay)
 static void thread(void *arg)
 {
     struct replay_process *replay = arg;
-    struct world *world = world_of(replay);
+    struct sim *sim = sim_of(replay);
 
     while (!replay->proc->stopping) {
-        sched_pause(&world->sched, world_between(world, 1, world->healed ? 50 : 400));
+        sched_pause(&sim->sched, sim_between(sim, 1, sim->healed ? 50 : 400));
         work(replay);
     }
     proc_exit(replay->proc);
@@ -350,7 +350,7 @@ static void start(struct proc *proc)
 
     proc_start(proc, "replayer", replay->number);
     sink_edge_init(&replay->edge, proc);
-    link_init(&replay->writers, proc, proc->world->main_db);
+    link_init(&replay->writers, proc, proc->sim->main_db);
     replay->store = (struct dead_store){
         .ctx = replay,
         .lock_page = store_lock_page,
@@ -377,11 +377,11 @@ size_t replayer_bytes(void)
     return sizeof(struct replay_process);
 }
 
-void replayer_add(void *memory, struct world *world, size_t number)
+void replayer_add(void *memory, struct sim *sim, size_t number)
 {
     struct replay_process *replay = memory;
 
     replay->number = number;
     replay->opened = false;
-    replay->proc = proc_add(world, replay, start, end);
+    replay->proc = proc_add(sim, replay, start, end);
 }

@@ -27,11 +27,11 @@ struct held_edge {
     struct held_store store;
 };
 
-void replays_begin_world(struct replay_tables *tables, struct world *world);
+void replays_begin_run(struct replay_tables *tables, struct sim *sim);
 void held_edge_init(struct held_edge *edge, struct proc *proc);
 void held_edge_close(struct held_edge *edge);
 
 /* Tasks that are active. */
-size_t replays_left(const struct world *world);
+size_t replays_left(const struct sim *sim);
 
 #endif

@@ -58,20 +58,20 @@ void replica_close(struct replica *replica)
     free(replica);
 }
 
-void replica_begin_world(struct replica *replica, struct world *world)
+void replica_begin_run(struct replica *replica, struct sim *sim)
 {
-    (void)world;
+    (void)sim;
     replica->due_ms = 0;
 }
 
-static void main_copy(struct replica *replica, const struct world *world)
+static void main_copy(struct replica *replica, const struct sim *sim)
 {
-    const struct tables *tables = world->tables;
+    const struct tables *tables = sim->tables;
 
-    memcpy(replica->order_next, world->order_next, sizeof(replica->order_next));
+    memcpy(replica->order_next, sim->order_next, sizeof(replica->order_next));
     memcpy(replica->leases, tables->leases, sizeof(replica->leases));
     replica->relays = tables->relays;
-    for (size_t lane = 0; lane < world->plan.lanes; lane++) {
+    for (size_t lane = 0; lane < sim->plan.lanes; lane++) {
         const struct outbox_table *table = &tables->lanes[lane];
         struct replica_lane *copy = &replica->lanes[lane];
 
@@ -80,14 +80,14 @@ static void main_copy(struct replica *replica, const struct world *world)
         for (int64_t seq = 1; seq < table->fake.seq_next; seq++)
             copy->states[seq] = table->rows[seq].state;
     }
-    replica->task_count = world->retry->count;
+    replica->task_count = sim->retry->count;
     for (size_t i = 0; i < replica->task_count; i++)
-        replica->tasks[i] = world->retry->tasks[i].state;
+        replica->tasks[i] = sim->retry->tasks[i].state;
 }
 
 /* What was not committed when the copy was taken is not in it; seqs of what is lost are given
  * again. */
-static void lane_restore(struct world *world, struct outbox_table *table,
+static void lane_restore(struct sim *sim, struct outbox_table *table,
                          const struct replica_lane *copy)
 {
     int64_t last = 0;
@@ -97,10 +97,10 @@ static void lane_restore(struct world *world, struct outbox_table *table,
         bool kept = seq < copy->seq_next && copy->states[seq] >= OUTBOX_COMMITTED;
 
         if (!kept && row->state >= OUTBOX_COMMITTED) {
-            world->events[row->event].undone = true;
-            world_tell(world, "main-db", world->events[row->event].key,
-                       "loses event %lld, seq %lld of lane %lld", (int64_t)row->event, seq,
-                       (int64_t)row->lane);
+            sim->events[row->event].undone = true;
+            sim_tell(sim, "main-db", sim->events[row->event].key,
+                     "loses event %lld, seq %lld of lane %lld", (int64_t)row->event, seq,
+                     (int64_t)row->lane);
         }
         row->state = kept ? copy->states[seq] : OUTBOX_NONE;
         if (kept)
@@ -124,39 +124,39 @@ static void lease_restore(struct lane_lease *lease, const struct lane_lease *cop
     lease->row.owner = NULL;
 }
 
-static void main_restore(const struct replica *replica, struct world *world)
+static void main_restore(const struct replica *replica, struct sim *sim)
 {
-    struct tables *tables = world->tables;
+    struct tables *tables = sim->tables;
 
-    memcpy(world->order_next, replica->order_next, sizeof(replica->order_next));
-    for (size_t lane = 0; lane < world->plan.lanes; lane++) {
+    memcpy(sim->order_next, replica->order_next, sizeof(replica->order_next));
+    for (size_t lane = 0; lane < sim->plan.lanes; lane++) {
         lease_restore(&tables->leases[lane], &replica->leases[lane]);
-        lane_restore(world, &tables->lanes[lane], &replica->lanes[lane]);
+        lane_restore(sim, &tables->lanes[lane], &replica->lanes[lane]);
     }
     tables->relays = replica->relays;
-    for (size_t i = 0; i < world->retry->count; i++) {
+    for (size_t i = 0; i < sim->retry->count; i++) {
         enum lane_task_state state = i < replica->task_count ? replica->tasks[i] : LANE_TASK_NONE;
 
-        world->retry->tasks[i].state = state == LANE_TASK_WRITTEN ? LANE_TASK_NONE : state;
+        sim->retry->tasks[i].state = state == LANE_TASK_WRITTEN ? LANE_TASK_NONE : state;
     }
 }
 
-static void sink_copy(struct replica *replica, const struct world *world)
+static void sink_copy(struct replica *replica, const struct sim *sim)
 {
-    const struct sink_tables *sink = world->sink;
+    const struct sink_tables *sink = sim->sink;
 
     memcpy(replica->progress, sink->progress, sizeof(replica->progress));
     memcpy(replica->totals, sink->totals, sizeof(replica->totals));
     memcpy(replica->lasts, sink->lasts, sizeof(replica->lasts));
     memcpy(replica->remarks, sink->remarks, sizeof(replica->remarks));
     replica->state = sink->state;
-    replica->months = world->months->old;
-    if (world->plan.housekeepers > 0)
-        replica->parts = world->months->ddl.old;
-    replica->event_count = world->event_count;
+    replica->months = sim->months->old;
+    if (sim->plan.housekeepers > 0)
+        replica->parts = sim->months->ddl.old;
+    replica->event_count = sim->event_count;
     memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        replica->dead_ends[n] = world->broker->partitions[BROKER_VOTES][n].end;
+        replica->dead_ends[n] = sim->broker->partitions[BROKER_VOTES][n].end;
         for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++) {
             replica->dead[n][offset] = sink->dead[n][offset].old_found;
             replica->dead_classes[n][offset] = sink->dead[n][offset].old_class;
@@ -200,33 +200,33 @@ static void totals_restore(const struct replica *replica, struct sink_tables *si
     }
 }
 
-static void log_restore(const struct replica *replica, struct world *world)
+static void log_restore(const struct replica *replica, struct sim *sim)
 {
-    struct sink_tables *sink = world->sink;
+    struct sink_tables *sink = sim->sink;
 
-    for (size_t i = 0; i < world->event_count; i++) {
+    for (size_t i = 0; i < sim->event_count; i++) {
         struct sink_vote *vote = &sink->votes[i];
         bool kept =
             i < replica->event_count && (replica->votes[i].old_found || replica->votes[i].dropped);
 
         if ((vote->old_found || vote->dropped) && !kept) {
-            world->events[i].logged--;
-            world_tell(world, "sink-db", world->events[i].key, "loses event %lld from the log",
-                       (int64_t)i, 0, 0);
+            sim->events[i].logged--;
+            sim_tell(sim, "sink-db", sim->events[i].key, "loses event %lld from the log",
+                     (int64_t)i, 0, 0);
         }
         *vote = kept ? replica->votes[i] : (struct sink_vote){0};
         vote->row.owner = NULL;
         vote->now_found = vote->old_found;
     }
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        int64_t end = world->broker->partitions[BROKER_VOTES][n].end;
+        int64_t end = sim->broker->partitions[BROKER_VOTES][n].end;
 
         for (int64_t offset = 0; offset < end; offset++) {
             struct sink_dead *dead = &sink->dead[n][offset];
             bool kept = offset < replica->dead_ends[n] && replica->dead[n][offset];
 
             if (dead->old_found || kept)
-                world->events[dead->event].logged += kept - dead->old_found;
+                sim->events[dead->event].logged += kept - dead->old_found;
             dead->now_found = dead->old_found = kept;
             if (kept)
                 dead->now_class = dead->old_class = replica->dead_classes[n][offset];
@@ -234,46 +234,45 @@ static void log_restore(const struct replica *replica, struct world *world)
     }
 }
 
-static void sink_restore(const struct replica *replica, struct world *world)
+static void sink_restore(const struct replica *replica, struct sim *sim)
 {
-    progress_restore(replica, world->sink);
-    totals_restore(replica, world->sink);
-    log_restore(replica, world);
-    world->sink->state = replica->state;
-    world->months->now = world->months->old = replica->months;
-    if (world->plan.housekeepers > 0)
-        world->months->ddl.now = world->months->ddl.old = replica->parts;
+    progress_restore(replica, sim->sink);
+    totals_restore(replica, sim->sink);
+    log_restore(replica, sim);
+    sim->sink->state = replica->state;
+    sim->months->now = sim->months->old = replica->months;
+    if (sim->plan.housekeepers > 0)
+        sim->months->ddl.now = sim->months->ddl.old = replica->parts;
 }
 
-void replica_fall_behind(struct world *world)
+void replica_fall_behind(struct sim *sim)
 {
-    struct replica *replica = world->replica;
+    struct replica *replica = sim->replica;
 
     if (replica->due_ms != 0)
         return;
-    replica->of_sink = !world->plan.main_loses || world_chance(world, 500);
-    replica->due_ms =
-        world_now(world) + world_between(world, 1, world_chance(world, 500) ? 300 : 3000);
+    replica->of_sink = !sim->plan.main_loses || sim_chance(sim, 500);
+    replica->due_ms = sim_now(sim) + sim_between(sim, 1, sim_chance(sim, 500) ? 300 : 3000);
     if (replica->of_sink)
-        sink_copy(replica, world);
+        sink_copy(replica, sim);
     else
-        main_copy(replica, world);
+        main_copy(replica, sim);
 }
 
-void replica_tend(struct world *world)
+void replica_tend(struct sim *sim)
 {
-    struct replica *replica = world->replica;
-    struct db *db = replica->of_sink ? world->sink_db : world->main_db;
+    struct replica *replica = sim->replica;
+    struct db *db = replica->of_sink ? sim->sink_db : sim->main_db;
 
-    if (replica->due_ms == 0 || world_now(world) < replica->due_ms)
+    if (replica->due_ms == 0 || sim_now(sim) < replica->due_ms)
         return;
     replica->due_ms = 0;
-    if (world->healed)
+    if (sim->healed)
         return;
-    db_crash(db, world_between(world, 0, 800));
-    world_tell(world, db->name, STORY_ALL, "is replaced by a replica that is behind", 0, 0, 0);
+    db_crash(db, sim_between(sim, 0, 800));
+    sim_tell(sim, db->name, STORY_ALL, "is replaced by a replica that is behind", 0, 0, 0);
     if (replica->of_sink)
-        sink_restore(replica, world);
+        sink_restore(replica, sim);
     else
-        main_restore(replica, world);
+        main_restore(replica, sim);
 }

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_REPLICA_H
 #define TESTS_SIM_REPLICA_H
 
-#include "tests/sim/world.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,13 +13,13 @@ struct replica;
 
 struct replica *replica_open(void);
 void replica_close(struct replica *replica);
-void replica_begin_world(struct replica *replica, struct world *world);
+void replica_begin_run(struct replica *replica, struct sim *sim);
 
 /* Takes a copy of one of the databases, which fails over to it some time later. Does nothing while
  * that is still to come. */
-void replica_fall_behind(struct world *world);
+void replica_fall_behind(struct sim *sim);
 
 /* Called now and then: fails over when it is time. */
-void replica_tend(struct world *world);
+void replica_tend(struct sim *sim);
 
 #endif

@@ -43,7 +43,7 @@ static void wake_dispatcher(void *ctx)
     struct retry_process *retry = ctx;
 
     if (retry->dispatcher_fiber)
-        sched_wake(&retry->proc->world->sched, retry->dispatcher_fiber);
+        sched_wake(&retry->proc->sim->sched, retry->dispatcher_fiber);
 }
 
 static void wake_worker(void *ctx, size_t worker)
@@ -51,7 +51,7 @@ static void wake_worker(void *ctx, size_t worker)
     struct retry_process *retry = ctx;
 
     if (retry->workers[worker].fiber)
-        sched_wake(&retry->proc->world->sched, retry->workers[worker].fiber);
+        sched_wake(&retry->proc->sim->sched, retry->workers[worker].fiber);
 }
 
 static int64_t time_ms(void *ctx)
@@ -68,7 +68,7 @@ static void loop(struct proc *proc, loop_step step, void *engine)
         int64_t wait_ms = step(engine, proc_clock(proc));
 
         assert(wait_ms >= 0);
-        sched_idle(&proc->world->sched, wait_ms + (world_chance(proc->world, 30) ? 5 : 0));
+        sched_idle(&proc->sim->sched, wait_ms + (sim_chance(proc->sim, 30) ? 5 : 0));
     }
 }
 
@@ -92,7 +92,7 @@ static void leases_thread(void *arg)
     struct proc *proc = retry->proc;
 
     while (!proc->stopping)
-        sched_idle(&proc->world->sched, shard_leases_step(&retry->leases, proc_clock(proc)));
+        sched_idle(&proc->sim->sched, shard_leases_step(&retry->leases, proc_clock(proc)));
 }
 
 static void worker_thread(void *arg)
@@ -103,22 +103,22 @@ static void worker_thread(void *arg)
 
     /* What has not begun when the process stops is the dispatcher's to give back. */
     while (!proc->stopping)
-        sched_idle(&proc->world->sched, pool_worker_step(&thread->worker, proc_clock(proc)));
+        sched_idle(&proc->sim->sched, pool_worker_step(&thread->worker, proc_clock(proc)));
 }
 
 static void main_thread(void *arg)
 {
     struct retry_process *retry = arg;
-    struct world *world = retry->proc->world;
+    struct sim *sim = retry->proc->sim;
     int64_t until_ms;
 
     while (!retry->proc->stopping)
-        sched_pause(&world->sched, 20);
+        sched_pause(&sim->sched, 20);
     dispatcher_leave(&retry->dispatcher);
     wake_dispatcher(retry);
-    until_ms = world_now(world) + STOP_MS;
-    while (world_now(world) < until_ms && !dispatcher_left(&retry->dispatcher))
-        sched_pause(&world->sched, 2);
+    until_ms = sim_now(sim) + STOP_MS;
+    while (sim_now(sim) < until_ms && !dispatcher_left(&retry->dispatcher))
+        sched_pause(&sim->sched, 2);
     shard_leases_release(&retry->leases);
     proc_exit(retry->proc);
 }
@@ -150,23 +150,22 @@ static void leases_start(struct retry_process *retry)
         *edge = (struct lease_edge){.of_shards = true,
                                     .handler = i,
                                     .lane_count = pool_shares(&retry->pool) ? TASK_SHARDS : 0};
-        link_init(&edge->link, retry->proc, retry->proc->world->main_db);
+        link_init(&edge->link, retry->proc, retry->proc->sim->main_db);
         stores[i] = tables_leases(edge);
     }
-    rc = shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, world_rng(),
-                           NULL);
+    rc =
+        shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, sim_rng(), NULL);
     assert(rc == RC_OK);
 }
 
 /* The first process runs all handlers; each life of another one may lack some. */
 static void handlers_choose(struct retry_process *retry)
 {
-    struct world *world = retry->proc->world;
+    struct sim *sim = retry->proc->sim;
 
     for (size_t i = 0; i < TASK_HANDLERS; i++)
-        retry->opened[i] = retry->number == 0 || !world_chance(world, world->plan.task_lacking)
-                               ? retry->proc
-                               : NULL;
+        retry->opened[i] =
+            retry->number == 0 || !sim_chance(sim, sim->plan.task_lacking) ? retry->proc : NULL;
     retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened};
 }
 
@@ -178,21 +177,20 @@ static void start(struct proc *proc)
     proc_start(proc, "retry", retry->number);
     task_edge_init(&retry->dispatcher_edge, proc);
     task_edge_init(&retry->renewer_edge, proc);
-    retry->dispatcher_edge.compare_and_set =
-        world_chance(proc->world, proc->world->plan.task_compared);
+    retry->dispatcher_edge.compare_and_set = sim_chance(proc->sim, proc->sim->plan.task_compared);
     handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));
-    rc = pool_init(&retry->pool, &proc->world->settings, &retry->handlers, NULL);
+    rc = pool_init(&retry->pool, &proc->sim->settings, &retry->handlers, NULL);
     assert(rc == RC_OK);
     assert(retry->pool.workers <= WORKERS_MAX);
     retry->pool.wake_dispatcher = wake_dispatcher;
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops, world_rng(),
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops, sim_rng(),
                          NULL);
     assert(rc == RC_OK);
-    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, world_rng(),
+    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, sim_rng(),
                             NULL);
     assert(rc == RC_OK);
     leases_start(retry);
@@ -220,10 +218,10 @@ size_t retry_bytes(void)
     return sizeof(struct retry_process);
 }
 
-void retry_add(void *memory, struct world *world, size_t number)
+void retry_add(void *memory, struct sim *sim, size_t number)
 {
     struct retry_process *retry = memory;
 
     retry->number = number;
-    retry->proc = proc_add(world, retry, start, end);
+    retry->proc = proc_add(sim, retry, start, end);
 }

@@ -15,9 +15,9 @@ struct publisher_process {
     struct link link;
 };
 
-void retry_begin_world(struct retry_tables *retry, struct world *world)
+void retry_begin_run(struct retry_tables *retry, struct sim *sim)
 {
-    (void)world;
+    (void)sim;
     if (!retry->tasks)
         retry->tasks = calloc(LANE_TASKS_MAX, sizeof(*retry->tasks));
     assert(retry->tasks);
@@ -29,30 +29,30 @@ void retry_done(struct retry_tables *retry)
     free(retry->tasks);
 }
 
-size_t retry_left(const struct world *world)
+size_t retry_left(const struct sim *sim)
 {
     size_t left = 0;
 
-    for (size_t i = 0; i < world->retry->count; i++)
-        left += world->retry->tasks[i].state == LANE_TASK_WAITING;
+    for (size_t i = 0; i < sim->retry->count; i++)
+        left += sim->retry->tasks[i].state == LANE_TASK_WAITING;
     return left;
 }
 
-static void task_settle(struct world *world, struct row *base, bool commit)
+static void task_settle(struct sim *sim, struct row *base, bool commit)
 {
     struct lane_task *task = (struct lane_task *)base;
 
     if (task->state == LANE_TASK_WRITTEN)
         task->state = commit ? LANE_TASK_WAITING : LANE_TASK_NONE;
     if (commit)
-        world_tell(world, "database", world->events[task->event].key,
-                   "event %lld is in the retry queue of lane %lld", (int64_t)task->event,
-                   (int64_t)task->lane, 0);
+        sim_tell(sim, "database", sim->events[task->event].key,
+                 "event %lld is in the retry queue of lane %lld", (int64_t)task->event,
+                 (int64_t)task->lane, 0);
 }
 
 void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key)
 {
-    struct retry_tables *retry = link->db->world->retry;
+    struct retry_tables *retry = link->db->sim->retry;
     struct lane_task *task = &retry->tasks[retry->count++];
 
     assert(retry->count < LANE_TASKS_MAX);
@@ -64,10 +64,10 @@ void retry_insert(struct link *link, struct outbox_row *row, const char *orderin
     link_wrote(link, &task->row, task_settle);
 }
 
-bool retry_has_key(const struct world *world, size_t lane, const char *ordering_key)
+bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key)
 {
-    for (size_t i = 0; i < world->retry->count; i++) {
-        const struct lane_task *task = &world->retry->tasks[i];
+    for (size_t i = 0; i < sim->retry->count; i++) {
+        const struct lane_task *task = &sim->retry->tasks[i];
 
         if (task->state == LANE_TASK_WAITING && task->lane == lane &&
             strcmp(task->ordering_key, ordering_key) == 0)
@@ -79,7 +79,7 @@ bool retry_has_key(const struct world *world, size_t lane, const char *ordering_
 enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
-    const struct retry_tables *retry = edge->link.db->world->retry;
+    const struct retry_tables *retry = edge->link.db->sim->retry;
     size_t count = 0;
 
     for (size_t i = 0; i < retry->count && count < keys_max; i++) {
@@ -106,34 +106,34 @@ enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key 
 /* The lane's engine */
 
 /* One of those that are the first of their key. */
-static struct lane_task *choose(struct world *world)
+static struct lane_task *choose(struct sim *sim)
 {
     struct lane_task *chosen = NULL;
     size_t seen = 0;
 
-    for (size_t i = 0; i < world->retry->count; i++) {
-        struct lane_task *task = &world->retry->tasks[i];
+    for (size_t i = 0; i < sim->retry->count; i++) {
+        struct lane_task *task = &sim->retry->tasks[i];
         bool first = task->state == LANE_TASK_WAITING;
 
         for (size_t j = 0; j < i && first; j++)
-            first = world->retry->tasks[j].state != LANE_TASK_WAITING ||
-                    world->retry->tasks[j].lane != task->lane ||
-                    strcmp(world->retry->tasks[j].ordering_key, task->ordering_key) != 0;
-        if (first && world_below(world, ++seen) == 0)
+            first = sim->retry->tasks[j].state != LANE_TASK_WAITING ||
+                    sim->retry->tasks[j].lane != task->lane ||
+                    strcmp(sim->retry->tasks[j].ordering_key, task->ordering_key) != 0;
+        if (first && sim_below(sim, ++seen) == 0)
             chosen = task;
     }
     return chosen;
 }
 
-static void end_settle(struct world *world, struct row *base, bool commit)
+static void end_settle(struct sim *sim, struct row *base, bool commit)
 {
     struct lane_task *task = (struct lane_task *)base;
 
     if (!commit)
         return;
     task->state = LANE_TASK_ENDED;
-    world_tell(world, "database", world->events[task->event].key, "the task of event %lld is over",
-               (int64_t)task->event, 0, 0);
+    sim_tell(sim, "database", sim->events[task->event].key, "the task of event %lld is over",
+             (int64_t)task->event, 0, 0);
 }
 
 static void task_end(struct publisher_process *retry, struct lane_task *task)
@@ -157,31 +157,30 @@ static void task_end(struct publisher_process *retry, struct lane_task *task)
 /* An attempt may fail, or work and have its answer lost; then there is another one. */
 static bool publish(struct publisher_process *retry, const struct lane_task *task)
 {
-    struct world *world = retry->proc->world;
-    const struct event *event = &world->events[task->event];
+    struct sim *sim = retry->proc->sim;
+    const struct event *event = &sim->events[task->event];
 
     proc_pass(retry->proc);
-    if (!world->healed && world_chance(world, task->refused ? 700 : 100))
+    if (!sim->healed && sim_chance(sim, task->refused ? 700 : 100))
         return false;
-    broker_append(world, event->kind == EVENT_STEP ? BROKER_STEPS : BROKER_VOTES,
-                  broker_partition_of(world, event->key), task->event);
+    broker_append(sim, event->kind == EVENT_STEP ? BROKER_STEPS : BROKER_VOTES,
+                  broker_partition_of(sim, event->key), task->event);
     proc_pass(retry->proc);
-    return world->healed || !world_chance(world, world->plan.ack_lost);
+    return sim->healed || !sim_chance(sim, sim->plan.ack_lost);
 }
 
 static void work(struct publisher_process *retry)
 {
-    struct world *world = retry->proc->world;
-    struct lane_task *task = choose(world);
+    struct sim *sim = retry->proc->sim;
+    struct lane_task *task = choose(sim);
 
     if (!task)
         return;
     /* What other events follow from must not be missing. */
-    if (world->events[task->event].kind == EVENT_STEP &&
-        world_chance(world, world->plan.tasks_skipped)) {
-        world->events[task->event].skipped = true;
-        world_tell(world, "operator", world->events[task->event].key, "skips event %lld",
-                   (int64_t)task->event, 0, 0);
+    if (sim->events[task->event].kind == EVENT_STEP && sim_chance(sim, sim->plan.tasks_skipped)) {
+        sim->events[task->event].skipped = true;
+        sim_tell(sim, "operator", sim->events[task->event].key, "skips event %lld",
+                 (int64_t)task->event, 0, 0);
         task_end(retry, task);
         return;
     }
@@ -192,10 +191,10 @@ static void work(struct publisher_process *retry)
 static void thread(void *arg)
 {
     struct publisher_process *retry = arg;
-    struct world *world = retry->proc->world;
+    struct sim *sim = retry->proc->sim;
 
     while (!retry->proc->stopping) {
-        sched_pause(&world->sched, world_between(world, 1, world->healed ? 20 : 200));
+        sched_pause(&sim->sched, sim_between(sim, 1, sim->healed ? 20 : 200));
         work(retry);
     }
     proc_exit(retry->proc);
@@ -206,7 +205,7 @@ static void start(struct proc *proc)
     struct publisher_process *retry = proc->role;
 
     proc_start(proc, "publisher", retry->number);
-    link_init(&retry->link, proc, proc->world->main_db);
+    link_init(&retry->link, proc, proc->sim->main_db);
     proc_thread(proc, thread, retry);
 }
 
@@ -222,10 +221,10 @@ size_t publisher_bytes(void)
     return sizeof(struct publisher_process);
 }
 
-void publisher_add(void *memory, struct world *world, size_t number)
+void publisher_add(void *memory, struct sim *sim, size_t number)
 {
     struct publisher_process *retry = memory;
 
     retry->number = number;
-    retry->proc = proc_add(world, retry, start, end);
+    retry->proc = proc_add(sim, retry, start, end);
 }

@@ -27,15 +27,15 @@ struct retry_tables {
     size_t count;
 };
 
-void retry_begin_world(struct retry_tables *retry, struct world *world);
+void retry_begin_run(struct retry_tables *retry, struct sim *sim);
 void retry_done(struct retry_tables *retry);
 
 /* Tasks that have not ended. */
-size_t retry_left(const struct world *world);
+size_t retry_left(const struct sim *sim);
 
 /* For the edge of a relay. Inside the transaction of link: makes the locked row a task. */
 void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key);
-bool retry_has_key(const struct world *world, size_t lane, const char *ordering_key);
+bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key);
 
 enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key on_key,
                         void *on_key_ctx, struct err *err);

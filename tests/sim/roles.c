@@ -7,7 +7,7 @@
 
 struct kind {
     size_t (*bytes)(void);
-    void (*add)(void *memory, struct world *world, size_t number);
+    void (*add)(void *memory, struct sim *sim, size_t number);
     size_t max;
     bool ends; /* it has nothing to do once nobody writes */
 };
@@ -51,9 +51,9 @@ void roles_close(struct roles *roles)
     free(roles);
 }
 
-void roles_add(struct roles *roles, struct world *world)
+void roles_add(struct roles *roles, struct sim *sim)
 {
-    const struct plan *plan = &world->plan;
+    const struct plan *plan = &sim->plan;
     const size_t counts[KINDS] = {plan->relays,     plan->consumers,   plan->rollups,
                                   plan->voters,     plan->writers,     plan->retries,
                                   plan->submitters, plan->operators,   SIM_PUBLISHERS_MAX,
@@ -61,8 +61,8 @@ void roles_add(struct roles *roles, struct world *world)
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {
-            kinds[i].add(roles->memory[i] + number * kinds[i].bytes(), world, number);
-            world->procs[world->proc_count - 1].ends = kinds[i].ends;
+            kinds[i].add(roles->memory[i] + number * kinds[i].bytes(), sim, number);
+            sim->procs[sim->proc_count - 1].ends = kinds[i].ends;
         }
     }
 }

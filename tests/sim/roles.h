@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_ROLES_H
 #define TESTS_SIM_ROLES_H
 
-#include "tests/sim/world.h"
+#include "tests/sim/sim.h"
 
 #include <stddef.h>
 
@@ -15,20 +15,20 @@ struct roles *roles_open(void);
 void roles_close(struct roles *roles);
 
 /* Adds the processes that the plan asks for; nothing runs before proc->start(). */
-void roles_add(struct roles *roles, struct world *world);
+void roles_add(struct roles *roles, struct sim *sim);
 
 /* Each for one process; number counts within its role. */
-void relay_add(void *memory, struct world *world, size_t number);
-void consumer_add(void *memory, struct world *world, size_t number);
-void rollup_add(void *memory, struct world *world, size_t number);
-void publisher_add(void *memory, struct world *world, size_t number);
-void voter_add(void *memory, struct world *world, size_t number);
-void retry_add(void *memory, struct world *world, size_t number);
-void submitter_add(void *memory, struct world *world, size_t number);
-void operator_add(void *memory, struct world *world, size_t number);
-void replayer_add(void *memory, struct world *world, size_t number);
-void housekeeper_add(void *memory, struct world *world, size_t number);
-void writer_add(void *memory, struct world *world, size_t number);
+void relay_add(void *memory, struct sim *sim, size_t number);
+void consumer_add(void *memory, struct sim *sim, size_t number);
+void rollup_add(void *memory, struct sim *sim, size_t number);
+void publisher_add(void *memory, struct sim *sim, size_t number);
+void voter_add(void *memory, struct sim *sim, size_t number);
+void retry_add(void *memory, struct sim *sim, size_t number);
+void submitter_add(void *memory, struct sim *sim, size_t number);
+void operator_add(void *memory, struct sim *sim, size_t number);
+void replayer_add(void *memory, struct sim *sim, size_t number);
+void housekeeper_add(void *memory, struct sim *sim, size_t number);
+void writer_add(void *memory, struct sim *sim, size_t number);
 
 size_t relay_bytes(void);
 size_t consumer_bytes(void);
@@ -43,11 +43,11 @@ size_t housekeeper_bytes(void);
 size_t writer_bytes(void);
 
 /* Keys that the holders of lanes have stopped. */
-size_t relays_diverted_keys(const struct world *world);
+size_t relays_diverted_keys(const struct sim *sim);
 
 /* Lets go of what the votes of a run were kept in. */
-void votes_begin_world(struct world *world);
+void votes_begin_run(struct sim *sim);
 /* What vote_state says: votes of a content. */
-int64_t votes_count(const struct world *world, int64_t content_id);
+int64_t votes_count(const struct sim *sim, int64_t content_id);
 
 #endif

@@ -2,9 +2,9 @@
 /* The shared fake of the roll-up's store on a simulated connection. */
 #include "tests/sim/sink.h"
 
-static struct world *world_of(const struct rollup_edge *edge)
+static struct sim *sim_of(const struct rollup_edge *edge)
 {
-    return edge->link.db->world;
+    return edge->link.db->sim;
 }
 
 static enum rc send_call(void *ctx, struct err *err)
@@ -31,7 +31,7 @@ static int64_t read_clock(void *ctx)
 static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
 {
     const struct rollup_edge *edge = ctx;
-    const struct sink_total *row = &world_of(edge)->sink->totals[content_id];
+    const struct sink_total *row = &sim_of(edge)->sink->totals[content_id];
 
     *total = (struct fake_total){row->old_found, row->old_votes, row->old_seq, row->old_changed_ms};
 }
@@ -44,7 +44,7 @@ static enum rc begin_locked(void *ctx, struct err *err)
     if (rc == RC_OK)
         rc = link_call(&edge->link, err);
     if (rc == RC_OK)
-        rc = link_lock(&edge->link, &world_of(edge)->sink->state_row, err);
+        rc = link_lock(&edge->link, &sim_of(edge)->sink->state_row, err);
     if (rc == RC_OK)
         rc = link_answer(&edge->link, err);
     if (rc != RC_OK)
@@ -72,17 +72,16 @@ static void free_row(void *ctx)
 }
 
 /* An application inserts remarks of contents that may long have votes. */
-static void remarks_appear(struct world *world)
+static void remarks_appear(struct sim *sim)
 {
-    for (int64_t content = 1; content <= SIM_CONTENTS && !world->healed; content++) {
-        struct fake_remark *remark = &world->sink->remarks[content];
+    for (int64_t content = 1; content <= SIM_CONTENTS && !sim->healed; content++) {
+        struct fake_remark *remark = &sim->sink->remarks[content];
 
-        if (remark->found || !world_chance(world, 20))
+        if (remark->found || !sim_chance(sim, 20))
             continue;
         remark->found = true;
         remark->due = true;
-        world_tell(world, "application", content, "inserts the remark of content %lld", content, 0,
-                   0);
+        sim_tell(sim, "application", content, "inserts the remark of content %lld", content, 0, 0);
     }
 }
 
@@ -91,7 +90,7 @@ static enum rc call_look(void *ctx, struct err *err)
     enum rc rc = send_call(ctx, err);
 
     if (rc == RC_OK)
-        remarks_appear(world_of(ctx));
+        remarks_appear(sim_of(ctx));
     return rc;
 }
 
@@ -99,7 +98,7 @@ static enum rc call_read(void *ctx, struct err *err)
 {
     enum rc rc = send_call(ctx, err);
 
-    remarks_appear(world_of(ctx));
+    remarks_appear(sim_of(ctx));
     return rc;
 }
 
@@ -107,38 +106,38 @@ static void tell_take(void *ctx, const struct singleton_lease *lease)
 {
     const struct rollup_edge *edge = ctx;
 
-    world_tell(world_of(edge), edge->link.proc->name, STORY_DETAIL,
-               "takes the roll-up with epoch %lld", lease->epoch, 0, 0);
+    sim_tell(sim_of(edge), edge->link.proc->name, STORY_DETAIL, "takes the roll-up with epoch %lld",
+             lease->epoch, 0, 0);
 }
 
 /* The promise: a remark never gets an older total. */
 static void check_remark(void *ctx, const struct fake_remark *remark, const struct rollup_row *row)
 {
     const struct rollup_edge *edge = ctx;
-    struct world *world = world_of(edge);
+    struct sim *sim = sim_of(edge);
 
     if (remark->votes_seq > row->seq)
-        world_fail(world, row->place.content_id,
-                   "roll-up: %s takes the remark of content %lld back from seq %lld to %lld",
-                   edge->link.proc->name, (long long)row->place.content_id,
-                   (long long)remark->votes_seq, (long long)row->seq);
-    world_tell(world, edge->link.proc->name, row->place.content_id,
-               "rolls up content %lld: votes %lld of seq %lld", row->place.content_id, row->votes,
-               row->seq);
+        sim_fail(sim, row->place.content_id,
+                 "roll-up: %s takes the remark of content %lld back from seq %lld to %lld",
+                 edge->link.proc->name, (long long)row->place.content_id,
+                 (long long)remark->votes_seq, (long long)row->seq);
+    sim_tell(sim, edge->link.proc->name, row->place.content_id,
+             "rolls up content %lld: votes %lld of seq %lld", row->place.content_id, row->votes,
+             row->seq);
 }
 
 void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
 {
-    struct sink_tables *tables = proc->world->sink;
+    struct sink_tables *tables = proc->sim->sink;
 
-    link_init(&edge->link, proc, proc->world->sink_db);
+    link_init(&edge->link, proc, proc->sim->sink_db);
     edge->fake = (struct fake_rollup){
         .hooks = {edge, send_call, get_answer, read_clock},
         .state = &tables->state,
         .remarks = tables->remarks,
         .content_id_max = SIM_CONTENTS,
         .read_total = read_total,
-        .unfenced = proc->world->fault == FAULT_ROLLUP_UNFENCED,
+        .unfenced = proc->sim->fault == FAULT_ROLLUP_UNFENCED,
         .call_look = call_look,
         .call_read = call_read,
         .begin = begin_locked,

@@ -20,7 +20,7 @@ static void thread(void *arg)
 {
     struct rollup_process *process = arg;
     struct proc *proc = process->proc;
-    struct world *world = proc->world;
+    struct sim *sim = proc->sim;
 
     while (!proc->stopping) {
         int64_t wait_ms = rollup_step(&process->rollup, proc_clock(proc));
@@ -28,7 +28,7 @@ static void thread(void *arg)
         if (wait_ms == LOOP_END)
             break;
         if (!proc->stopping)
-            sched_idle(&world->sched, wait_ms);
+            sched_idle(&sim->sched, wait_ms);
     }
     rollup_leave(&process->rollup);
     proc_exit(proc);
@@ -37,15 +37,15 @@ static void thread(void *arg)
 static void start(struct proc *proc)
 {
     struct rollup_process *process = proc->role;
-    const struct world *world = proc->world;
+    const struct sim *sim = proc->sim;
     struct rollup_config config = {
         .store = &process->edge.ops,
         .owner = proc->name,
-        .interval_ms = world->settings.rollup.interval_ms,
-        .overlap_ms = world->settings.rollup.overlap_ms,
+        .interval_ms = sim->settings.rollup.interval_ms,
+        .overlap_ms = sim->settings.rollup.overlap_ms,
         .lease_ms = LEASE_MS,
         .batch_rows_max = ROWS_MAX,
-        .rng = world_rng,
+        .rng = sim_rng,
     };
 
     proc_start(proc, "rollup", process->number);
@@ -68,10 +68,10 @@ size_t rollup_bytes(void)
     return sizeof(struct rollup_process);
 }
 
-void rollup_add(void *memory, struct world *world, size_t number)
+void rollup_add(void *memory, struct sim *sim, size_t number)
 {
     struct rollup_process *process = memory;
 
     process->number = number;
-    process->proc = proc_add(world, process, start, end);
+    process->proc = proc_add(sim, process, start, end);
 }

@@ -3,7 +3,7 @@
 #ifndef TESTS_SIM_RUN_H
 #define TESTS_SIM_RUN_H
 
-#include "tests/sim/world.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,12 +25,12 @@ struct run_result {
 struct run *run_open(void);
 void run_close(struct run *run);
 
-void run_seed(struct run *run, uint64_t seed, enum model_fault fault, struct run_result *result);
+void run_seed(struct run *run, uint64_t seed, enum sim_fault fault, struct run_result *result);
 
 /* The same again, keeping what led to it; returns the hash. run_tell() also prints it. */
-uint64_t run_hear(struct run *run, uint64_t seed, enum model_fault fault,
+uint64_t run_hear(struct run *run, uint64_t seed, enum sim_fault fault,
                   const struct story_focus *focus);
-void run_tell(struct run *run, uint64_t seed, enum model_fault fault,
+void run_tell(struct run *run, uint64_t seed, enum sim_fault fault,
               const struct story_focus *focus);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sink_begin_world(struct sink_tables *tables, struct world *world)
+void sink_begin_run(struct sink_tables *tables, struct sim *sim)
 {
     if (!tables->votes)
         tables->votes = malloc(SIM_EVENTS_MAX * sizeof(*tables->votes));
@@ -27,7 +27,7 @@ void sink_begin_world(struct sink_tables *tables, struct world *world)
     memset(tables->lasts, 0, sizeof(tables->lasts));
     memset(tables->remarks, 0, sizeof(tables->remarks));
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
-        tables->remarks[content].found = !world_chance(world, 100);
+        tables->remarks[content].found = !sim_chance(sim, 100);
         tables->remarks[content].due = tables->remarks[content].found;
     }
     memset(tables->held_ends, 0, sizeof(tables->held_ends));
@@ -43,14 +43,14 @@ void sink_done(struct sink_tables *tables)
         free(tables->dead[i]);
 }
 
-static struct world *world_of(const struct sink_edge *edge)
+static struct sim *sim_of(const struct sink_edge *edge)
 {
-    return edge->link.db->world;
+    return edge->link.db->sim;
 }
 
 static struct sink_tables *tables_of(const struct sink_edge *edge)
 {
-    return world_of(edge)->sink;
+    return sim_of(edge)->sink;
 }
 
 static enum rc ops_ping(void *ctx, struct err *err)
@@ -88,15 +88,15 @@ static void ops_rollback(void *ctx)
     link_rollback(&edge->link);
 }
 
-static void progress_settle(struct world *world, struct row *row, bool commit)
+static void progress_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sink_progress *progress = (struct sink_progress *)row;
 
     if (commit) {
         if (progress->now.next_offset != progress->old.next_offset)
-            world_tell(
-                world, "sink", STORY_DETAIL, "progress of partition %lld is %lld, epoch %lld",
-                progress - world->sink->progress, progress->now.next_offset, progress->now.epoch);
+            sim_tell(sim, "sink", STORY_DETAIL, "progress of partition %lld is %lld, epoch %lld",
+                     progress - sim->sink->progress, progress->now.next_offset,
+                     progress->now.epoch);
         progress->old = progress->now;
         progress->old_found = progress->now_found;
         progress->old_owner = progress->now_owner;
@@ -115,7 +115,7 @@ static enum rc progress_lock(struct sink_edge *edge, int32_t partition,
     struct sink_progress *row = &tables_of(edge)->progress[partition];
     enum rc rc = RC_OK;
 
-    if (world_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
+    if (sim_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
         rc = link_lock(&edge->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
@@ -188,8 +188,8 @@ static enum rc ops_own_progress(void *ctx, const struct place *place,
     memcpy(row->now.topic_id, progress->topic_id, sizeof(row->now.topic_id));
     row->now_owner = edge->link.proc;
     row->now_life = edge->link.proc->lives;
-    world_tell(world_of(edge), edge->link.proc->name, STORY_ALL,
-               "claims partition %lld with epoch %lld", place->partition, progress->epoch, 0);
+    sim_tell(sim_of(edge), edge->link.proc->name, STORY_ALL,
+             "claims partition %lld with epoch %lld", place->partition, progress->epoch, 0);
     return link_answer(&edge->link, err);
 }
 
@@ -201,9 +201,9 @@ static void progress_move(struct sink_edge *edge, const struct place *place,
     const struct proc *proc = edge->link.proc;
 
     if (row->now_owner != proc || row->now_life != proc->lives)
-        world_fail(world_of(edge), STORY_ALL,
-                   "fence: %s writes into partition %d, which %s has claimed with epoch %lld",
-                   proc->name, (int)place->partition, row->now.owner, (long long)row->now.epoch);
+        sim_fail(sim_of(edge), STORY_ALL,
+                 "fence: %s writes into partition %d, which %s has claimed with epoch %lld",
+                 proc->name, (int)place->partition, row->now.owner, (long long)row->now.epoch);
     link_wrote(&edge->link, &row->row, progress_settle);
     row->now.next_offset = progress->next_offset;
     row->now.leader_epoch = progress->leader_epoch;
@@ -220,11 +220,11 @@ static enum rc ops_move_progress(void *ctx, const struct place *places,
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static void total_settle(struct world *world, struct row *row, bool commit)
+static void total_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sink_total *total = (struct sink_total *)row;
 
-    (void)world;
+    (void)sim;
     if (commit) {
         total->old_found = total->now_found;
         total->old_votes = total->now_votes;
@@ -306,11 +306,11 @@ static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, siz
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static void last_settle(struct world *world, struct row *row, bool commit)
+static void last_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sink_last *last = (struct sink_last *)row;
 
-    (void)world;
+    (void)sim;
     if (commit)
         last->old = last->now;
     else
@@ -357,33 +357,31 @@ static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t c
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static void vote_settle(struct world *world, struct row *row, bool commit)
+static void vote_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sink_vote *vote = (struct sink_vote *)row;
-    size_t number = (size_t)(vote - world->sink->votes);
+    size_t number = (size_t)(vote - sim->sink->votes);
 
     if (!commit) {
         vote->now_found = vote->old_found;
         return;
     }
     vote->old_found = true;
-    world->events[number].logged++;
-    months_check_logged(world, number);
-    world_tell(world, "sink", world->events[number].key,
-               "event %lld is logged with content_seq %lld, votes %lld", (int64_t)number, vote->seq,
-               vote->votes);
+    sim->events[number].logged++;
+    months_check_logged(sim, number);
+    sim_tell(sim, "sink", sim->events[number].key,
+             "event %lld is logged with content_seq %lld, votes %lld", (int64_t)number, vote->seq,
+             vote->votes);
 }
 
-static bool is_refused(const struct world *world, const struct vote_row *row)
+static bool is_refused(const struct sim *sim, const struct vote_row *row)
 {
     int64_t content = row->event.content_id;
 
-    if (!row->skip && !months_have(world, row->event.occurred_ms / DATE_MS))
+    if (!row->skip && !months_have(sim, row->event.occurred_ms / DATE_MS))
         return true;
-    return !row->skip && !world->healed &&
-           world_now(world) < world->sink->refused_until_ms[content] &&
-           (world_event_find(world, row->event.event_id.bytes) &
-            world->sink->refused_bits[content]) == 0;
+    return !row->skip && !sim->healed && sim_now(sim) < sim->sink->refused_until_ms[content] &&
+           (sim_event_find(sim, row->event.event_id.bytes) & sim->sink->refused_bits[content]) == 0;
 }
 
 /* A statement that is refused has written nothing. */
@@ -391,12 +389,12 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
                                 bool *duplicate, struct err *err)
 {
     struct sink_edge *edge = ctx;
-    struct world *world = world_of(edge);
+    struct sim *sim = sim_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
     *duplicate = false;
     for (size_t i = 0; rc == RC_OK && i < count; i++)
-        if (is_refused(world, &rows[i]))
+        if (is_refused(sim, &rows[i]))
             return err_fail(err, RC_REJECT, 1526, "the log does not take it");
     if (rc == RC_OK)
         rc = months_use_log(&edge->link, err);
@@ -405,11 +403,11 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
 
         if (rows[i].skip)
             continue;
-        vote = &world->sink->votes[world_event_find(world, rows[i].event.event_id.bytes)];
+        vote = &sim->sink->votes[sim_event_find(sim, rows[i].event.event_id.bytes)];
         rc = link_lock(&edge->link, &vote->row, err);
         if (rc != RC_OK)
             return rc;
-        if (vote->now_found && world->fault != FAULT_NO_UNIQUE_KEY) {
+        if (vote->now_found && sim->fault != FAULT_NO_UNIQUE_KEY) {
             *duplicate = true;
             break;
         }
@@ -419,7 +417,7 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
         vote->seq = rows[i].content_seq;
         vote->offset = rows[i].offset;
         vote->day = rows[i].event.occurred_ms / DATE_MS;
-        vote->id = months_next_id(world);
+        vote->id = months_next_id(sim);
     }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
@@ -430,7 +428,7 @@ static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t co
                                void *found_ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
-    struct world *world = world_of(edge);
+    struct sim *sim = sim_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
     if (rc == RC_OK)
@@ -440,14 +438,14 @@ static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t co
 
         if (rows[i].skip)
             continue;
-        vote = &world->sink->votes[world_event_find(world, rows[i].event.event_id.bytes)];
+        vote = &sim->sink->votes[sim_event_find(sim, rows[i].event.event_id.bytes)];
         if (vote->old_found || (vote->now_found && vote->row.owner == edge->link.session))
             on_found(found_ctx, &rows[i].event.event_id);
     }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
-static void dead_settle(struct world *world, struct row *row, bool commit)
+static void dead_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sink_dead *dead = (struct sink_dead *)row;
 
@@ -456,15 +454,14 @@ static void dead_settle(struct world *world, struct row *row, bool commit)
         dead->now_class = dead->old_class;
         return;
     }
-    world->events[dead->event].logged += dead->now_found - dead->old_found;
+    sim->events[dead->event].logged += dead->now_found - dead->old_found;
     if (dead->now_found != dead->old_found)
-        world_tell(world, "sink", world->events[dead->event].key,
-                   "event %lld is dead: %lld, class %lld", (int64_t)dead->event, dead->now_found,
-                   dead->now_class);
+        sim_tell(sim, "sink", sim->events[dead->event].key, "event %lld is dead: %lld, class %lld",
+                 (int64_t)dead->event, dead->now_found, dead->now_class);
     dead->old_found = dead->now_found;
     dead->old_class = dead->now_class;
     if (dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD)
-        months_check_too_old(world, dead->event);
+        months_check_too_old(sim, dead->event);
 }
 
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead)
@@ -490,8 +487,8 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
                                struct err *err)
 {
     struct sink_edge *edge = ctx;
-    struct world *world = world_of(edge);
-    struct sink_dead *row = &world->sink->dead[place->partition][dead->offset];
+    struct sim *sim = sim_of(edge);
+    struct sink_dead *row = &sim->sink->dead[place->partition][dead->offset];
     enum rc rc = link_call(&edge->link, err);
 
     if (rc == RC_OK)
@@ -503,10 +500,10 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
     link_wrote(&edge->link, &row->row, dead_settle);
     row->now_found = true;
     row->now_class = sink_dead_class(dead->reason_class);
-    if (sink_is_held(row->now_class) && dead->offset >= world->sink->held_ends[place->partition])
-        world->sink->held_ends[place->partition] = dead->offset + 1;
+    if (sink_is_held(row->now_class) && dead->offset >= sim->sink->held_ends[place->partition])
+        sim->sink->held_ends[place->partition] = dead->offset + 1;
     row->event =
-        world->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
+        sim->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
     return link_answer(&edge->link, err);
 }
 
@@ -516,16 +513,16 @@ static enum rc ops_read_held(void *ctx, const struct place *place,
                              void *content_ctx, struct err *err)
 {
     struct sink_edge *edge = ctx;
-    const struct world *world = world_of(edge);
+    const struct sim *sim = sim_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
-    for (int64_t n = 0; rc == RC_OK && n < world->sink->held_ends[place->partition]; n++) {
-        const struct sink_dead *dead = &world->sink->dead[place->partition][n];
+    for (int64_t n = 0; rc == RC_OK && n < sim->sink->held_ends[place->partition]; n++) {
+        const struct sink_dead *dead = &sim->sink->dead[place->partition][n];
         bool mine = dead->row.owner == edge->link.session;
 
         if (mine ? dead->now_found && sink_is_held(dead->now_class)
                  : dead->old_found && sink_is_held(dead->old_class))
-            on_content(content_ctx, world->events[dead->event].key);
+            on_content(content_ctx, sim->events[dead->event].key);
     }
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
@@ -542,7 +539,7 @@ static enum rc ops_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 
 void sink_edge_init(struct sink_edge *edge, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->world->sink_db);
+    link_init(&edge->link, proc, proc->sim->sink_db);
     edge->ops = (struct sink){
         .ctx = edge,
         .ping = ops_ping,

@@ -97,7 +97,7 @@ struct rollup_edge {
     struct rollup_store ops;
 };
 
-void sink_begin_world(struct sink_tables *tables, struct world *world);
+void sink_begin_run(struct sink_tables *tables, struct sim *sim);
 void sink_done(struct sink_tables *tables);
 /* A transaction of the edge changes a dead record that it has locked. */
 void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void restarted(struct world *world)
+static void restarted(struct sim *sim)
 {
     /* The counter may be forgotten: seqs that nobody committed are given again. */
-    if (!world_chance(world, 500))
+    if (!sim_chance(sim, 500))
         return;
     for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
-        struct outbox_table *table = &world->tables->lanes[lane];
+        struct outbox_table *table = &sim->tables->lanes[lane];
 
         while (table->fake.seq_next > 1 &&
                table->rows[table->fake.seq_next - 1].state < OUTBOX_COMMITTED)
@@ -24,7 +24,7 @@ static void restarted(struct world *world)
     }
 }
 
-void tables_begin_world(struct tables *tables, struct world *world)
+void tables_begin_run(struct tables *tables, struct sim *sim)
 {
     for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
         struct outbox_table *table = &tables->lanes[lane];
@@ -45,7 +45,7 @@ void tables_begin_world(struct tables *tables, struct world *world)
     memset(tables->shards, 0, sizeof(tables->shards));
     tables->relays.count = 0;
     memset(tables->retries, 0, sizeof(tables->retries));
-    world->main_db->restarted = restarted;
+    sim->main_db->restarted = restarted;
 }
 
 void tables_done(struct tables *tables)
@@ -54,36 +54,36 @@ void tables_done(struct tables *tables)
         free(tables->lanes[lane].rows);
 }
 
-struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq)
+struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq)
 {
-    return &world->tables->lanes[lane].rows[seq];
+    return &sim->tables->lanes[lane].rows[seq];
 }
 
 /* The order of a key is that of the commits that wrote it; in one transaction that of the seqs. */
-static void row_settle_commit(struct world *world, struct outbox_row *row)
+static void row_settle_commit(struct sim *sim, struct outbox_row *row)
 {
-    struct event *event = &world->events[row->event];
+    struct event *event = &sim->events[row->event];
 
     row->state = OUTBOX_COMMITTED;
-    world->tables->lanes[row->lane].left++;
-    event->order = ++world->order_next[event->key];
-    world_tell(world, "database", event->key, "event %lld is committed as seq %lld of lane %lld",
-               (int64_t)row->event, row->seq, (int64_t)row->lane);
+    sim->tables->lanes[row->lane].left++;
+    event->order = ++sim->order_next[event->key];
+    sim_tell(sim, "database", event->key, "event %lld is committed as seq %lld of lane %lld",
+             (int64_t)row->event, row->seq, (int64_t)row->lane);
 }
 
-static void settle(struct world *world, struct row *base, bool commit)
+static void settle(struct sim *sim, struct row *base, bool commit)
 {
     struct outbox_row *row = (struct outbox_row *)base;
 
     if (commit && row->state == OUTBOX_WRITTEN)
-        row_settle_commit(world, row);
+        row_settle_commit(sim, row);
     else if (row->state == OUTBOX_RESERVED || row->state == OUTBOX_WRITTEN)
         row->state = OUTBOX_NONE;
 }
 
 int64_t tables_reserve(struct link *link, size_t lane, size_t count)
 {
-    struct outbox_table *table = &link->db->world->tables->lanes[lane];
+    struct outbox_table *table = &link->db->sim->tables->lanes[lane];
     int64_t first = table->fake.seq_next;
 
     assert(first + (int64_t)count < TABLE_ROWS_MAX);
@@ -97,30 +97,30 @@ int64_t tables_reserve(struct link *link, size_t lane, size_t count)
 
 void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
 {
-    struct world *world = link->db->world;
-    struct outbox_row *row = tables_row(world, lane, seq);
+    struct sim *sim = link->db->sim;
+    struct outbox_row *row = tables_row(sim, lane, seq);
 
     assert(row->state == OUTBOX_RESERVED);
     row->state = OUTBOX_WRITTEN;
     row->event = event;
-    world->events[event].lane = lane;
-    world->events[event].seq = seq;
-    if (world_chance(world, world->plan.bad_rows)) {
-        switch (world_below(world, 3)) {
+    sim->events[event].lane = lane;
+    sim->events[event].seq = seq;
+    if (sim_chance(sim, sim->plan.bad_rows)) {
+        switch (sim_below(sim, 3)) {
         case 0:
-            row->refused = world->events[event].refused = true;
+            row->refused = sim->events[event].refused = true;
             break;
         case 1:
             row->oversize = true;
             break;
         default:
-            row->unsendable = world->events[event].unsendable = true;
+            row->unsendable = sim->events[event].unsendable = true;
             break;
         }
     }
     link_writes(link);
-    world_tell(world, link->proc->name, world->events[event].key,
-               "inserts event %lld as seq %lld of lane %lld", (int64_t)event, seq, (int64_t)lane);
+    sim_tell(sim, link->proc->name, sim->events[event].key,
+             "inserts event %lld as seq %lld of lane %lld", (int64_t)event, seq, (int64_t)lane);
 }
 
 /* The relay's side */
@@ -129,7 +129,7 @@ static enum outbox_state read_state(void *ctx, int64_t seq)
 {
     const struct lane_edge *edge = ctx;
 
-    return tables_row(edge->link.db->world, edge->lane, seq)->state;
+    return tables_row(edge->link.db->sim, edge->lane, seq)->state;
 }
 
 static int64_t read_created_ms(void *ctx, int64_t seq)
@@ -142,21 +142,21 @@ static int64_t read_created_ms(void *ctx, int64_t seq)
 static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *out)
 {
     const struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    const struct outbox_row *row = tables_row(world, edge->lane, seq);
-    const struct event *event = &world->events[row->event];
+    struct sim *sim = edge->link.db->sim;
+    const struct outbox_row *row = tables_row(sim, edge->lane, seq);
+    const struct event *event = &sim->events[row->event];
     const char *type = event->kind == EVENT_STEP ? "step" : "vote";
     int len = snprintf(key, FAKE_KEY_SIZE, "%lld", (long long)event->key);
 
     *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
-    out->epoch = world->fault == FAULT_READ_UNFENCED
+    out->epoch = sim->fault == FAULT_READ_UNFENCED
                      ? (int64_t)atomic_load(&edge->origin->lane->lease.epoch)
-                     : world->tables->leases[row->lane].base.epoch;
+                     : sim->tables->leases[row->lane].base.epoch;
     out->id = (struct bytes){event->id, strlen(event->id)};
     out->aggregate_type = (struct bytes){type, 4};
     out->aggregate_id = (struct bytes){key, (size_t)len};
     out->type = (struct bytes){"Changed", 7};
-    out->oversize = row->oversize && !world->healed;
+    out->oversize = row->oversize && !sim->healed;
     if (!out->oversize)
         out->payload = (struct bytes){event->value, event->value_len};
 }
@@ -171,8 +171,7 @@ static enum rc edge_call(struct lane_edge *edge, struct err *err)
         return rc;
     if (origin->noted == 0)
         origin->noted = edge->link.db->origin;
-    if (origin->noted == edge->link.db->origin ||
-        edge->link.db->world->fault == FAULT_ORIGIN_IGNORED)
+    if (origin->noted == edge->link.db->origin || edge->link.db->sim->fault == FAULT_ORIGIN_IGNORED)
         return RC_OK;
     rc = err_fail(err, RC_RETRY, 0, "another database than before");
     lane_origin_lost(origin->lane, err);
@@ -201,10 +200,10 @@ static int64_t read_clock(void *ctx)
 static enum rc call_read(void *ctx, enum rc *broken, struct err *err)
 {
     struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
+    struct sim *sim = edge->link.db->sim;
     enum rc rc = edge_call(edge, err);
 
-    if (rc == RC_OK && !world->healed && world_chance(world, world->plan.db_fails))
+    if (rc == RC_OK && !sim->healed && sim_chance(sim, sim->plan.db_fails))
         *broken = err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
     return rc;
 }
@@ -228,8 +227,7 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     int64_t asked_ms = proc_clock(edge->link.proc);
     enum rc rc = edge_call(edge, err);
 
-    *writers =
-        (struct source_writers){.known = db->world->plan.writers_known, .asked_ms = asked_ms};
+    *writers = (struct source_writers){.known = db->sim->plan.writers_known, .asked_ms = asked_ms};
     if (rc != RC_OK)
         return rc;
     for (size_t i = 0; writers->known && i < DB_SESSIONS_MAX; i++) {
@@ -249,7 +247,7 @@ struct source tables_source(struct lane_edge *edge)
 {
     edge->source = (struct fake_source){
         .hooks = {edge, send_call, get_answer, read_clock},
-        .table = &edge->link.db->world->tables->lanes[edge->lane].fake,
+        .table = &edge->link.db->sim->tables->lanes[edge->lane].fake,
         .state = read_state,
         .created_ms = read_created_ms,
         .show = show_row,
@@ -268,25 +266,24 @@ struct source tables_source(struct lane_edge *edge)
 
 static void delete_row(struct lane_edge *edge, struct outbox_row *row)
 {
-    struct world *world = edge->link.db->world;
-    const struct event *event = &world->events[row->event];
+    struct sim *sim = edge->link.db->sim;
+    const struct event *event = &sim->events[row->event];
 
     if (event->published == 0 && !event->skipped)
-        world_fail(world, event->key,
-                   "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
-                   "record of it was in the topic",
-                   row->event, event->id, (long long)event->key,
-                   world->tables->lanes[edge->lane].name, (long long)row->seq);
+        sim_fail(sim, event->key,
+                 "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
+                 "record of it was in the topic",
+                 row->event, event->id, (long long)event->key, sim->tables->lanes[edge->lane].name,
+                 (long long)row->seq);
     row->state = OUTBOX_DELETED;
-    world->tables->lanes[edge->lane].left--;
-    world_tell(world, edge->link.proc->name, event->key,
-               "deletes event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
-               (int64_t)edge->lane);
+    sim->tables->lanes[edge->lane].left--;
+    sim_tell(sim, edge->link.proc->name, event->key, "deletes event %lld, seq %lld of lane %lld",
+             (int64_t)row->event, row->seq, (int64_t)edge->lane);
 }
 
 static bool is_held(const struct lane_edge *edge, int64_t epoch)
 {
-    const struct fake_lease *lease = &edge->link.db->world->tables->leases[edge->lane].base;
+    const struct fake_lease *lease = &edge->link.db->sim->tables->leases[edge->lane].base;
 
     return lease->epoch == epoch && strcmp(lease->owner, edge->link.proc->name) == 0;
 }
@@ -294,13 +291,13 @@ static bool is_held(const struct lane_edge *edge, int64_t epoch)
 /* The promise: whoever was overtaken deletes and moves nothing. */
 static void check_fence(const struct lane_edge *edge, int64_t epoch)
 {
-    struct world *world = edge->link.db->world;
-    const struct fake_lease *lease = &world->tables->leases[edge->lane].base;
+    struct sim *sim = edge->link.db->sim;
+    const struct fake_lease *lease = &sim->tables->leases[edge->lane].base;
 
     if (!is_held(edge, epoch))
-        world_fail(world, STORY_ALL,
-                   "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
-                   edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
+        sim_fail(sim, STORY_ALL,
+                 "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
+                 edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
 }
 
 /* As the adapter does it: first a look at the lease, then the deletions. */
@@ -308,14 +305,14 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
                              bool *fenced, struct err *err)
 {
     struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
-    struct outbox_table *table = &world->tables->lanes[edge->lane];
+    struct sim *sim = edge->link.db->sim;
+    struct outbox_table *table = &sim->tables->lanes[edge->lane];
     enum rc rc = edge_call(edge, err);
 
     *fenced = false;
     if (rc != RC_OK)
         return rc;
-    *fenced = !is_held(edge, epoch) && world->fault != FAULT_DELETE_UNFENCED;
+    *fenced = !is_held(edge, epoch) && sim->fault != FAULT_DELETE_UNFENCED;
     if (!*fenced)
         check_fence(edge, epoch);
     rc = link_answer(&edge->link, err);
@@ -336,33 +333,33 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     return link_answer(&edge->link, err);
 }
 
-static void row_moved(struct world *world, struct row *base, bool commit)
+static void row_moved(struct sim *sim, struct row *base, bool commit)
 {
     struct outbox_row *row = (struct outbox_row *)base;
 
     if (!commit || row->state != OUTBOX_COMMITTED)
         return;
     row->state = OUTBOX_DELETED;
-    world->tables->lanes[row->lane].left--;
+    sim->tables->lanes[row->lane].left--;
 }
 
 static enum rc move_row(struct lane_edge *edge, const struct relay_move *move, struct err *err)
 {
     struct link *link = &edge->link;
-    struct world *world = link->db->world;
-    struct outbox_row *row = tables_row(world, edge->lane, move->seq);
+    struct sim *sim = link->db->sim;
+    struct outbox_row *row = tables_row(sim, edge->lane, move->seq);
     enum rc rc = link_lock(link, &row->row, err);
 
     if (rc == RC_OK)
         rc = link_call(link, err);
     if (rc != RC_OK || row->state != OUTBOX_COMMITTED)
         return rc;
-    if (world->fault != FAULT_MOVE_WITHOUT_TASK)
+    if (sim->fault != FAULT_MOVE_WITHOUT_TASK)
         retry_insert(link, row, move->ordering_key);
     link_wrote(link, &row->row, row_moved);
-    world_tell(world, link->proc->name, world->events[row->event].key,
-               "moves event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
-               (int64_t)edge->lane);
+    sim_tell(sim, link->proc->name, sim->events[row->event].key,
+             "moves event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
+             (int64_t)edge->lane);
     return link_answer(link, err);
 }
 
@@ -371,7 +368,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
                          bool *fenced, struct err *err)
 {
     struct lane_edge *edge = ctx;
-    struct world *world = edge->link.db->world;
+    struct sim *sim = edge->link.db->sim;
     enum rc rc = link_begin(&edge->link, err);
 
     *fenced = false;
@@ -381,8 +378,8 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
         rc = move_row(edge, &moves[i], err);
     if (rc == RC_OK)
         rc = link_call(&edge->link, err);
-    if (rc == RC_OK && world->fault != FAULT_MOVE_UNFENCED) {
-        rc = link_lock(&edge->link, &world->tables->leases[edge->lane].row, err);
+    if (rc == RC_OK && sim->fault != FAULT_MOVE_UNFENCED) {
+        rc = link_lock(&edge->link, &sim->tables->leases[edge->lane].row, err);
         *fenced = rc == RC_OK && !is_held(edge, epoch);
     }
     if (rc == RC_OK)
@@ -412,7 +409,7 @@ static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct 
     enum rc rc = edge_call(edge, err);
 
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        keys[i].left = retry_has_key(edge->link.db->world, edge->lane, keys[i].ordering_key);
+        keys[i].left = retry_has_key(edge->link.db->sim, edge->lane, keys[i].ordering_key);
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 

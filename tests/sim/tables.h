@@ -73,7 +73,7 @@ struct lease_edge {
     struct fake_lease_store store;
 };
 
-void tables_begin_world(struct tables *tables, struct world *world);
+void tables_begin_run(struct tables *tables, struct sim *sim);
 void tables_done(struct tables *tables);
 
 /* Inside the transaction of link: seqs that no row has yet; returns the first. */
@@ -81,7 +81,7 @@ int64_t tables_reserve(struct link *link, size_t lane, size_t count);
 /* Writes the row of an event. */
 void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 
-struct outbox_row *tables_row(struct world *world, size_t lane, int64_t seq);
+struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq);
 
 /* The edge must not move afterwards. */
 struct source tables_source(struct lane_edge *edge);

@@ -39,9 +39,9 @@ static void unpark(struct link *link, struct sim_task *task)
 
 static void change(struct link *link, struct sim_task *task, enum action action)
 {
-    world_tell(link->db->world, link->proc->name, STORY_ALL,
-               "works on task %lld, which has state %lld: %lld", task->id, (int64_t)task->now.state,
-               (int64_t)action);
+    sim_tell(link->db->sim, link->proc->name, STORY_ALL,
+             "works on task %lld, which has state %lld: %lld", task->id, (int64_t)task->now.state,
+             (int64_t)action);
     switch (action) {
     case ACTION_CANCEL:
         task_end(link, task, TASK_CANCELLED, true);
@@ -88,56 +88,56 @@ static enum rc act(struct operator_process *person, struct sim_task *task, enum 
     return rc;
 }
 
-static void scenes_toggle(struct world *world)
+static void scenes_toggle(struct sim *sim)
 {
-    struct sim_scene_row *scene = &world->tasks->scenes[world_below(world, SCENE_THIRD + 1)];
+    struct sim_scene_row *scene = &sim->tasks->scenes[sim_below(sim, SCENE_THIRD + 1)];
 
     scene->paused = !scene->paused;
-    scene->paused_ms = world_now(world);
+    scene->paused_ms = sim_now(sim);
     scene->version++;
-    scene->paused_change = ++world->tasks->scene_change;
-    world_tell(world, "operator", STORY_ALL, "makes the pause of scene %lld %lld",
-               scene - world->tasks->scenes, scene->paused, 0);
+    scene->paused_change = ++sim->tasks->scene_change;
+    sim_tell(sim, "operator", STORY_ALL, "makes the pause of scene %lld %lld",
+             scene - sim->tasks->scenes, scene->paused, 0);
 }
 
 /* Any task, or, because most depends on it, the head of a key. */
-static struct sim_task *choose(struct world *world)
+static struct sim_task *choose(struct sim *sim)
 {
-    struct task_tables *tables = world->tasks;
+    struct task_tables *tables = sim->tasks;
     int64_t live = tables->id_next - tables->first_live;
     struct order_ahead ahead;
 
     if (live == 0)
         return NULL;
-    if (world_chance(world, 500))
-        return &tables->tasks[tables->first_live + (int64_t)world_below(world, (uint64_t)live)];
-    tasks_ahead(tables, NULL, world_between(world, 1, world->plan.task_keys), &ahead);
+    if (sim_chance(sim, 500))
+        return &tables->tasks[tables->first_live + (int64_t)sim_below(sim, (uint64_t)live)];
+    tasks_ahead(tables, NULL, sim_between(sim, 1, sim->plan.task_keys), &ahead);
     return order_head(&ahead).id > 0 ? &tables->tasks[order_head(&ahead).id] : NULL;
 }
 
 static void meddle(struct operator_process *person)
 {
-    struct world *world = person->proc->world;
+    struct sim *sim = person->proc->sim;
     struct sim_task *task;
     struct err err;
 
-    if (world_chance(world, 100)) {
-        scenes_toggle(world);
+    if (sim_chance(sim, 100)) {
+        scenes_toggle(sim);
         return;
     }
-    task = choose(world);
+    task = choose(sim);
     if (task)
-        act(person, task, (enum action)world_below(world, ACTIONS), &err);
+        act(person, task, (enum action)sim_below(sim, ACTIONS), &err);
 }
 
 /* Sees that nothing waits for a person. */
 static void tidy(struct operator_process *person)
 {
-    struct world *world = person->proc->world;
-    struct task_tables *tables = world->tasks;
+    struct sim *sim = person->proc->sim;
+    struct task_tables *tables = sim->tasks;
     struct err err;
 
-    task_scene_mend(world);
+    task_scene_mend(sim);
     for (int i = 0; i < SIM_SCENES; i++) {
         if (tables->scenes[i].paused)
             tables->scenes[i].version++;
@@ -149,11 +149,11 @@ static void tidy(struct operator_process *person)
 
         if (!task->old.found)
             continue;
-        if (!world->plan.tasks_left &&
+        if (!sim->plan.tasks_left &&
             (task->old.state == TASK_BLOCKED || task->old.state == TASK_PARKED))
             act(person, task, task->poison ? ACTION_CANCEL : ACTION_UNPARK, &err);
         else if (task->old.state == TASK_WAITING && task->scene != SCENE_STRANGE &&
-                 task->old.next_ms > db_clock(world->main_db) + PATIENCE_MS)
+                 task->old.next_ms > db_clock(sim->main_db) + PATIENCE_MS)
             act(person, task, ACTION_RUN_NOW, &err);
     }
 }
@@ -161,11 +161,11 @@ static void tidy(struct operator_process *person)
 static void thread(void *arg)
 {
     struct operator_process *person = arg;
-    struct world *world = person->proc->world;
+    struct sim *sim = person->proc->sim;
 
     while (!person->proc->stopping) {
-        sched_pause(&world->sched, world_between(world, 1, world->plan.operator_ms));
-        if (world->healed)
+        sched_pause(&sim->sched, sim_between(sim, 1, sim->plan.operator_ms));
+        if (sim->healed)
             tidy(person);
         else
             meddle(person);
@@ -178,7 +178,7 @@ static void start(struct proc *proc)
     struct operator_process *person = proc->role;
 
     proc_start(proc, "operator", person->number);
-    link_init(&person->link, proc, proc->world->main_db);
+    link_init(&person->link, proc, proc->sim->main_db);
     proc_thread(proc, thread, person);
 }
 
@@ -194,10 +194,10 @@ size_t operator_bytes(void)
     return sizeof(struct operator_process);
 }
 
-void operator_add(void *memory, struct world *world, size_t number)
+void operator_add(void *memory, struct sim *sim, size_t number)
 {
     struct operator_process *person = memory;
 
     person->number = number;
-    person->proc = proc_add(world, person, start, end);
+    person->proc = proc_add(sim, person, start, end);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* It may stay as it is for ever. */
-static bool rests(const struct world *world, const struct sim_task *task)
+static bool rests(const struct sim *sim, const struct sim_task *task)
 {
     struct order_ahead ahead;
 
@@ -16,9 +16,9 @@ static bool rests(const struct world *world, const struct sim_task *task)
         return task->scene == SCENE_STRANGE;
     case TASK_BLOCKED:
     case TASK_PARKED:
-        return world->plan.tasks_left;
+        return sim->plan.tasks_left;
     case TASK_QUEUED:
-        tasks_ahead(world->tasks, NULL, task->key, &ahead);
+        tasks_ahead(sim->tasks, NULL, task->key, &ahead);
         return ahead.busy.id > 0 && ahead.busy.state != TASK_RUNNING;
     case TASK_RUNNING:
         break;
@@ -26,11 +26,11 @@ static bool rests(const struct world *world, const struct sim_task *task)
     return false;
 }
 
-bool task_promises_rest(const struct world *world, struct waiting *waiting)
+bool task_promises_rest(const struct sim *sim, struct waiting *waiting)
 {
-    const struct task_tables *tables = world->tasks;
+    const struct task_tables *tables = sim->tasks;
 
-    if (world->plan.retries == 0)
+    if (sim->plan.retries == 0)
         return true;
     for (int64_t id = tables->first_live; id < tables->id_next; id++) {
         const struct sim_task *task = &tables->tasks[id];
@@ -38,7 +38,7 @@ bool task_promises_rest(const struct world *world, struct waiting *waiting)
         if (task->row.owner)
             return snprintf(waiting->text, sizeof(waiting->text), "task %lld is locked",
                             (long long)id) < 0;
-        if (!task->old.found || rests(world, task))
+        if (!task->old.found || rests(sim, task))
             continue;
         return snprintf(waiting->text, sizeof(waiting->text),
                         "task %lld of key %lld has state %d, epoch %lld, %lld attempts",
@@ -49,9 +49,9 @@ bool task_promises_rest(const struct world *world, struct waiting *waiting)
 }
 
 /* Of a task that has ended; what is parked has ended, too. */
-static void check_callback(struct world *world, const struct sim_task *task)
+static void check_callback(struct sim *sim, const struct sim_task *task)
 {
-    const struct task_tables *tables = world->tasks;
+    const struct task_tables *tables = sim->tasks;
     const struct sim_scene_row *scene = &tables->scenes[task->scene];
     const struct policy_callback *wanted =
         task->old.ended == TASK_DONE ? &scene->policy.on_done : &scene->policy.on_exhausted;
@@ -63,17 +63,17 @@ static void check_callback(struct world *world, const struct sim_task *task)
         count += tables->tasks[id].parent == task->id && tables->tasks[id].old.writes > 0 &&
                  tables->tasks[id].parent_ended == task->old.ended;
     if ((count > 0) != (wanted->scene[0] != '\0') && task->scene != SCENE_BROKEN)
-        world_fail(world, STORY_ALL, "callback: task %lld has %lld of them", (long long)task->id,
-                   (long long)count);
+        sim_fail(sim, STORY_ALL, "callback: task %lld has %lld of them", (long long)task->id,
+                 (long long)count);
 }
 
-void task_promises_check(struct world *world)
+void task_promises_check(struct sim *sim)
 {
-    const struct task_tables *tables = world->tasks;
+    const struct task_tables *tables = sim->tasks;
 
-    for (int64_t id = 1; id < tables->id_next && !world->failed; id++)
+    for (int64_t id = 1; id < tables->id_next && !sim->failed; id++)
         if (tables->tasks[id].old.writes > 0)
-            check_callback(world, &tables->tasks[id]);
+            check_callback(sim, &tables->tasks[id]);
 }
 
 void task_promise_recorded(const struct task_edge *edge, const char *name)
@@ -81,12 +81,12 @@ void task_promise_recorded(const struct task_edge *edge, const char *name)
     struct proc *proc = edge->link.proc;
 
     for (int i = 0; i < SIM_SCENES; i++) {
-        const struct sim_scene_row *scene = &proc->world->tasks->scenes[i];
+        const struct sim_scene_row *scene = &proc->sim->tasks->scenes[i];
 
         if (scene->paused && scene->paused_change <= edge->recorded &&
             strcmp(scene->name, name) == 0)
-            world_fail(proc->world, STORY_ALL,
-                       "pause: %s claims of scene %s, and has recorded its pause, change %lld",
-                       proc->name, name, (long long)scene->paused_change);
+            sim_fail(proc->sim, STORY_ALL,
+                     "pause: %s claims of scene %s, and has recorded its pause, change %lld",
+                     proc->name, name, (long long)scene->paused_change);
     }
 }

@@ -6,8 +6,8 @@
 
 #include "tests/sim/promises.h"
 
-bool task_promises_rest(const struct world *world, struct waiting *waiting);
-void task_promises_check(struct world *world);
+bool task_promises_rest(const struct sim *sim, struct waiting *waiting);
+void task_promises_check(struct sim *sim);
 
 struct task_edge;
 

@@ -12,26 +12,25 @@
 
 #define ROWS_MAX 64
 
-static struct world *world_of(const struct task_edge *edge)
+static struct sim *sim_of(const struct task_edge *edge)
 {
-    return edge->link.db->world;
+    return edge->link.db->sim;
 }
 
-static void class_make(const struct world *world, const struct sim_task *task,
-                       struct task_class *class)
+static void class_make(const struct sim *sim, const struct sim_task *task, struct task_class *class)
 {
     memset(class, 0, sizeof(*class));
     snprintf(class->handler, sizeof(class->handler), "%s", task_scene_handler(task->scene));
     snprintf(class->group, sizeof(class->group), "%s", RETRY_GROUP_STANDARD);
-    snprintf(class->scene, sizeof(class->scene), "%s", world->tasks->scenes[task->scene].name);
+    snprintf(class->scene, sizeof(class->scene), "%s", sim->tasks->scenes[task->scene].name);
     class->shard = task->shard;
 }
 
 static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
 {
     struct task_edge *edge = ctx;
-    const struct world *world = world_of(edge);
-    struct task_tables *tables = world->tasks;
+    const struct sim *sim = sim_of(edge);
+    struct task_tables *tables = sim->tasks;
     int64_t next_ms[SIM_SCENES][TASK_SHARDS];
     enum rc rc = link_call(&edge->link, err);
 
@@ -53,7 +52,7 @@ static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx
 
             if (next_ms[scene][shard] == INT64_MAX)
                 continue;
-            class_make(world, &(struct sim_task){.scene = scene, .shard = shard}, &class);
+            class_make(sim, &(struct sim_task){.scene = scene, .shard = shard}, &class);
             on_class(on_class_ctx, &class, next_ms[scene][shard] - db_clock(edge->link.db));
         }
     }
@@ -64,11 +63,11 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
                             struct scene_change *change, struct err *err)
 {
     struct task_edge *edge = ctx;
-    const struct world *world = world_of(edge);
+    const struct sim *sim = sim_of(edge);
     enum rc rc = link_call(&edge->link, err);
 
     for (int i = 0; rc == RC_OK && i < SIM_SCENES; i++) {
-        const struct sim_scene_row *scene = &world->tasks->scenes[i];
+        const struct sim_scene_row *scene = &sim->tasks->scenes[i];
 
         if (scene->found)
             on_scene(on_scene_ctx, &(struct scene_row){
@@ -79,7 +78,7 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
                                        .version = scene->version,
                                    });
     }
-    *change = (struct scene_change){world->tasks->scene_change, edge->recorded};
+    *change = (struct scene_change){sim->tasks->scene_change, edge->recorded};
     return rc == RC_OK ? link_answer(&edge->link, err) : rc;
 }
 
@@ -109,20 +108,19 @@ struct claim {
 
 static bool is_candidate(const struct claim *claim, const struct sim_task *task)
 {
-    const struct world *world = world_of(claim->edge);
+    const struct sim *sim = sim_of(claim->edge);
     const struct task_class *class = claim->class;
     int64_t now_ms = db_clock(claim->edge->link.db);
 
-    if (world->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner &&
-        !claim->edge->compare_and_set)
+    if (sim->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner && !claim->edge->compare_and_set)
         return false;
     if (!task->old.found || task->old.state != TASK_WAITING)
         return false;
     if (claim->age)
         return now_ms - task->old.age_from_ms >= claim->age->age_ms &&
-               strcmp(world->tasks->scenes[task->scene].name, claim->age->scene) == 0;
+               strcmp(sim->tasks->scenes[task->scene].name, claim->age->scene) == 0;
     return task->shard == class->shard && task->old.next_ms <= now_ms &&
-           strcmp(world->tasks->scenes[task->scene].name, class->scene) == 0 &&
+           strcmp(sim->tasks->scenes[task->scene].name, class->scene) == 0 &&
            strcmp(task_scene_handler(task->scene), class->handler) == 0;
 }
 
@@ -204,7 +202,7 @@ static enum rc claim_ahead(struct claim *claim, struct err *err)
 
         if (!keys[key])
             continue;
-        if (world_of(claim->edge)->fault == FAULT_TASK_QUEUE_UNLOCKED) {
+        if (sim_of(claim->edge)->fault == FAULT_TASK_QUEUE_UNLOCKED) {
             ahead->busy.held = ahead->waiting.held = ahead->queued.held = true;
             continue;
         }
@@ -226,7 +224,7 @@ static void claim_decide(struct claim *claim, size_t rows_max)
         claim->candidates[i].key = task->key > 0 ? (size_t)task->key : ORDER_NO_KEY;
     }
     order_decide(claim->candidates, claim->count, claim->ahead, rows_max);
-    if (world_of(claim->edge)->fault == FAULT_TASK_BLOCKERS_IGNORED)
+    if (sim_of(claim->edge)->fault == FAULT_TASK_BLOCKERS_IGNORED)
         for (size_t i = 0; i < claim->count; i++)
             claim->candidates[i].decision = ORDER_RUN;
 }
@@ -242,8 +240,8 @@ static enum rc busy_check(struct link *link, const struct sim_task *task, struct
 {
     struct task_tables *tables = tasks_of(link);
 
-    if (task->key == 0 || link->db->world->fault == FAULT_TASK_BUSY_TWICE ||
-        link->db->world->fault == FAULT_TASK_BLOCKERS_IGNORED)
+    if (task->key == 0 || link->db->sim->fault == FAULT_TASK_BUSY_TWICE ||
+        link->db->sim->fault == FAULT_TASK_BLOCKERS_IGNORED)
         return RC_OK;
     for (int64_t id = tables->first_live; id < tables->id_next; id++) {
         struct sim_task *other = &tables->tasks[id];
@@ -270,10 +268,10 @@ static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, str
     enum rc rc = RC_OK;
 
     *taken = true;
-    if (claim->edge->compare_and_set || world_of(claim->edge)->fault == FAULT_TASK_CLAIM_UNLOCKED)
+    if (claim->edge->compare_and_set || sim_of(claim->edge)->fault == FAULT_TASK_CLAIM_UNLOCKED)
         rc = link_lock(link, &claim->tasks[i]->row, err);
     if (rc == RC_OK && claim->edge->compare_and_set &&
-        world_of(claim->edge)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
+        sim_of(claim->edge)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
         *taken =
             task->now.found && task->now.state == TASK_WAITING &&
             (claim->candidates[i].decision == ORDER_QUEUE || task->now.epoch == claim->epochs[i]);
@@ -293,7 +291,7 @@ static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, str
 static enum rc claim_write(struct claim *claim, struct err *err)
 {
     struct link *link = &claim->edge->link;
-    struct world *world = world_of(claim->edge);
+    struct sim *sim = sim_of(claim->edge);
     enum rc rc = link_call(link, err);
 
     for (size_t i = 0; rc == RC_OK && i < claim->count; i++) {
@@ -316,7 +314,7 @@ static enum rc claim_write(struct claim *claim, struct err *err)
             task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
             task->now.lease_ms = claim->lease_ms;
             task->now.holder = claim->edge->link.proc;
-            task->now.believed_ms = world_now(world) + claim->lease_ms;
+            task->now.believed_ms = sim_now(sim) + claim->lease_ms;
         }
         task_write(link, task);
     }
@@ -418,18 +416,18 @@ static bool is_over(enum task_end end)
 }
 
 /* What the scene says of a task that is exhausted; without a key there is nothing to stop. */
-static enum task_end end_wanted(const struct world *world, const struct sim_task *task)
+static enum task_end end_wanted(const struct sim *sim, const struct sim_task *task)
 {
     static const enum task_end ends[] = {[POLICY_BLOCK] = TASK_END_BLOCK,
                                          [POLICY_PARK] = TASK_END_PARK,
                                          [POLICY_SKIP] = TASK_END_SKIP};
-    const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
+    const struct sim_scene_row *scene = &sim->tasks->scenes[task->scene];
 
     return task->key > 0 ? ends[scene->policy.exhausted] : TASK_END_SKIP;
 }
 
 /* The engine counts and decides as policy_decide() says. */
-static void check_update(struct world *world, const struct sim_task *task,
+static void check_update(struct sim *sim, const struct sim_task *task,
                          const struct task_update *update)
 {
     bool counts = update->outcome && (strcmp(update->outcome, "failed") == 0 ||
@@ -437,15 +435,15 @@ static void check_update(struct world *world, const struct sim_task *task,
 
     if (update->end != TASK_END_DONE && update->end != TASK_END_STEP &&
         update->attempts != task->now.attempts + counts)
-        world_fail(world, STORY_ALL, "attempts: task %lld had %lld, and has %lld after '%s'",
-                   (long long)task->id, (long long)task->now.attempts, (long long)update->attempts,
-                   update->outcome ? update->outcome : "nothing");
-    if (is_over(update->end) && update->end != end_wanted(world, task))
-        world_fail(world, STORY_ALL, "policy: task %lld is exhausted and ends as %d instead of %d",
-                   (long long)task->id, (int)update->end, (int)end_wanted(world, task));
+        sim_fail(sim, STORY_ALL, "attempts: task %lld had %lld, and has %lld after '%s'",
+                 (long long)task->id, (long long)task->now.attempts, (long long)update->attempts,
+                 update->outcome ? update->outcome : "nothing");
+    if (is_over(update->end) && update->end != end_wanted(sim, task))
+        sim_fail(sim, STORY_ALL, "policy: task %lld is exhausted and ends as %d instead of %d",
+                 (long long)task->id, (int)update->end, (int)end_wanted(sim, task));
     if (update->ordered != (task->key > 0))
-        world_fail(world, STORY_ALL, "task %lld has a key, and its result says otherwise",
-                   (long long)task->id);
+        sim_fail(sim, STORY_ALL, "task %lld has a key, and its result says otherwise",
+                 (long long)task->id);
 }
 
 static void finish_write(struct link *link, struct sim_task *task, const struct task_update *update)
@@ -454,7 +452,7 @@ static void finish_write(struct link *link, struct sim_task *task, const struct 
     bool counts = update->outcome && (strcmp(update->outcome, "failed") == 0 ||
                                       strcmp(update->outcome, "rejected") == 0);
 
-    check_update(link->db->world, task, update);
+    check_update(link->db->sim, task, update);
     now->failed_rows += counts;
     now->snoozed_rows += update->outcome && strcmp(update->outcome, "snoozed") == 0;
     now->attempts += counts;
@@ -491,13 +489,13 @@ static void finish_write(struct link *link, struct sim_task *task, const struct 
 static enum rc finish_one(struct link *link, struct sim_task *task,
                           const struct task_update *update, bool *lost, struct err *err)
 {
-    const struct world *world = link->db->world;
+    const struct sim *sim = link->db->sim;
     enum rc rc = link_lock(link, &task->row, err);
 
     if (rc != RC_OK)
         return rc;
     *lost = !task->now.found || task->now.state != TASK_RUNNING ||
-            (task->now.epoch != update->epoch && world->fault != FAULT_TASK_FINISH_UNFENCED);
+            (task->now.epoch != update->epoch && sim->fault != FAULT_TASK_FINISH_UNFENCED);
     if (*lost)
         return RC_OK;
     finish_write(link, task, update);
@@ -568,7 +566,7 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
         if (lost[i])
             continue;
         task->now.lease_until_ms = db_clock(link->db) + lease_ms;
-        task->now.believed_ms = world_now(world_of(edge)) + lease_ms;
+        task->now.believed_ms = sim_now(sim_of(edge)) + lease_ms;
         task_write(link, task);
     }
     if (rc == RC_OK)
@@ -590,10 +588,10 @@ static void rescue_one(struct link *link, struct sim_task *task)
 {
     task->now.state = TASK_WAITING;
     task->now.next_ms = db_clock(link->db);
-    task->now.attempts += link->db->world->fault == FAULT_TASK_RESCUE_COUNTS;
+    task->now.attempts += link->db->sim->fault == FAULT_TASK_RESCUE_COUNTS;
     task_write(link, task);
-    world_tell(link->db->world, link->proc->name, STORY_ALL, "rescues task %lld, epoch %lld",
-               task->id, task->now.epoch, 0);
+    sim_tell(link->db->sim, link->proc->name, STORY_ALL, "rescues task %lld, epoch %lld", task->id,
+             task->now.epoch, 0);
 }
 
 static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
@@ -646,7 +644,7 @@ static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_h
                               void *on_handler_ctx, struct err *err)
 {
     struct task_edge *edge = ctx;
-    const struct fake_instances *tables = world_of(edge)->tables->retries;
+    const struct fake_instances *tables = sim_of(edge)->tables->retries;
     enum rc rc = link_call(&edge->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < TASK_HANDLERS; i++)
@@ -682,7 +680,7 @@ static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_c
 
 void task_edge_init(struct task_edge *edge, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->world->main_db);
+    link_init(&edge->link, proc, proc->sim->main_db);
     edge->recorded = 0;
     edge->ops = (struct retry_store){
         .ctx = edge,

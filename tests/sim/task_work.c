@@ -28,12 +28,12 @@ static bool is_held(const struct task_run *run)
     const struct task_version *old = &run->task->old;
 
     return old->found && old->state == TASK_RUNNING && old->epoch == run->epoch &&
-           old->holder == run->proc && old->lease_until_ms >= db_clock(run->proc->world->main_db);
+           old->holder == run->proc && old->lease_until_ms >= db_clock(run->proc->sim->main_db);
 }
 
 static void check_job(const struct task_run *run)
 {
-    struct world *world = run->proc->world;
+    struct sim *sim = run->proc->sim;
     const struct sim_task *task = run->task;
     const struct retry_job *job = run->job;
     char key[32];
@@ -41,63 +41,62 @@ static void check_job(const struct task_run *run)
 
     task_key_text(task, key);
     task_idempotency_text(task, idempotency);
-    if (until_true_ms(run) <= world_now(world))
-        world_fail(world, STORY_ALL, "fence: %s runs task %lld %lld ms behind its lease",
-                   run->proc->name, (long long)task->id,
-                   (long long)(world_now(world) - until_true_ms(run)));
+    if (until_true_ms(run) <= sim_now(sim))
+        sim_fail(sim, STORY_ALL, "fence: %s runs task %lld %lld ms behind its lease",
+                 run->proc->name, (long long)task->id,
+                 (long long)(sim_now(sim) - until_true_ms(run)));
     else if (until_true_ms(run) > task->old.believed_ms)
-        world_fail(world, STORY_ALL, "fence: %s believes in task %lld for %lld ms too long",
-                   run->proc->name, (long long)task->id,
-                   (long long)(until_true_ms(run) - task->old.believed_ms));
+        sim_fail(sim, STORY_ALL, "fence: %s believes in task %lld for %lld ms too long",
+                 run->proc->name, (long long)task->id,
+                 (long long)(until_true_ms(run) - task->old.believed_ms));
     else if (strcmp(job->idempotency_key, idempotency) != 0)
-        world_fail(world, STORY_ALL, "twice: task %lld runs under the key %s instead of %s",
-                   (long long)task->id, job->idempotency_key, idempotency);
+        sim_fail(sim, STORY_ALL, "twice: task %lld runs under the key %s instead of %s",
+                 (long long)task->id, job->idempotency_key, idempotency);
     else if ((task->key > 0) != (job->ordering_key != NULL) ||
              (job->ordering_key && strcmp(job->ordering_key, key) != 0))
-        world_fail(world, STORY_ALL, "order: task %lld runs under another key than its own",
-                   (long long)task->id);
+        sim_fail(sim, STORY_ALL, "order: task %lld runs under another key than its own",
+                 (long long)task->id);
     else if (is_held(run) && job->attempt != task->old.attempts + 1)
-        world_fail(world, STORY_ALL, "attempts: task %lld has %lld, and runs as number %lld",
-                   (long long)task->id, (long long)task->old.attempts, (long long)job->attempt);
+        sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld, and runs as number %lld",
+                 (long long)task->id, (long long)task->old.attempts, (long long)job->attempt);
 }
 
 /* A scene's rate is that of each process; its bucket is full when the process begins. */
 static void check_rate(const struct task_run *run)
 {
-    struct world *world = run->proc->world;
-    const struct policy *policy = &world->tasks->scenes[run->task->scene].policy;
-    struct sim_rate *rate = &world->tasks->rates[run->proc - world->procs][run->task->scene];
+    struct sim *sim = run->proc->sim;
+    const struct policy *policy = &sim->tasks->scenes[run->task->scene].policy;
+    struct sim_rate *rate = &sim->tasks->rates[run->proc - sim->procs][run->task->scene];
     int64_t allowed;
 
     if (policy->rate_per_s == 0)
         return;
     if (rate->life != run->proc->lives)
         *rate = (struct sim_rate){.life = run->proc->lives, .began_ms = run->proc->began_ms};
-    allowed =
-        policy->rate_burst + policy->rate_per_s * (world_now(world) - rate->began_ms) / 1000 + 1;
+    allowed = policy->rate_burst + policy->rate_per_s * (sim_now(sim) - rate->began_ms) / 1000 + 1;
     if (++rate->runs > allowed)
-        world_fail(world, STORY_ALL,
-                   "rate: %s has run %lld tasks of a scene in %lld ms, %lld "
-                   "were allowed",
-                   run->proc->name, (long long)rate->runs,
-                   (long long)(world_now(world) - rate->began_ms), (long long)allowed);
+        sim_fail(sim, STORY_ALL,
+                 "rate: %s has run %lld tasks of a scene in %lld ms, %lld "
+                 "were allowed",
+                 run->proc->name, (long long)rate->runs, (long long)(sim_now(sim) - rate->began_ms),
+                 (long long)allowed);
 }
 
 /* The outside is changed. It takes what has the same idempotency key once. */
 static void effect(struct task_run *run)
 {
-    struct world *world = run->proc->world;
+    struct sim *sim = run->proc->sim;
     struct sim_task *task = run->task;
-    int64_t *last = &world->tasks->last_effect[task->key];
+    int64_t *last = &sim->tasks->last_effect[task->key];
 
-    world_tell(world, run->proc->name, STORY_ALL, "task %lld has its effect, number %lld of it",
-               task->id, ++task->effects, 0);
+    sim_tell(sim, run->proc->name, STORY_ALL, "task %lld has its effect, number %lld of it",
+             task->id, ++task->effects, 0);
     if (task->key == 0 || !task->in_order || task->effects > 1)
         return;
     if (task->id < *last && is_held(run))
-        world_fail(world, STORY_ALL,
-                   "order: the effect of task %lld of key %lld comes behind that of task %lld",
-                   (long long)task->id, (long long)task->key, (long long)*last);
+        sim_fail(sim, STORY_ALL,
+                 "order: the effect of task %lld of key %lld comes behind that of task %lld",
+                 (long long)task->id, (long long)task->key, (long long)*last);
     if (task->id > *last)
         *last = task->id;
 }
@@ -112,47 +111,47 @@ static void fail_as(struct task_run *run, struct attempt_result *attempt, enum f
     err_set(&attempt->err, "it did not work");
 }
 
-static void meet(struct world *world, struct sim_task *task)
+static void meet(struct sim *sim, struct sim_task *task)
 {
     if (task->met)
         return;
     task->met = true;
-    task->poison = task->parent == 0 && world_chance(world, world->plan.task_poison);
-    while (world_chance(world, world->plan.task_fails))
+    task->poison = task->parent == 0 && sim_chance(sim, sim->plan.task_poison);
+    while (sim_chance(sim, sim->plan.task_fails))
         task->fails_left++;
 }
 
 static void poison(struct task_run *run, struct attempt_result *attempt)
 {
-    if (world_chance(run->proc->world, 200)) {
+    if (sim_chance(run->proc->sim, 200)) {
         run->task->failures++;
         attempt->end = ATTEMPT_REJECTED;
         err_set(&attempt->err, "never again");
         return;
     }
-    fail_as(run, attempt, world_chance(run->proc->world, 800) ? FAULT_REFUSED : FAULT_OURS);
+    fail_as(run, attempt, sim_chance(run->proc->sim, 800) ? FAULT_REFUSED : FAULT_OURS);
 }
 
 /* What the outside answers. */
 static void answer(struct task_run *run, struct attempt_result *attempt)
 {
-    struct world *world = run->proc->world;
+    struct sim *sim = run->proc->sim;
     struct sim_task *task = run->task;
 
     if (task->poison) {
         poison(run, attempt);
         return;
     }
-    if (task->fails_left > 0 && !world->healed) {
+    if (task->fails_left > 0 && !sim->healed) {
         task->fails_left--;
-        if (world_chance(world, 200))
+        if (sim_chance(sim, 200))
             effect(run); /* but its answer is lost */
         fail_as(run, attempt, FAULT_TRANSIENT);
         return;
     }
-    if (!world->healed && world_chance(world, world->plan.task_fails / 4)) {
+    if (!sim->healed && sim_chance(sim, sim->plan.task_fails / 4)) {
         attempt->end = ATTEMPT_SNOOZED;
-        attempt->delay_ms = world_between(world, 0, 500);
+        attempt->delay_ms = sim_between(sim, 0, 500);
         return;
     }
     if (task->scene == SCENE_THIRD && run->job->step < STEPS) {
@@ -165,13 +164,13 @@ static void answer(struct task_run *run, struct attempt_result *attempt)
 static void work(struct task_run *run, struct attempt_result *attempt)
 {
     struct proc *proc = run->proc;
-    struct world *world = proc->world;
-    bool deaf = !world->healed && world_chance(world, world->plan.task_deaf);
+    struct sim *sim = proc->sim;
+    bool deaf = !sim->healed && sim_chance(sim, sim->plan.task_deaf);
 
     proc_pass(proc);
-    if (!world->healed && world_chance(world, world->plan.task_slow))
-        sched_pause(&world->sched, world_between(world, 1, world_chance(world, 100) ? 3000 : 60));
-    if (!deaf && (world_now(world) >= until_true_ms(run) || (proc->stopping && !run->job->step))) {
+    if (!sim->healed && sim_chance(sim, sim->plan.task_slow))
+        sched_pause(&sim->sched, sim_between(sim, 1, sim_chance(sim, 100) ? 3000 : 60));
+    if (!deaf && (sim_now(sim) >= until_true_ms(run) || (proc->stopping && !run->job->step))) {
         attempt->end = ATTEMPT_CUT;
         return;
     }
@@ -183,20 +182,20 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
                         struct attempt_result *attempt)
 {
     struct proc *proc = handler;
-    struct world *world = proc->world;
-    struct task_run run = {.proc = proc, .job = job, .task = &world->tasks->tasks[job->id]};
+    struct sim *sim = proc->sim;
+    struct task_run run = {.proc = proc, .job = job, .task = &sim->tasks->tasks[job->id]};
 
     (void)worker;
-    assert(job->id > 0 && job->id < world->tasks->id_next);
+    assert(job->id > 0 && job->id < sim->tasks->id_next);
     run.epoch = run.task->old.epoch;
-    meet(world, run.task);
+    meet(sim, run.task);
     check_job(&run);
     check_rate(&run);
-    world_tell(world, proc->name, STORY_ALL, "runs task %lld, attempt %lld, step %lld", job->id,
-               job->attempt, job->step);
+    sim_tell(sim, proc->name, STORY_ALL, "runs task %lld, attempt %lld, step %lld", job->id,
+             job->attempt, job->step);
     work(&run, attempt);
-    world_tell(world, proc->name, STORY_ALL, "has run task %lld: %lld", job->id,
-               (int64_t)attempt->end, 0);
+    sim_tell(sim, proc->name, STORY_ALL, "has run task %lld: %lld", job->id, (int64_t)attempt->end,
+             0);
 }
 
 static const struct retry_handler work_handler = {.name = "work", .run = handler_run};

@@ -14,7 +14,7 @@
 
 struct task_tables *tasks_of(const struct link *link)
 {
-    return link->db->world->tasks;
+    return link->db->sim->tasks;
 }
 
 const char *task_scene_handler(int scene)
@@ -37,7 +37,7 @@ void task_idempotency_text(const struct sim_task *task, char text[48])
 }
 
 /* A policy of any kind. */
-static void policy_make(struct world *world, char *json, size_t size)
+static void policy_make(struct sim *sim, char *json, size_t size)
 {
     static const char *const waits[] = {"fixed 20ms", "random 5ms 300ms", "exponential 10ms 1s",
                                         "list 10ms 60ms 400ms", "list 1s"};
@@ -48,28 +48,27 @@ static void policy_make(struct world *world, char *json, size_t size)
     len = (size_t)snprintf(json, size,
                            "{\"wait\": \"%s\", \"attempts\": %d, \"exhausted\": \"%s\", "
                            "\"stop\": %s, \"lease\": \"%dms\", \"keep_done\": %s",
-                           waits[world_below(world, 5)], (int)world_between(world, 1, 6),
-                           ends[world_below(world, 3)], stops[world_below(world, 3)],
-                           (int)world_between(world, 1000, 2000),
-                           world_chance(world, 300) ? "true" : "false");
-    if (world_chance(world, 300))
-        len +=
-            (size_t)snprintf(json + len, size - len, ", \"rate\": \"%d/s burst %d\"",
-                             (int)world_between(world, 40, 200), (int)world_between(world, 1, 8));
-    if (world_chance(world, 250))
+                           waits[sim_below(sim, 5)], (int)sim_between(sim, 1, 6),
+                           ends[sim_below(sim, 3)], stops[sim_below(sim, 3)],
+                           (int)sim_between(sim, 1000, 2000),
+                           sim_chance(sim, 300) ? "true" : "false");
+    if (sim_chance(sim, 300))
+        len += (size_t)snprintf(json + len, size - len, ", \"rate\": \"%d/s burst %d\"",
+                                (int)sim_between(sim, 40, 200), (int)sim_between(sim, 1, 8));
+    if (sim_chance(sim, 250))
         len += (size_t)snprintf(json + len, size - len, ", \"deadline\": \"%dms\"",
-                                (int)world_between(world, 300, 20000));
-    if (world_chance(world, 300))
+                                (int)sim_between(sim, 300, 20000));
+    if (sim_chance(sim, 300))
         len += (size_t)snprintf(json + len, size - len,
                                 ", \"on_done\": {\"scene\": \"callback\", \"handler\": \"work\"}");
-    if (world_chance(world, 300))
+    if (sim_chance(sim, 300))
         len += (size_t)snprintf(
             json + len, size - len,
             ", \"on_exhausted\": {\"scene\": \"callback\", \"handler\": \"work\"}");
     snprintf(json + len, size - len, "}");
 }
 
-static void scene_make(struct world *world, int number, struct sim_scene_row *scene)
+static void scene_make(struct sim *sim, int number, struct sim_scene_row *scene)
 {
     static const char *const names[SIM_SCENES] = {"first",  "second",  "third", "callback",
                                                   "broken", "strange", "bare"};
@@ -86,26 +85,26 @@ static void scene_make(struct world *world, int number, struct sim_scene_row *sc
         snprintf(scene->json, sizeof(scene->json),
                  "{\"wait\": \"fixed 50ms\", \"attempts\": 0, \"stop\": [], \"lease\": \"1s\"}");
     else if (scene->found)
-        policy_make(world, scene->json, sizeof(scene->json));
+        policy_make(sim, scene->json, sizeof(scene->json));
     scene->parsed = policy_parse(&scene->policy, scene->json, strlen(scene->json), NULL) == RC_OK;
     assert(scene->parsed || number == SCENE_BROKEN);
 }
 
-void task_scene_mend(struct world *world)
+void task_scene_mend(struct sim *sim)
 {
-    struct sim_scene_row *scene = &world->tasks->scenes[SCENE_BROKEN];
+    struct sim_scene_row *scene = &sim->tasks->scenes[SCENE_BROKEN];
 
     if (scene->parsed)
         return;
-    policy_make(world, scene->json, sizeof(scene->json));
+    policy_make(sim, scene->json, sizeof(scene->json));
     scene->parsed = policy_parse(&scene->policy, scene->json, strlen(scene->json), NULL) == RC_OK;
     assert(scene->parsed);
     scene->version++;
-    world->tasks->scene_change++;
-    world_tell(world, "operator", STORY_ALL, "mends a policy", 0, 0, 0);
+    sim->tasks->scene_change++;
+    sim_tell(sim, "operator", STORY_ALL, "mends a policy", 0, 0, 0);
 }
 
-void tasks_begin_world(struct task_tables *tables, struct world *world)
+void tasks_begin_run(struct task_tables *tables, struct sim *sim)
 {
     memset(tables->tasks, 0, (size_t)(tables->id_next + 1) * sizeof(struct sim_task));
     tables->id_next = tables->first_live = 1;
@@ -115,7 +114,7 @@ void tasks_begin_world(struct task_tables *tables, struct world *world)
     memset(tables->rates, 0, sizeof(tables->rates));
     memset(tables->last_effect, 0, sizeof(tables->last_effect));
     for (int i = 0; i < SIM_SCENES; i++)
-        scene_make(world, i, &tables->scenes[i]);
+        scene_make(sim, i, &tables->scenes[i]);
 }
 
 void tasks_done(struct task_tables *tables)
@@ -164,11 +163,11 @@ static bool is_at_work(const struct task_tables *tables, int64_t key)
     return false;
 }
 
-void tasks_tend(struct world *world)
+void tasks_tend(struct sim *sim)
 {
-    const struct task_tables *tables = world->tasks;
+    const struct task_tables *tables = sim->tasks;
 
-    for (int64_t key = 1; world->plan.retries > 0 && key <= world->plan.task_keys; key++) {
+    for (int64_t key = 1; sim->plan.retries > 0 && key <= sim->plan.task_keys; key++) {
         struct order_ahead ahead;
         struct order_task head;
 
@@ -176,48 +175,48 @@ void tasks_tend(struct world *world)
         head = order_head(&ahead);
         if (ahead.busy.id == 0 && head.id > 0 && head.state == TASK_QUEUED &&
             !is_at_work(tables, key))
-            world_fail(world, STORY_ALL,
-                       "stuck: task %lld of key %lld is queued behind nothing, and forgotten",
-                       (long long)head.id, (long long)key);
+            sim_fail(sim, STORY_ALL,
+                     "stuck: task %lld of key %lld is queued behind nothing, and forgotten",
+                     (long long)head.id, (long long)key);
     }
 }
 
 /* Promises that each commit has to keep. */
 
-static void check_attempts(struct world *world, const struct sim_task *task)
+static void check_attempts(struct sim *sim, const struct sim_task *task)
 {
     const struct task_version *now = &task->now;
 
     if (now->attempts != now->failed_rows)
-        world_fail(world, STORY_ALL, "attempts: task %lld has %lld attempts, and %lld rows of them",
-                   (long long)task->id, (long long)now->attempts, (long long)now->failed_rows);
+        sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld attempts, and %lld rows of them",
+                 (long long)task->id, (long long)now->attempts, (long long)now->failed_rows);
     else if (now->attempts > task->failures)
-        world_fail(world, STORY_ALL, "attempts: task %lld has %lld attempts, but failed %lld times",
-                   (long long)task->id, (long long)now->attempts, (long long)task->failures);
+        sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld attempts, but failed %lld times",
+                 (long long)task->id, (long long)now->attempts, (long long)task->failures);
 }
 
-static bool has_deadline(const struct world *world, const struct sim_task *task)
+static bool has_deadline(const struct sim *sim, const struct sim_task *task)
 {
-    return world->tasks->scenes[task->scene].policy.age_ms_max > 0;
+    return sim->tasks->scenes[task->scene].policy.age_ms_max > 0;
 }
 
-static void check_end(struct world *world, const struct sim_task *task)
+static void check_end(struct sim *sim, const struct sim_task *task)
 {
     const struct task_version *now = &task->now;
 
     if (now->ended == TASK_DONE && task->effects == 0)
-        world_fail(world, STORY_ALL, "lost: task %lld is done, and has had no effect",
-                   (long long)task->id);
+        sim_fail(sim, STORY_ALL, "lost: task %lld is done, and has had no effect",
+                 (long long)task->id);
     else if ((now->ended == TASK_EXHAUSTED || (now->found && now->state == TASK_PARKED)) &&
-             (!now->kept || (now->attempts == 0 && !now->expired && !has_deadline(world, task))))
-        world_fail(world, STORY_ALL, "lost: task %lld is exhausted, %s with %lld attempts",
-                   (long long)task->id, now->kept ? "in the history" : "not in the history",
-                   (long long)now->attempts);
+             (!now->kept || (now->attempts == 0 && !now->expired && !has_deadline(sim, task))))
+        sim_fail(sim, STORY_ALL, "lost: task %lld is exhausted, %s with %lld attempts",
+                 (long long)task->id, now->kept ? "in the history" : "not in the history",
+                 (long long)now->attempts);
 }
 
-static void check_run(struct world *world, const struct sim_task *task)
+static void check_run(struct sim *sim, const struct sim_task *task)
 {
-    const struct task_tables *tables = world->tasks;
+    const struct task_tables *tables = sim->tasks;
 
     for (int64_t id = tables->first_live; id < tables->id_next && task->key > 0; id++) {
         const struct sim_task *other = &tables->tasks[id];
@@ -225,54 +224,54 @@ static void check_run(struct world *world, const struct sim_task *task)
         if (other == task || other->key != task->key || !other->old.found || !other->now.found)
             continue;
         if (other->old.state == TASK_RUNNING && other->now.state == TASK_RUNNING)
-            world_fail(world, STORY_ALL,
-                       "one at a time: task %lld of key %lld is claimed while task %lld runs",
-                       (long long)task->id, (long long)task->key, (long long)id);
+            sim_fail(sim, STORY_ALL,
+                     "one at a time: task %lld of key %lld is claimed while task %lld runs",
+                     (long long)task->id, (long long)task->key, (long long)id);
         else if (id < task->id && task->in_order && other->in_order)
-            world_fail(world, STORY_ALL,
-                       "order: task %lld of key %lld is claimed before task %lld has ended",
-                       (long long)task->id, (long long)task->key, (long long)id);
+            sim_fail(sim, STORY_ALL,
+                     "order: task %lld of key %lld is claimed before task %lld has ended",
+                     (long long)task->id, (long long)task->key, (long long)id);
     }
 }
 
 /* For how long the process could have read the pause. It reads the scenes once in a step, and a
  * step may have eight claims: while each call is slow, no time bounds it. What holds then is that
  * the process has not recorded the change, which task_promise_recorded() checks. */
-static int64_t unheard_ms(const struct world *world, const struct sim_task *task)
+static int64_t unheard_ms(const struct sim *sim, const struct sim_task *task)
 {
-    const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
+    const struct sim_scene_row *scene = &sim->tasks->scenes[task->scene];
     int64_t slowed_ms = task->now.holder->slowed_ms;
 
-    return world_now(world) - (slowed_ms > scene->paused_ms ? slowed_ms : scene->paused_ms);
+    return sim_now(sim) - (slowed_ms > scene->paused_ms ? slowed_ms : scene->paused_ms);
 }
 
 /* Who may be claimed at all. A process hears of a change of its scene some time later. */
-static void check_scene(struct world *world, const struct sim_task *task)
+static void check_scene(struct sim *sim, const struct sim_task *task)
 {
-    const struct sim_scene_row *scene = &world->tasks->scenes[task->scene];
+    const struct sim_scene_row *scene = &sim->tasks->scenes[task->scene];
 
     if (task->now.expired) {
         /* A clock that was set may have been ahead as it was claimed. */
-        if (!has_deadline(world, task) ||
-            (world->main_db->clock_ms == 0 &&
-             db_clock(world->main_db) - task->now.age_from_ms < scene->policy.age_ms_max))
-            world_fail(world, STORY_ALL, "deadline: task %lld is claimed for it after %lld ms",
-                       (long long)task->id,
-                       (long long)(db_clock(world->main_db) - task->now.age_from_ms));
+        if (!has_deadline(sim, task) ||
+            (sim->main_db->clock_ms == 0 &&
+             db_clock(sim->main_db) - task->now.age_from_ms < scene->policy.age_ms_max))
+            sim_fail(sim, STORY_ALL, "deadline: task %lld is claimed for it after %lld ms",
+                     (long long)task->id,
+                     (long long)(db_clock(sim->main_db) - task->now.age_from_ms));
         return;
     }
     if (task->scene == SCENE_STRANGE)
-        world_fail(world, STORY_ALL, "task %lld is claimed, and nobody knows its handler",
-                   (long long)task->id);
+        sim_fail(sim, STORY_ALL, "task %lld is claimed, and nobody knows its handler",
+                 (long long)task->id);
     else if (!scene->parsed && scene->found)
-        world_fail(world, STORY_ALL, "task %lld is claimed, and nobody can read its policy",
-                   (long long)task->id);
-    else if (scene->paused && unheard_ms(world, task) > PAUSE_HEARD_MS)
-        world_fail(world, STORY_ALL, "task %lld is claimed, and its scene is paused for %lld ms",
-                   (long long)task->id, (long long)(world_now(world) - scene->paused_ms));
+        sim_fail(sim, STORY_ALL, "task %lld is claimed, and nobody can read its policy",
+                 (long long)task->id);
+    else if (scene->paused && unheard_ms(sim, task) > PAUSE_HEARD_MS)
+        sim_fail(sim, STORY_ALL, "task %lld is claimed, and its scene is paused for %lld ms",
+                 (long long)task->id, (long long)(sim_now(sim) - scene->paused_ms));
 }
 
-static void tell_change(struct world *world, const struct sim_task *task)
+static void tell_change(struct sim *sim, const struct sim_task *task)
 {
     static const char *const states[] = {
         [TASK_WAITING] = "task %lld of key %lld waits for %lld ms",
@@ -284,18 +283,17 @@ static void tell_change(struct world *world, const struct sim_task *task)
     const struct task_version *now = &task->now;
 
     if (!now->found)
-        world_tell(world, "database", STORY_ALL, "task %lld of key %lld has ended (%lld)", task->id,
-                   task->key, (int64_t)now->ended);
+        sim_tell(sim, "database", STORY_ALL, "task %lld of key %lld has ended (%lld)", task->id,
+                 task->key, (int64_t)now->ended);
     else if (!task->old.found || now->state != task->old.state)
-        world_tell(world, "database", STORY_ALL, states[now->state], task->id, task->key,
-                   now->state == TASK_RUNNING ? now->epoch
-                                              : now->next_ms - db_clock(world->main_db));
+        sim_tell(sim, "database", STORY_ALL, states[now->state], task->id, task->key,
+                 now->state == TASK_RUNNING ? now->epoch : now->next_ms - db_clock(sim->main_db));
 }
 
-static void settle(struct world *world, struct row *row, bool commit)
+static void settle(struct sim *sim, struct row *row, bool commit)
 {
     struct sim_task *task = (struct sim_task *)row;
-    struct task_tables *tables = world->tasks;
+    struct task_tables *tables = sim->tasks;
 
     if (!commit) {
         task->now = task->old;
@@ -303,13 +301,13 @@ static void settle(struct world *world, struct row *row, bool commit)
     }
     if (task->now.writes == task->old.writes)
         return; /* settled before */
-    tell_change(world, task);
-    check_attempts(world, task);
-    check_end(world, task);
+    tell_change(sim, task);
+    check_attempts(sim, task);
+    check_end(sim, task);
     if (task->now.found && task->now.state == TASK_RUNNING &&
         (task->old.state != TASK_RUNNING || task->old.epoch != task->now.epoch)) {
-        check_run(world, task);
-        check_scene(world, task);
+        check_run(sim, task);
+        check_scene(sim, task);
     }
     task->old = task->now;
     while (tables->first_live < tables->id_next && !tables->tasks[tables->first_live].now.found &&
@@ -352,8 +350,8 @@ static enum rc number_check(struct link *link, size_t number, bool *active, stru
 enum rc task_insert(struct link *link, const struct task_new *new_task, struct sim_task **task,
                     struct err *err)
 {
-    struct world *world = link->db->world;
-    struct task_tables *tables = world->tasks;
+    struct sim *sim = link->db->sim;
+    struct task_tables *tables = sim->tasks;
     int64_t now_ms = db_clock(link->db);
     struct sim_task *one = &tables->tasks[tables->id_next];
     bool active;
@@ -374,8 +372,8 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
     one->shard = (unsigned)(one->key ? (uint64_t)one->key * 7 : one->number * 5) % TASK_SHARDS;
     rc = link_lock(link, &one->row, err);
     /* Between the id and the row. */
-    if (rc == RC_OK && !new_task->in_order && world_chance(world, world->plan.task_unlocked))
-        sched_pause_aside(&world->sched, world_between(world, 0, 30));
+    if (rc == RC_OK && !new_task->in_order && sim_chance(sim, sim->plan.task_unlocked))
+        sched_pause_aside(&sim->sched, sim_between(sim, 0, 30));
     if (rc == RC_OK && (!link->session || !link->session->open))
         rc = err_fail(err, RC_RETRY, 2006, "server has gone away");
     if (rc == RC_OK)
@@ -411,9 +409,9 @@ static enum rc head_wake(struct link *link, struct sim_task *head, bool *settled
 
 enum rc task_wake(struct link *link, int64_t key, struct err *err)
 {
-    const struct world *world = link->db->world;
+    const struct sim *sim = link->db->sim;
     struct task_tables *tables = tasks_of(link);
-    bool settled = key == 0 || world->fault == FAULT_TASK_NO_WAKE;
+    bool settled = key == 0 || sim->fault == FAULT_TASK_NO_WAKE;
     enum rc rc = RC_OK;
 
     while (rc == RC_OK && !settled) {
@@ -426,8 +424,8 @@ enum rc task_wake(struct link *link, int64_t key, struct err *err)
         tasks_ahead(tables, link, key, &ahead);
         head = ahead.busy.id > 0 ? (struct order_task){0} : order_head(&ahead);
         rc = link_answer(link, err);
-        settled = head.id == 0 ||
-                  (world->fault == FAULT_TASK_HEAD_UNLOCKED && head.state == TASK_WAITING);
+        settled =
+            head.id == 0 || (sim->fault == FAULT_TASK_HEAD_UNLOCKED && head.state == TASK_WAITING);
         if (rc == RC_OK && !settled)
             rc = head_wake(link, &tables->tasks[head.id], &settled, err);
     }

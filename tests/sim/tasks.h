@@ -107,11 +107,11 @@ struct task_edge {
     int64_t recorded; /* the change of the scenes that its process has in force */
 };
 
-void task_scene_mend(struct world *world);
+void task_scene_mend(struct sim *sim);
 
-void tasks_begin_world(struct task_tables *tables, struct world *world);
+void tasks_begin_run(struct task_tables *tables, struct sim *sim);
 /* Looks now and then for what nobody would wake any more. */
-void tasks_tend(struct world *world);
+void tasks_tend(struct sim *sim);
 void tasks_done(struct task_tables *tables);
 void task_edge_init(struct task_edge *edge, struct proc *proc);
 

@@ -45,28 +45,28 @@ struct voter_process {
     struct vote_item *list[ITEMS_MAX];
 };
 
-void votes_begin_world(struct world *world)
+void votes_begin_run(struct sim *sim)
 {
-    (void)world;
+    (void)sim;
     memset(&votes, 0, sizeof(votes));
 }
 
-int64_t votes_count(const struct world *world, int64_t content_id)
+int64_t votes_count(const struct sim *sim, int64_t content_id)
 {
     int64_t count = 0;
 
-    (void)world;
+    (void)sim;
     for (size_t voter = 1; voter <= SIM_VOTERS; voter++)
         count += votes.states[voter][content_id].old.found &&
                  votes.states[voter][content_id].old.voting == 1;
     return count;
 }
 
-static void count_settle(struct world *world, struct row *row, bool commit)
+static void count_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct count_row *count = (struct count_row *)row;
 
-    (void)world;
+    (void)sim;
     if (commit) {
         count->old_found = count->now_found;
         count->old_votes = count->now_votes;
@@ -76,11 +76,11 @@ static void count_settle(struct world *world, struct row *row, bool commit)
     }
 }
 
-static void state_settle(struct world *world, struct row *row, bool commit)
+static void state_settle(struct sim *sim, struct row *row, bool commit)
 {
     struct state_row *state = (struct state_row *)row;
 
-    (void)world;
+    (void)sim;
     if (commit)
         state->old = state->now;
     else
@@ -204,11 +204,11 @@ static enum rc store_write_counts(void *ctx, const struct vote_count_row *counts
     return rc == RC_OK ? link_answer(&voter->link, err) : rc;
 }
 
-static size_t lane_number(const struct world *world, const char *name)
+static size_t lane_number(const struct sim *sim, const char *name)
 {
     size_t lane = 0;
 
-    while (strcmp(world->tables->lanes[lane].name, name) != 0)
+    while (strcmp(sim->tables->lanes[lane].name, name) != 0)
         lane++;
     return lane;
 }
@@ -217,8 +217,8 @@ static enum rc store_append(void *ctx, const char *lane_name, const struct outbo
                             size_t count, struct err *err)
 {
     struct voter_process *voter = ctx;
-    struct world *world = voter->proc->world;
-    size_t lane = lane_number(world, lane_name);
+    struct sim *sim = voter->proc->sim;
+    size_t lane = lane_number(sim, lane_name);
     enum rc rc = link_call(&voter->link, err);
     int64_t seq;
 
@@ -226,8 +226,8 @@ static enum rc store_append(void *ctx, const char *lane_name, const struct outbo
         return rc;
     seq = tables_reserve(&voter->link, lane, count);
     for (size_t i = 0; i < count; i++) {
-        size_t number = world_event_find(world, events[i].id.bytes);
-        struct event *event = &world->events[number];
+        size_t number = sim_event_find(sim, events[i].id.bytes);
+        struct event *event = &sim->events[number];
 
         sscanf(events[i].aggregate_id, "%" SCNd64, &event->key);
         assert(events[i].payload_len < sizeof(event->value));
@@ -287,7 +287,7 @@ static void event_rng_bytes(void *bytes, size_t len)
     uint8_t *at = bytes;
 
     for (size_t i = 0; i + 10 <= len; i += 10) {
-        size_t number = world_event_make(world_running, EVENT_VOTE, 1) + 1;
+        size_t number = sim_event_make(sim_running, EVENT_VOTE, 1) + 1;
 
         memset(at + i, 0, 6);
         for (int n = 0; n < 4; n++)
@@ -298,39 +298,38 @@ static void event_rng_bytes(void *bytes, size_t len)
 /* The promise: what is answered is committed. */
 static void check_answer(struct voter_process *voter, const struct vote_item *item)
 {
-    struct world *world = voter->proc->world;
+    struct sim *sim = voter->proc->sim;
     size_t number;
 
     if (item->outcome != VOTE_DONE || !item->has_event)
         return;
-    number = world_event_find(world, item->event_id.bytes);
-    if (world->events[number].order == 0)
-        world_fail(world, item->content_id,
-                   "accepted: %s answered voter %lld's vote for content %lld with event %zu, which "
-                   "is not committed",
-                   voter->proc->name, (long long)item->voter_id, (long long)item->content_id,
-                   number);
+    number = sim_event_find(sim, item->event_id.bytes);
+    if (sim->events[number].order == 0)
+        sim_fail(sim, item->content_id,
+                 "accepted: %s answered voter %lld's vote for content %lld with event %zu, which "
+                 "is not committed",
+                 voter->proc->name, (long long)item->voter_id, (long long)item->content_id, number);
 }
 
 static void batch(struct voter_process *voter)
 {
-    struct world *world = voter->proc->world;
-    size_t count = (size_t)world_between(world, 1, ITEMS_MAX);
+    struct sim *sim = voter->proc->sim;
+    size_t count = (size_t)sim_between(sim, 1, ITEMS_MAX);
     struct vote_batch work;
     struct err err;
 
     for (size_t i = 0; i < count; i++) {
         voter->items[i] = (struct vote_item){
-            .voter_id = world_between(world, 1, SIM_VOTERS),
-            .content_id = world_between(world, 1, SIM_CONTENTS),
-            .voting = world_chance(world, 600),
+            .voter_id = sim_between(sim, 1, SIM_VOTERS),
+            .content_id = sim_between(sim, 1, SIM_CONTENTS),
+            .voting = sim_chance(sim, 600),
         };
         voter->list[i] = &voter->items[i];
     }
     vote_batch_start(&work, voter->list, count);
     for (int tries = 0; tries < TRIES_MAX && !vote_batch_finished(&work); tries++) {
         if (vote_engine_step(voter->engine, &work, &err) != RC_OK)
-            sched_pause(&world->sched, world_between(world, 5, 200));
+            sched_pause(&sim->sched, sim_between(sim, 5, 200));
     }
     for (size_t i = 0; i < count; i++)
         check_answer(voter, &voter->items[i]);
@@ -339,10 +338,10 @@ static void batch(struct voter_process *voter)
 static void thread(void *arg)
 {
     struct voter_process *voter = arg;
-    struct world *world = voter->proc->world;
+    struct sim *sim = voter->proc->sim;
 
-    while (world->writing && !voter->proc->stopping) {
-        sched_pause(&world->sched, world_between(world, 5, 250));
+    while (sim->writing && !voter->proc->stopping) {
+        sched_pause(&sim->sched, sim_between(sim, 5, 250));
         batch(voter);
     }
     proc_exit(voter->proc);
@@ -354,12 +353,12 @@ static void start(struct proc *proc)
     struct vote_engine_config config = {
         .store = &voter->store,
         .items_max = ITEMS_MAX,
-        .lane_count = proc->world->plan.lanes,
+        .lane_count = proc->sim->plan.lanes,
         .rng_bytes = event_rng_bytes,
     };
 
     proc_start(proc, "voter", voter->number);
-    link_init(&voter->link, proc, proc->world->main_db);
+    link_init(&voter->link, proc, proc->sim->main_db);
     voter->store = store_of(voter);
     if (vote_engine_open(&voter->engine, &config, NULL) != RC_OK)
         abort(); /* no memory */
@@ -379,10 +378,10 @@ size_t voter_bytes(void)
     return sizeof(struct voter_process);
 }
 
-void voter_add(void *memory, struct world *world, size_t number)
+void voter_add(void *memory, struct sim *sim, size_t number)
 {
     struct voter_process *voter = memory;
 
     voter->number = number;
-    voter->proc = proc_add(world, voter, start, end);
+    voter->proc = proc_add(sim, voter, start, end);
 }

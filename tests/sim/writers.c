@@ -20,31 +20,31 @@ struct writer_process {
     struct link link;
 };
 
-static size_t lane_of(const struct world *world, int64_t key)
+static size_t lane_of(const struct sim *sim, int64_t key)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%lld", (long long)key);
-    return outbox_lane_of(text, world->plan.lanes);
+    return outbox_lane_of(text, sim->plan.lanes);
 }
 
 static enum rc key_lock(struct writer_process *writer, int64_t key, struct err *err)
 {
-    struct world *world = writer->proc->world;
+    struct sim *sim = writer->proc->sim;
     enum rc rc = link_call(&writer->link, err);
 
     if (rc == RC_OK)
-        rc = link_lock(&writer->link, &world->tables->keys[key], err);
-    if (rc == RC_OK && world_chance(world, 500))
+        rc = link_lock(&writer->link, &sim->tables->keys[key], err);
+    if (rc == RC_OK && sim_chance(sim, 500))
         link_writes(&writer->link); /* an UPDATE, not a SELECT FOR UPDATE */
     return rc == RC_OK ? link_answer(&writer->link, err) : rc;
 }
 
-static size_t event_make(struct world *world, int64_t key)
+static size_t event_make(struct sim *sim, int64_t key)
 {
-    bool poison = world_chance(world, world->plan.poison);
-    size_t number = world_event_make(world, poison ? EVENT_POISON : EVENT_STEP, key);
-    struct event *event = &world->events[number];
+    bool poison = sim_chance(sim, sim->plan.poison);
+    size_t number = sim_event_make(sim, poison ? EVENT_POISON : EVENT_STEP, key);
+    struct event *event = &sim->events[number];
     int len = snprintf(event->value, sizeof(event->value), "{\"n\":%zu}", number);
 
     event->value_len = (size_t)len;
@@ -53,18 +53,18 @@ static size_t event_make(struct world *world, int64_t key)
 
 /* A vote of another application, which knows nothing of the voter's last one: it may repeat that,
  * or be of an earlier time, which no two votes share. */
-static size_t vote_make(struct world *world, int64_t content)
+static size_t vote_make(struct sim *sim, int64_t content)
 {
-    size_t number = world_event_make(world, EVENT_VOTE, content);
-    struct event *event = &world->events[number];
-    int64_t back = world_chance(world, 500) ? world_between(world, 0, AGE_MAX) : 0;
+    size_t number = sim_event_make(sim, EVENT_VOTE, content);
+    struct event *event = &sim->events[number];
+    int64_t back = sim_chance(sim, 500) ? sim_between(sim, 0, AGE_MAX) : 0;
     int len;
 
-    event->voter_id = world_between(world, 1, SIM_VOTERS);
-    event->voting = world_chance(world, 600);
-    if (world->plan.housekeepers > 0)
+    event->voter_id = sim_between(sim, 1, SIM_VOTERS);
+    event->voting = sim_chance(sim, 600);
+    if (sim->plan.housekeepers > 0)
         event->occurred_ms =
-            db_calendar_ms(world->main_db) - back * AGE_DAYS * DATE_MS + (int64_t)number;
+            db_calendar_ms(sim->main_db) - back * AGE_DAYS * DATE_MS + (int64_t)number;
     else
         event->occurred_ms =
             SIM_WALL_MS + AGE_STEP_MS * ((int64_t)number - back) + (int64_t)number % AGE_STEP_MS;
@@ -80,8 +80,8 @@ static size_t vote_make(struct world *world, int64_t content)
 /* One INSERT of several rows: their seqs are reserved before the first is written. */
 static enum rc insert(struct writer_process *writer, int64_t key, size_t count, struct err *err)
 {
-    struct world *world = writer->proc->world;
-    size_t lane = lane_of(world, key);
+    struct sim *sim = writer->proc->sim;
+    size_t lane = lane_of(sim, key);
     enum rc rc = link_call(&writer->link, err);
     int64_t seq;
 
@@ -89,36 +89,36 @@ static enum rc insert(struct writer_process *writer, int64_t key, size_t count, 
         return rc;
     seq = tables_reserve(&writer->link, lane, count);
     for (size_t i = 0; i < count; i++) {
-        if (world_chance(world, world->plan.reserve_slowly))
-            sched_pause_aside(&world->sched, world_between(world, 0, i == 0 ? 300 : 900));
+        if (sim_chance(sim, sim->plan.reserve_slowly))
+            sched_pause_aside(&sim->sched, sim_between(sim, 0, i == 0 ? 300 : 900));
         if (!writer->link.session)
             return err_fail(err, RC_RETRY, 2006, "server has gone away");
         tables_insert(&writer->link, lane, seq + (int64_t)i,
-                      key <= SIM_CONTENTS ? vote_make(world, key) : event_make(world, key));
+                      key <= SIM_CONTENTS ? vote_make(sim, key) : event_make(sim, key));
     }
     return link_answer(&writer->link, err);
 }
 
 static enum rc transaction(struct writer_process *writer, struct err *err)
 {
-    struct world *world = writer->proc->world;
-    size_t keys = world_chance(world, 250) ? 2 : 1;
+    struct sim *sim = writer->proc->sim;
+    size_t keys = sim_chance(sim, 250) ? 2 : 1;
     enum rc rc = link_begin(&writer->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < keys; i++) {
-        int64_t key = world->plan.anyone && world_chance(world, 700)
-                          ? world_between(world, 1, SIM_CONTENTS)
-                          : world_between(world, SIM_CONTENTS + 1, SIM_KEYS);
+        int64_t key = sim->plan.anyone && sim_chance(sim, 700)
+                          ? sim_between(sim, 1, SIM_CONTENTS)
+                          : sim_between(sim, SIM_CONTENTS + 1, SIM_KEYS);
 
         rc = key_lock(writer, key, err);
         if (rc == RC_OK)
-            rc = insert(writer, key, (size_t)world_between(world, 1, EVENTS_MAX), err);
-        if (rc == RC_OK && world_chance(world, world->plan.hold))
-            sched_pause(&world->sched, world_between(world, 1, 4000));
+            rc = insert(writer, key, (size_t)sim_between(sim, 1, EVENTS_MAX), err);
+        if (rc == RC_OK && sim_chance(sim, sim->plan.hold))
+            sched_pause(&sim->sched, sim_between(sim, 1, 4000));
     }
     if (rc != RC_OK)
         return rc;
-    if (world_chance(world, world->plan.roll_back)) {
+    if (sim_chance(sim, sim->plan.roll_back)) {
         link_rollback(&writer->link);
         return RC_OK;
     }
@@ -128,11 +128,11 @@ static enum rc transaction(struct writer_process *writer, struct err *err)
 static void thread(void *arg)
 {
     struct writer_process *writer = arg;
-    struct world *world = writer->proc->world;
+    struct sim *sim = writer->proc->sim;
     struct err err;
 
-    while (world->writing && !writer->proc->stopping) {
-        sched_pause(&world->sched, world_between(world, 1, 120));
+    while (sim->writing && !writer->proc->stopping) {
+        sched_pause(&sim->sched, sim_between(sim, 1, 120));
         if (transaction(writer, &err) != RC_OK)
             link_rollback(&writer->link);
     }
@@ -144,7 +144,7 @@ static void start(struct proc *proc)
     struct writer_process *writer = proc->role;
 
     proc_start(proc, "writer", writer->number);
-    link_init(&writer->link, proc, proc->world->main_db);
+    link_init(&writer->link, proc, proc->sim->main_db);
     proc_thread(proc, thread, writer);
 }
 
@@ -160,10 +160,10 @@ size_t writer_bytes(void)
     return sizeof(struct writer_process);
 }
 
-void writer_add(void *memory, struct world *world, size_t number)
+void writer_add(void *memory, struct sim *sim, size_t number)
 {
     struct writer_process *writer = memory;
 
     writer->number = number;
-    writer->proc = proc_add(world, writer, start, end);
+    writer->proc = proc_add(sim, writer, start, end);
 }

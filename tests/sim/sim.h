@@ -2,8 +2,8 @@
 /* The whole world of one run: two databases, a broker, and the processes of every role, all in one
  * real process and decided by one seed. This header holds what all models share; each model keeps
  * its own state in a struct of its own. */
-#ifndef TESTS_SIM_WORLD_H
-#define TESTS_SIM_WORLD_H
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
 
 #include "common/config/settings.h"
 #include "tests/sim/sched.h"
@@ -43,11 +43,11 @@
 #define SIM_START_MS 1000000
 #define SIM_WALL_MS INT64_C(1790000000000)
 
-struct world;
+struct sim;
 
 /* A process: its fibers end and freeze together. */
 struct proc {
-    struct world *world;
+    struct sim *sim;
     char name[16]; /* of this life */
     int lives;
     int64_t began_ms; /* this life */
@@ -151,7 +151,7 @@ struct plan {
 };
 
 /* Ways in which the models themselves may be wrong, to see that it is seen. */
-enum model_fault {
+enum sim_fault {
     FAULT_NONE,
     FAULT_DELETE_UNFENCED,
     FAULT_MOVE_UNFENCED,
@@ -180,22 +180,22 @@ enum model_fault {
 struct db;
 struct tables;
 struct retry_tables;
-struct broker_model;
-struct group_model;
+struct fake_broker;
+struct fake_group;
 struct sink_tables;
 struct task_tables;
 struct replica;
 struct replay_tables;
 struct months;
 
-struct world {
+struct sim {
     uint64_t seed;
     uint64_t rng;
     struct sched sched;
     struct story story;
     struct plan plan;
     struct settings settings;
-    enum model_fault fault;
+    enum sim_fault fault;
     bool writing; /* new votes and events are made */
     bool healed;  /* nothing goes wrong any more */
     bool grown;   /* topics got more partitions */
@@ -210,8 +210,8 @@ struct world {
     struct db *sink_db;
     struct tables *tables;
     struct retry_tables *retry;
-    struct broker_model *broker;
-    struct group_model *group;
+    struct fake_broker *broker;
+    struct fake_group *group;
     struct sink_tables *sink;
     struct task_tables *tasks;
     struct replica *replica;
@@ -226,34 +226,34 @@ struct world {
 };
 
 /* The one that runs: some callbacks have no context. */
-extern struct world *world_running;
+extern struct sim *sim_running;
 
-uint64_t world_below(struct world *world, uint64_t limit);
-bool world_chance(struct world *world, unsigned thousandths);
+uint64_t sim_below(struct sim *sim, uint64_t limit);
+bool sim_chance(struct sim *sim, unsigned thousandths);
 /* From low to high, both included. */
-int64_t world_between(struct world *world, int64_t low, int64_t high);
-int64_t world_now(const struct world *world);
+int64_t sim_between(struct sim *sim, int64_t low, int64_t high);
+int64_t sim_now(const struct sim *sim);
 
 /* For the engines. */
-uint64_t world_rng(void);
-int64_t world_wall_ms(void);
-int64_t world_clock_us(void);
+uint64_t sim_rng(void);
+int64_t sim_wall_ms(void);
+int64_t sim_clock_us(void);
 
 /* A promise is broken. The first one ends the run. */
-void world_fail(struct world *world, int64_t key, const char *format, ...)
+void sim_fail(struct sim *sim, int64_t key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* It is about these events of the key. After world_fail(). */
-void world_focus(struct world *world, size_t event, size_t other);
+void sim_focus(struct sim *sim, size_t event, size_t other);
 
-void world_tell(struct world *world, const char *who, int64_t key, const char *format, int64_t a,
-                int64_t b, int64_t c);
+void sim_tell(struct sim *sim, const char *who, int64_t key, const char *format, int64_t a,
+              int64_t b, int64_t c);
 
 /* A new event, not committed; its number + 1 is in its id. */
-size_t world_event_make(struct world *world, enum event_kind kind, int64_t key);
+size_t sim_event_make(struct sim *sim, enum event_kind kind, int64_t key);
 /* The number of the event with this id; the id was made by us. */
-size_t world_event_find(const struct world *world, const uint8_t id[16]);
+size_t sim_event_find(const struct sim *sim, const uint8_t id[16]);
 
-struct proc *proc_add(struct world *world, void *role, void (*start)(struct proc *proc),
+struct proc *proc_add(struct sim *sim, void *role, void (*start)(struct proc *proc),
                       void (*end)(struct proc *proc));
 void proc_start(struct proc *proc, const char *kind, size_t number);
 struct fiber *proc_thread(struct proc *proc, void (*main)(void *arg), void *arg);
