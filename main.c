@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/command.h"
 #include "common/config/config_command.h"
-#include "common/daemon/admin.h"
 #include "common/daemon/metrics_command.h"
 #include "common/daemon/role.h"
 #include "common/nearest.h"
@@ -22,7 +21,6 @@
 #include "outbox/retry/handlers/kafka_handler.h"
 #include "outbox/retry/handlers/steps_handler.h"
 #include "outbox/retry/retry_command.h"
-#include "outbox/retry/retry_metrics.h"
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote/vote_command.h"
@@ -33,12 +31,15 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What the retry queue can do with a task; a new one is one more line. */
-static const struct retry_handler *const handlers[] = {&retry_kafka_handler, &retry_http_handler,
-                                                       &retry_exec_handler, &retry_steps_handler,
-                                                       &vote_handler};
+/* What a task of the retry queue may name as its handler. */
+static const struct retry_handler *const handler_table[] = {
+    &retry_kafka_handler, &retry_http_handler, &retry_exec_handler, &retry_steps_handler,
+    &vote_handler};
 
-const struct retry_handlers retry_handlers_all = {handlers, COUNT(handlers), NULL};
+static const struct retry_handlers handlers = {handler_table, COUNT(handler_table), NULL};
+
+static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
+                                           &consume_role, &rollup_role, &housekeep_role};
 
 static enum rc serve_gate(const struct settings *settings, bool migrate, struct err *err)
 {
@@ -56,39 +57,39 @@ static enum rc run_gate(const struct settings *settings, bool migrate, struct er
 
 static int run_command(int argc, char **argv)
 {
-    static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
-                                               &consume_role, &rollup_role, &housekeep_role};
-
-    serve_take_handlers(&retry_handlers_all);
-    return role_main(
+    const struct role_process process = {
         "run",
-        "Runs serve, relay, retry, consume, rollup and housekeep in one process, for a "
-        "small installation.",
-        roles, COUNT(roles), run_gate, argc, argv);
+        "Runs serve, relay, retry, consume, rollup and housekeep in one process, for a small "
+        "installation.",
+        roles,
+        COUNT(roles),
+        run_gate,
+        &handlers};
+
+    return role_main(&process, argc, argv);
 }
 
-static int one_role(const struct role *role, int argc, char **argv)
+static int run_role(const struct role *role, role_gate gate, int argc, char **argv)
 {
-    return role_main(role->name, role->about, &role, 1, schema_gate, argc, argv);
+    const struct role_process process = {role->name, role->about, &role, 1, gate, &handlers};
+
+    return role_main(&process, argc, argv);
 }
 
 static int serve_command(int argc, char **argv)
 {
-    const struct role *const role = &serve_role;
-
-    serve_take_handlers(&retry_handlers_all);
-    return role_main(role->name, role->about, &role, 1, serve_gate, argc, argv);
+    return run_role(&serve_role, serve_gate, argc, argv);
 }
 
 static int relay_command(int argc, char **argv)
 {
-    return one_role(&relay_role, argc, argv);
+    return run_role(&relay_role, schema_gate, argc, argv);
 }
 
 static int retry_command(int argc, char **argv)
 {
-    return retry_action_asked(argc, argv) ? retry_action_command(argc, argv)
-                                          : one_role(&retry_role, argc, argv);
+    return retry_action_asked(argc, argv) ? retry_action_command(&handlers, argc, argv)
+                                          : run_role(&retry_role, schema_gate, argc, argv);
 }
 
 static int consume_gated_command(int argc, char **argv)
@@ -108,12 +109,7 @@ static int housekeep_gated_command(int argc, char **argv)
 
 static int all_metrics_command(int argc, char **argv)
 {
-    static const metrics_registrar registrars[] = {
-        serve_metrics_register,   relay_metrics_register,  retry_metrics_register,
-        consume_metrics_register, rollup_metrics_register, housekeep_metrics_register,
-        admin_metrics_register};
-
-    return metrics_command(registrars, COUNT(registrars), argc, argv);
+    return metrics_command(roles, COUNT(roles), argc, argv);
 }
 
 static int version_command(int argc, char **argv)

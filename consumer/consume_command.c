@@ -218,7 +218,6 @@ static enum rc consume_open(void **role, const struct role_env *env, struct err 
 
     if (!consume)
         return err_fail(err, RC_FATAL, 0, "no memory for the consumer");
-    consume_metrics_register();
     consume->settings = env->settings;
     consume->stop = env->stop;
     consume->instance = env->instance;
@@ -339,6 +338,7 @@ const struct role consume_role = {
         "number may run: the group shares the partitions among them.\n\n"
         "`tallybox consume --restart-partition TOPIC/PARTITION@earliest|latest|OFFSET` decides "
         "where a stopped partition goes on, and exits.",
+    .register_metrics = consume_metrics_register,
     .open = consume_open,
     .start = consume_start,
     .health = consume_health,
@@ -349,9 +349,10 @@ const struct role consume_role = {
 
 int consume_command(role_gate gate, int argc, char **argv)
 {
-    static const struct role *const roles[] = {&consume_role};
+    const struct role *const role = &consume_role;
+    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
 
     if (restart_asked(argc, argv))
         return restart_command(argc, argv);
-    return role_main(consume_role.name, consume_role.about, roles, 1, gate, argc, argv);
+    return role_main(&process, argc, argv);
 }

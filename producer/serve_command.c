@@ -55,14 +55,6 @@ struct serve {
     struct api *api;
 };
 
-/* Of the process; set before a role is opened. */
-static const struct retry_handlers *task_handlers;
-
-void serve_take_handlers(const struct retry_handlers *handlers)
-{
-    task_handlers = handlers;
-}
-
 static void wake_committer(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
@@ -171,7 +163,7 @@ static enum rc task_intake_make(struct serve *serve, size_t shard, struct err *e
     struct task_intake_config config = {
         .queue = serve->tasks,
         .shard = shard,
-        .handlers = task_handlers,
+        .handlers = serve->env.handlers,
         .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = serve->env.stop,
@@ -267,7 +259,6 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
 
     if (!serve)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
-    serve_metrics_register();
     serve->env = *env;
     serve->lane_count = (size_t)env->settings->api.committers;
     rc = serve_open_parts(serve, err);
@@ -308,7 +299,7 @@ static enum rc serve_start(void *role, struct err *err)
         .votes = serve->votes,
         .reads = serve->reads,
         .tasks = serve->tasks,
-        .handlers = task_handlers,
+        .handlers = serve->env.handlers,
         .shards = serve->lane_count,
     };
     enum rc rc = loop_start(&serve->expire_loop, err);
@@ -470,6 +461,7 @@ const struct role serve_role = {
         "Serves the HTTP API for votes and for tasks of the retry queue. Each vote is answered "
         "after the COMMIT of its "
         "transaction; votes that wait at the same time share one.",
+    .register_metrics = serve_metrics_register,
     .open = serve_open,
     .start = serve_start,
     .health = serve_health,

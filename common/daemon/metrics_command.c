@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/daemon/metrics_command.h"
 
+#include "common/daemon/admin.h"
 #include "common/metrics.h"
 #include "common/options.h"
 
 #include <stdio.h>
 
-int metrics_command(const metrics_registrar *registrars, size_t count, int argc, char **argv)
+int metrics_command(const struct role *const *roles, size_t count, int argc, char **argv)
 {
     bool table = false;
     const struct option_entry entries[] = {
@@ -26,7 +27,8 @@ int metrics_command(const metrics_registrar *registrars, size_t count, int argc,
     if (code >= 0)
         return code;
     for (size_t i = 0; i < count; i++)
-        registrars[i]();
+        roles[i]->register_metrics();
+    admin_metrics_register();
     if (table)
         metrics_render_table(&out);
     else

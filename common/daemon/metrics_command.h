@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox metrics`: what the admin pages of the roles show. */
+/* `tallybox metrics`: what the admin pages of the roles show. Main thread. */
 #ifndef COMMON_DAEMON_METRICS_COMMAND_H
 #define COMMON_DAEMON_METRICS_COMMAND_H
 
+#include "common/daemon/role.h"
+
 #include <stddef.h>
 
-/* Registers the metrics of a part of the program. */
-typedef void (*metrics_registrar)(void);
-
-int metrics_command(const metrics_registrar *registrars, size_t count, int argc, char **argv);
+/* Returns an enum exit_code. */
+int metrics_command(const struct role *const *roles, size_t count, int argc, char **argv);
 
 #endif

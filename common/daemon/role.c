@@ -87,6 +87,8 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
         struct role_part *part = &daemon->parts[i];
 
+        if (part->role->register_metrics)
+            part->role->register_metrics();
         rc = part->role->open(&part->opened, &daemon->env, err);
         if (rc == RC_OK)
             daemon->opened = i + 1;
@@ -336,21 +338,21 @@ static int load(const struct options *options, struct config **config)
     return EXIT_USAGE;
 }
 
-int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
-              role_gate gate, int argc, char **argv)
+int role_main(const struct role_process *process, int argc, char **argv)
 {
-    struct daemon daemon = {.command = command, .gate = gate, .count = count};
+    struct daemon daemon = {
+        .command = process->command, .gate = process->gate, .count = process->count};
     struct config *config = NULL;
     struct options options;
     struct err err = {0};
     int code;
     enum rc rc;
 
-    assert(count <= ROLES_MAX);
-    snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", command);
-    for (size_t i = 0; i < count; i++)
-        daemon.parts[i].role = roles[i];
-    code = parse(&daemon, about, argc, argv, &options);
+    assert(process->count <= ROLES_MAX);
+    snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", process->command);
+    for (size_t i = 0; i < process->count; i++)
+        daemon.parts[i].role = process->roles[i];
+    code = parse(&daemon, process->about, argc, argv, &options);
     if (code < 0)
         code = load(&options, &config);
     if (code >= 0)
@@ -360,7 +362,8 @@ int role_main(const char *command, const char *about, const struct role *const *
     daemon.config = config;
     daemon.settings = config_settings(config);
     readiness_init(&daemon.readiness);
-    daemon.env = (struct role_env){daemon.settings, &daemon.stop, daemon.instance};
+    daemon.env =
+        (struct role_env){daemon.settings, &daemon.stop, daemon.instance, process->handlers};
     rc = live(&daemon, &err);
     readiness_done(&daemon.readiness);
     config_free(config);

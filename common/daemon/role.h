@@ -14,17 +14,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct retry_handlers;
+
 /* What a role gets. Lives longer than the role. */
 struct role_env {
     const struct settings *settings;
     struct stop *stop;
-    const char *instance; /* host-pid-random: unique name of this process */
+    const char *instance;                  /* host-pid-random: unique name of this process */
+    const struct retry_handlers *handlers; /* of the process; NULL: it runs and takes no tasks */
 };
 
 struct role {
     const char *name; /* the subcommand: "relay" */
     const char *about;
 
+    /* Registers the metrics that the role has from its start, with examples of those whose labels
+     * are known later. Before open(), and for `tallybox metrics`. May be NULL. */
+    void (*register_metrics)(void);
     /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
      * away is not an error here. RC_FATAL: err says what a person must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
@@ -46,10 +52,19 @@ struct role {
  * setting does not fit what is there. migrate: the command line allows changing the schema. */
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
 
+/* A process that runs roles. */
+struct role_process {
+    const char *command;
+    const char *about;
+    const struct role *const *roles;
+    size_t count;
+    role_gate gate;
+    const struct retry_handlers *handlers; /* as in struct role_env */
+};
+
 /* The whole life of a daemon command: options, settings, signals, gate, roles, admin server.
  * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; a second one ends at once. SIGHUP
  * reads the settings again (common/daemon/reload.h). Returns an exit code. */
-int role_main(const char *command, const char *about, const struct role *const *roles, size_t count,
-              role_gate gate, int argc, char **argv);
+int role_main(const struct role_process *process, int argc, char **argv);
 
 #endif

@@ -125,7 +125,6 @@ static const struct singleton_job housekeep_job = {
 
 static enum rc open_role(void **role, const struct role_env *env, struct err *err)
 {
-    housekeep_metrics_register();
     return singleton_role_open(role, &housekeep_job, env, err);
 }
 
@@ -137,6 +136,7 @@ const struct role housekeep_role = {
              "them works at a time. With --once it does this a single time, now, and with "
              "--dry-run it prints what it would do; `tallybox housekeep --once --help` explains "
              "both.",
+    .register_metrics = housekeep_metrics_register,
     .open = open_role,
     .start = singleton_role_start,
     .health = singleton_role_health,
@@ -331,10 +331,11 @@ static int once_command(role_gate gate, int argc, char **argv)
 
 int housekeep_command(role_gate gate, int argc, char **argv)
 {
-    const struct role *role = &housekeep_role;
+    const struct role *const role = &housekeep_role;
+    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
 
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--once") == 0 || strcmp(argv[i], "--dry-run") == 0)
             return once_command(gate, argc, argv);
-    return role_main(role->name, role->about, &role, 1, gate, argc, argv);
+    return role_main(&process, argc, argv);
 }

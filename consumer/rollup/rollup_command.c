@@ -106,7 +106,6 @@ static const struct singleton_job rollup_job = {
 
 static enum rc open_role(void **role, const struct role_env *env, struct err *err)
 {
-    rollup_metrics_register();
     return singleton_role_open(role, &rollup_job, env, err);
 }
 
@@ -115,6 +114,7 @@ const struct role rollup_role = {
     .about = "Brings remark.votes up to date with the vote log at every full rollup.interval_ms of "
              "the clock of the database (UTC). Several may run; one of them works at a time. With "
              "--once it does this a single time, now; `tallybox rollup --once --help` explains it.",
+    .register_metrics = rollup_metrics_register,
     .open = open_role,
     .start = singleton_role_start,
     .health = singleton_role_health,
@@ -186,10 +186,11 @@ static int once_command(role_gate gate, int argc, char **argv)
 
 int rollup_command(role_gate gate, int argc, char **argv)
 {
-    const struct role *role = &rollup_role;
+    const struct role *const role = &rollup_role;
+    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
 
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--once") == 0)
             return once_command(gate, argc, argv);
-    return role_main(role->name, role->about, &role, 1, gate, argc, argv);
+    return role_main(&process, argc, argv);
 }

@@ -360,6 +360,7 @@ const struct role relay_role = {
     .name = "relay",
     .about = "Publishes the rows of outbox tables to Kafka, in the order of each key, and deletes "
              "them once the broker has acknowledged them. Several relays share the lanes.",
+    .register_metrics = relay_metrics_register,
     .open = relay_open,
     .start = relay_start,
     .health = relay_health,

@@ -142,7 +142,4 @@ struct retry_handler {
     void (*close)(void *handler);
 };
 
-/* The program's table, in main.c; nothing of it is opened. */
-extern const struct retry_handlers retry_handlers_all;
-
 #endif

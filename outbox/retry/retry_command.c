@@ -176,7 +176,7 @@ static enum rc open_parts(struct retry *retry, struct err *err)
         .instance = env->instance,
         .workers = env->settings->retry.threads > 0 ? (size_t)env->settings->retry.threads : 1,
     };
-    enum rc rc = handler_list_open(&retry->handlers, &retry_handlers_all, &handler_env, err);
+    enum rc rc = handler_list_open(&retry->handlers, env->handlers, &handler_env, err);
 
     if (rc == RC_OK)
         rc = pool_init(&retry->pool, env->settings, &retry->handlers.all, err);
@@ -204,7 +204,6 @@ static enum rc retry_open(void **role, const struct role_env *env, struct err *e
     retry->env = env;
     for (size_t i = 0; i < LOOPS; i++)
         retry->loops[i].wakeup.fd = -1;
-    retry_metrics_register();
     rc = open_parts(retry, err);
     if (rc == RC_OK && retry->pool.workers <= 1)
         log_event(LOG_WARN, "scenes_not_isolated",
@@ -333,6 +332,7 @@ const struct role retry_role = {
     .about =
         "Tries again what could not be done at once: runs the tasks of retry_task by the rules "
         "of their scenes. Several of them share the work.",
+    .register_metrics = retry_metrics_register,
     .open = retry_open,
     .start = retry_start,
     .health = retry_health,

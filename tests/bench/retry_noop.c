@@ -41,11 +41,12 @@ static const struct retry_handler noop = {
 
 static const struct retry_handler *const handlers[] = {&noop};
 
-const struct retry_handlers retry_handlers_all = {handlers, 1, NULL};
-
 int main(int argc, char **argv)
 {
-    const struct role *const roles[] = {&retry_role};
+    const struct role *const role = &retry_role;
+    const struct retry_handlers noop_alone = {handlers, 1, NULL};
+    const struct role_process process = {role->name, role->about, &role,
+                                         1,          schema_gate, &noop_alone};
 
-    return role_main(retry_role.name, retry_role.about, roles, 1, schema_gate, argc - 1, argv + 1);
+    return role_main(&process, argc - 1, argv + 1);
 }

@@ -28,6 +28,9 @@ struct shared *shared;
 
 struct behaviour behaviour;
 
+/* Never read. */
+#define FIXTURE_HANDLERS ((const struct retry_handlers *)(const void *)&behaviour)
+
 struct dummy {
     const struct role_env *env;
     const char *name;
@@ -61,7 +64,8 @@ static enum rc one_open(void **role, const struct role_env *env, struct err *err
 {
     static struct dummy dummy;
 
-    (void)err;
+    if (env->handlers != FIXTURE_HANDLERS)
+        return err_fail(err, RC_FATAL, 0, "the handlers of the process did not arrive");
     return dummy_open(&dummy, role, env, "one");
 }
 
@@ -150,6 +154,8 @@ void child_start(struct child *child, const char *const *arguments)
     char *argv[ARGUMENTS_MAX] = {strdup("pair"), strdup("--config=/dev/null"),
                                  strdup("--set=admin.listen=127.0.0.1:0")};
     const struct role *const roles[] = {&one, &two};
+    const struct role_process process = {"pair", "A pair.",   roles,
+                                         2,      shared_gate, FIXTURE_HANDLERS};
     int argc = 3;
     int ends[2];
 
@@ -163,7 +169,7 @@ void child_start(struct child *child, const char *const *arguments)
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        _exit(role_main("pair", "A pair.", roles, 2, shared_gate, argc, argv));
+        _exit(role_main(&process, argc, argv));
     }
     close(ends[1]);
     for (int i = 0; i < argc; i++)

@@ -10,7 +10,7 @@
 #include "consumer/rollup/rollup_command.h"
 #include "outbox/relay/relay_command.h"
 #include "outbox/retry/cli/retry_tables.h"
-#include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/retry_command.h"
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "schema/migrate/grants.h"
@@ -66,16 +66,14 @@ static void settings_table_is_the_one_of_the_program(void **state)
 
 static void metrics_table_is_the_one_of_the_program(void **state)
 {
+    static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
+                                               &consume_role, &rollup_role, &housekeep_role};
     struct buf table = {0};
 
     (void)state;
     /* In the order of main.c. */
-    serve_metrics_register();
-    relay_metrics_register();
-    retry_metrics_register();
-    consume_metrics_register();
-    rollup_metrics_register();
-    housekeep_metrics_register();
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+        roles[i]->register_metrics();
     admin_metrics_register();
     metrics_render_table(&table);
     assert_block_of("docs/metrics.md", "<!-- metrics:", "<!-- /metrics", &table);

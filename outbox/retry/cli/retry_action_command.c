@@ -89,7 +89,7 @@ static int run_with_database(const struct options *options, struct retry_request
 }
 
 /* What is asked of the program alone; -1: more than that. */
-static int print_table(const struct retry_request *request)
+static int print_table(const struct retry_request *request, const struct retry_handlers *handlers)
 {
     struct buf out = {0};
 
@@ -98,7 +98,7 @@ static int print_table(const struct retry_request *request)
     else if (request->action == RETRY_SCENE_WAITS)
         retry_tables_waits(&out);
     else if (request->action == RETRY_HANDLERS)
-        retry_tables_handlers(&out, &retry_handlers_all);
+        retry_tables_handlers(&out, handlers);
     else
         return -1;
     return options_print(&out);
@@ -140,7 +140,7 @@ static const char actions_and_examples[] =
     "  tallybox retry requeue --scene mail --since 2h --yes\n"
     "  tallybox retry scene set mail --policy '{\"wait\": \"fixed 30s\", \"attempts\": 5}'\n";
 
-int retry_action_command(int argc, char **argv)
+int retry_action_command(const struct retry_handlers *handlers, int argc, char **argv)
 {
     static struct retry_request request;
     struct retry_words words = {.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
@@ -208,6 +208,6 @@ int retry_action_command(int argc, char **argv)
         fprintf(stderr, "tallybox retry: %s\nTry `tallybox retry list --help`.\n", err.text);
         return EXIT_USAGE;
     }
-    code = print_table(&request);
+    code = print_table(&request, handlers);
     return code >= 0 ? code : run_with_database(&options, &request);
 }

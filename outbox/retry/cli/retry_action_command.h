@@ -6,11 +6,13 @@
 
 #include <stdbool.h>
 
+struct retry_handlers;
+
 /* Does the command line hold a word that is no option and no option's value, so that it asks for an
  * action? Also when there is no action of that name. argv[0] is "retry". */
 bool retry_action_asked(int argc, char **argv);
 
-/* Returns an enum exit_code. */
-int retry_action_command(int argc, char **argv);
+/* handlers: of the program, as `retry handlers` lists them. Returns an enum exit_code. */
+int retry_action_command(const struct retry_handlers *handlers, int argc, char **argv);
 
 #endif
