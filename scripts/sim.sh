@@ -8,20 +8,20 @@ sim_help() {
 ./dev sim --seed S
 ./dev sim --mutant NAME|all [--seeds N]
 
-Runs the engines of producer, relay, retry queue, consumer and roll-up in a world of models:
-databases, a broker, many processes, all in one thread and in virtual time, decided by a seed.
-Processes are killed and frozen, answers lost, leaders and clocks moved; then everything heals, and
-the promises are checked. See tests/sim/README.md.
+Runs the engines of producer, relay, retry queue, consumer and roll-up on fakes of the databases and
+of Kafka: many processes in one thread and in virtual time, decided by a seed. Processes are killed
+and frozen, answers are lost, leaders and clocks move; then the faults end, and the promises are
+checked. See tests/sim/README.md.
 
---seeds N      so many worlds (default: 10000; with --mutant at most so many)
+--seeds N      the number of seeds (default: 10000; with --mutant the most that are tried)
 --from S       the first seed (default: 1)
-               Many are run in parts; one that is interrupted (SIGINT, SIGTERM) says how to go on
+               An interrupted run (SIGINT, SIGTERM) prints the command for the rest
 --preset P     the build: dev (default), or asan, with sanitizers
 --jobs N       processes at the same time (default: one for each core)
---seed S       one world; tells its story when it breaks a promise. A seed is always the same world
---mutant NAME  breaks the code as tests/sim/mutants/NAME.* says, which has to be seen
+--seed S       one seed, which always gives the same run; prints its story if it breaks a promise
+--mutant NAME  breaks the code as tests/sim/mutants/NAME.* says; a promise must catch it
 
-A seed that breaks a promise tells its story. The last line is "N passed, N failed": of seeds, or of
+A seed that breaks a promise prints its story. The last line is "N passed, N failed": of seeds, or of
 mutants, where passed means caught.
 END
 }

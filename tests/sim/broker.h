@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Kafka: topics with partitions, whose leaders move, and the producers of the relays: idempotent,
- * pipelined, with requests that arrive late, twice sent, unanswered or refused. */
+/* A fake of Kafka: topics with partitions, whose leaders move, and the producers of the relays,
+ * which are idempotent and pipelined. Requests arrive late, are sent twice, stay unanswered or are
+ * refused. */
 #ifndef TESTS_SIM_BROKER_H
 #define TESTS_SIM_BROKER_H
 
@@ -14,7 +15,7 @@
 enum { BROKER_VOTES, BROKER_STEPS, BROKER_TOPICS };
 
 struct broker_record {
-    size_t event; /* BROKER_HOLE: an offset that nothing is at */
+    size_t event; /* BROKER_HOLE: an offset without a record */
     int32_t leader_epoch;
 };
 
@@ -25,7 +26,7 @@ struct broker_partition {
     int64_t down_until_ms; /* it has no leader */
 };
 
-/* What a relay that is gone had sent already, and what is still to come of it. */
+/* A record that a dead relay has sent and that has not arrived yet. */
 struct broker_ghost {
     int topic;
     int32_t partition;
@@ -40,7 +41,7 @@ struct fake_broker {
     struct broker_partition partitions[BROKER_TOPICS][BROKER_PARTITIONS_MAX];
     struct broker_ghost ghosts[BROKER_GHOSTS_MAX];
     size_t ghost_count;
-    int64_t silent_until_ms;  /* takes requests and does not answer */
+    int64_t silent_until_ms;  /* appends requests and does not answer */
     int64_t refuses_until_ms; /* topics cannot be opened */
 };
 
@@ -67,24 +68,25 @@ struct producer {
     struct message messages[PRODUCER_MESSAGES_MAX];
     size_t count;
     bool finished;
-    bool stalled; /* a message timed out: it numbers its requests anew, and that takes a while */
+    bool
+        stalled; /* a message timed out: the producer renumbers its requests, which takes a while */
     struct fiber *network;
-    struct fiber *sender; /* to be woken for reports */
+    struct fiber *sender; /* is woken for reports */
 };
 
 void broker_begin_run(struct fake_broker *broker, struct sim *sim);
 void broker_done(struct fake_broker *broker);
 int32_t broker_partition_of(const struct sim *sim, int64_t key);
 void broker_append(struct sim *sim, int topic, int32_t partition, size_t event);
-/* A leader moves: nobody serves the partition for a while. */
+/* A leader moves: the partition has none for down_ms. */
 void broker_move_leader(struct sim *sim, int topic, int32_t partition, int64_t down_ms);
-/* What was on the wire of processes that are gone arrives. */
+/* Requests of dead processes arrive. Called now and then. */
 void broker_tend(struct fake_broker *broker);
 
 void producer_init(struct producer *producer, struct proc *proc, size_t lane);
 /* The fiber of its network. */
 void producer_main(void *producer);
-/* The process is gone. */
+/* The process has died. */
 void producer_gone(struct producer *producer);
 struct broker producer_ops(struct producer *producer);
 

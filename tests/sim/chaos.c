@@ -33,7 +33,7 @@ enum mishap {
     MISHAPS
 };
 
-/* Half of the worlds know nothing of a fault, the others more or less of it. */
+/* Half of the runs are without a fault, the others have more or less of it. */
 static unsigned rate(struct sim *sim, unsigned most)
 {
     return sim_chance(sim, 500) ? (unsigned)sim_below(sim, most + 1) : 0;
@@ -86,7 +86,7 @@ static void settings_make(struct sim *sim)
     settings->rollup.overlap_ms = 2000;
 }
 
-/* A third of the worlds has a retry queue of its own; half of these little else. */
+/* A third of the runs have a retry queue; half of these have little else. */
 static void plan_tasks(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -113,8 +113,8 @@ static void plan_tasks(struct sim *sim)
     plan->writers = 0;
 }
 
-/* Of the worlds without a retry queue, one in five keeps house. In three in ten of these, slow
- * calls and a log that loses commits meet in the middle of a round. */
+/* One of five runs without a retry queue has housekeepers. In three of ten of these, calls are slow
+ * and the log loses commits, so that both happen in the middle of a round. */
 static void plan_housekeeping(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -129,7 +129,7 @@ static void plan_housekeeping(struct sim *sim)
     plan->chaos_every_ms = sim_between(sim, 60, 400);
 }
 
-/* One world in twelve is about leases that are lost in the middle of a read or a move: many rows
+/* One run of twelve is about leases that are lost in the middle of a read or a move: many rows
  * are refused, relays are slow, and the database's clock jumps past leases. */
 static void plan_fences(struct sim *sim)
 {
@@ -357,7 +357,7 @@ void chaos_start(struct sim *sim)
 
 void chaos_heal(struct sim *sim)
 {
-    sim_tell(sim, "world", STORY_ALL, "heals", 0, 0, 0);
+    sim_tell(sim, "chaos", STORY_ALL, "ends", 0, 0, 0);
     sim->healed = true;
     sim->writing = false;
     for (size_t i = 0; i < sim->proc_count; i++) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes wrong, and when: drawn from the seed. */
+/* The faults of a run, and when they happen, drawn from the seed. */
 #ifndef TESTS_SIM_CHAOS_H
 #define TESTS_SIM_CHAOS_H
 
 #include "tests/sim/sim.h"
 
-/* How large this world is and what may happen in it. */
+/* Draws the size of the run and the faults that may happen. */
 void chaos_plan(struct sim *sim);
 
-/* Fibers: what the servers do by themselves, and the mishaps. */
+/* Starts the fibers of the servers' own work and of the faults. */
 void chaos_start(struct sim *sim);
 
-/* Everything works again, and nobody writes any more. */
+/* Ends all faults and all writing. */
 void chaos_heal(struct sim *sim);
 
 #endif

@@ -34,7 +34,7 @@ struct consumer_process {
     struct held_edge held_edge;
     struct submitter submitter;
     struct fiber *submit_fiber;
-    bool submits; /* the log of this world refuses votes now and then */
+    bool submits; /* the log of this run refuses votes now and then */
     bool submit_busy;
     struct fiber *fiber;
     bool busy;

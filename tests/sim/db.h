@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A database server: sessions, transactions, exclusive row locks, and its trouble. Tables are the
- * models' own; a row that can be locked begins with a struct row and has two versions, the
- * committed one and the one its transaction sees. */
+/* A fake of a database server: sessions, transactions, exclusive row locks, and its faults. Tables
+ * belong to the other fakes. A row that can be locked begins with a struct row and has two
+ * versions: the committed one and the one that its transaction sees. */
 #ifndef TESTS_SIM_DB_H
 #define TESTS_SIM_DB_H
 
@@ -22,7 +22,7 @@
 struct session;
 
 struct row {
-    struct session *owner; /* has it locked */
+    struct session *owner; /* the session that has it locked, or NULL */
 };
 
 /* Makes the transaction's version the committed one, or the other way round. */
@@ -36,7 +36,7 @@ struct touch {
 /* On the server. It may live longer than its client. */
 struct session {
     struct db *db;
-    struct link *link; /* its client, or NULL: nobody is there any more */
+    struct link *link; /* its client, or NULL: the client has gone */
     bool used;
     bool open;       /* in a transaction */
     uint64_t writer; /* number of the transaction, once it has written; 0 */
@@ -46,7 +46,7 @@ struct session {
     const struct row *waits_for;
     struct fiber *waiter;
     bool victim;           /* of a deadlock */
-    int64_t busy_ms;       /* when it was heard last */
+    int64_t busy_ms;       /* time of its last statement */
     int64_t end_ms;        /* without a client: when the server notices */
     bool ends_with_commit; /* a COMMIT is on its way */
 };
@@ -82,21 +82,21 @@ int64_t db_clock(const struct db *db);
 /* The same for days and months. Where a housekeeper works the calendar runs fast: a month passes in
  * less than a second of virtual time. */
 int64_t db_calendar_ms(const struct db *db);
-/* It ends at once: open transactions are rolled back, nothing committed is lost. */
+/* The server ends at once: open transactions are rolled back, no commit is lost. */
 void db_crash(struct db *db, int64_t away_ms);
-/* Does what the server does by itself; called now and then. */
+/* Ends sessions that are due. Called now and then. */
 void db_tend(struct db *db);
 
 void link_init(struct link *link, struct proc *proc, struct db *db);
-/* The client is gone, or has hung up. */
+/* The client has died, or has hung up. */
 void link_close(struct link *link);
 
-/* Does the server still keep its transaction? */
+/* True while the server keeps its transaction. */
 bool link_is_open(const struct link *link);
 
-/* A statement on its way: RC_RETRY or RC_FATAL: it did not arrive, the transaction is over. */
+/* Sends a statement. RC_RETRY or RC_FATAL: it did not arrive, and the transaction is over. */
 enum rc link_call(struct link *link, struct err *err);
-/* Its answer on the way back: RC_RETRY: lost. */
+/* Returns its answer. RC_RETRY: the answer is lost. */
 enum rc link_answer(struct link *link, struct err *err);
 
 enum rc link_begin(struct link *link, struct err *err);
@@ -104,12 +104,12 @@ enum rc link_commit(struct link *link, struct err *err);
 void link_rollback(struct link *link);
 enum rc link_ping(struct link *link, struct err *err);
 
-/* Inside a transaction. Locks the row; waits for others. RC_RETRY: deadlock, time-out, or the
- * session ended; the transaction is over. */
+/* Locks the row in a transaction, and waits for other transactions. RC_RETRY: deadlock, time-out,
+ * or the session ended; the transaction is over. */
 enum rc link_lock(struct link *link, struct row *row, struct err *err);
-/* The end of the transaction settles the row. */
+/* The transaction has written the row; its end calls settle. */
 void link_wrote(struct link *link, struct row *row, row_settle settle);
-/* From its first write on, a transaction has a number and others see it. */
+/* The transaction writes: from now on it has a number, which other sessions see. */
 void link_writes(struct link *link);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The consumer group: who is given which partition, and when each member hears of it. Harder than
- * Kafka: a partition may have its next owner before the last one knows that it has lost it. */
+/* A fake of the consumer group: it decides which member owns a partition, and when each member
+ * learns of it. Harder than Kafka: a partition may have its next owner before the last one knows
+ * that it has lost it. */
 #ifndef TESTS_SIM_GROUP_H
 #define TESTS_SIM_GROUP_H
 
@@ -19,9 +20,9 @@ struct fake_group {
     int64_t heard_ms[SIM_CONSUMERS_MAX]; /* last heartbeat */
     int owner[BROKER_PARTITIONS_MAX];
     int64_t generation[BROKER_PARTITIONS_MAX]; /* grows whenever the owner is set */
-    int64_t assign_ms;                         /* the assignment is made then; 0: it stands */
+    int64_t assign_ms; /* when the next assignment is made; 0: none is due */
     int64_t session_ms;
-    int64_t away_until_ms; /* consumers read nothing */
+    int64_t away_until_ms; /* until then consumers read nothing */
 };
 
 /* A partition as one member has it. */
@@ -44,17 +45,17 @@ struct member {
 };
 
 void group_begin_run(struct fake_group *group, struct sim *sim);
-/* Records have come. */
+/* Wakes the members that wait for records of the partition. */
 void group_news(struct sim *sim, int topic, int32_t partition);
 /* Heartbeats, evictions, assignments. */
 void group_tend(struct fake_group *group);
-/* The partitions are dealt out anew. */
+/* The partitions are assigned anew. */
 void group_rebalance(struct sim *sim);
 
 void member_init(struct member *member, struct proc *proc, int number);
-/* Says good-bye, so that nobody waits for the session's end. */
+/* Leaves the group, so that its partitions are assigned before its session ends. */
 void member_leave(struct member *member);
-/* The process is gone. */
+/* The process has died. */
 void member_gone(struct member *member);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The promises of DESIGN.md, section 1, held against what the world has come to. What can be seen
- * at once (a deletion before the record, a write behind a fence, an answer without a COMMIT) is
- * checked by the models where it happens. */
+/* Checks the promises of DESIGN.md, section 1, at the end of a run. The fakes check at each call
+ * what can be seen then: a deletion before the record, a write behind a fence, an answer without a
+ * COMMIT. */
 #ifndef TESTS_SIM_PROMISES_H
 #define TESTS_SIM_PROMISES_H
 
 #include "tests/sim/sim.h"
 
-/* What keeps the world from its rest. */
+/* Work that is not done yet. */
 struct waiting {
     int64_t key; /* or STORY_ALL */
     char text[200];
 };
 
-/* Is everything done that is to be done? If not, *waiting says what is missing. */
+/* True when all work is done. If not, *waiting says what is missing. */
 bool promises_rest(const struct sim *sim, struct waiting *waiting);
 
-/* Fails the world when one is broken. */
+/* Fails the run when a promise is broken. */
 void promises_check(struct sim *sim);
 
 #endif

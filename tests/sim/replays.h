@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to votes that the log refuses for a while: the tasks that consumers make of held
- * contents, and the processes that replay their dead records by these. */
+/* The replay of votes that the log refuses for a while: the tasks that consumers make of held
+ * contents, and the processes that replay the dead records of these tasks. */
 #ifndef TESTS_SIM_REPLAYS_H
 #define TESTS_SIM_REPLAYS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A replica that is behind: what a database held at one moment, which takes its place at a later
- * one. Everything that was committed between the two is lost, in all of its tables together. */
+/* A replica that is behind: a copy of a database at one moment, which replaces the database at a
+ * later one. All commits between the two are lost, in all tables together. */
 #ifndef TESTS_SIM_REPLICA_H
 #define TESTS_SIM_REPLICA_H
 
@@ -16,10 +16,10 @@ void replica_close(struct replica *replica);
 void replica_begin_run(struct replica *replica, struct sim *sim);
 
 /* Takes a copy of one of the databases, which fails over to it some time later. Does nothing while
- * that is still to come. */
+ * a fail-over is due. */
 void replica_fall_behind(struct sim *sim);
 
-/* Called now and then: fails over when it is time. */
+/* Fails over when it is due. Called now and then. */
 void replica_tend(struct sim *sim);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry queue as the relays see it: refused rows that they have moved into it, and a publisher
- * process that publishes the first task of each key sooner or later, or skips it as an operator
+ * process, which publishes the first task of each key at some time, or skips it as an operator
  * would. The engine of the retry queue has its own tables, in tasks.h. */
 #ifndef TESTS_SIM_RETRY_QUEUE_H
 #define TESTS_SIM_RETRY_QUEUE_H
@@ -33,7 +33,7 @@ void retry_done(struct retry_tables *retry);
 /* Tasks that have not ended. */
 size_t retry_left(const struct sim *sim);
 
-/* For the edge of a relay. Inside the transaction of link: makes the locked row a task. */
+/* For the adapter of a relay. Makes the locked row a task, in the transaction of link. */
 void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key);
 bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key);
 

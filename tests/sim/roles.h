@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The processes of the world: how each role is put together from its engines and models, started,
- * stopped and thrown away. */
+/* The processes of a run: how each role is built from its engines and fakes, started, stopped and
+ * thrown away. */
 #ifndef TESTS_SIM_ROLES_H
 #define TESTS_SIM_ROLES_H
 
@@ -8,16 +8,16 @@
 
 #include <stddef.h>
 
-/* Memory of all processes of a role, used again by every world. */
+/* Memory of all processes of a role. Every run reuses it. */
 struct roles;
 
 struct roles *roles_open(void);
 void roles_close(struct roles *roles);
 
-/* Adds the processes that the plan asks for; nothing runs before proc->start(). */
+/* Adds the processes of the plan. None runs before proc->start(). */
 void roles_add(struct roles *roles, struct sim *sim);
 
-/* Each for one process; number counts within its role. */
+/* Each adds one process; number counts within its role. */
 void relay_add(void *memory, struct sim *sim, size_t number);
 void consumer_add(void *memory, struct sim *sim, size_t number);
 void rollup_add(void *memory, struct sim *sim, size_t number);
@@ -42,12 +42,12 @@ size_t replayer_bytes(void);
 size_t housekeeper_bytes(void);
 size_t writer_bytes(void);
 
-/* Keys that the holders of lanes have stopped. */
+/* Diverted keys of all lanes that are held. */
 size_t relays_diverted_keys(const struct sim *sim);
 
-/* Lets go of what the votes of a run were kept in. */
+/* Forgets the votes of the run before. */
 void votes_begin_run(struct sim *sim);
-/* What vote_state says: votes of a content. */
+/* The votes of a content in vote_state. */
 int64_t votes_count(const struct sim *sim, int64_t content_id);
 
 #endif

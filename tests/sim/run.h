@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One run: a world from a seed, its troubles, its rest, its judgement. */
+/* One run: builds the state from a seed, lets faults happen, ends them, and checks the promises. */
 #ifndef TESTS_SIM_RUN_H
 #define TESTS_SIM_RUN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole world of one run: two databases, a broker, and the processes of every role, all in one
- * real process and decided by one seed. This header holds what all models share; each model keeps
- * its own state in a struct of its own. */
+/* The state of one run: two databases, a broker, and the processes of every role, all in one real
+ * process and decided by one seed. This header holds what all fakes share; each fake keeps its own
+ * state in a struct of its own. One thread. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
@@ -53,12 +53,12 @@ struct proc {
     int64_t began_ms; /* this life */
     bool alive;
     bool stopping; /* SIGTERM came */
-    bool ends;     /* it has nothing to do once nobody writes */
-    bool finished; /* and is not started again */
+    bool ends;     /* it ends when the writing ends, */
+    bool finished; /* and is not started again then */
     int64_t frozen_until_ms;
-    int64_t cut_until_ms;    /* its network is */
+    int64_t cut_until_ms;    /* its network is cut */
     int64_t slow_until_ms;   /* each call takes a part of a lease: a machine that swaps */
-    int64_t slowed_ms;       /* when the last such call went on */
+    int64_t slowed_ms;       /* when the last such call ended its wait */
     int64_t restart_ms;      /* when it is dead */
     int64_t clock_offset_ms; /* of its monotonic clock */
     int64_t calls_to_end;    /* it is killed at this call from now; 0: it is not */
@@ -68,7 +68,7 @@ struct proc {
     size_t fiber_count;
     void *role;
     void (*start)(struct proc *proc);
-    void (*end)(struct proc *proc); /* frees what the process had, without a word to anybody */
+    void (*end)(struct proc *proc); /* frees its memory and drops its connections, as a kill does */
 };
 
 enum event_kind { EVENT_VOTE, EVENT_STEP, EVENT_POISON };
@@ -79,7 +79,7 @@ struct event {
     int64_t key;
     size_t lane;
     int64_t seq;
-    int64_t order; /* its place in its key, from 1; 0: not committed */
+    int64_t order; /* its position in its key, from 1; 0: not committed */
     int64_t voter_id;
     int voting;
     int64_t occurred_ms;
@@ -94,10 +94,10 @@ struct event {
     bool stale;        /* it changes nothing, and is not logged */
     bool skipped;      /* by an operator, in the retry queue: it may be in no topic */
     int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
-    int64_t too_old;   /* those of dead_record that are; set by promises_check() */
+    int64_t too_old;   /* rows of dead_record with reason too_old; set by promises_check() */
 };
 
-/* How much goes wrong: thousandths of calls or of the chances there are. */
+/* The size of a run and its faults. The unsigned fields are thousandths of calls or chances. */
 struct plan {
     size_t lanes;
     size_t relays;
@@ -112,9 +112,9 @@ struct plan {
     size_t housekeepers;  /* 0: the log keeps all months */
     int64_t housekeep_ms; /* interval of the rounds */
     int32_t partitions;
-    int64_t chaos_ms;       /* how long things go wrong */
-    int64_t chaos_every_ms; /* a mishap on average so often; 0: never */
-    unsigned actions;       /* mask of the mishaps that happen; see chaos.c */
+    int64_t chaos_ms;       /* faults happen for so long */
+    int64_t chaos_every_ms; /* mean time between two faults; 0: none happen */
+    unsigned actions;       /* mask of the faults that happen; see chaos.c */
     unsigned yield;         /* calls that let others run */
     unsigned slow;          /* calls that take long */
     unsigned db_fails;
@@ -132,25 +132,25 @@ struct plan {
     unsigned holes;
     unsigned seeks_lost;
     unsigned task_fails;    /* runs of a task that fail */
-    unsigned task_poison;   /* tasks that never can be done */
+    unsigned task_poison;   /* tasks that always fail */
     unsigned task_slow;     /* runs that take long, some of them longer than a lease */
-    unsigned task_deaf;     /* runs that do not look at the time they have */
+    unsigned task_deaf;     /* runs that ignore the end of their lease */
     unsigned task_compared; /* lives of a retry process that claim by compare-and-set */
     unsigned task_lacking;  /* processes that lack a handler */
     unsigned task_unlocked; /* submits that lock nothing for their order */
-    int64_t submit_ms;      /* tasks are made on average twice as often */
-    int64_t operator_ms;    /* and a person acts */
-    int64_t task_keys;      /* so many ordering keys */
-    bool main_loses;        /* the writers' database may lose commits; nobody is answered there */
+    int64_t submit_ms;      /* twice the mean time between two new tasks */
+    int64_t operator_ms;    /* twice the mean time between two actions of the operator */
+    int64_t task_keys;      /* number of ordering keys */
+    bool main_loses;        /* the writers' database may lose commits; such a run has no votes */
     bool anyone;            /* consumer.votes_from: applications repeat votes and send old ones */
-    bool tasks_left;        /* nobody cares for blocked and parked ones in the end */
-    bool leases_jump;       /* only the clock that leases are by is set, and by much */
+    bool tasks_left;        /* blocked and parked tasks may be left at the end */
+    bool leases_jump;       /* only the clock that decides leases is set, and by much */
     bool writers_known;     /* the relays may see open transactions */
     bool grows;             /* topics get more partitions: keys move, and their order with them */
     bool eager;             /* the group takes all partitions away before it gives any */
 };
 
-/* Ways in which the models themselves may be wrong, to see that it is seen. */
+/* Faults of the fakes themselves: the mutants NAME.fault, which the promises must catch. */
 enum sim_fault {
     FAULT_NONE,
     FAULT_DELETE_UNFENCED,
@@ -197,7 +197,7 @@ struct sim {
     struct settings settings;
     enum sim_fault fault;
     bool writing; /* new votes and events are made */
-    bool healed;  /* nothing goes wrong any more */
+    bool healed;  /* no fault happens any more */
     bool grown;   /* topics got more partitions */
 
     struct proc procs[SIM_PROCS_MAX];
@@ -225,7 +225,7 @@ struct sim {
     char failure[400];
 };
 
-/* The one that runs: some callbacks have no context. */
+/* The run that is active: some callbacks have no context. */
 extern struct sim *sim_running;
 
 uint64_t sim_below(struct sim *sim, uint64_t limit);
@@ -242,7 +242,7 @@ int64_t sim_clock_us(void);
 /* A promise is broken. The first one ends the run. */
 void sim_fail(struct sim *sim, int64_t key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* It is about these events of the key. After world_fail(). */
+/* The promise is about these events of the key. Call it after sim_fail(). */
 void sim_focus(struct sim *sim, size_t event, size_t other);
 
 void sim_tell(struct sim *sim, const char *who, int64_t key, const char *format, int64_t a,
@@ -259,14 +259,14 @@ void proc_start(struct proc *proc, const char *kind, size_t number);
 struct fiber *proc_thread(struct proc *proc, void (*main)(void *arg), void *arg);
 int64_t proc_clock(const struct proc *proc);
 
-/* A call into the world: others may run, and the process may freeze or end here, in which case this
- * does not return. */
+/* A call to a server: other fibers may run, and the process may freeze or end here. When it ends,
+ * this does not return. */
 void proc_pass(struct proc *proc);
 
 /* SIGKILL. Does not return when one of its own fibers calls. */
 void proc_kill(struct proc *proc);
 
-/* The process ends by itself, with everything given back. */
+/* The process ends by itself, after it has closed everything. */
 void proc_exit(struct proc *proc);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What happened, line by line. Every run makes a hash of its story, by which two runs are compared;
- * only a run that is told keeps the lines, and of these the ones about the key in question. */
+/* The events of a run, line by line. Every run makes a hash of its story, by which two runs are
+ * compared. Only a run that is told keeps the lines, and only those about the key in question. */
 #ifndef TESTS_SIM_STORY_H
 #define TESTS_SIM_STORY_H
 
@@ -31,7 +31,7 @@ struct story {
     size_t kept;
 };
 
-/* Keeps the memory of a story before. */
+/* Begins a story. Reuses the memory of the story before. */
 void story_begin(struct story *story, bool told, const struct story_focus *focus);
 void story_done(struct story *story);
 

@@ -57,7 +57,7 @@ struct lane_origin {
     struct lane *lane;
 };
 
-/* One lane of a relay as its adapters see it. */
+/* One lane of a relay: the connection of one of its adapters. */
 struct lane_edge {
     struct link link;
     size_t lane;

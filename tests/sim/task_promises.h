@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The promises of the retry queue, held against what its tables have come to: nothing is stuck, and
- * what has ended had its effect, or has its reason, its attempts and its callback. */
+/* Checks the promises of the retry queue at the end of a run: no task is stuck, and each ended task
+ * had its effect, or has its reason, its attempts and its callback. */
 #ifndef TESTS_SIM_TASK_PROMISES_H
 #define TESTS_SIM_TASK_PROMISES_H
 
@@ -11,7 +11,7 @@ void task_promises_check(struct sim *sim);
 
 struct task_edge;
 
-/* A process that has recorded the pause of a scene claims nothing of it: an operator counts on the
+/* A process that has recorded the pause of a scene claims no task of it: an operator relies on the
  * record. */
 void task_promise_recorded(const struct task_edge *edge, const char *scene);
 

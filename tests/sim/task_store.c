@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's ops on the model of its tables, statement by statement as the adapter does it. */
+/* The store's ops on the fake tables, statement by statement as the adapter runs them. */
 #include "outbox/retry/group.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"

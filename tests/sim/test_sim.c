@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The instrument itself: a seed is always the same world, sound code passes, unsound models
- * fail. */
+/* Tests the simulation itself: a seed always gives the same run, correct code passes, and broken
+ * fakes fail. */
 #include "common/log.h"
 #include "tests/sim/run.h"
 

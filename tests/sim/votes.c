@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The producer: the vote engine on a model of its tables, and callers that ask it for votes and
- * hold it to its answers. */
+/* The producer: the vote engine on a fake of its tables, and clients that send votes and check the
+ * answers. */
 #include "producer/vote/vote.h"
 
 #include "outbox/outbox.h"
