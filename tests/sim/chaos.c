@@ -15,22 +15,22 @@
 #define SET_BACK_TASKS_MS 20000
 
 enum mishap {
-    MISHAP_KILL,
-    MISHAP_FREEZE,
-    MISHAP_STOP,
-    MISHAP_CRASH,
-    MISHAP_CUT,
-    MISHAP_LEADER,
-    MISHAP_REBALANCE,
-    MISHAP_CLOCK,
-    MISHAP_SILENT,
-    MISHAP_REFUSE,
-    MISHAP_AWAY,
-    MISHAP_GROW,
-    MISHAP_SLOW,
-    MISHAP_BEHIND,
-    MISHAP_UNLOGGED,
-    MISHAPS
+    CHAOS_KILL,
+    CHAOS_FREEZE,
+    CHAOS_STOP,
+    CHAOS_CRASH,
+    CHAOS_CUT,
+    CHAOS_LEADER,
+    CHAOS_REBALANCE,
+    CHAOS_CLOCK,
+    CHAOS_SILENT,
+    CHAOS_REFUSE,
+    CHAOS_AWAY,
+    CHAOS_GROW,
+    CHAOS_SLOW,
+    CHAOS_BEHIND,
+    CHAOS_UNLOGGED,
+    CHAOS_ACTIONS
 };
 
 /* Half of the runs are without a fault, the others have more or less of it. */
@@ -125,7 +125,7 @@ static void plan_housekeeping(struct sim *sim)
     plan->housekeep_ms = sim_between(sim, 100, 1000);
     if (!sim_chance(sim, 300))
         return;
-    plan->actions |= 1U << MISHAP_SLOW | 1U << MISHAP_BEHIND;
+    plan->actions |= 1U << CHAOS_SLOW | 1U << CHAOS_BEHIND;
     plan->chaos_every_ms = sim_between(sim, 60, 400);
 }
 
@@ -141,7 +141,7 @@ static void plan_fences(struct sim *sim)
     plan->lanes = plan->consumers = plan->rollups = plan->voters = 1;
     plan->writers = (size_t)sim_between(sim, 2, SIM_WRITERS_MAX);
     plan->bad_rows = (unsigned)sim_between(sim, 50, 250);
-    plan->actions |= 1U << MISHAP_SLOW | 1U << MISHAP_CLOCK;
+    plan->actions |= 1U << CHAOS_SLOW | 1U << CHAOS_CLOCK;
     plan->chaos_every_ms = sim_between(sim, 60, 400);
     plan->leases_jump = true;
 }
@@ -161,7 +161,7 @@ void chaos_plan(struct sim *sim)
         .partitions = (int32_t)sim_between(sim, 1, BROKER_PARTITIONS_MAX),
         .chaos_ms = sim_between(sim, 3000, 12000),
         .chaos_every_ms = sim_between(sim, 60, 1500),
-        .actions = (unsigned)sim_below(sim, 1U << MISHAPS),
+        .actions = (unsigned)sim_below(sim, 1U << CHAOS_ACTIONS),
         .yield = (unsigned)sim_between(sim, 100, 600),
         .slow = rate(sim, 100),
         .db_fails = rate(sim, 30),
@@ -192,10 +192,10 @@ void chaos_plan(struct sim *sim)
     if (plan->anyone || plan->main_loses)
         plan->voters = 0;
     if (plan->main_loses)
-        plan->actions |= 1U << MISHAP_BEHIND;
+        plan->actions |= 1U << CHAOS_BEHIND;
     if (sim_chance(sim, 200)) {
         plan->replayers = (size_t)sim_between(sim, 1, SIM_REPLAYERS_MAX);
-        plan->actions |= 1U << MISHAP_UNLOGGED;
+        plan->actions |= 1U << CHAOS_UNLOGGED;
     }
     plan_housekeeping(sim);
 }
@@ -270,47 +270,47 @@ static void happen(struct sim *sim, enum mishap mishap)
     int64_t now_ms = sim_now(sim);
 
     switch (mishap) {
-    case MISHAP_KILL:
+    case CHAOS_KILL:
         proc->calls_to_end = sim_between(sim, 1, 60);
         break;
-    case MISHAP_FREEZE:
+    case CHAOS_FREEZE:
         proc->calls_to_freeze = sim_between(sim, 1, 60);
         proc->freeze_ms = freeze_ms(sim);
         break;
-    case MISHAP_STOP:
+    case CHAOS_STOP:
         if (proc->alive && !proc->stopping)
             sim_tell(sim, proc->name, STORY_ALL, "is asked to stop", 0, 0, 0);
         proc->stopping = true;
         break;
-    case MISHAP_CRASH:
+    case CHAOS_CRASH:
         db_crash(sim_chance(sim, 500) ? sim->main_db : sim->sink_db, sim_between(sim, 0, 1200));
         break;
-    case MISHAP_CUT:
+    case CHAOS_CUT:
         proc->cut_until_ms = now_ms + sim_between(sim, 50, 3000);
         sim_tell(sim, proc->name, STORY_ALL, "is cut off for %lld ms", proc->cut_until_ms - now_ms,
                  0, 0);
         break;
-    case MISHAP_LEADER:
+    case CHAOS_LEADER:
         broker_move_leader(sim, (int)sim_below(sim, BROKER_TOPICS),
                            (int32_t)sim_below(sim, (uint64_t)sim->plan.partitions),
                            sim_between(sim, 0, 2000));
         break;
-    case MISHAP_REBALANCE:
+    case CHAOS_REBALANCE:
         group_rebalance(sim);
         break;
-    case MISHAP_CLOCK:
+    case CHAOS_CLOCK:
         clock_jump(sim);
         break;
-    case MISHAP_SILENT:
+    case CHAOS_SILENT:
         sim->broker->silent_until_ms = now_ms + sim_between(sim, 1, 1500);
         break;
-    case MISHAP_REFUSE:
+    case CHAOS_REFUSE:
         sim->broker->refuses_until_ms = now_ms + sim_between(sim, 1, 1500);
         break;
-    case MISHAP_AWAY:
+    case CHAOS_AWAY:
         sim->group->away_until_ms = now_ms + sim_between(sim, 1, 1500);
         break;
-    case MISHAP_GROW:
+    case CHAOS_GROW:
         if (!sim->plan.grows || sim->plan.partitions == BROKER_PARTITIONS_MAX)
             break;
         sim->plan.partitions++;
@@ -318,18 +318,18 @@ static void happen(struct sim *sim, enum mishap mishap)
         sim_tell(sim, "broker", STORY_ALL, "has %lld partitions now", sim->plan.partitions, 0, 0);
         group_rebalance(sim);
         break;
-    case MISHAP_SLOW:
+    case CHAOS_SLOW:
         proc->slow_until_ms = now_ms + sim_between(sim, 500, 6000);
         sim_tell(sim, proc->name, STORY_ALL, "is slow for %lld ms", proc->slow_until_ms - now_ms, 0,
                  0);
         break;
-    case MISHAP_BEHIND:
+    case CHAOS_BEHIND:
         replica_fall_behind(sim);
         break;
-    case MISHAP_UNLOGGED:
+    case CHAOS_UNLOGGED:
         log_refuse(sim, sim_between(sim, 1, SIM_CONTENTS));
         break;
-    case MISHAPS:
+    case CHAOS_ACTIONS:
         break;
     }
 }
@@ -339,11 +339,11 @@ static void mishaps(void *arg)
     struct sim *sim = arg;
 
     while (!sim->healed && sim->plan.actions != 0) {
-        enum mishap mishap = (enum mishap)sim_below(sim, MISHAPS);
+        enum mishap mishap = (enum mishap)sim_below(sim, CHAOS_ACTIONS);
 
         sched_pause(&sim->sched, sim_between(sim, 1, 2 * sim->plan.chaos_every_ms));
         while (!(sim->plan.actions & 1U << mishap))
-            mishap = (mishap + 1) % MISHAPS;
+            mishap = (mishap + 1) % CHAOS_ACTIONS;
         if (!sim->healed)
             happen(sim, mishap);
     }

@@ -16,7 +16,7 @@ struct consumer_process;
 
 struct apply_thread {
     struct consumer_process *consumer;
-    struct sink_edge edge;
+    struct sink_adapter adapter;
     struct applier applier;
     struct fiber *fiber;
     int64_t late_ms; /* it waits for the processor at most so long: jobs gather meanwhile */
@@ -31,7 +31,7 @@ struct consumer_process {
     struct fetch_link links[APPLIERS_MAX];
     size_t applier_count;
     struct fetch fetch;
-    struct held_edge held_edge;
+    struct held_adapter held_adapter;
     struct submitter submitter;
     struct fiber *submit_fiber;
     bool submits; /* the log of this run refuses votes now and then */
@@ -114,8 +114,8 @@ static void submitter_start(struct consumer_process *consumer)
 {
     struct proc *proc = consumer->proc;
 
-    held_edge_init(&consumer->held_edge, proc);
-    if (submitter_init(&consumer->submitter, &consumer->held_edge.store, "tallybox", sim_rng,
+    held_adapter_init(&consumer->held_adapter, proc);
+    if (submitter_init(&consumer->submitter, &consumer->held_adapter.store, "tallybox", sim_rng,
                        NULL) != RC_OK)
         abort(); /* no memory */
     consumer->submit_busy = true;
@@ -153,7 +153,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
 {
     struct apply_thread *thread = &consumer->appliers[number];
     struct applier_config config = {
-        .sink = &thread->edge.ops,
+        .sink = &thread->adapter.ops,
         .owner = consumer->proc->name,
         .batch_rows_max = rows_max,
         .keep_lasts = consumer->proc->sim->plan.anyone,
@@ -170,7 +170,7 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
     thread->busy = true;
     thread->late_ms =
         sim_chance(consumer->proc->sim, 400) ? sim_between(consumer->proc->sim, 1, 600) : 0;
-    sink_edge_init(&thread->edge, consumer->proc);
+    sink_adapter_init(&thread->adapter, consumer->proc);
     if (applier_init(&thread->applier, &config, NULL) != RC_OK)
         abort(); /* no memory */
     consumer->links[number] = (struct fetch_link){.given = &thread->applier.given,
@@ -224,14 +224,14 @@ static void end(struct proc *proc)
     if (proc->sim->group->members[consumer->number] == &consumer->member)
         member_gone(&consumer->member);
     for (size_t i = 0; i < consumer->applier_count; i++) {
-        link_close(&consumer->appliers[i].edge.link);
+        link_close(&consumer->appliers[i].adapter.link);
         applier_done(&consumer->appliers[i].applier);
         consumer->appliers[i].fiber = NULL;
     }
     fetch_done(&consumer->fetch);
     consumer->fiber = NULL;
     if (consumer->submits) {
-        held_edge_close(&consumer->held_edge);
+        held_adapter_close(&consumer->held_adapter);
         submitter_done(&consumer->submitter);
         consumer->submit_fiber = NULL;
     }

@@ -15,19 +15,19 @@ enum {
     SAME_NAME_PARTITION = 1517,
 };
 
-static struct sim *sim_of(const struct housekeep_edge *edge)
+static struct sim *sim_of(const struct housekeep_adapter *adapter)
 {
-    return edge->link.db->sim;
+    return adapter->link.db->sim;
 }
 
-static struct months *months_of(const struct housekeep_edge *edge)
+static struct months *months_of(const struct housekeep_adapter *adapter)
 {
-    return sim_of(edge)->months;
+    return sim_of(adapter)->months;
 }
 
-static int64_t now_ms(const struct housekeep_edge *edge)
+static int64_t now_ms(const struct housekeep_adapter *adapter)
 {
-    return db_calendar_ms(edge->link.db);
+    return db_calendar_ms(adapter->link.db);
 }
 
 /* The promise: a row of the log is in vote_base once. */
@@ -74,38 +74,38 @@ static void state_settle(struct sim *sim, struct row *row, bool commit)
 }
 
 /* The session may have ended during a call: its rows are another one's then. */
-static enum rc open_check(const struct housekeep_edge *edge, struct err *err)
+static enum rc open_check(const struct housekeep_adapter *adapter, struct err *err)
 {
-    if (link_is_open(&edge->link))
+    if (link_is_open(&adapter->link))
         return RC_OK;
     return err_fail(err, RC_RETRY, 2006, "server has gone away");
 }
 
 /* A transaction that has the row of housekeep_state locked. */
-static enum rc state_begin(struct housekeep_edge *edge, struct err *err)
+static enum rc state_begin(struct housekeep_adapter *adapter, struct err *err)
 {
-    struct link *link = &edge->link;
+    struct link *link = &adapter->link;
     enum rc rc = link_begin(link, err);
 
     if (rc == RC_OK)
         rc = link_call(link, err);
     if (rc == RC_OK)
-        rc = link_lock(link, &months_of(edge)->row, err);
+        rc = link_lock(link, &months_of(adapter)->row, err);
     if (rc == RC_OK)
-        link_wrote(link, &months_of(edge)->row, state_settle);
+        link_wrote(link, &months_of(adapter)->row, state_settle);
     if (rc == RC_OK)
         rc = link_answer(link, err);
     if (rc == RC_OK)
-        rc = open_check(edge, err);
+        rc = open_check(adapter, err);
     if (rc != RC_OK)
         link_rollback(link);
     return rc;
 }
 
-static bool is_held(const struct housekeep_edge *edge, const struct singleton_lease *lease)
+static bool is_held(const struct housekeep_adapter *adapter, const struct singleton_lease *lease)
 {
-    const struct housekeep_state *row = &months_of(edge)->now.row;
-    enum sim_fault fault = sim_of(edge)->fault;
+    const struct housekeep_state *row = &months_of(adapter)->now.row;
+    enum sim_fault fault = sim_of(adapter)->fault;
 
     if (fault == FAULT_HOUSEKEEP_UNFENCED)
         return true;
@@ -114,86 +114,87 @@ static bool is_held(const struct housekeep_edge *edge, const struct singleton_le
 }
 
 /* As singleton_mysql_check(). */
-static enum rc begin_held(struct housekeep_edge *edge, const struct singleton_lease *lease,
+static enum rc begin_held(struct housekeep_adapter *adapter, const struct singleton_lease *lease,
                           bool *held, struct err *err)
 {
-    enum rc rc = state_begin(edge, err);
+    enum rc rc = state_begin(adapter, err);
 
-    *held = rc == RC_OK && is_held(edge, lease);
+    *held = rc == RC_OK && is_held(adapter, lease);
     if (rc == RC_OK && !*held)
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
     return rc;
 }
 
-static enum rc commit_held(struct housekeep_edge *edge, struct err *err)
+static enum rc commit_held(struct housekeep_adapter *adapter, struct err *err)
 {
-    const struct proc *proc = edge->link.proc;
-    const struct months_state *state = &months_of(edge)->now;
+    const struct proc *proc = adapter->link.proc;
+    const struct months_state *state = &months_of(adapter)->now;
 
     /* The promise: who was overtaken writes nothing. A session that ended has lost its transaction,
      * and the row may be another one's. */
-    if (link_is_open(&edge->link) && (state->holder != proc || state->holder_life != proc->lives))
-        sim_fail(sim_of(edge), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
+    if (link_is_open(&adapter->link) &&
+        (state->holder != proc || state->holder_life != proc->lives))
+        sim_fail(sim_of(adapter), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
                  proc->name, state->holder ? state->holder->name : "nobody",
                  (long long)state->row.epoch);
-    return link_commit(&edge->link, err);
+    return link_commit(&adapter->link, err);
 }
 
-static void lease_renew(struct housekeep_edge *edge, const struct singleton_lease *lease)
+static void lease_renew(struct housekeep_adapter *adapter, const struct singleton_lease *lease)
 {
-    months_of(edge)->now.row.lease_until_ms = now_ms(edge) + lease->lease_ms;
+    months_of(adapter)->now.row.lease_until_ms = now_ms(adapter) + lease->lease_ms;
 }
 
 /* Rows that may be deleted appear as time passes. */
-static void rows_appear(struct housekeep_edge *edge)
+static void rows_appear(struct housekeep_adapter *adapter)
 {
-    struct sim *sim = sim_of(edge);
-    struct months *months = months_of(edge);
+    struct sim *sim = sim_of(adapter);
+    struct months *months = months_of(adapter);
     size_t kind = (size_t)sim_below(sim, HOUSEKEEP_KINDS);
 
     if (!sim->healed && months->aged_count[kind] < MONTHS_AGED_MAX)
-        months->aged_ms[kind][months->aged_count[kind]++] = now_ms(edge);
+        months->aged_ms[kind][months->aged_count[kind]++] = now_ms(adapter);
 }
 
 static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct housekeep_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
-    rows_appear(edge);
-    *state = months_of(edge)->old.row;
-    state->now_ms = now_ms(edge);
-    state->newest_day = months_newest_day(sim_of(edge));
-    return link_answer(&edge->link, err);
+    rows_appear(adapter);
+    *state = months_of(adapter)->old.row;
+    state->now_ms = now_ms(adapter);
+    state->newest_day = months_newest_day(sim_of(adapter));
+    return link_answer(&adapter->link, err);
 }
 
 static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *taken,
                           struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct housekeep_state *row = &months_of(edge)->now.row;
-    enum rc rc = state_begin(edge, err);
+    struct housekeep_adapter *adapter = ctx;
+    struct housekeep_state *row = &months_of(adapter)->now.row;
+    enum rc rc = state_begin(adapter, err);
 
     *taken = false;
-    edge->denied = false;
+    adapter->denied = false;
     if (rc != RC_OK)
         return rc;
     if (row->epoch != lease->epoch - 1 ||
-        !fake_singleton_lease_is_free(row->owner, row->lease_until_ms, now_ms(edge), lease)) {
-        link_rollback(&edge->link);
+        !fake_singleton_lease_is_free(row->owner, row->lease_until_ms, now_ms(adapter), lease)) {
+        link_rollback(&adapter->link);
         return RC_OK;
     }
     snprintf(row->owner, sizeof(row->owner), "%s", lease->owner);
     row->epoch = lease->epoch;
-    months_of(edge)->now.holder = edge->link.proc;
-    months_of(edge)->now.holder_life = edge->link.proc->lives;
-    months_of(edge)->now.round_ms = now_ms(edge);
-    lease_renew(edge, lease);
-    rc = link_commit(&edge->link, err);
+    months_of(adapter)->now.holder = adapter->link.proc;
+    months_of(adapter)->now.holder_life = adapter->link.proc->lives;
+    months_of(adapter)->now.round_ms = now_ms(adapter);
+    lease_renew(adapter, lease);
+    rc = link_commit(&adapter->link, err);
     *taken = rc == RC_OK;
-    sim_tell(sim_of(edge), edge->link.proc->name, STORY_DETAIL,
+    sim_tell(sim_of(adapter), adapter->link.proc->name, STORY_DETAIL,
              "takes the housekeeping with epoch %lld: %lld", lease->epoch, *taken, 0);
     return rc;
 }
@@ -201,41 +202,41 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
 static enum rc store_renew(void *ctx, const struct singleton_lease *lease, bool *held,
                            struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    enum rc rc = begin_held(edge, lease, held, err);
+    struct housekeep_adapter *adapter = ctx;
+    enum rc rc = begin_held(adapter, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
-    lease_renew(edge, lease);
-    return commit_held(edge, err);
+    lease_renew(adapter, lease);
+    return commit_held(adapter, err);
 }
 
 static enum rc store_read_parts(void *ctx, struct housekeep_part *parts, size_t max, size_t *count,
                                 struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    const struct months_parts *from = &months_of(edge)->ddl.old;
-    enum rc rc = link_call(&edge->link, err);
+    struct housekeep_adapter *adapter = ctx;
+    const struct months_parts *from = &months_of(adapter)->ddl.old;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
     assert(from->count <= max);
     memcpy(parts, from->parts, from->count * sizeof(*parts));
     *count = from->count;
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 /* Rows of the partition behind an id. */
-static uint64_t rows_count(const struct housekeep_edge *edge, const struct housekeep_part *part,
-                           int64_t after_id)
+static uint64_t rows_count(const struct housekeep_adapter *adapter,
+                           const struct housekeep_part *part, int64_t after_id)
 {
-    const struct sim *sim = sim_of(edge);
+    const struct sim *sim = sim_of(adapter);
     uint64_t rows = 0;
     int64_t from_day;
     int64_t until_day;
     size_t at;
 
-    if (!months_find(&months_of(edge)->ddl.old, part->name, &at, &from_day, &until_day))
+    if (!months_find(&months_of(adapter)->ddl.old, part->name, &at, &from_day, &until_day))
         return 0;
     for (size_t i = 0; i < sim->event_count; i++) {
         const struct sink_vote *vote = &sim->sink->votes[i];
@@ -248,14 +249,14 @@ static uint64_t rows_count(const struct housekeep_edge *edge, const struct house
 static enum rc store_count_rows(void *ctx, const struct housekeep_part *part, uint64_t max,
                                 uint64_t *rows, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct housekeep_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
-    *rows = rows_count(edge, part, 0);
+    *rows = rows_count(adapter, part, 0);
     *rows = *rows < max ? *rows : max;
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 /* The promise: a month goes when vote_base has all of it. */
@@ -298,10 +299,10 @@ static void ddl_settle(struct sim *sim, struct row *row, bool commit)
 
 /* A statement that changes partitions waits for all transactions that use the table, and is one of
  * its own. */
-static enum rc ddl_begin(struct housekeep_edge *edge, struct err *err)
+static enum rc ddl_begin(struct housekeep_adapter *adapter, struct err *err)
 {
-    struct link *link = &edge->link;
-    struct months *months = months_of(edge);
+    struct link *link = &adapter->link;
+    struct months *months = months_of(adapter);
     enum rc rc = link_begin(link, err);
 
     if (rc == RC_OK)
@@ -340,61 +341,61 @@ static const char *make_fault(const struct months_parts *parts, const struct hou
 static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
                                const struct housekeep_part *last, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct months_parts *parts = &months_of(edge)->ddl.now;
-    enum rc rc = ddl_begin(edge, err);
+    struct housekeep_adapter *adapter = ctx;
+    struct months_parts *parts = &months_of(adapter)->ddl.now;
+    enum rc rc = ddl_begin(adapter, err);
     const char *fault;
 
     if (rc != RC_OK)
         return rc;
     fault = make_fault(parts, part, last);
     if (fault) {
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
         return err_fail(err, RC_REJECT, SAME_NAME_PARTITION, "%s: %s", part->name, fault);
     }
     if (last)
         parts->parts[parts->count] = parts->parts[parts->count - 1];
     parts->parts[last ? parts->count - 1 : parts->count] = *part;
     parts->count++;
-    return link_commit(&edge->link, err);
+    return link_commit(&adapter->link, err);
 }
 
 static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, int64_t begin_day,
                                 bool *held, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct months *months = months_of(edge);
-    enum rc rc = begin_held(edge, lease, held, err);
+    struct housekeep_adapter *adapter = ctx;
+    struct months *months = months_of(adapter);
+    enum rc rc = begin_held(adapter, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
-    rc = link_call(&edge->link, err);
+    rc = link_call(&adapter->link, err);
     if (rc == RC_OK && months->ddl.old.parts[0].limit_day < begin_day)
         rc = err_fail(err, RC_RETRY, 0, "an earlier partition is there");
-    if (rc == RC_OK && sim_of(edge)->fault != FAULT_BEGIN_UNLOCKED)
-        rc = months_lock_all(&edge->link, months->begin_readers, err);
+    if (rc == RC_OK && sim_of(adapter)->fault != FAULT_BEGIN_UNLOCKED)
+        rc = months_lock_all(&adapter->link, months->begin_readers, err);
     if (rc == RC_OK)
-        rc = link_answer(&edge->link, err);
+        rc = link_answer(&adapter->link, err);
     if (rc == RC_OK)
-        rc = open_check(edge, err);
+        rc = open_check(adapter, err);
     if (rc != RC_OK) {
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
         return rc;
     }
     if (months->now.row.begin_day < begin_day) {
         months->now.row.begin_day = begin_day;
-        if (sim_of(edge)->fault != FAULT_FOLD_GOES_ON)
+        if (sim_of(adapter)->fault != FAULT_FOLD_GOES_ON)
             months->now.folded_id = 0;
     }
-    lease_renew(edge, lease);
-    return commit_held(edge, err);
+    lease_renew(adapter, lease);
+    return commit_held(adapter, err);
 }
 
 /* The event of the next row of the partition behind what is in vote_base, by id. */
-static bool fold_next(const struct housekeep_edge *edge, int64_t from_day, int64_t until_day,
+static bool fold_next(const struct housekeep_adapter *adapter, int64_t from_day, int64_t until_day,
                       int64_t after_id, size_t *number)
 {
-    const struct sim *sim = sim_of(edge);
+    const struct sim *sim = sim_of(adapter);
     const struct sink_vote *next = NULL;
 
     for (size_t i = 0; i < sim->event_count; i++) {
@@ -409,11 +410,11 @@ static bool fold_next(const struct housekeep_edge *edge, int64_t from_day, int64
     return next != NULL;
 }
 
-static void fold_add(struct housekeep_edge *edge, size_t number)
+static void fold_add(struct housekeep_adapter *adapter, size_t number)
 {
-    const struct event *event = &sim_of(edge)->events[number];
-    const struct sink_vote *vote = &sim_of(edge)->sink->votes[number];
-    struct months *months = months_of(edge);
+    const struct event *event = &sim_of(adapter)->events[number];
+    const struct sink_vote *vote = &sim_of(adapter)->sink->votes[number];
+    struct months *months = months_of(adapter);
     struct months_base *base = &months->now.base[event->key];
 
     months->folded[months->folded_count++] = number;
@@ -426,101 +427,102 @@ static void fold_add(struct housekeep_edge *edge, size_t number)
 }
 
 /* The fault: vote_base and how far it is are written in two transactions. */
-static enum rc fold_apart(struct housekeep_edge *edge, const struct singleton_lease *lease,
+static enum rc fold_apart(struct housekeep_adapter *adapter, const struct singleton_lease *lease,
                           struct err *err)
 {
     bool held = false;
-    int64_t folded_id = months_of(edge)->now.folded_id;
+    int64_t folded_id = months_of(adapter)->now.folded_id;
     enum rc rc;
 
-    months_of(edge)->now.folded_id = months_of(edge)->old.folded_id;
-    rc = commit_held(edge, err);
+    months_of(adapter)->now.folded_id = months_of(adapter)->old.folded_id;
+    rc = commit_held(adapter, err);
     if (rc == RC_OK)
-        rc = begin_held(edge, lease, &held, err);
+        rc = begin_held(adapter, lease, &held, err);
     if (rc != RC_OK || !held)
         return rc;
-    months_of(edge)->now.folded_id = folded_id;
-    return commit_held(edge, err);
+    months_of(adapter)->now.folded_id = folded_id;
+    return commit_held(adapter, err);
 }
 
 static enum rc store_fold(void *ctx, const struct singleton_lease *lease,
                           const struct housekeep_part *part, size_t rows_max, uint64_t *rows,
                           bool *held, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct months *months = months_of(edge);
+    struct housekeep_adapter *adapter = ctx;
+    struct months *months = months_of(adapter);
     int64_t from_day = 0;
     int64_t until_day = 0;
     size_t number = 0;
     size_t at = 0;
-    enum rc rc = begin_held(edge, lease, held, err);
+    enum rc rc = begin_held(adapter, lease, held, err);
 
     *rows = 0;
     if (rc != RC_OK || !*held)
         return rc;
-    rc = link_call(&edge->link, err);
+    rc = link_call(&adapter->link, err);
     if (rc == RC_OK && !months_find(&months->ddl.old, part->name, &at, &from_day, &until_day))
         rc = err_fail(err, RC_REJECT, NO_SUCH_PARTITION, "no partition %s", part->name);
     if (rc == RC_OK && months->now.row.begin_day < until_day)
         rc = err_fail(err, RC_RETRY, 0, "the log begins before the end of %s", part->name);
     if (rc == RC_OK)
-        rc = open_check(edge, err);
+        rc = open_check(adapter, err);
     if (rc != RC_OK) {
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
         return rc;
     }
     assert(rows_max <= MONTHS_FOLD_MAX);
-    for (; *rows < rows_max && fold_next(edge, from_day, until_day, months->now.folded_id, &number);
+    for (; *rows < rows_max &&
+           fold_next(adapter, from_day, until_day, months->now.folded_id, &number);
          ++*rows) {
-        fold_add(edge, number);
-        months->now.folded_id = sim_of(edge)->sink->votes[number].id;
+        fold_add(adapter, number);
+        months->now.folded_id = sim_of(adapter)->sink->votes[number].id;
     }
-    lease_renew(edge, lease);
-    if (sim_of(edge)->fault == FAULT_FOLD_APART && *rows > 0)
-        return fold_apart(edge, lease, err);
-    return commit_held(edge, err);
+    lease_renew(adapter, lease);
+    if (sim_of(adapter)->fault == FAULT_FOLD_APART && *rows > 0)
+        return fold_apart(adapter, lease, err);
+    return commit_held(adapter, err);
 }
 
 /* As drop_check(): a statement of its own. */
-static enum rc drop_check(struct housekeep_edge *edge, const struct housekeep_part *part,
+static enum rc drop_check(struct housekeep_adapter *adapter, const struct housekeep_part *part,
                           struct err *err)
 {
-    const struct months_state *state = &months_of(edge)->old;
-    enum rc rc = link_call(&edge->link, err);
+    const struct months_state *state = &months_of(adapter)->old;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
-    if (state->row.begin_day < part->limit_day || rows_count(edge, part, state->folded_id) > 0)
+    if (state->row.begin_day < part->limit_day || rows_count(adapter, part, state->folded_id) > 0)
         return err_fail(err, RC_REJECT, 0, "partition %s has rows that are not in vote_base",
                         part->name);
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct months_ddl *ddl = &months_of(edge)->ddl;
+    struct housekeep_adapter *adapter = ctx;
+    struct months_ddl *ddl = &months_of(adapter)->ddl;
     struct months_parts *parts = &ddl->now;
-    enum rc rc = drop_check(edge, part, err);
-    uint64_t connects = edge->link.connects;
+    enum rc rc = drop_check(adapter, part, err);
+    uint64_t connects = adapter->link.connects;
     size_t at;
 
     if (rc == RC_OK)
-        rc = ddl_begin(edge, err);
+        rc = ddl_begin(adapter, err);
     /* The check holds only for its own session: a new one checks again. */
-    if (rc == RC_OK && edge->link.connects != connects) {
-        link_rollback(&edge->link);
+    if (rc == RC_OK && adapter->link.connects != connects) {
+        link_rollback(&adapter->link);
         rc = err_fail(err, RC_RETRY, 2006, "server has gone away");
     }
     if (rc != RC_OK)
         return rc;
     if (!months_find(parts, part->name, &at, &ddl->drops_from_day, &ddl->drops_until_day)) {
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
         return RC_OK;
     }
     parts->count--;
     memmove(&parts->parts[at], &parts->parts[at + 1], (parts->count - at) * sizeof(*parts->parts));
-    return link_commit(&edge->link, err);
+    return link_commit(&adapter->link, err);
 }
 
 static size_t aged_count(const struct months *months, size_t kind, int64_t before_ms)
@@ -535,93 +537,93 @@ static size_t aged_count(const struct months *months, size_t kind, int64_t befor
 static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
                                 uint64_t *rows, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct months *months = months_of(edge);
-    enum rc rc = link_call(&edge->link, err);
+    struct housekeep_adapter *adapter = ctx;
+    struct months *months = months_of(adapter);
+    enum rc rc = link_call(&adapter->link, err);
     size_t count;
 
     *rows = 0;
-    edge->denied = edge->denied || rc == RC_FATAL;
+    adapter->denied = adapter->denied || rc == RC_FATAL;
     if (rc != RC_OK)
         return rc;
     if (days <= 0 || days != months->rules.keep_days[kind])
-        sim_fail(sim_of(edge), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
-                 edge->link.proc->name, housekeep_kind_name(kind), (long long)days);
-    count = aged_count(months, kind, now_ms(edge) - days * DATE_MS);
+        sim_fail(sim_of(adapter), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
+                 adapter->link.proc->name, housekeep_kind_name(kind), (long long)days);
+    count = aged_count(months, kind, now_ms(adapter) - days * DATE_MS);
     count = count < rows_max ? count : rows_max;
     months->aged_count[kind] -= count;
     memmove(months->aged_ms[kind], months->aged_ms[kind] + count,
             months->aged_count[kind] * sizeof(int64_t));
     *rows = count;
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days, uint64_t max,
                                uint64_t *rows, struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct housekeep_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
-    *rows = aged_count(months_of(edge), kind, now_ms(edge) - days * DATE_MS);
+    *rows = aged_count(months_of(adapter), kind, now_ms(adapter) - days * DATE_MS);
     *rows = *rows < max ? *rows : max;
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 /* The promise: a round that ends leaves nothing behind that was old when it began. */
-static void retention_check(const struct housekeep_edge *edge)
+static void retention_check(const struct housekeep_adapter *adapter)
 {
-    struct sim *sim = sim_of(edge);
-    const struct months *months = months_of(edge);
+    struct sim *sim = sim_of(adapter);
+    const struct months *months = months_of(adapter);
 
-    for (size_t kind = 0; kind < HOUSEKEEP_KINDS && !edge->denied; kind++) {
+    for (size_t kind = 0; kind < HOUSEKEEP_KINDS && !adapter->denied; kind++) {
         int64_t days = months->rules.keep_days[kind];
 
         if (days > 0 &&
             aged_count(months, kind, months->now.round_ms - (days + MONTH_DAYS) * DATE_MS) > 0)
             sim_fail(sim, STORY_ALL, "retention: %s ends a round, and %s has old rows",
-                     edge->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
+                     adapter->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
     }
 }
 
 static enum rc store_finish(void *ctx, const struct singleton_lease *lease, bool *held,
                             struct err *err)
 {
-    struct housekeep_edge *edge = ctx;
-    struct housekeep_state *row = &months_of(edge)->now.row;
-    enum rc rc = state_begin(edge, err);
+    struct housekeep_adapter *adapter = ctx;
+    struct housekeep_state *row = &months_of(adapter)->now.row;
+    enum rc rc = state_begin(adapter, err);
 
     /* As singleton_mysql_check_end(): the COMMIT of the last try may have worked. */
     *held = rc == RC_OK &&
-            (is_held(edge, lease) || (row->epoch == lease->epoch && row->owner[0] == '\0'));
+            (is_held(adapter, lease) || (row->epoch == lease->epoch && row->owner[0] == '\0'));
     if (rc != RC_OK)
         return rc;
-    if (!is_held(edge, lease)) {
-        link_rollback(&edge->link);
+    if (!is_held(adapter, lease)) {
+        link_rollback(&adapter->link);
         return RC_OK;
     }
-    retention_check(edge);
+    retention_check(adapter);
     row->owner[0] = '\0';
-    row->lease_until_ms = row->finished_ms = now_ms(edge);
-    return commit_held(edge, err);
+    row->lease_until_ms = row->finished_ms = now_ms(adapter);
+    return commit_held(adapter, err);
 }
 
 static void store_release(void *ctx, const struct singleton_lease *lease)
 {
-    struct housekeep_edge *edge = ctx;
+    struct housekeep_adapter *adapter = ctx;
     bool held = false;
 
-    if (begin_held(edge, lease, &held, NULL) != RC_OK || !held)
+    if (begin_held(adapter, lease, &held, NULL) != RC_OK || !held)
         return;
-    months_of(edge)->now.row.owner[0] = '\0';
-    (void)commit_held(edge, NULL);
+    months_of(adapter)->now.row.owner[0] = '\0';
+    (void)commit_held(adapter, NULL);
 }
 
-void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc)
+void housekeep_adapter_init(struct housekeep_adapter *adapter, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->sim->sink_db);
-    edge->denied = false;
-    edge->ops = (struct housekeep_store){
-        .ctx = edge,
+    link_init(&adapter->link, proc, proc->sim->sink_db);
+    adapter->denied = false;
+    adapter->ops = (struct housekeep_store){
+        .ctx = adapter,
         .look = store_look,
         .take = store_take,
         .renew = store_renew,

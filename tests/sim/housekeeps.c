@@ -13,7 +13,7 @@
 struct housekeep_process {
     struct proc *proc;
     size_t number;
-    struct housekeep_edge edge;
+    struct housekeep_adapter adapter;
     struct housekeep housekeep;
 };
 
@@ -44,7 +44,7 @@ static void start(struct proc *proc)
     struct housekeep_process *process = proc->role;
     struct sim *sim = proc->sim;
     struct housekeep_config config = {
-        .store = &process->edge.ops,
+        .store = &process->adapter.ops,
         .owner = proc->name,
         .rules = sim->months->rules,
         .interval_ms = sim->plan.housekeep_ms * DB_CALENDAR_SPEED,
@@ -53,7 +53,7 @@ static void start(struct proc *proc)
     };
 
     proc_start(proc, "housekeep", process->number);
-    housekeep_edge_init(&process->edge, proc);
+    housekeep_adapter_init(&process->adapter, proc);
     if (housekeep_init(&process->housekeep, &config, NULL) != RC_OK)
         abort(); /* no memory */
     proc_thread(proc, thread, process);
@@ -63,7 +63,7 @@ static void end(struct proc *proc)
 {
     struct housekeep_process *process = proc->role;
 
-    link_close(&process->edge.link);
+    link_close(&process->adapter.link);
     housekeep_done(&process->housekeep);
 }
 

@@ -6,54 +6,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct lane_lease *lease_at(const struct lease_edge *edge, size_t number)
+static struct lane_lease *lease_at(const struct lease_adapter *adapter, size_t number)
 {
-    struct tables *tables = edge->link.db->sim->tables;
+    struct tables *tables = adapter->link.db->sim->tables;
 
-    return edge->of_shards ? &tables->shards[edge->handler][number] : &tables->leases[number];
+    return adapter->of_shards ? &tables->shards[adapter->handler][number] : &tables->leases[number];
 }
 
 static struct fake_lease *find_lease(void *ctx, const char *lane)
 {
-    const struct lease_edge *edge = ctx;
-    const struct tables *tables = edge->link.db->sim->tables;
+    const struct lease_adapter *adapter = ctx;
+    const struct tables *tables = adapter->link.db->sim->tables;
 
-    if (edge->of_shards) /* "retry:HANDLER:NUMBER" */
-        return &lease_at(edge, strtoul(strrchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS)->base;
-    for (size_t i = 0; i < edge->lane_count; i++)
+    if (adapter->of_shards) /* "retry:HANDLER:NUMBER" */
+        return &lease_at(adapter, strtoul(strrchr(lane, ':') + 1, NULL, 10) % TASK_SHARDS)->base;
+    for (size_t i = 0; i < adapter->lane_count; i++)
         if (strcmp(tables->lanes[i].name, lane) == 0)
-            return &lease_at(edge, i)->base;
+            return &lease_at(adapter, i)->base;
     abort(); /* no lane has this name */
     return NULL;
 }
 
 static enum rc send_call(void *ctx, struct err *err)
 {
-    struct lease_edge *edge = ctx;
+    struct lease_adapter *adapter = ctx;
 
-    return link_call(&edge->link, err);
+    return link_call(&adapter->link, err);
 }
 
 static enum rc get_answer(void *ctx, struct err *err)
 {
-    struct lease_edge *edge = ctx;
+    struct lease_adapter *adapter = ctx;
 
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static int64_t read_clock(void *ctx)
 {
-    const struct lease_edge *edge = ctx;
+    const struct lease_adapter *adapter = ctx;
 
-    return db_clock(edge->link.db);
+    return db_clock(adapter->link.db);
 }
 
 static enum rc wait_for_row(void *ctx, struct fake_lease *base, struct err *err)
 {
-    struct lease_edge *edge = ctx;
+    struct lease_adapter *adapter = ctx;
     const struct lane_lease *lease = (const struct lane_lease *)base;
-    struct sim *sim = edge->link.db->sim;
-    int64_t until_ms = sim_now(sim) + edge->link.db->lock_wait_ms;
+    struct sim *sim = adapter->link.db->sim;
+    int64_t until_ms = sim_now(sim) + adapter->link.db->lock_wait_ms;
 
     while (lease->row.owner) {
         if (sim_now(sim) >= until_ms)
@@ -65,17 +65,17 @@ static enum rc wait_for_row(void *ctx, struct fake_lease *base, struct err *err)
 
 static void note_beat(void *ctx, struct fake_lease *base)
 {
-    const struct lease_edge *edge = ctx;
+    const struct lease_adapter *adapter = ctx;
     struct lane_lease *lease = (struct lane_lease *)base;
 
-    lease->beaten_ms = sim_now(edge->link.db->sim);
+    lease->beaten_ms = sim_now(adapter->link.db->sim);
 }
 
 /* Where the database's clock has run fast, the former holder may still believe its own lease. */
 static void note_take(void *ctx, struct fake_lease *base, int64_t lease_ms)
 {
-    const struct lease_edge *edge = ctx;
-    struct sim *sim = edge->link.db->sim;
+    const struct lease_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
     struct lane_lease *lease = (struct lane_lease *)base;
     int64_t fence_ms = lease->beaten_ms + lease_ms;
     int64_t epoch = base->epoch + 1;
@@ -84,36 +84,37 @@ static void note_take(void *ctx, struct fake_lease *base, int64_t lease_ms)
         fence_ms = sim_now(sim);
     lease->fences_ms[epoch % LEASE_FENCES] = fence_ms;
     lease->beaten_ms = sim_now(sim);
-    sim_tell(sim, edge->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
-             lease - lease_at(edge, 0), epoch, 0);
+    sim_tell(sim, adapter->link.proc->name, STORY_ALL, "takes lane %lld with epoch %lld",
+             lease - lease_at(adapter, 0), epoch, 0);
 }
 
 static void note_release(void *ctx, struct fake_lease *base)
 {
-    const struct lease_edge *edge = ctx;
+    const struct lease_adapter *adapter = ctx;
 
-    sim_tell(edge->link.db->sim, edge->link.proc->name, STORY_ALL, "releases lane %lld, epoch %lld",
-             (const struct lane_lease *)base - lease_at(edge, 0), base->epoch, 0);
+    sim_tell(adapter->link.db->sim, adapter->link.proc->name, STORY_ALL,
+             "releases lane %lld, epoch %lld",
+             (const struct lane_lease *)base - lease_at(adapter, 0), base->epoch, 0);
 }
 
-struct lease_store tables_leases(struct lease_edge *edge)
+struct lease_store tables_leases(struct lease_adapter *adapter)
 {
-    struct tables *tables = edge->link.db->sim->tables;
+    struct tables *tables = adapter->link.db->sim->tables;
 
-    edge->store = (struct fake_lease_store){
-        .hooks = {edge, send_call, get_answer, read_clock},
-        .name = edge->link.proc->name,
+    adapter->store = (struct fake_lease_store){
+        .hooks = {adapter, send_call, get_answer, read_clock},
+        .name = adapter->link.proc->name,
         .weight = 1,
-        .instances = edge->of_shards ? &tables->retries[edge->handler] : &tables->relays,
-        .lease_count = edge->lane_count,
+        .instances = adapter->of_shards ? &tables->retries[adapter->handler] : &tables->relays,
+        .lease_count = adapter->lane_count,
         .find = find_lease,
         .wait = wait_for_row,
         .on_beat = note_beat,
         .on_take = note_take,
         .on_release = note_release,
     };
-    assert(edge->lane_count <= FAKE_LEASES_MAX);
-    for (size_t i = 0; i < edge->lane_count; i++)
-        edge->store.leases[i] = &lease_at(edge, i)->base;
-    return fake_lease_store_ops(&edge->store);
+    assert(adapter->lane_count <= FAKE_LEASES_MAX);
+    for (size_t i = 0; i < adapter->lane_count; i++)
+        adapter->store.leases[i] = &lease_at(adapter, i)->base;
+    return fake_lease_store_ops(&adapter->store);
 }

@@ -99,12 +99,12 @@ bool months_rest(const struct sim *sim, struct waiting *waiting);
 /* What the votes of a content that are dead because they are too old would have added to it. */
 int64_t months_refused_votes(const struct sim *sim, int64_t content);
 
-struct housekeep_edge {
+struct housekeep_adapter {
     struct link link;
     struct housekeep_store ops;
     bool denied; /* a deletion of this round was denied: it is left to the next round */
 };
 
-void housekeep_edge_init(struct housekeep_edge *edge, struct proc *proc);
+void housekeep_adapter_init(struct housekeep_adapter *adapter, struct proc *proc);
 
 #endif

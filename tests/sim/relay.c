@@ -25,8 +25,8 @@ struct lane_runtime {
     struct sender sender;
     struct deleter deleter;
     struct lane_origin origin;
-    struct lane_edge read_edge;
-    struct lane_edge delete_edge;
+    struct lane_adapter read_adapter;
+    struct lane_adapter delete_adapter;
     struct producer producer;
     struct fiber *threads[LANE_STEPS];
     bool busy[LANE_STEPS]; /* the thread still runs */
@@ -37,7 +37,7 @@ struct relay_process {
     size_t number;
     struct lane_runtime runtimes[SIM_LANES_MAX];
     size_t count;
-    struct lease_edge lease_edge;
+    struct lease_adapter lease_adapter;
     struct leases leases;
     bool renewer_busy;
 };
@@ -173,17 +173,17 @@ static void runtime_start(struct relay_process *relay, size_t number)
 
     runtime->relay = relay;
     runtime->number = number;
-    link_init(&runtime->read_edge.link, relay->proc, sim->main_db);
-    link_init(&runtime->delete_edge.link, relay->proc, sim->main_db);
+    link_init(&runtime->read_adapter.link, relay->proc, sim->main_db);
+    link_init(&runtime->delete_adapter.link, relay->proc, sim->main_db);
     runtime->origin = (struct lane_origin){.lane = &runtime->lane};
     /* Who freezes in a transaction lets go of its locks. */
-    runtime->delete_edge.link.idle_ms_max = sim->settings.relay.lease_ms / 3;
-    runtime->read_edge.origin = runtime->delete_edge.origin = &runtime->origin;
-    runtime->read_edge.lane = runtime->delete_edge.lane = number;
+    runtime->delete_adapter.link.idle_ms_max = sim->settings.relay.lease_ms / 3;
+    runtime->read_adapter.origin = runtime->delete_adapter.origin = &runtime->origin;
+    runtime->read_adapter.lane = runtime->delete_adapter.lane = number;
     producer_init(&runtime->producer, relay->proc, number);
     runtime->producer.epoch = &runtime->sender.epoch;
-    source = tables_source(&runtime->read_edge);
-    deletes = tables_deleter(&runtime->delete_edge);
+    source = tables_source(&runtime->read_adapter);
+    deletes = tables_deleter(&runtime->delete_adapter);
     broker = producer_ops(&runtime->producer);
     rc = lane_init(&runtime->lane, own, &sim->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, own->name), NULL);
@@ -221,9 +221,9 @@ static void start(struct proc *proc)
 
     proc_start(proc, "relay", relay->number);
     relay->count = sim->plan.lanes;
-    link_init(&relay->lease_edge.link, proc, sim->main_db);
-    relay->lease_edge.lane_count = relay->count;
-    store = tables_leases(&relay->lease_edge);
+    link_init(&relay->lease_adapter.link, proc, sim->main_db);
+    relay->lease_adapter.lane_count = relay->count;
+    store = tables_leases(&relay->lease_adapter);
     leases_init(&relay->leases, "lane", proc->name, &store, sim->settings.relay.lease_ms,
                 sim_rng());
     for (size_t i = 0; i < relay->count; i++) {
@@ -243,15 +243,15 @@ static void end(struct proc *proc)
         struct lane_runtime *runtime = &relay->runtimes[i];
 
         producer_gone(&runtime->producer);
-        link_close(&runtime->read_edge.link);
-        link_close(&runtime->delete_edge.link);
+        link_close(&runtime->read_adapter.link);
+        link_close(&runtime->delete_adapter.link);
         deleter_done(&runtime->deleter);
         sender_done(&runtime->sender);
         reader_done(&runtime->reader);
         lane_done(&runtime->lane);
         memset(runtime->threads, 0, sizeof(runtime->threads));
     }
-    link_close(&relay->lease_edge.link);
+    link_close(&relay->lease_adapter.link);
     leases_done(&relay->leases);
 }
 

@@ -15,7 +15,7 @@
 struct replay_process {
     struct proc *proc;
     size_t number;
-    struct sink_edge edge;
+    struct sink_adapter adapter;
     struct link writers;
     struct dead_store store;
     struct dead dead;
@@ -56,10 +56,10 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
                               void (*on_key)(void *key_ctx, const struct held_key *key),
                               void *key_ctx, struct err *err)
 {
-    struct held_edge *edge = ctx;
-    const struct sim *sim = edge->sink.db->sim;
+    struct held_adapter *adapter = ctx;
+    const struct sim *sim = adapter->sink.db->sim;
     size_t rows = 0;
-    enum rc rc = link_call(&edge->sink, err);
+    enum rc rc = link_call(&adapter->sink, err);
 
     for (int32_t n = 0; rc == RC_OK && n < BROKER_PARTITIONS_MAX; n++) {
         for (int64_t offset = 0; offset < sim->sink->held_ends[n] && rows < rows_max; offset++) {
@@ -74,7 +74,7 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
             rows++;
         }
     }
-    return rc == RC_OK ? link_answer(&edge->sink, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->sink, err) : rc;
 }
 
 static struct replay_task *task_of(const struct sim *sim, const char *ordering_key)
@@ -91,45 +91,45 @@ static struct replay_task *task_of(const struct sim *sim, const char *ordering_k
 static enum rc held_submit(void *ctx, const struct retry_new_task *tasks, size_t count,
                            size_t *made, struct err *err)
 {
-    struct held_edge *edge = ctx;
-    struct sim *sim = edge->writers.db->sim;
-    enum rc rc = link_begin(&edge->writers, err);
+    struct held_adapter *adapter = ctx;
+    struct sim *sim = adapter->writers.db->sim;
+    enum rc rc = link_begin(&adapter->writers, err);
 
     *made = 0;
     if (rc == RC_OK)
-        rc = link_call(&edge->writers, err);
+        rc = link_call(&adapter->writers, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct replay_task *task = task_of(sim, tasks[i].ordering_key);
 
-        rc = link_lock(&edge->writers, &task->row, err);
+        rc = link_lock(&adapter->writers, &task->row, err);
         if (rc != RC_OK || task->now_active)
             continue;
-        link_writes(&edge->writers);
-        link_wrote(&edge->writers, &task->row, task_settle);
+        link_writes(&adapter->writers);
+        link_wrote(&adapter->writers, &task->row, task_settle);
         task->now_active = true;
         ++*made;
     }
     if (rc == RC_OK)
-        rc = link_answer(&edge->writers, err);
+        rc = link_answer(&adapter->writers, err);
     if (rc == RC_OK)
-        rc = link_commit(&edge->writers, err);
+        rc = link_commit(&adapter->writers, err);
     if (rc != RC_OK)
-        link_rollback(&edge->writers);
+        link_rollback(&adapter->writers);
     return rc;
 }
 
-void held_edge_init(struct held_edge *edge, struct proc *proc)
+void held_adapter_init(struct held_adapter *adapter, struct proc *proc)
 {
-    link_init(&edge->sink, proc, proc->sim->sink_db);
-    link_init(&edge->writers, proc, proc->sim->main_db);
-    edge->store =
-        (struct held_store){.ctx = edge, .read_keys = held_read_keys, .submit = held_submit};
+    link_init(&adapter->sink, proc, proc->sim->sink_db);
+    link_init(&adapter->writers, proc, proc->sim->main_db);
+    adapter->store =
+        (struct held_store){.ctx = adapter, .read_keys = held_read_keys, .submit = held_submit};
 }
 
-void held_edge_close(struct held_edge *edge)
+void held_adapter_close(struct held_adapter *adapter)
 {
-    link_close(&edge->sink);
-    link_close(&edge->writers);
+    link_close(&adapter->sink);
+    link_close(&adapter->writers);
 }
 
 /* The replaying side */
@@ -179,7 +179,7 @@ static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
 {
     struct replay_process *replay = ctx;
     struct sim *sim = sim_of(replay);
-    struct link *link = &replay->edge.link;
+    struct link *link = &replay->adapter.link;
     int32_t partition = (int32_t)filter->partition;
     int64_t content = atoll(filter->key);
     int64_t from = after->topic[0] ? after->offset + 1 : 0;
@@ -207,15 +207,15 @@ static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_clas
 {
     struct replay_process *replay = ctx;
     struct sink_dead *dead = dead_at(sim_of(replay), id);
-    enum rc rc = link_call(&replay->edge.link, err);
+    enum rc rc = link_call(&replay->adapter.link, err);
 
     (void)reason;
     (void)reason_len;
     if (rc != RC_OK)
         return rc;
-    sink_dead_write(&replay->edge, dead);
+    sink_dead_write(&replay->adapter, dead);
     dead->now_class = sink_dead_class(reason_class);
-    return link_answer(&replay->edge.link, err);
+    return link_answer(&replay->adapter.link, err);
 }
 
 static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
@@ -223,7 +223,7 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
                             struct err *err)
 {
     struct replay_process *replay = ctx;
-    enum rc rc = link_call(&replay->edge.link, err);
+    enum rc rc = link_call(&replay->adapter.link, err);
 
     (void)decision;
     (void)value;
@@ -232,22 +232,22 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
         struct sink_dead *dead = dead_at(sim_of(replay), ids[i]);
 
         assert(dead->now_found);
-        sink_dead_write(&replay->edge, dead);
+        sink_dead_write(&replay->adapter, dead);
         dead->now_found = false;
     }
-    return rc == RC_OK ? link_answer(&replay->edge.link, err) : rc;
+    return rc == RC_OK ? link_answer(&replay->adapter.link, err) : rc;
 }
 
 static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
                                struct err *err)
 {
     struct replay_process *replay = ctx;
-    enum rc rc = link_call(&replay->edge.link, err);
+    enum rc rc = link_call(&replay->adapter.link, err);
 
     *left = 0;
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         *left += dead_at(sim_of(replay), ids[i])->old_found;
-    return rc == RC_OK ? link_answer(&replay->edge.link, err) : rc;
+    return rc == RC_OK ? link_answer(&replay->adapter.link, err) : rc;
 }
 
 static void on_result(void *ctx, const struct dead_result *result)
@@ -261,7 +261,7 @@ static void on_result(void *ctx, const struct dead_result *result)
 static bool replay_run(struct replay_process *replay, const struct dead_filter *filter)
 {
     const struct dead_config config = {
-        .sink = &replay->edge.ops,
+        .sink = &replay->adapter.ops,
         .store = &replay->store,
         .filter = filter,
         .rule = RECORD_KEY,
@@ -349,7 +349,7 @@ static void start(struct proc *proc)
     struct replay_process *replay = proc->role;
 
     proc_start(proc, "replayer", replay->number);
-    sink_edge_init(&replay->edge, proc);
+    sink_adapter_init(&replay->adapter, proc);
     link_init(&replay->writers, proc, proc->sim->main_db);
     replay->store = (struct dead_store){
         .ctx = replay,
@@ -365,7 +365,7 @@ static void end(struct proc *proc)
 {
     struct replay_process *replay = proc->role;
 
-    link_close(&replay->edge.link);
+    link_close(&replay->adapter.link);
     link_close(&replay->writers);
     if (replay->opened)
         dead_done(&replay->dead);

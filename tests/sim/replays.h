@@ -21,15 +21,15 @@ struct replay_tables {
 };
 
 /* The connections of a consumer's submitter: one to the log, one to the writers' side. */
-struct held_edge {
+struct held_adapter {
     struct link sink;
     struct link writers;
     struct held_store store;
 };
 
 void replays_begin_run(struct replay_tables *tables, struct sim *sim);
-void held_edge_init(struct held_edge *edge, struct proc *proc);
-void held_edge_close(struct held_edge *edge);
+void held_adapter_init(struct held_adapter *adapter, struct proc *proc);
+void held_adapter_close(struct held_adapter *adapter);
 
 /* Tasks that are active. */
 size_t replays_left(const struct sim *sim);

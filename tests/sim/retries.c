@@ -25,9 +25,9 @@ struct work_thread {
 struct retry_process {
     struct proc *proc;
     size_t number;
-    struct task_edge dispatcher_edge;
-    struct task_edge renewer_edge;
-    struct lease_edge lease_edges[TASK_HANDLERS];
+    struct task_adapter dispatcher_adapter;
+    struct task_adapter renewer_adapter;
+    struct lease_adapter lease_adapters[TASK_HANDLERS];
     struct shard_leases leases;
     void *opened[TASK_HANDLERS];
     struct retry_handlers handlers;
@@ -145,13 +145,14 @@ static void leases_start(struct retry_process *retry)
     enum rc rc;
 
     for (size_t i = 0; i < TASK_HANDLERS; i++) {
-        struct lease_edge *edge = &retry->lease_edges[i];
+        struct lease_adapter *adapter = &retry->lease_adapters[i];
 
-        *edge = (struct lease_edge){.of_shards = true,
-                                    .handler = i,
-                                    .lane_count = pool_shares(&retry->pool) ? TASK_SHARDS : 0};
-        link_init(&edge->link, retry->proc, retry->proc->sim->main_db);
-        stores[i] = tables_leases(edge);
+        *adapter =
+            (struct lease_adapter){.of_shards = true,
+                                   .handler = i,
+                                   .lane_count = pool_shares(&retry->pool) ? TASK_SHARDS : 0};
+        link_init(&adapter->link, retry->proc, retry->proc->sim->main_db);
+        stores[i] = tables_leases(adapter);
     }
     rc =
         shard_leases_init(&retry->leases, &retry->pool, retry->proc->name, stores, sim_rng(), NULL);
@@ -175,9 +176,10 @@ static void start(struct proc *proc)
     enum rc rc;
 
     proc_start(proc, "retry", retry->number);
-    task_edge_init(&retry->dispatcher_edge, proc);
-    task_edge_init(&retry->renewer_edge, proc);
-    retry->dispatcher_edge.compare_and_set = sim_chance(proc->sim, proc->sim->plan.task_compared);
+    task_adapter_init(&retry->dispatcher_adapter, proc);
+    task_adapter_init(&retry->renewer_adapter, proc);
+    retry->dispatcher_adapter.compare_and_set =
+        sim_chance(proc->sim, proc->sim->plan.task_compared);
     handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));
     rc = pool_init(&retry->pool, &proc->sim->settings, &retry->handlers, NULL);
@@ -187,10 +189,10 @@ static void start(struct proc *proc)
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;
     retry->pool.time_ms = time_ms;
-    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_edge.ops, sim_rng(),
-                         NULL);
+    rc = dispatcher_init(&retry->dispatcher, &retry->pool, &retry->dispatcher_adapter.ops,
+                         sim_rng(), NULL);
     assert(rc == RC_OK);
-    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_edge.ops, sim_rng(),
+    rc = lease_renewer_init(&retry->renewer, &retry->pool, &retry->renewer_adapter.ops, sim_rng(),
                             NULL);
     assert(rc == RC_OK);
     leases_start(retry);
@@ -201,10 +203,10 @@ static void end(struct proc *proc)
 {
     struct retry_process *retry = proc->role;
 
-    link_close(&retry->dispatcher_edge.link);
-    link_close(&retry->renewer_edge.link);
+    link_close(&retry->dispatcher_adapter.link);
+    link_close(&retry->renewer_adapter.link);
     for (size_t i = 0; i < TASK_HANDLERS; i++)
-        link_close(&retry->lease_edges[i].link);
+        link_close(&retry->lease_adapters[i].link);
     shard_leases_done(&retry->leases);
     lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);

@@ -76,10 +76,10 @@ bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key)
     return false;
 }
 
-enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key on_key,
+enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, deleter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
-    const struct retry_tables *retry = edge->link.db->sim->retry;
+    const struct retry_tables *retry = adapter->link.db->sim->retry;
     size_t count = 0;
 
     for (size_t i = 0; i < retry->count && count < keys_max; i++) {
@@ -87,11 +87,11 @@ enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key 
         bool known = false;
         enum rc rc;
 
-        if (task->state != LANE_TASK_WAITING || task->lane != edge->lane)
+        if (task->state != LANE_TASK_WAITING || task->lane != adapter->lane)
             continue;
         for (size_t j = 0; j < i && !known; j++)
             known = retry->tasks[j].state == LANE_TASK_WAITING &&
-                    retry->tasks[j].lane == edge->lane &&
+                    retry->tasks[j].lane == adapter->lane &&
                     strcmp(retry->tasks[j].ordering_key, task->ordering_key) == 0;
         if (known)
             continue;
@@ -100,7 +100,7 @@ enum rc retry_load_keys(struct lane_edge *edge, size_t keys_max, deleter_on_key 
         if (rc != RC_OK)
             return rc;
     }
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 /* The lane's engine */

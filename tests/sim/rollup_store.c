@@ -2,73 +2,73 @@
 /* The shared fake of the roll-up's store on a simulated connection. */
 #include "tests/sim/sink.h"
 
-static struct sim *sim_of(const struct rollup_edge *edge)
+static struct sim *sim_of(const struct rollup_adapter *adapter)
 {
-    return edge->link.db->sim;
+    return adapter->link.db->sim;
 }
 
 static enum rc send_call(void *ctx, struct err *err)
 {
-    struct rollup_edge *edge = ctx;
+    struct rollup_adapter *adapter = ctx;
 
-    return link_call(&edge->link, err);
+    return link_call(&adapter->link, err);
 }
 
 static enum rc get_answer(void *ctx, struct err *err)
 {
-    struct rollup_edge *edge = ctx;
+    struct rollup_adapter *adapter = ctx;
 
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static int64_t read_clock(void *ctx)
 {
-    const struct rollup_edge *edge = ctx;
+    const struct rollup_adapter *adapter = ctx;
 
-    return db_clock(edge->link.db);
+    return db_clock(adapter->link.db);
 }
 
 static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
 {
-    const struct rollup_edge *edge = ctx;
-    const struct sink_total *row = &sim_of(edge)->sink->totals[content_id];
+    const struct rollup_adapter *adapter = ctx;
+    const struct sink_total *row = &sim_of(adapter)->sink->totals[content_id];
 
     *total = (struct fake_total){row->old_found, row->old_votes, row->old_seq, row->old_changed_ms};
 }
 
 static enum rc begin_locked(void *ctx, struct err *err)
 {
-    struct rollup_edge *edge = ctx;
-    enum rc rc = link_begin(&edge->link, err);
+    struct rollup_adapter *adapter = ctx;
+    enum rc rc = link_begin(&adapter->link, err);
 
     if (rc == RC_OK)
-        rc = link_call(&edge->link, err);
+        rc = link_call(&adapter->link, err);
     if (rc == RC_OK)
-        rc = link_lock(&edge->link, &sim_of(edge)->sink->state_row, err);
+        rc = link_lock(&adapter->link, &sim_of(adapter)->sink->state_row, err);
     if (rc == RC_OK)
-        rc = link_answer(&edge->link, err);
+        rc = link_answer(&adapter->link, err);
     if (rc != RC_OK)
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
     return rc;
 }
 
 static enum rc reach_commit(void *ctx, struct err *err)
 {
-    struct rollup_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct rollup_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
-    if (rc == RC_OK && !edge->link.session->open)
+    if (rc == RC_OK && !adapter->link.session->open)
         rc = err_fail(err, RC_RETRY, 2006, "server has gone away");
     if (rc != RC_OK)
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
     return rc;
 }
 
 static void free_row(void *ctx)
 {
-    struct rollup_edge *edge = ctx;
+    struct rollup_adapter *adapter = ctx;
 
-    link_rollback(&edge->link);
+    link_rollback(&adapter->link);
 }
 
 /* An application inserts remarks of contents that may long have votes. */
@@ -104,35 +104,35 @@ static enum rc call_read(void *ctx, struct err *err)
 
 static void tell_take(void *ctx, const struct singleton_lease *lease)
 {
-    const struct rollup_edge *edge = ctx;
+    const struct rollup_adapter *adapter = ctx;
 
-    sim_tell(sim_of(edge), edge->link.proc->name, STORY_DETAIL, "takes the roll-up with epoch %lld",
-             lease->epoch, 0, 0);
+    sim_tell(sim_of(adapter), adapter->link.proc->name, STORY_DETAIL,
+             "takes the roll-up with epoch %lld", lease->epoch, 0, 0);
 }
 
 /* The promise: a remark never gets an older total. */
 static void check_remark(void *ctx, const struct fake_remark *remark, const struct rollup_row *row)
 {
-    const struct rollup_edge *edge = ctx;
-    struct sim *sim = sim_of(edge);
+    const struct rollup_adapter *adapter = ctx;
+    struct sim *sim = sim_of(adapter);
 
     if (remark->votes_seq > row->seq)
         sim_fail(sim, row->place.content_id,
                  "roll-up: %s takes the remark of content %lld back from seq %lld to %lld",
-                 edge->link.proc->name, (long long)row->place.content_id,
+                 adapter->link.proc->name, (long long)row->place.content_id,
                  (long long)remark->votes_seq, (long long)row->seq);
-    sim_tell(sim, edge->link.proc->name, row->place.content_id,
+    sim_tell(sim, adapter->link.proc->name, row->place.content_id,
              "rolls up content %lld: votes %lld of seq %lld", row->place.content_id, row->votes,
              row->seq);
 }
 
-void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
+void rollup_adapter_init(struct rollup_adapter *adapter, struct proc *proc)
 {
     struct sink_tables *tables = proc->sim->sink;
 
-    link_init(&edge->link, proc, proc->sim->sink_db);
-    edge->fake = (struct fake_rollup){
-        .hooks = {edge, send_call, get_answer, read_clock},
+    link_init(&adapter->link, proc, proc->sim->sink_db);
+    adapter->fake = (struct fake_rollup){
+        .hooks = {adapter, send_call, get_answer, read_clock},
         .state = &tables->state,
         .remarks = tables->remarks,
         .content_id_max = SIM_CONTENTS,
@@ -146,5 +146,5 @@ void rollup_edge_init(struct rollup_edge *edge, struct proc *proc)
         .on_take = tell_take,
         .on_remark = check_remark,
     };
-    edge->ops = fake_rollup_ops(&edge->fake);
+    adapter->ops = fake_rollup_ops(&adapter->fake);
 }

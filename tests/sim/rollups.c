@@ -12,7 +12,7 @@
 struct rollup_process {
     struct proc *proc;
     size_t number;
-    struct rollup_edge edge;
+    struct rollup_adapter adapter;
     struct rollup rollup;
 };
 
@@ -39,7 +39,7 @@ static void start(struct proc *proc)
     struct rollup_process *process = proc->role;
     const struct sim *sim = proc->sim;
     struct rollup_config config = {
-        .store = &process->edge.ops,
+        .store = &process->adapter.ops,
         .owner = proc->name,
         .interval_ms = sim->settings.rollup.interval_ms,
         .overlap_ms = sim->settings.rollup.overlap_ms,
@@ -49,7 +49,7 @@ static void start(struct proc *proc)
     };
 
     proc_start(proc, "rollup", process->number);
-    rollup_edge_init(&process->edge, proc);
+    rollup_adapter_init(&process->adapter, proc);
     if (rollup_init(&process->rollup, &config, NULL) != RC_OK)
         abort(); /* no memory */
     proc_thread(proc, thread, process);
@@ -59,7 +59,7 @@ static void end(struct proc *proc)
 {
     struct rollup_process *process = proc->role;
 
-    link_close(&process->edge.link);
+    link_close(&process->adapter.link);
     rollup_done(&process->rollup);
 }
 

@@ -43,49 +43,49 @@ void sink_done(struct sink_tables *tables)
         free(tables->dead[i]);
 }
 
-static struct sim *sim_of(const struct sink_edge *edge)
+static struct sim *sim_of(const struct sink_adapter *adapter)
 {
-    return edge->link.db->sim;
+    return adapter->link.db->sim;
 }
 
-static struct sink_tables *tables_of(const struct sink_edge *edge)
+static struct sink_tables *tables_of(const struct sink_adapter *adapter)
 {
-    return sim_of(edge)->sink;
+    return sim_of(adapter)->sink;
 }
 
 static enum rc ops_ping(void *ctx, struct err *err)
 {
-    struct sink_edge *edge = ctx;
+    struct sink_adapter *adapter = ctx;
 
-    return link_ping(&edge->link, err);
+    return link_ping(&adapter->link, err);
 }
 
 static uint64_t ops_session(void *ctx)
 {
-    const struct sink_edge *edge = ctx;
+    const struct sink_adapter *adapter = ctx;
 
-    return edge->link.connects;
+    return adapter->link.connects;
 }
 
 static enum rc ops_begin(void *ctx, struct err *err)
 {
-    struct sink_edge *edge = ctx;
+    struct sink_adapter *adapter = ctx;
 
-    return link_begin(&edge->link, err);
+    return link_begin(&adapter->link, err);
 }
 
 static enum rc ops_commit(void *ctx, struct err *err)
 {
-    struct sink_edge *edge = ctx;
+    struct sink_adapter *adapter = ctx;
 
-    return link_commit(&edge->link, err);
+    return link_commit(&adapter->link, err);
 }
 
 static void ops_rollback(void *ctx)
 {
-    struct sink_edge *edge = ctx;
+    struct sink_adapter *adapter = ctx;
 
-    link_rollback(&edge->link);
+    link_rollback(&adapter->link);
 }
 
 static void progress_settle(struct sim *sim, struct row *row, bool commit)
@@ -109,14 +109,14 @@ static void progress_settle(struct sim *sim, struct row *row, bool commit)
     progress->now_life = progress->old_life;
 }
 
-static enum rc progress_lock(struct sink_edge *edge, int32_t partition,
+static enum rc progress_lock(struct sink_adapter *adapter, int32_t partition,
                              struct progress_row *progress, struct err *err)
 {
-    struct sink_progress *row = &tables_of(edge)->progress[partition];
+    struct sink_progress *row = &tables_of(adapter)->progress[partition];
     enum rc rc = RC_OK;
 
-    if (sim_of(edge)->fault != FAULT_PROGRESS_UNLOCKED)
-        rc = link_lock(&edge->link, &row->row, err);
+    if (sim_of(adapter)->fault != FAULT_PROGRESS_UNLOCKED)
+        rc = link_lock(&adapter->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
     if (row->now_found)
@@ -125,11 +125,11 @@ static enum rc progress_lock(struct sink_edge *edge, int32_t partition,
     return RC_OK;
 }
 
-static enum rc begin_keep(struct sink_edge *edge, struct progress_row *rows, size_t count,
+static enum rc begin_keep(struct sink_adapter *adapter, struct progress_row *rows, size_t count,
                           struct err *err)
 {
     int64_t begin_day = 0;
-    enum rc rc = months_keep_begin(&edge->link, &begin_day, err);
+    enum rc rc = months_keep_begin(&adapter->link, &begin_day, err);
 
     for (size_t i = 0; i < count; i++)
         rows[i].begin_day = begin_day;
@@ -140,71 +140,71 @@ static enum rc begin_keep(struct sink_edge *edge, struct progress_row *rows, siz
 static enum rc ops_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
                                  size_t count, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (int32_t partition = 0; partition < BROKER_PARTITIONS_MAX; partition++)
         for (size_t i = 0; rc == RC_OK && i < count; i++)
             if (places[i].partition == partition)
-                rc = progress_lock(edge, partition, &rows[i], err);
+                rc = progress_lock(adapter, partition, &rows[i], err);
     if (rc == RC_OK)
-        rc = begin_keep(edge, rows, count, err);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+        rc = begin_keep(adapter, rows, count, err);
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_make_progress(void *ctx, const struct place *place,
                                  struct progress_row *progress, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    struct sink_progress *row = &tables_of(adapter)->progress[place->partition];
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc == RC_OK)
-        rc = link_lock(&edge->link, &row->row, err);
+        rc = link_lock(&adapter->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
     if (!row->now_found) {
-        link_wrote(&edge->link, &row->row, progress_settle);
+        link_wrote(&adapter->link, &row->row, progress_settle);
         row->now = (struct progress_row){.next_offset = OFFSET_BEGINNING, .leader_epoch = -1};
         row->now_found = true;
     }
     *progress = row->now;
-    rc = begin_keep(edge, progress, 1, err);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    rc = begin_keep(adapter, progress, 1, err);
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_own_progress(void *ctx, const struct place *place,
                                 const struct progress_row *progress, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    struct sink_progress *row = &tables_of(adapter)->progress[place->partition];
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
-    link_wrote(&edge->link, &row->row, progress_settle);
+    link_wrote(&adapter->link, &row->row, progress_settle);
     row->now.epoch = progress->epoch;
     memcpy(row->now.owner, progress->owner, sizeof(row->now.owner));
     memcpy(row->now.topic_id, progress->topic_id, sizeof(row->now.topic_id));
-    row->now_owner = edge->link.proc;
-    row->now_life = edge->link.proc->lives;
-    sim_tell(sim_of(edge), edge->link.proc->name, STORY_ALL,
+    row->now_owner = adapter->link.proc;
+    row->now_life = adapter->link.proc->lives;
+    sim_tell(sim_of(adapter), adapter->link.proc->name, STORY_ALL,
              "claims partition %lld with epoch %lld", place->partition, progress->epoch, 0);
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 /* The promise: who was fenced writes nothing. */
-static void progress_move(struct sink_edge *edge, const struct place *place,
+static void progress_move(struct sink_adapter *adapter, const struct place *place,
                           const struct progress_row *progress)
 {
-    struct sink_progress *row = &tables_of(edge)->progress[place->partition];
-    const struct proc *proc = edge->link.proc;
+    struct sink_progress *row = &tables_of(adapter)->progress[place->partition];
+    const struct proc *proc = adapter->link.proc;
 
     if (row->now_owner != proc || row->now_life != proc->lives)
-        sim_fail(sim_of(edge), STORY_ALL,
+        sim_fail(sim_of(adapter), STORY_ALL,
                  "fence: %s writes into partition %d, which %s has claimed with epoch %lld",
                  proc->name, (int)place->partition, row->now.owner, (long long)row->now.epoch);
-    link_wrote(&edge->link, &row->row, progress_settle);
+    link_wrote(&adapter->link, &row->row, progress_settle);
     row->now.next_offset = progress->next_offset;
     row->now.leader_epoch = progress->leader_epoch;
 }
@@ -212,12 +212,12 @@ static void progress_move(struct sink_edge *edge, const struct place *place,
 static enum rc ops_move_progress(void *ctx, const struct place *places,
                                  const struct progress_row *rows, size_t count, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++)
-        progress_move(edge, &places[i], &rows[i]);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+        progress_move(adapter, &places[i], &rows[i]);
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static void total_settle(struct sim *sim, struct row *row, bool commit)
@@ -241,69 +241,69 @@ static void total_settle(struct sim *sim, struct row *row, bool commit)
 /* A row that is not there is not locked: another transaction may make it. */
 static enum rc ops_lock_tallies(void *ctx, struct tally_row *tallies, size_t count, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+        struct sink_total *total = &tables_of(adapter)->totals[tallies[i].content_id];
 
         assert(i == 0 || tallies[i - 1].content_id < tallies[i].content_id);
         tallies[i].found = false;
         if (!total->now_found)
             continue;
-        rc = link_lock(&edge->link, &total->row, err);
+        rc = link_lock(&adapter->link, &total->row, err);
         if (rc != RC_OK || !total->now_found)
             continue;
         tallies[i].found = true;
         tallies[i].votes = total->now_votes;
         tallies[i].seq = total->now_seq;
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
                                 struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+        struct sink_total *total = &tables_of(adapter)->totals[tallies[i].content_id];
 
         if (tallies[i].found)
             continue;
-        rc = link_lock(&edge->link, &total->row, err);
+        rc = link_lock(&adapter->link, &total->row, err);
         if (rc != RC_OK || total->now_found)
             continue;
-        link_wrote(&edge->link, &total->row, total_settle);
+        link_wrote(&adapter->link, &total->row, total_settle);
         total->now_found = true;
         total->now_votes = total->now_seq = 0;
-        total->now_changed_ms = db_clock(edge->link.db);
+        total->now_changed_ms = db_clock(adapter->link.db);
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
                                  struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_total *total = &tables_of(edge)->totals[tallies[i].content_id];
+        struct sink_total *total = &tables_of(adapter)->totals[tallies[i].content_id];
 
         if (!tallies[i].changed)
             continue;
-        rc = link_lock(&edge->link, &total->row, err);
+        rc = link_lock(&adapter->link, &total->row, err);
         if (rc != RC_OK)
             break;
-        link_wrote(&edge->link, &total->row, total_settle);
+        link_wrote(&adapter->link, &total->row, total_settle);
         total->now_found = true;
         total->now_votes = tallies[i].votes;
         total->now_seq = tallies[i].seq;
-        total->now_changed_ms = db_clock(edge->link.db);
+        total->now_changed_ms = db_clock(adapter->link.db);
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static void last_settle(struct sim *sim, struct row *row, bool commit)
@@ -320,41 +320,42 @@ static void last_settle(struct sim *sim, struct row *row, bool commit)
 /* A plain read: what is committed, and what this transaction has written. */
 static enum rc ops_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         const struct sink_last *row =
-            &tables_of(edge)->lasts[lasts[i].content_id][lasts[i].voter_id];
-        const struct last_row *seen = row->row.owner == edge->link.session ? &row->now : &row->old;
+            &tables_of(adapter)->lasts[lasts[i].content_id][lasts[i].voter_id];
+        const struct last_row *seen =
+            row->row.owner == adapter->link.session ? &row->now : &row->old;
 
         lasts[i].found = seen->found;
         lasts[i].voting = seen->voting;
         lasts[i].occurred_ms = seen->occurred_ms;
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
                                struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_last *row = &tables_of(edge)->lasts[lasts[i].content_id][lasts[i].voter_id];
+        struct sink_last *row = &tables_of(adapter)->lasts[lasts[i].content_id][lasts[i].voter_id];
 
         if (!lasts[i].changed)
             continue;
-        rc = link_lock(&edge->link, &row->row, err);
+        rc = link_lock(&adapter->link, &row->row, err);
         if (rc != RC_OK)
             break;
-        link_wrote(&edge->link, &row->row, last_settle);
+        link_wrote(&adapter->link, &row->row, last_settle);
         row->now = lasts[i];
         row->now.found = true;
         row->now.changed = false;
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static void vote_settle(struct sim *sim, struct row *row, bool commit)
@@ -388,30 +389,30 @@ static bool is_refused(const struct sim *sim, const struct vote_row *row)
 static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
                                 bool *duplicate, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sim *sim = sim_of(edge);
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    struct sim *sim = sim_of(adapter);
+    enum rc rc = link_call(&adapter->link, err);
 
     *duplicate = false;
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         if (is_refused(sim, &rows[i]))
             return err_fail(err, RC_REJECT, 1526, "the log does not take it");
     if (rc == RC_OK)
-        rc = months_use_log(&edge->link, err);
+        rc = months_use_log(&adapter->link, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct sink_vote *vote;
 
         if (rows[i].skip)
             continue;
         vote = &sim->sink->votes[sim_event_find(sim, rows[i].event.event_id.bytes)];
-        rc = link_lock(&edge->link, &vote->row, err);
+        rc = link_lock(&adapter->link, &vote->row, err);
         if (rc != RC_OK)
             return rc;
         if (vote->now_found && sim->fault != FAULT_NO_UNIQUE_KEY) {
             *duplicate = true;
             break;
         }
-        link_wrote(&edge->link, &vote->row, vote_settle);
+        link_wrote(&adapter->link, &vote->row, vote_settle);
         vote->now_found = true;
         vote->votes = rows[i].votes;
         vote->seq = rows[i].content_seq;
@@ -419,7 +420,7 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
         vote->day = rows[i].event.occurred_ms / DATE_MS;
         vote->id = months_next_id(sim);
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 /* A plain read: what is committed, and what this transaction has written. */
@@ -427,22 +428,22 @@ static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t co
                                void (*on_found)(void *found_ctx, const struct id *event_id),
                                void *found_ctx, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sim *sim = sim_of(edge);
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    struct sim *sim = sim_of(adapter);
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc == RC_OK)
-        rc = months_use_log(&edge->link, err);
+        rc = months_use_log(&adapter->link, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         const struct sink_vote *vote;
 
         if (rows[i].skip)
             continue;
         vote = &sim->sink->votes[sim_event_find(sim, rows[i].event.event_id.bytes)];
-        if (vote->old_found || (vote->now_found && vote->row.owner == edge->link.session))
+        if (vote->old_found || (vote->now_found && vote->row.owner == adapter->link.session))
             on_found(found_ctx, &rows[i].event.event_id);
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static void dead_settle(struct sim *sim, struct row *row, bool commit)
@@ -464,9 +465,9 @@ static void dead_settle(struct sim *sim, struct row *row, bool commit)
         months_check_too_old(sim, dead->event);
 }
 
-void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead)
+void sink_dead_write(struct sink_adapter *adapter, struct sink_dead *dead)
 {
-    link_wrote(&edge->link, &dead->row, dead_settle);
+    link_wrote(&adapter->link, &dead->row, dead_settle);
 }
 
 enum sink_dead_class sink_dead_class(const char *reason_class)
@@ -486,25 +487,25 @@ bool sink_is_held(enum sink_dead_class dead_class)
 static enum rc ops_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
                                struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    struct sim *sim = sim_of(edge);
+    struct sink_adapter *adapter = ctx;
+    struct sim *sim = sim_of(adapter);
     struct sink_dead *row = &sim->sink->dead[place->partition][dead->offset];
-    enum rc rc = link_call(&edge->link, err);
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc == RC_OK)
-        rc = link_lock(&edge->link, &row->row, err);
+        rc = link_lock(&adapter->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
     if (row->now_found)
-        return link_answer(&edge->link, err);
-    link_wrote(&edge->link, &row->row, dead_settle);
+        return link_answer(&adapter->link, err);
+    link_wrote(&adapter->link, &row->row, dead_settle);
     row->now_found = true;
     row->now_class = sink_dead_class(dead->reason_class);
     if (sink_is_held(row->now_class) && dead->offset >= sim->sink->held_ends[place->partition])
         sim->sink->held_ends[place->partition] = dead->offset + 1;
     row->event =
         sim->broker->partitions[BROKER_VOTES][place->partition].records[dead->offset].event;
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 /* A plain read: what is committed, and what this transaction has written. */
@@ -512,36 +513,36 @@ static enum rc ops_read_held(void *ctx, const struct place *place,
                              void (*on_content)(void *content_ctx, int64_t content_id),
                              void *content_ctx, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    const struct sim *sim = sim_of(edge);
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    const struct sim *sim = sim_of(adapter);
+    enum rc rc = link_call(&adapter->link, err);
 
     for (int64_t n = 0; rc == RC_OK && n < sim->sink->held_ends[place->partition]; n++) {
         const struct sink_dead *dead = &sim->sink->dead[place->partition][n];
-        bool mine = dead->row.owner == edge->link.session;
+        bool mine = dead->row.owner == adapter->link.session;
 
         if (mine ? dead->now_found && sink_is_held(dead->now_class)
                  : dead->old_found && sink_is_held(dead->old_class))
             on_content(content_ctx, sim->events[dead->event].key);
     }
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc ops_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
-    struct sink_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct sink_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc == RC_OK)
-        rc = months_keep_begin(&edge->link, begin_day, err);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+        rc = months_keep_begin(&adapter->link, begin_day, err);
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-void sink_edge_init(struct sink_edge *edge, struct proc *proc)
+void sink_adapter_init(struct sink_adapter *adapter, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->sim->sink_db);
-    edge->ops = (struct sink){
-        .ctx = edge,
+    link_init(&adapter->link, proc, proc->sim->sink_db);
+    adapter->ops = (struct sink){
+        .ctx = adapter,
         .ping = ops_ping,
         .session = ops_session,
         .begin = ops_begin,

@@ -86,12 +86,12 @@ struct sink_tables {
 };
 
 /* One applier's connection. */
-struct sink_edge {
+struct sink_adapter {
     struct link link;
     struct sink ops;
 };
 
-struct rollup_edge {
+struct rollup_adapter {
     struct link link;
     struct fake_rollup fake;
     struct rollup_store ops;
@@ -99,11 +99,11 @@ struct rollup_edge {
 
 void sink_begin_run(struct sink_tables *tables, struct sim *sim);
 void sink_done(struct sink_tables *tables);
-/* A transaction of the edge changes a dead record that it has locked. */
-void sink_dead_write(struct sink_edge *edge, struct sink_dead *dead);
+/* A transaction of the adapter changes a dead record that it has locked. */
+void sink_dead_write(struct sink_adapter *adapter, struct sink_dead *dead);
 enum sink_dead_class sink_dead_class(const char *reason_class);
 bool sink_is_held(enum sink_dead_class dead_class);
-void sink_edge_init(struct sink_edge *edge, struct proc *proc);
-void rollup_edge_init(struct rollup_edge *edge, struct proc *proc);
+void sink_adapter_init(struct sink_adapter *adapter, struct proc *proc);
+void rollup_adapter_init(struct rollup_adapter *adapter, struct proc *proc);
 
 #endif

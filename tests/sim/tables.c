@@ -127,9 +127,9 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
 
 static enum outbox_state read_state(void *ctx, int64_t seq)
 {
-    const struct lane_edge *edge = ctx;
+    const struct lane_adapter *adapter = ctx;
 
-    return tables_row(edge->link.db->sim, edge->lane, seq)->state;
+    return tables_row(adapter->link.db->sim, adapter->lane, seq)->state;
 }
 
 static int64_t read_created_ms(void *ctx, int64_t seq)
@@ -141,16 +141,16 @@ static int64_t read_created_ms(void *ctx, int64_t seq)
 
 static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *out)
 {
-    const struct lane_edge *edge = ctx;
-    struct sim *sim = edge->link.db->sim;
-    const struct outbox_row *row = tables_row(sim, edge->lane, seq);
+    const struct lane_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
+    const struct outbox_row *row = tables_row(sim, adapter->lane, seq);
     const struct event *event = &sim->events[row->event];
     const char *type = event->kind == EVENT_STEP ? "step" : "vote";
     int len = snprintf(key, FAKE_KEY_SIZE, "%lld", (long long)event->key);
 
     *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
     out->epoch = sim->fault == FAULT_READ_UNFENCED
-                     ? (int64_t)atomic_load(&edge->origin->lane->lease.epoch)
+                     ? (int64_t)atomic_load(&adapter->origin->lane->lease.epoch)
                      : sim->tables->leases[row->lane].base.epoch;
     out->id = (struct bytes){event->id, strlen(event->id)};
     out->aggregate_type = (struct bytes){type, 4};
@@ -162,16 +162,17 @@ static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct rel
 }
 
 /* As origin_mysql.h: another database than the noted one is refused. */
-static enum rc edge_call(struct lane_edge *edge, struct err *err)
+static enum rc adapter_call(struct lane_adapter *adapter, struct err *err)
 {
-    struct lane_origin *origin = edge->origin;
-    enum rc rc = link_call(&edge->link, err);
+    struct lane_origin *origin = adapter->origin;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
     if (origin->noted == 0)
-        origin->noted = edge->link.db->origin;
-    if (origin->noted == edge->link.db->origin || edge->link.db->sim->fault == FAULT_ORIGIN_IGNORED)
+        origin->noted = adapter->link.db->origin;
+    if (origin->noted == adapter->link.db->origin ||
+        adapter->link.db->sim->fault == FAULT_ORIGIN_IGNORED)
         return RC_OK;
     rc = err_fail(err, RC_RETRY, 0, "another database than before");
     lane_origin_lost(origin->lane, err);
@@ -180,35 +181,35 @@ static enum rc edge_call(struct lane_edge *edge, struct err *err)
 
 static enum rc send_call(void *ctx, struct err *err)
 {
-    return edge_call(ctx, err);
+    return adapter_call(ctx, err);
 }
 
 static enum rc get_answer(void *ctx, struct err *err)
 {
-    struct lane_edge *edge = ctx;
+    struct lane_adapter *adapter = ctx;
 
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static int64_t read_clock(void *ctx)
 {
-    const struct lane_edge *edge = ctx;
+    const struct lane_adapter *adapter = ctx;
 
-    return db_clock(edge->link.db);
+    return db_clock(adapter->link.db);
 }
 
 static enum rc call_read(void *ctx, enum rc *broken, struct err *err)
 {
-    struct lane_edge *edge = ctx;
-    struct sim *sim = edge->link.db->sim;
-    enum rc rc = edge_call(edge, err);
+    struct lane_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
+    enum rc rc = adapter_call(adapter, err);
 
     if (rc == RC_OK && !sim->healed && sim_chance(sim, sim->plan.db_fails))
         *broken = err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
     return rc;
 }
 
-static struct lane_edge *edge_of(void *ctx)
+static struct lane_adapter *adapter_of(void *ctx)
 {
     return ((struct fake_source *)ctx)->hooks.ctx;
 }
@@ -216,16 +217,16 @@ static struct lane_edge *edge_of(void *ctx)
 static enum rc source_begin(void *ctx, struct err *err)
 {
     (void)err;
-    edge_of(ctx)->origin->noted = 0;
+    adapter_of(ctx)->origin->noted = 0;
     return RC_OK;
 }
 
 static enum rc source_writers(void *ctx, struct source_writers *writers, struct err *err)
 {
-    struct lane_edge *edge = edge_of(ctx);
-    const struct db *db = edge->link.db;
-    int64_t asked_ms = proc_clock(edge->link.proc);
-    enum rc rc = edge_call(edge, err);
+    struct lane_adapter *adapter = adapter_of(ctx);
+    const struct db *db = adapter->link.db;
+    int64_t asked_ms = proc_clock(adapter->link.proc);
+    enum rc rc = adapter_call(adapter, err);
 
     *writers = (struct source_writers){.known = db->sim->plan.writers_known, .asked_ms = asked_ms};
     if (rc != RC_OK)
@@ -240,21 +241,21 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
         if (session->writer > writers->newest)
             writers->newest = session->writer;
     }
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
-struct source tables_source(struct lane_edge *edge)
+struct source tables_source(struct lane_adapter *adapter)
 {
-    edge->source = (struct fake_source){
-        .hooks = {edge, send_call, get_answer, read_clock},
-        .table = &edge->link.db->sim->tables->lanes[edge->lane].fake,
+    adapter->source = (struct fake_source){
+        .hooks = {adapter, send_call, get_answer, read_clock},
+        .table = &adapter->link.db->sim->tables->lanes[adapter->lane].fake,
         .state = read_state,
         .created_ms = read_created_ms,
         .show = show_row,
         .call_read = call_read,
     };
     return (struct source){
-        .ctx = &edge->source,
+        .ctx = &adapter->source,
         .begin = source_begin,
         .read = fake_source_read,
         .probe = fake_source_probe,
@@ -264,60 +265,60 @@ struct source tables_source(struct lane_edge *edge)
     };
 }
 
-static void delete_row(struct lane_edge *edge, struct outbox_row *row)
+static void delete_row(struct lane_adapter *adapter, struct outbox_row *row)
 {
-    struct sim *sim = edge->link.db->sim;
+    struct sim *sim = adapter->link.db->sim;
     const struct event *event = &sim->events[row->event];
 
     if (event->published == 0 && !event->skipped)
         sim_fail(sim, event->key,
                  "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
                  "record of it was in the topic",
-                 row->event, event->id, (long long)event->key, sim->tables->lanes[edge->lane].name,
-                 (long long)row->seq);
+                 row->event, event->id, (long long)event->key,
+                 sim->tables->lanes[adapter->lane].name, (long long)row->seq);
     row->state = OUTBOX_DELETED;
-    sim->tables->lanes[edge->lane].left--;
-    sim_tell(sim, edge->link.proc->name, event->key, "deletes event %lld, seq %lld of lane %lld",
-             (int64_t)row->event, row->seq, (int64_t)edge->lane);
+    sim->tables->lanes[adapter->lane].left--;
+    sim_tell(sim, adapter->link.proc->name, event->key, "deletes event %lld, seq %lld of lane %lld",
+             (int64_t)row->event, row->seq, (int64_t)adapter->lane);
 }
 
-static bool is_held(const struct lane_edge *edge, int64_t epoch)
+static bool is_held(const struct lane_adapter *adapter, int64_t epoch)
 {
-    const struct fake_lease *lease = &edge->link.db->sim->tables->leases[edge->lane].base;
+    const struct fake_lease *lease = &adapter->link.db->sim->tables->leases[adapter->lane].base;
 
-    return lease->epoch == epoch && strcmp(lease->owner, edge->link.proc->name) == 0;
+    return lease->epoch == epoch && strcmp(lease->owner, adapter->link.proc->name) == 0;
 }
 
 /* The promise: whoever was overtaken deletes and moves nothing. */
-static void check_fence(const struct lane_edge *edge, int64_t epoch)
+static void check_fence(const struct lane_adapter *adapter, int64_t epoch)
 {
-    struct sim *sim = edge->link.db->sim;
-    const struct fake_lease *lease = &sim->tables->leases[edge->lane].base;
+    struct sim *sim = adapter->link.db->sim;
+    const struct fake_lease *lease = &sim->tables->leases[adapter->lane].base;
 
-    if (!is_held(edge, epoch))
-        sim_fail(sim, STORY_ALL,
-                 "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
-                 edge->link.proc->name, edge->lane, (long long)epoch, (long long)lease->epoch);
+    if (!is_held(adapter, epoch))
+        sim_fail(
+            sim, STORY_ALL, "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
+            adapter->link.proc->name, adapter->lane, (long long)epoch, (long long)lease->epoch);
 }
 
 /* As the adapter does it: first a look at the lease, then the deletions. */
 static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err)
 {
-    struct lane_edge *edge = ctx;
-    struct sim *sim = edge->link.db->sim;
-    struct outbox_table *table = &sim->tables->lanes[edge->lane];
-    enum rc rc = edge_call(edge, err);
+    struct lane_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
+    struct outbox_table *table = &sim->tables->lanes[adapter->lane];
+    enum rc rc = adapter_call(adapter, err);
 
     *fenced = false;
     if (rc != RC_OK)
         return rc;
-    *fenced = !is_held(edge, epoch) && sim->fault != FAULT_DELETE_UNFENCED;
+    *fenced = !is_held(adapter, epoch) && sim->fault != FAULT_DELETE_UNFENCED;
     if (!*fenced)
-        check_fence(edge, epoch);
-    rc = link_answer(&edge->link, err);
+        check_fence(adapter, epoch);
+    rc = link_answer(&adapter->link, err);
     if (rc == RC_OK && !*fenced)
-        rc = edge_call(edge, err);
+        rc = adapter_call(adapter, err);
     if (rc != RC_OK || *fenced)
         return rc;
     for (int64_t seq = ranges[0].from;
@@ -328,9 +329,9 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     for (int64_t seq = ranges[0].from;
          seq <= fake_outbox_scan_to(&table->fake, ranges[count - 1].to); seq++) {
         if (table->rows[seq].state == OUTBOX_COMMITTED && fake_outbox_in_ranges(seq, ranges, count))
-            delete_row(edge, &table->rows[seq]);
+            delete_row(adapter, &table->rows[seq]);
     }
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static void row_moved(struct sim *sim, struct row *base, bool commit)
@@ -343,11 +344,12 @@ static void row_moved(struct sim *sim, struct row *base, bool commit)
     sim->tables->lanes[row->lane].left--;
 }
 
-static enum rc move_row(struct lane_edge *edge, const struct relay_move *move, struct err *err)
+static enum rc move_row(struct lane_adapter *adapter, const struct relay_move *move,
+                        struct err *err)
 {
-    struct link *link = &edge->link;
+    struct link *link = &adapter->link;
     struct sim *sim = link->db->sim;
-    struct outbox_row *row = tables_row(sim, edge->lane, move->seq);
+    struct outbox_row *row = tables_row(sim, adapter->lane, move->seq);
     enum rc rc = link_lock(link, &row->row, err);
 
     if (rc == RC_OK)
@@ -359,7 +361,7 @@ static enum rc move_row(struct lane_edge *edge, const struct relay_move *move, s
     link_wrote(link, &row->row, row_moved);
     sim_tell(sim, link->proc->name, sim->events[row->event].key,
              "moves event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
-             (int64_t)edge->lane);
+             (int64_t)adapter->lane);
     return link_answer(link, err);
 }
 
@@ -367,56 +369,56 @@ static enum rc move_row(struct lane_edge *edge, const struct relay_move *move, s
 static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err)
 {
-    struct lane_edge *edge = ctx;
-    struct sim *sim = edge->link.db->sim;
-    enum rc rc = link_begin(&edge->link, err);
+    struct lane_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
+    enum rc rc = link_begin(&adapter->link, err);
 
     *fenced = false;
     if (rc == RC_OK)
-        rc = edge_call(edge, err);
+        rc = adapter_call(adapter, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        rc = move_row(edge, &moves[i], err);
+        rc = move_row(adapter, &moves[i], err);
     if (rc == RC_OK)
-        rc = link_call(&edge->link, err);
+        rc = link_call(&adapter->link, err);
     if (rc == RC_OK && sim->fault != FAULT_MOVE_UNFENCED) {
-        rc = link_lock(&edge->link, &sim->tables->leases[edge->lane].row, err);
-        *fenced = rc == RC_OK && !is_held(edge, epoch);
+        rc = link_lock(&adapter->link, &sim->tables->leases[adapter->lane].row, err);
+        *fenced = rc == RC_OK && !is_held(adapter, epoch);
     }
     if (rc == RC_OK)
-        rc = link_answer(&edge->link, err);
+        rc = link_answer(&adapter->link, err);
     if (rc == RC_OK && !*fenced) {
         /* Whoever slept here has lost the transaction, and the lock with it. */
-        if (link_is_open(&edge->link))
-            check_fence(edge, epoch);
-        return link_commit(&edge->link, err);
+        if (link_is_open(&adapter->link))
+            check_fence(adapter, epoch);
+        return link_commit(&adapter->link, err);
     }
-    link_rollback(&edge->link);
+    link_rollback(&adapter->link);
     return rc;
 }
 
 static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                          struct err *err)
 {
-    struct lane_edge *edge = ctx;
-    enum rc rc = edge_call(edge, err);
+    struct lane_adapter *adapter = ctx;
+    enum rc rc = adapter_call(adapter, err);
 
-    return rc == RC_OK ? retry_load_keys(edge, keys_max, on_key, on_key_ctx, err) : rc;
+    return rc == RC_OK ? retry_load_keys(adapter, keys_max, on_key, on_key_ctx, err) : rc;
 }
 
 static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
 {
-    struct lane_edge *edge = ctx;
-    enum rc rc = edge_call(edge, err);
+    struct lane_adapter *adapter = ctx;
+    enum rc rc = adapter_call(adapter, err);
 
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        keys[i].left = retry_has_key(edge->link.db->sim, edge->lane, keys[i].ordering_key);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+        keys[i].left = retry_has_key(adapter->link.db->sim, adapter->lane, keys[i].ordering_key);
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-struct deleter_ops tables_deleter(struct lane_edge *edge)
+struct deleter_ops tables_deleter(struct lane_adapter *adapter)
 {
     return (struct deleter_ops){
-        .ctx = edge,
+        .ctx = adapter,
         .delete_ranges = delete_ranges,
         .move_rows = move_rows,
         .load_keys = load_keys,

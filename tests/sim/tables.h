@@ -58,14 +58,14 @@ struct lane_origin {
 };
 
 /* One lane of a relay: the connection of one of its adapters. */
-struct lane_edge {
+struct lane_adapter {
     struct link link;
     size_t lane;
     struct lane_origin *origin;
     struct fake_source source;
 };
 
-struct lease_edge {
+struct lease_adapter {
     struct link link;
     size_t lane_count;
     bool of_shards; /* lanes are shards of the retry queue, of this handler */
@@ -83,10 +83,10 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 
 struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq);
 
-/* The edge must not move afterwards. */
-struct source tables_source(struct lane_edge *edge);
-struct deleter_ops tables_deleter(struct lane_edge *edge);
-/* The edge must not move afterwards. */
-struct lease_store tables_leases(struct lease_edge *edge);
+/* The adapter must not move afterwards. */
+struct source tables_source(struct lane_adapter *adapter);
+struct deleter_ops tables_deleter(struct lane_adapter *adapter);
+/* The adapter must not move afterwards. */
+struct lease_store tables_leases(struct lease_adapter *adapter);
 
 #endif

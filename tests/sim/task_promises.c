@@ -76,14 +76,14 @@ void task_promises_check(struct sim *sim)
             check_callback(sim, &tables->tasks[id]);
 }
 
-void task_promise_recorded(const struct task_edge *edge, const char *name)
+void task_promise_recorded(const struct task_adapter *adapter, const char *name)
 {
-    struct proc *proc = edge->link.proc;
+    struct proc *proc = adapter->link.proc;
 
     for (int i = 0; i < SIM_SCENES; i++) {
         const struct sim_scene_row *scene = &proc->sim->tasks->scenes[i];
 
-        if (scene->paused && scene->paused_change <= edge->recorded &&
+        if (scene->paused && scene->paused_change <= adapter->recorded &&
             strcmp(scene->name, name) == 0)
             sim_fail(proc->sim, STORY_ALL,
                      "pause: %s claims of scene %s, and has recorded its pause, change %lld",

@@ -9,10 +9,10 @@
 bool task_promises_rest(const struct sim *sim, struct waiting *waiting);
 void task_promises_check(struct sim *sim);
 
-struct task_edge;
+struct task_adapter;
 
 /* A process that has recorded the pause of a scene claims no task of it: an operator relies on the
  * record. */
-void task_promise_recorded(const struct task_edge *edge, const char *scene);
+void task_promise_recorded(const struct task_adapter *adapter, const char *scene);
 
 #endif

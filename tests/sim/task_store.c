@@ -12,9 +12,9 @@
 
 #define ROWS_MAX 64
 
-static struct sim *sim_of(const struct task_edge *edge)
+static struct sim *sim_of(const struct task_adapter *adapter)
 {
-    return edge->link.db->sim;
+    return adapter->link.db->sim;
 }
 
 static void class_make(const struct sim *sim, const struct sim_task *task, struct task_class *class)
@@ -28,11 +28,11 @@ static void class_make(const struct sim *sim, const struct sim_task *task, struc
 
 static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    const struct sim *sim = sim_of(edge);
+    struct task_adapter *adapter = ctx;
+    const struct sim *sim = sim_of(adapter);
     struct task_tables *tables = sim->tasks;
     int64_t next_ms[SIM_SCENES][TASK_SHARDS];
-    enum rc rc = link_call(&edge->link, err);
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
@@ -53,18 +53,18 @@ static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx
             if (next_ms[scene][shard] == INT64_MAX)
                 continue;
             class_make(sim, &(struct sim_task){.scene = scene, .shard = shard}, &class);
-            on_class(on_class_ctx, &class, next_ms[scene][shard] - db_clock(edge->link.db));
+            on_class(on_class_ctx, &class, next_ms[scene][shard] - db_clock(adapter->link.db));
         }
     }
-    return link_answer(&edge->link, err);
+    return link_answer(&adapter->link, err);
 }
 
 static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
                             struct scene_change *change, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    const struct sim *sim = sim_of(edge);
-    enum rc rc = link_call(&edge->link, err);
+    struct task_adapter *adapter = ctx;
+    const struct sim *sim = sim_of(adapter);
+    enum rc rc = link_call(&adapter->link, err);
 
     for (int i = 0; rc == RC_OK && i < SIM_SCENES; i++) {
         const struct sim_scene_row *scene = &sim->tasks->scenes[i];
@@ -78,24 +78,24 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
                                        .version = scene->version,
                                    });
     }
-    *change = (struct scene_change){sim->tasks->scene_change, edge->recorded};
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    *change = (struct scene_change){sim->tasks->scene_change, adapter->recorded};
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc store_record(void *ctx, int64_t change, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct task_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     if (rc != RC_OK)
         return rc;
-    edge->recorded = change;
-    return link_answer(&edge->link, err);
+    adapter->recorded = change;
+    return link_answer(&adapter->link, err);
 }
 
 /* A claim on its way. */
 struct claim {
-    struct task_edge *edge;
+    struct task_adapter *adapter;
     struct sim_task *tasks[ROWS_MAX];
     int64_t epochs[ROWS_MAX]; /* as they were found */
     struct order_candidate candidates[ROWS_MAX];
@@ -108,11 +108,12 @@ struct claim {
 
 static bool is_candidate(const struct claim *claim, const struct sim_task *task)
 {
-    const struct sim *sim = sim_of(claim->edge);
+    const struct sim *sim = sim_of(claim->adapter);
     const struct task_class *class = claim->class;
-    int64_t now_ms = db_clock(claim->edge->link.db);
+    int64_t now_ms = db_clock(claim->adapter->link.db);
 
-    if (sim->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner && !claim->edge->compare_and_set)
+    if (sim->fault != FAULT_TASK_CLAIM_UNLOCKED && task->row.owner &&
+        !claim->adapter->compare_and_set)
         return false;
     if (!task->old.found || task->old.state != TASK_WAITING)
         return false;
@@ -144,7 +145,7 @@ static void candidate_put(struct claim *claim, struct sim_task *task, size_t row
  * compared */
 static enum rc claim_candidates(struct claim *claim, size_t rows_max, struct err *err)
 {
-    struct link *link = &claim->edge->link;
+    struct link *link = &claim->adapter->link;
     struct task_tables *tables = tasks_of(link);
     enum rc rc = link_call(link, err);
 
@@ -160,21 +161,21 @@ static enum rc claim_candidates(struct claim *claim, size_t rows_max, struct err
     }
     for (size_t i = 0; i < claim->count; i++)
         claim->epochs[i] = claim->tasks[i]->old.epoch;
-    for (size_t i = 0; rc == RC_OK && i < claim->count && !claim->edge->compare_and_set; i++)
+    for (size_t i = 0; rc == RC_OK && i < claim->count && !claim->adapter->compare_and_set; i++)
         if (!claim->tasks[i]->row.owner)
             rc = link_lock(link, &claim->tasks[i]->row, err);
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
 
-static enum rc row_hold(struct task_edge *edge, struct order_task *row, struct err *err)
+static enum rc row_hold(struct task_adapter *adapter, struct order_task *row, struct err *err)
 {
-    struct link *link = &edge->link;
+    struct link *link = &adapter->link;
     struct task_tables *tables = tasks_of(link);
     struct sim_task *task = &tables->tasks[row->id];
     enum rc rc = RC_OK;
 
     if (row->id == 0 ||
-        (!edge->compare_and_set && task->row.owner && task->row.owner != link->session))
+        (!adapter->compare_and_set && task->row.owner && task->row.owner != link->session))
         return RC_OK;
     rc = link_lock(link, &task->row, err);
     row->held = rc == RC_OK && task->now.found && task->now.state == row->state;
@@ -184,7 +185,7 @@ static enum rc row_hold(struct task_edge *edge, struct order_task *row, struct e
 /* What is ahead in each key, without a lock; and then with one, where it is to be had. */
 static enum rc claim_ahead(struct claim *claim, struct err *err)
 {
-    struct link *link = &claim->edge->link;
+    struct link *link = &claim->adapter->link;
     bool keys[SIM_TASK_KEYS + 1] = {false};
     enum rc rc = link_call(link, err);
 
@@ -202,15 +203,15 @@ static enum rc claim_ahead(struct claim *claim, struct err *err)
 
         if (!keys[key])
             continue;
-        if (sim_of(claim->edge)->fault == FAULT_TASK_QUEUE_UNLOCKED) {
+        if (sim_of(claim->adapter)->fault == FAULT_TASK_QUEUE_UNLOCKED) {
             ahead->busy.held = ahead->waiting.held = ahead->queued.held = true;
             continue;
         }
-        rc = row_hold(claim->edge, &ahead->busy, err);
+        rc = row_hold(claim->adapter, &ahead->busy, err);
         if (rc == RC_OK)
-            rc = row_hold(claim->edge, &ahead->waiting, err);
+            rc = row_hold(claim->adapter, &ahead->waiting, err);
         if (rc == RC_OK)
-            rc = row_hold(claim->edge, &ahead->queued, err);
+            rc = row_hold(claim->adapter, &ahead->queued, err);
     }
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
@@ -224,7 +225,7 @@ static void claim_decide(struct claim *claim, size_t rows_max)
         claim->candidates[i].key = task->key > 0 ? (size_t)task->key : ORDER_NO_KEY;
     }
     order_decide(claim->candidates, claim->count, claim->ahead, rows_max);
-    if (sim_of(claim->edge)->fault == FAULT_TASK_BLOCKERS_IGNORED)
+    if (sim_of(claim->adapter)->fault == FAULT_TASK_BLOCKERS_IGNORED)
         for (size_t i = 0; i < claim->count; i++)
             claim->candidates[i].decision = ORDER_RUN;
 }
@@ -263,21 +264,22 @@ static enum rc busy_check(struct link *link, const struct sim_task *task, struct
 /* UPDATE ... WHERE state = 0 AND id = ? AND epoch = ?: *taken, was it so? */
 static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, struct err *err)
 {
-    struct link *link = &claim->edge->link;
+    struct link *link = &claim->adapter->link;
     const struct sim_task *task = claim->tasks[i];
     enum rc rc = RC_OK;
 
     *taken = true;
-    if (claim->edge->compare_and_set || sim_of(claim->edge)->fault == FAULT_TASK_CLAIM_UNLOCKED)
+    if (claim->adapter->compare_and_set ||
+        sim_of(claim->adapter)->fault == FAULT_TASK_CLAIM_UNLOCKED)
         rc = link_lock(link, &claim->tasks[i]->row, err);
-    if (rc == RC_OK && claim->edge->compare_and_set &&
-        sim_of(claim->edge)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
+    if (rc == RC_OK && claim->adapter->compare_and_set &&
+        sim_of(claim->adapter)->fault != FAULT_TASK_CLAIM_UNCOMPARED)
         *taken =
             task->now.found && task->now.state == TASK_WAITING &&
             (claim->candidates[i].decision == ORDER_QUEUE || task->now.epoch == claim->epochs[i]);
     if (rc == RC_OK && *taken && claim->candidates[i].decision == ORDER_RUN)
         rc = busy_check(link, task, err);
-    if (rc == RC_REJECT && claim->edge->compare_and_set) {
+    if (rc == RC_REJECT && claim->adapter->compare_and_set) {
         *taken = false;
         return RC_OK;
     }
@@ -290,8 +292,8 @@ static enum rc candidate_compare(struct claim *claim, size_t i, bool *taken, str
 
 static enum rc claim_write(struct claim *claim, struct err *err)
 {
-    struct link *link = &claim->edge->link;
-    struct sim *sim = sim_of(claim->edge);
+    struct link *link = &claim->adapter->link;
+    struct sim *sim = sim_of(claim->adapter);
     enum rc rc = link_call(link, err);
 
     for (size_t i = 0; rc == RC_OK && i < claim->count; i++) {
@@ -313,7 +315,7 @@ static enum rc claim_write(struct claim *claim, struct err *err)
             task->now.epoch++;
             task->now.lease_until_ms = db_clock(link->db) + claim->lease_ms;
             task->now.lease_ms = claim->lease_ms;
-            task->now.holder = claim->edge->link.proc;
+            task->now.holder = claim->adapter->link.proc;
             task->now.believed_ms = sim_now(sim) + claim->lease_ms;
         }
         task_write(link, task);
@@ -346,7 +348,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                              .attempts = task->now.attempts,
                              .made_ms = task->now.age_from_ms,
                              .due_ms = task->now.next_ms,
-                             .now_ms = db_clock(claim->edge->link.db),
+                             .now_ms = db_clock(claim->adapter->link.db),
                              .step = task->now.step,
                              .step_result = task->now.step > 0 ? "{}" : NULL,
                              .step_result_len = task->now.step > 0 ? 2 : 0,
@@ -356,8 +358,8 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
 static enum rc claim_some(struct claim *claim, size_t rows_max, retry_on_task on_task,
                           void *on_task_ctx, bool *full, struct err *err)
 {
-    struct task_edge *edge = claim->edge;
-    enum rc rc = link_begin(&edge->link, err);
+    struct task_adapter *adapter = claim->adapter;
+    enum rc rc = link_begin(&adapter->link, err);
 
     *full = false;
     if (rc == RC_OK)
@@ -369,9 +371,9 @@ static enum rc claim_some(struct claim *claim, size_t rows_max, retry_on_task on
         rc = claim_write(claim, err);
     }
     if (rc == RC_OK)
-        rc = link_commit(&edge->link, err);
+        rc = link_commit(&adapter->link, err);
     if (rc != RC_OK) {
-        link_rollback(&edge->link);
+        link_rollback(&adapter->link);
         return rc;
     }
     *full = claim->count == rows_max || claim->count == ROWS_MAX;
@@ -385,10 +387,10 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
                            int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                            struct err *err)
 {
-    struct task_edge *edge = ctx;
-    struct claim claim = {.edge = edge, .lease_ms = lease_ms, .class = class};
+    struct task_adapter *adapter = ctx;
+    struct claim claim = {.adapter = adapter, .lease_ms = lease_ms, .class = class};
 
-    task_promise_recorded(edge, class->scene);
+    task_promise_recorded(adapter, class->scene);
     return claim_some(&claim, rows_max, on_task, on_task_ctx, full, err);
 }
 
@@ -396,7 +398,7 @@ static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t
                                    int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
                                    bool *full, struct err *err)
 {
-    struct claim claim = {.edge = ctx, .lease_ms = lease_ms, .age = age};
+    struct claim claim = {.adapter = ctx, .lease_ms = lease_ms, .age = age};
 
     assert(age);
     return claim_some(&claim, rows_max, on_task, on_task_ctx, full, err);
@@ -519,8 +521,8 @@ static void sort_by_id(const struct task_update *updates, size_t count, size_t *
 static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
                             struct err *err)
 {
-    struct task_edge *edge = ctx;
-    struct link *link = &edge->link;
+    struct task_adapter *adapter = ctx;
+    struct link *link = &adapter->link;
     size_t order[RETRY_UPDATES_MAX];
     enum rc rc = link_begin(link, err);
 
@@ -549,8 +551,8 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
 static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
                           int64_t lease_ms, bool *lost, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    struct link *link = &edge->link;
+    struct task_adapter *adapter = ctx;
+    struct link *link = &adapter->link;
     enum rc rc = link_begin(link, err);
 
     if (rc == RC_OK)
@@ -566,7 +568,7 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
         if (lost[i])
             continue;
         task->now.lease_until_ms = db_clock(link->db) + lease_ms;
-        task->now.believed_ms = sim_now(sim_of(edge)) + lease_ms;
+        task->now.believed_ms = sim_now(sim_of(adapter)) + lease_ms;
         task_write(link, task);
     }
     if (rc == RC_OK)
@@ -597,8 +599,8 @@ static void rescue_one(struct link *link, struct sim_task *task)
 static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
                             struct err *err)
 {
-    struct task_edge *edge = ctx;
-    struct link *link = &edge->link;
+    struct task_adapter *adapter = ctx;
+    struct link *link = &adapter->link;
     struct task_tables *tables = tasks_of(link);
     bool keys[SIM_TASK_KEYS + 1] = {false};
     enum rc rc = link_begin(link, err);
@@ -643,25 +645,25 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *s
 static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
                               void *on_handler_ctx, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    const struct fake_instances *tables = sim_of(edge)->tables->retries;
-    enum rc rc = link_call(&edge->link, err);
+    struct task_adapter *adapter = ctx;
+    const struct fake_instances *tables = sim_of(adapter)->tables->retries;
+    enum rc rc = link_call(&adapter->link, err);
 
     for (size_t i = 0; rc == RC_OK && i < TASK_HANDLERS; i++)
         for (size_t j = 0; j < tables[i].count; j++)
-            if (tables[i].rows[j].seen_ms > db_clock(edge->link.db) - lease_ms)
+            if (tables[i].rows[j].seen_ms > db_clock(adapter->link.db) - lease_ms)
                 on_handler(on_handler_ctx, task_handlers[i]->name);
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
 {
-    struct task_edge *edge = ctx;
-    enum rc rc = link_call(&edge->link, err);
+    struct task_adapter *adapter = ctx;
+    enum rc rc = link_call(&adapter->link, err);
 
     (void)on_depth;
     (void)on_depth_ctx;
-    return rc == RC_OK ? link_answer(&edge->link, err) : rc;
+    return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
 /* The group of all tasks here; the dispatcher asks for it together with the scenes, whose call may
@@ -678,12 +680,12 @@ static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_c
     return on_group(on_group_ctx, &group, err);
 }
 
-void task_edge_init(struct task_edge *edge, struct proc *proc)
+void task_adapter_init(struct task_adapter *adapter, struct proc *proc)
 {
-    link_init(&edge->link, proc, proc->sim->main_db);
-    edge->recorded = 0;
-    edge->ops = (struct retry_store){
-        .ctx = edge,
+    link_init(&adapter->link, proc, proc->sim->main_db);
+    adapter->recorded = 0;
+    adapter->ops = (struct retry_store){
+        .ctx = adapter,
         .look = store_look,
         .scenes = store_scenes,
         .record = store_record,

@@ -100,7 +100,7 @@ struct task_tables {
 };
 
 /* One thread's connection. */
-struct task_edge {
+struct task_adapter {
     struct link link;
     bool compare_and_set; /* retry.claim */
     struct retry_store ops;
@@ -113,7 +113,7 @@ void tasks_begin_run(struct task_tables *tables, struct sim *sim);
 /* Looks now and then for what nobody would wake any more. */
 void tasks_tend(struct sim *sim);
 void tasks_done(struct task_tables *tables);
-void task_edge_init(struct task_edge *edge, struct proc *proc);
+void task_adapter_init(struct task_adapter *adapter, struct proc *proc);
 
 struct task_tables *tasks_of(const struct link *link);
 const char *task_scene_handler(int scene);

@@ -2,7 +2,7 @@
 /* tallybox-broker: librdkafka's in-process broker as a process of its own, for the demo and for
  * tests that want a Kafka in half a second. It forgets everything when it ends, keeps 5 MiB per
  * partition and drops what is older, and knows neither transactions nor an admin API. */
-#include "tests/support/mock_sockets.h"
+#include "tests/support/broker_sockets.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -181,14 +181,14 @@ static int broker_run(rd_kafka_t *kafka, const struct options *options)
     int code = 1;
 
     // The cluster aborts the process when it cannot bind, so it is asked for nothing impossible.
-    if (options->port != 0 && !mock_sockets_port_is_free(options->port)) {
+    if (options->port != 0 && !broker_sockets_port_is_free(options->port)) {
         fprintf(stderr, "tallybox-broker: port %d of 127.0.0.1: %s\n", options->port,
                 strerror(errno));
         return 1;
     }
-    mock_sockets_set_port(options->port);
+    broker_sockets_set_port(options->port);
     cluster = rd_kafka_mock_cluster_new(kafka, 1);
-    mock_sockets_set_port(0);
+    broker_sockets_set_port(0);
     if (cluster == NULL) {
         fputs("tallybox-broker: librdkafka cannot make its in-process broker\n", stderr);
         return 1;

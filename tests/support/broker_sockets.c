@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The linker takes this program's accept() and bind() before libc's, also for librdkafka's calls.
 #define _DEFAULT_SOURCE
-#include "tests/support/mock_sockets.h"
+#include "tests/support/broker_sockets.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -39,12 +39,12 @@ int bind(int fd, const struct sockaddr *address, socklen_t length)
     return (int)syscall(SYS_bind, fd, &chosen, length);
 }
 
-void mock_sockets_set_port(int port)
+void broker_sockets_set_port(int port)
 {
     atomic_store(&wanted_port, port);
 }
 
-bool mock_sockets_port_is_free(int port)
+bool broker_sockets_port_is_free(int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     int on = 1;
