@@ -9,8 +9,7 @@
 #include "outbox/outbox.h"
 #include "producer/http/api.h"
 #include "producer/lane_watch.h"
-#include "producer/remark/lookup.h"
-#include "producer/remark/lookup_mysql.h"
+#include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/task_intake.h"
 #include "producer/task/task_mysql.h"
@@ -28,13 +27,13 @@
 #define SILENT_MS 5000
 
 /* One shard of the queues: a connection that commits, one that reads and one for tasks. */
-struct lane {
+struct shard {
     struct vote_mysql *vote_store;
     struct committer *committer;
     struct loop commit_loop;
-    struct lookup_mysql *lookup_store;
-    struct looker *looker;
-    struct loop lookup_loop;
+    struct vote_mysql *totals_store;
+    struct totals_reader *totals_reader;
+    struct loop totals_loop;
     struct task_mysql *task_store;
     struct task_intake *intake;
     struct loop task_loop;
@@ -46,8 +45,8 @@ struct serve {
     struct queue *votes;
     struct queue *reads;
     struct queue *tasks;
-    struct lane *lanes;
-    size_t lane_count;
+    struct shard *shards;
+    size_t shard_count;
     struct loop expire_loop;
     struct db *watch_db;
     struct lane_watch lane_watch;
@@ -59,21 +58,21 @@ static void wake_committer(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
-    loop_wake(&serve->lanes[shard].commit_loop);
+    loop_wake(&serve->shards[shard].commit_loop);
 }
 
-static void wake_looker(void *ctx, size_t shard)
+static void wake_totals_reader(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
-    loop_wake(&serve->lanes[shard].lookup_loop);
+    loop_wake(&serve->shards[shard].totals_loop);
 }
 
 static void wake_task_intake(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
-    loop_wake(&serve->lanes[shard].task_loop);
+    loop_wake(&serve->shards[shard].task_loop);
 }
 
 static int64_t expire_step(void *ctx, int64_t now_ms)
@@ -90,7 +89,7 @@ static int64_t expire_step(void *ctx, int64_t now_ms)
 static enum rc queues_open(struct serve *serve, struct err *err)
 {
     struct queue_config config = {
-        .shards = serve->lane_count,
+        .shards = serve->shard_count,
         .weight_max = (size_t)serve->env.settings->api.queue_votes_max,
         .timeout_ms = serve->env.settings->api.request_timeout_ms,
         .breaker_base_ms = BREAKER_BASE_MS,
@@ -101,7 +100,7 @@ static enum rc queues_open(struct serve *serve, struct err *err)
     };
     enum rc rc = queue_open(&serve->votes, &config, err);
 
-    config.wake = wake_looker;
+    config.wake = wake_totals_reader;
     config.waiting = &serve_queue_reads;
     if (rc == RC_OK)
         rc = queue_open(&serve->reads, &config, err);
@@ -110,13 +109,13 @@ static enum rc queues_open(struct serve *serve, struct err *err)
     return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
 }
 
-static enum rc committer_make(struct serve *serve, size_t shard, struct err *err)
+static enum rc committer_make(struct serve *serve, size_t number, struct err *err)
 {
     const struct settings *settings = serve->env.settings;
-    struct lane *lane = &serve->lanes[shard];
+    struct shard *shard = &serve->shards[number];
     struct commit_config config = {
         .queue = serve->votes,
-        .shard = shard,
+        .shard = number,
         .batch_votes_max = (size_t)settings->api.batch_votes_max,
         .lane_count = (size_t)settings->api.lane_count,
         .rng_bytes = os_random,
@@ -124,59 +123,60 @@ static enum rc committer_make(struct serve *serve, size_t shard, struct err *err
         .clock_us = os_now_us,
         .stop = serve->env.stop,
     };
-    enum rc rc = vote_mysql_open(&lane->vote_store, &settings->mysql,
+    enum rc rc = vote_mysql_open(&shard->vote_store, &settings->mysql,
                                  settings->api.request_timeout_ms, settings->api.lane_count, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = vote_mysql_ops(lane->vote_store);
-    rc = committer_open(&lane->committer, &config, err);
+    config.store = vote_mysql_ops(shard->vote_store);
+    rc = committer_open(&shard->committer, &config, err);
     if (rc != RC_OK)
         return rc;
-    return loop_init(&lane->commit_loop, "commit", committer_step, lane->committer, &serve->stop,
+    return loop_init(&shard->commit_loop, "commit", committer_step, shard->committer, &serve->stop,
                      err);
 }
 
-static enum rc looker_make(struct serve *serve, size_t shard, struct err *err)
+static enum rc make_totals_reader(struct serve *serve, size_t number, struct err *err)
 {
-    struct lane *lane = &serve->lanes[shard];
-    struct lookup_config config = {
+    struct shard *shard = &serve->shards[number];
+    struct totals_reader_config config = {
         .queue = serve->reads,
-        .shard = shard,
+        .shard = number,
         .rng = os_random_u64,
         .stop = serve->env.stop,
     };
-    enum rc rc = lookup_mysql_open(&lane->lookup_store, &serve->env.settings->mysql, err);
+    enum rc rc = vote_mysql_open(&shard->totals_store, &serve->env.settings->mysql, 0, 0, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = lookup_mysql_ops(lane->lookup_store);
-    rc = looker_open(&lane->looker, &config, err);
+    config.store = vote_mysql_totals(shard->totals_store);
+    rc = totals_reader_open(&shard->totals_reader, &config, err);
     if (rc != RC_OK)
         return rc;
-    return loop_init(&lane->lookup_loop, "lookup", looker_step, lane->looker, &serve->stop, err);
+    return loop_init(&shard->totals_loop, "totals", totals_reader_step, shard->totals_reader,
+                     &serve->stop, err);
 }
 
-static enum rc task_intake_make(struct serve *serve, size_t shard, struct err *err)
+static enum rc task_intake_make(struct serve *serve, size_t number, struct err *err)
 {
-    struct lane *lane = &serve->lanes[shard];
+    struct shard *shard = &serve->shards[number];
     struct task_intake_config config = {
         .queue = serve->tasks,
-        .shard = shard,
+        .shard = number,
         .handlers = serve->env.handlers,
         .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = serve->env.stop,
     };
-    enum rc rc = task_mysql_open(&lane->task_store, &serve->env.settings->mysql, err);
+    enum rc rc = task_mysql_open(&shard->task_store, &serve->env.settings->mysql, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = task_mysql_ops(lane->task_store);
-    rc = task_intake_open(&lane->intake, &config, err);
+    config.store = task_mysql_ops(shard->task_store);
+    rc = task_intake_open(&shard->intake, &config, err);
     if (rc != RC_OK)
         return rc;
-    return loop_init(&lane->task_loop, "task", task_intake_step, lane->intake, &serve->stop, err);
+    return loop_init(&shard->task_loop, "task", task_intake_step, shard->intake, &serve->stop, err);
 }
 
 static enum rc lanes_look(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
@@ -204,18 +204,18 @@ static void serve_close(void *role)
 {
     struct serve *serve = role;
 
-    for (size_t i = 0; serve->lanes && i < serve->lane_count; i++) {
-        struct lane *lane = &serve->lanes[i];
+    for (size_t i = 0; serve->shards && i < serve->shard_count; i++) {
+        struct shard *shard = &serve->shards[i];
 
-        loop_done(&lane->task_loop);
-        task_intake_close(lane->intake);
-        task_mysql_close(lane->task_store);
-        loop_done(&lane->lookup_loop);
-        looker_close(lane->looker);
-        lookup_mysql_close(lane->lookup_store);
-        loop_done(&lane->commit_loop);
-        committer_close(lane->committer);
-        vote_mysql_close(lane->vote_store);
+        loop_done(&shard->task_loop);
+        task_intake_close(shard->intake);
+        task_mysql_close(shard->task_store);
+        loop_done(&shard->totals_loop);
+        totals_reader_close(shard->totals_reader);
+        vote_mysql_close(shard->totals_store);
+        loop_done(&shard->commit_loop);
+        committer_close(shard->committer);
+        vote_mysql_close(shard->vote_store);
     }
     loop_done(&serve->watch_loop);
     lane_watch_done(&serve->lane_watch);
@@ -224,7 +224,7 @@ static void serve_close(void *role)
     queue_free(serve->tasks);
     queue_free(serve->reads);
     queue_free(serve->votes);
-    free(serve->lanes);
+    free(serve->shards);
     stop_done(&serve->stop);
     free(serve);
 }
@@ -233,19 +233,19 @@ static enum rc serve_open_parts(struct serve *serve, struct err *err)
 {
     enum rc rc = stop_init(&serve->stop, err);
 
-    serve->lanes = calloc(serve->lane_count, sizeof(*serve->lanes));
-    if (rc == RC_OK && !serve->lanes)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for %zu committers", serve->lane_count);
+    serve->shards = calloc(serve->shard_count, sizeof(*serve->shards));
+    if (rc == RC_OK && !serve->shards)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for %zu committers", serve->shard_count);
     if (rc == RC_OK)
         rc = queues_open(serve, err);
     if (rc == RC_OK)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
     if (rc == RC_OK)
         rc = watch_make(serve, err);
-    for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
+    for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         rc = committer_make(serve, i, err);
         if (rc == RC_OK)
-            rc = looker_make(serve, i, err);
+            rc = make_totals_reader(serve, i, err);
         if (rc == RC_OK)
             rc = task_intake_make(serve, i, err);
     }
@@ -260,7 +260,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     if (!serve)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     serve->env = *env;
-    serve->lane_count = (size_t)env->settings->api.committers;
+    serve->shard_count = (size_t)env->settings->api.committers;
     rc = serve_open_parts(serve, err);
     if (rc != RC_OK)
         serve_close(serve);
@@ -274,18 +274,18 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
 static void threads_join(struct serve *serve)
 {
     stop_request(&serve->stop);
-    for (size_t i = 0; i < serve->lane_count; i++) {
-        struct lane *lane = &serve->lanes[i];
+    for (size_t i = 0; i < serve->shard_count; i++) {
+        struct shard *shard = &serve->shards[i];
 
-        loop_join(&lane->commit_loop);
-        loop_join(&lane->lookup_loop);
-        loop_join(&lane->task_loop);
-        committer_close(lane->committer);
-        lane->committer = NULL;
-        looker_close(lane->looker);
-        lane->looker = NULL;
-        task_intake_close(lane->intake);
-        lane->intake = NULL;
+        loop_join(&shard->commit_loop);
+        loop_join(&shard->totals_loop);
+        loop_join(&shard->task_loop);
+        committer_close(shard->committer);
+        shard->committer = NULL;
+        totals_reader_close(shard->totals_reader);
+        shard->totals_reader = NULL;
+        task_intake_close(shard->intake);
+        shard->intake = NULL;
     }
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);
@@ -300,18 +300,18 @@ static enum rc serve_start(void *role, struct err *err)
         .reads = serve->reads,
         .tasks = serve->tasks,
         .handlers = serve->env.handlers,
-        .shards = serve->lane_count,
+        .shards = serve->shard_count,
     };
     enum rc rc = loop_start(&serve->expire_loop, err);
 
     if (rc == RC_OK)
         rc = loop_start(&serve->watch_loop, err);
-    for (size_t i = 0; rc == RC_OK && i < serve->lane_count; i++) {
-        rc = loop_start(&serve->lanes[i].commit_loop, err);
+    for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
+        rc = loop_start(&serve->shards[i].commit_loop, err);
         if (rc == RC_OK)
-            rc = loop_start(&serve->lanes[i].lookup_loop, err);
+            rc = loop_start(&serve->shards[i].totals_loop, err);
         if (rc == RC_OK)
-            rc = loop_start(&serve->lanes[i].task_loop, err);
+            rc = loop_start(&serve->shards[i].task_loop, err);
     }
     if (rc == RC_OK)
         rc = api_open(&serve->api, &config, err);
@@ -320,7 +320,7 @@ static enum rc serve_start(void *role, struct err *err)
     else
         log_event(LOG_INFO, "api_listening", "listen=%s port=%d scheme=%s committers=%zu",
                   serve->env.settings->api.listen, api_port(serve->api), api_scheme(serve->api),
-                  serve->lane_count);
+                  serve->shard_count);
     return rc;
 }
 
@@ -369,9 +369,9 @@ static void serve_health(void *role, struct health *health)
     int64_t votes_ms = 0;
     int64_t reads_ms = 0;
 
-    for (size_t i = 0; i < serve->lane_count; i++) {
-        int64_t vote_ms = silent_ms(&serve->lanes[i].commit_loop);
-        int64_t read_ms = silent_ms(&serve->lanes[i].lookup_loop);
+    for (size_t i = 0; i < serve->shard_count; i++) {
+        int64_t vote_ms = silent_ms(&serve->shards[i].commit_loop);
+        int64_t read_ms = silent_ms(&serve->shards[i].totals_loop);
 
         votes_ms = vote_ms > votes_ms ? vote_ms : votes_ms;
         reads_ms = read_ms > reads_ms ? read_ms : reads_ms;
@@ -406,13 +406,13 @@ static void serve_join(void *role)
     queue_drop(serve->votes);
     queue_drop(serve->reads);
     queue_drop(serve->tasks);
-    for (size_t i = 0; i < serve->lane_count; i++) {
+    for (size_t i = 0; i < serve->shard_count; i++) {
         if (!queue_idle(serve->votes))
-            vote_mysql_interrupt(serve->lanes[i].vote_store);
+            vote_mysql_interrupt(serve->shards[i].vote_store);
         if (!queue_idle(serve->reads))
-            lookup_mysql_interrupt(serve->lanes[i].lookup_store);
+            vote_mysql_interrupt(serve->shards[i].totals_store);
         if (!queue_idle(serve->tasks))
-            task_mysql_interrupt(serve->lanes[i].task_store);
+            task_mysql_interrupt(serve->shards[i].task_store);
     }
     threads_join(serve);
     api_close(serve->api);

@@ -126,12 +126,13 @@ static int64_t attempt_outcome(struct worker *worker, enum rc rc, bool finished,
     case RC_OK:
         database_there(worker, now_ms);
         if (finished) {
-            config->ops->finished(config->ctx);
+            if (config->ops->finished)
+                config->ops->finished(config->ctx);
             hand_end(worker, QUEUE_DONE);
         }
         return 0;
     case RC_RETRY:
-        if (!config->ops->collided(config->ctx, err))
+        if (!config->ops->collided || !config->ops->collided(config->ctx, err))
             return database_away(worker, now_ms, err);
         database_there(worker, now_ms);
         worker->try_ms = now_ms + backoff_next_ms(&worker->collisions, config->rng());

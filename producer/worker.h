@@ -22,11 +22,12 @@ struct worker_ops {
     /* One transaction. RC_OK: some progress; *finished: all of the hand is done. RC_RETRY: none, a
      * second try is harmless. RC_FATAL: as RC_RETRY, and people must act. */
     enum rc (*attempt)(void *ctx, bool *finished, struct err *err);
-    /* Right before the finished hand is answered. */
+    /* Right before the finished requests are answered; may be NULL. */
     void (*finished)(void *ctx);
     /* Is the database there, and would it do the work? */
     enum rc (*ping)(void *ctx, struct err *err);
-    /* After RC_RETRY: does it stand in our way only now (true), or is it away (false)? */
+    /* After RC_RETRY. True: another transaction was in the way. False: the database cannot be
+     * reached or takes no work. NULL: always false. */
     bool (*collided)(void *ctx, const struct err *err);
 };
 

@@ -25,7 +25,7 @@ struct retry_handlers;
 struct api_config {
     const struct settings *settings;       /* [api]; borrowed until the close */
     struct queue *votes;                   /* commit_request; borrowed, as reads */
-    struct queue *reads;                   /* lookup_request */
+    struct queue *reads;                   /* totals_request */
     struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */

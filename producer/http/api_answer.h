@@ -8,7 +8,7 @@
 #include "common/metrics.h"
 #include "producer/http/fault.h"
 #include "producer/queue.h"
-#include "producer/remark/lookup.h"
+#include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/commit.h"
 
@@ -46,7 +46,7 @@ struct api_pending {
     union {
         struct queue_entry entry;
         struct commit_request votes;
-        struct lookup_request totals;
+        struct totals_request totals;
         struct task_intake_request tasks;
     } request; /* first */
     struct http_request *http;

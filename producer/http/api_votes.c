@@ -25,7 +25,7 @@ struct vote_call {
 struct totals_call {
     struct api_pending pending; /* first */
     bool list;                  /* answered by an array */
-    struct lookup_row rows[];
+    struct totals_row rows[];
 };
 
 /* The header as W3C Trace Context defines it; only a well-formed one is passed on. */
@@ -125,7 +125,7 @@ void api_post_votes(const struct api_config *config, const struct api_call *api_
     api_pending_free(&call->pending);
 }
 
-static void put_row(struct buf *out, int64_t voter_id, const struct lookup_row *row)
+static void put_row(struct buf *out, int64_t voter_id, const struct totals_row *row)
 {
     buf_text_put(out, "{\"contentId\":");
     buf_i64(out, row->content_id);
@@ -142,7 +142,7 @@ static void put_row(struct buf *out, int64_t voter_id, const struct lookup_row *
 static void answer_totals(struct api_pending *pending)
 {
     const struct totals_call *call = (struct totals_call *)pending;
-    const struct lookup_request *request = &pending->request.totals;
+    const struct totals_request *request = &pending->request.totals;
     struct buf body = {0};
 
     if (call->list)
@@ -164,7 +164,7 @@ static const struct api_pending_kind totals_kind = {.answer = answer_totals};
 static struct totals_call *make_totals(struct http_request *http, int64_t voter_id, size_t count)
 {
     struct totals_call *call =
-        api_pending_make(http, &totals_kind, sizeof(*call) + count * sizeof(struct lookup_row));
+        api_pending_make(http, &totals_kind, sizeof(*call) + count * sizeof(struct totals_row));
 
     if (call) {
         call->pending.request.totals.voter_id = voter_id;
@@ -237,7 +237,7 @@ void api_get_votes(const struct api_config *config, const struct api_call *api_c
     if (!read_voter(api_call, &voter_id))
         return;
     count = list_count(ids);
-    if (count > LOOKUP_REQUEST_CONTENTS_MAX) {
+    if (count > TOTALS_REQUEST_CONTENTS_MAX) {
         api_answer_bad(http, FAULT_OUT_OF_RANGE, "contentIds",
                        "contentIds may hold 200 contents at most");
         return;

@@ -19,6 +19,7 @@ struct vote_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
     struct vote_store ops;
+    struct totals_store totals;
     int64_t lane_count;
     int64_t lock_wait_seconds;
     uint64_t session; /* the one that knows lock_wait_seconds */
@@ -337,6 +338,71 @@ static bool store_collided(void *ctx, const struct err *err)
     return err->code == DB_DEADLOCK || err->code == DB_LOCK_TIMEOUT;
 }
 
+/* A read of the table that the totals come from. */
+static enum rc store_ping_totals(void *ctx, struct err *err)
+{
+    struct vote_mysql *store = ctx;
+
+    return db_run(store->db, "SELECT votes FROM vote_count WHERE content_id = 0", err);
+}
+
+struct totals_reading {
+    struct totals_row *rows;
+    size_t count;
+};
+
+/* The list is short and may name a content twice. */
+static enum rc on_total_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct totals_reading *reading = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    for (size_t i = 0; i < reading->count; i++) {
+        if (reading->rows[i].content_id != content_id)
+            continue;
+        reading->rows[i].votes = db_column_i64(row, 1);
+        reading->rows[i].voting = db_column_i64(row, 2) == 1;
+    }
+    return RC_OK;
+}
+
+/* One statement, so that totals and votes belong to the same moment. */
+static void build_totals_query(struct buf *sql, int64_t voter_id, const struct totals_row *rows,
+                               size_t count)
+{
+    buf_reset(sql);
+    if (voter_id > 0) {
+        buf_text_put(sql, "SELECT c.content_id, c.votes, s.voting FROM vote_count c "
+                          "LEFT JOIN vote_state s ON s.voter_id = ");
+        buf_i64(sql, voter_id);
+        buf_text_put(sql, " AND s.content_id = c.content_id");
+    } else {
+        buf_text_put(sql, "SELECT c.content_id, c.votes, 0 FROM vote_count c");
+    }
+    buf_text_put(sql, " WHERE c.content_id IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, rows[i].content_id);
+    }
+    buf_char(sql, ')');
+}
+
+static enum rc store_read_totals(void *ctx, int64_t voter_id, struct totals_row *rows, size_t count,
+                                 struct err *err)
+{
+    struct vote_mysql *store = ctx;
+    struct totals_reading reading = {.rows = rows, .count = count};
+
+    for (size_t i = 0; i < count; i++) {
+        rows[i].votes = 0;
+        rows[i].voting = 0;
+    }
+    build_totals_query(&store->sql, voter_id, rows, count);
+    return db_query_buf(store->db, &store->sql, on_total_row, &reading, err);
+}
+
 enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *settings,
                         int64_t lock_wait_ms, int64_t lane_count, struct err *err)
 {
@@ -367,6 +433,8 @@ enum rc vote_mysql_open(struct vote_mysql **out, const struct mysql_settings *se
         .rollback = store_rollback,
         .collided = store_collided,
     };
+    store->totals =
+        (struct totals_store){.ctx = store, .ping = store_ping_totals, .read = store_read_totals};
     *out = store;
     return RC_OK;
 }
@@ -383,6 +451,11 @@ void vote_mysql_close(struct vote_mysql *store)
 const struct vote_store *vote_mysql_ops(const struct vote_mysql *store)
 {
     return &store->ops;
+}
+
+const struct totals_store *vote_mysql_totals(const struct vote_mysql *store)
+{
+    return &store->totals;
 }
 
 void vote_mysql_interrupt(struct vote_mysql *store)

@@ -179,7 +179,7 @@ class Silence(EdgeCase):
         # with votes and totals.
         house.wait_for("the first words of serve", lambda: all(
             f"event=database_there worker={name}" in self.serve.log_text()
-            for name in ("committer", "looker", "intake")))
+            for name in ("committer", "totals_reader", "intake")))
         marks = {role: len(role.log_text()) for role in self.all()}
         house.kafka()
         # A row that Kafka may not have yet, and one that the log may not have yet.

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static enum rc lookup_ping(void *ctx, struct err *err)
+static enum rc ping_totals(void *ctx, struct err *err)
 {
     (void)ctx;
     (void)err;
@@ -21,7 +21,7 @@ static enum rc lookup_ping(void *ctx, struct err *err)
 }
 
 /* Content n has n * 10 votes, and every voter votes for the even ones. */
-static enum rc lookup_read(void *ctx, int64_t voter_id, struct lookup_row *rows, size_t count,
+static enum rc read_totals(void *ctx, int64_t voter_id, struct totals_row *rows, size_t count,
                            struct err *err)
 {
     (void)ctx;
@@ -39,10 +39,10 @@ static void wake_committer(void *ctx, size_t shard)
     loop_wake(&((struct api_fixture *)ctx)->commit_loop);
 }
 
-static void wake_looker(void *ctx, size_t shard)
+static void wake_totals_reader(void *ctx, size_t shard)
 {
     (void)shard;
-    loop_wake(&((struct api_fixture *)ctx)->lookup_loop);
+    loop_wake(&((struct api_fixture *)ctx)->totals_loop);
 }
 
 static void queues_open(struct api_fixture *fixture)
@@ -59,7 +59,7 @@ static void queues_open(struct api_fixture *fixture)
     struct err err;
 
     assert_int_equal(queue_open(&fixture->votes, &config, &err), RC_OK);
-    config.wake = wake_looker;
+    config.wake = wake_totals_reader;
     assert_int_equal(queue_open(&fixture->reads, &config, &err), RC_OK);
 }
 
@@ -75,21 +75,21 @@ static void workers_open(struct api_fixture *fixture)
         .clock_us = os_now_us,
         .stop = &fixture->stop,
     };
-    struct lookup_config lookup = {
+    struct totals_reader_config totals = {
         .queue = fixture->reads,
-        .store = &fixture->lookups,
+        .store = &fixture->totals_store,
         .rng = os_random_u64,
         .stop = &fixture->stop,
     };
     struct err err;
 
     assert_int_equal(committer_open(&fixture->committer, &commit, &err), RC_OK);
-    assert_int_equal(looker_open(&fixture->looker, &lookup, &err), RC_OK);
+    assert_int_equal(totals_reader_open(&fixture->totals_reader, &totals, &err), RC_OK);
     assert_int_equal(loop_init(&fixture->commit_loop, "commit", committer_step, fixture->committer,
                                &fixture->stop, &err),
                      RC_OK);
-    assert_int_equal(loop_init(&fixture->lookup_loop, "lookup", looker_step, fixture->looker,
-                               &fixture->stop, &err),
+    assert_int_equal(loop_init(&fixture->totals_loop, "totals", totals_reader_step,
+                               fixture->totals_reader, &fixture->stop, &err),
                      RC_OK);
 }
 
@@ -98,7 +98,7 @@ void workers_start(struct api_fixture *fixture)
     struct err err;
 
     assert_int_equal(loop_start(&fixture->commit_loop, &err), RC_OK);
-    assert_int_equal(loop_start(&fixture->lookup_loop, &err), RC_OK);
+    assert_int_equal(loop_start(&fixture->totals_loop, &err), RC_OK);
     while (queue_is_away(fixture->votes) || queue_is_away(fixture->reads))
         stop_wait(&fixture->stop, 1);
 }
@@ -116,7 +116,7 @@ int set_up(void **state)
     fixture->settings.api.connections_max = 10;
     fixture->settings.api.request_timeout_ms = TIMEOUT_MS;
     fake_votes_init(&fixture->fake);
-    fixture->lookups = (struct lookup_store){.ping = lookup_ping, .read = lookup_read};
+    fixture->totals_store = (struct totals_store){.ping = ping_totals, .read = read_totals};
     assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
     queues_open(fixture);
     workers_open(fixture);
@@ -134,14 +134,14 @@ int tear_down(void **state)
 
     stop_request(&fixture->stop);
     loop_join(&fixture->commit_loop);
-    loop_join(&fixture->lookup_loop);
+    loop_join(&fixture->totals_loop);
     queue_drop(fixture->votes);
     queue_drop(fixture->reads);
     committer_close(fixture->committer);
-    looker_close(fixture->looker);
+    totals_reader_close(fixture->totals_reader);
     api_close(fixture->api);
     loop_done(&fixture->commit_loop);
-    loop_done(&fixture->lookup_loop);
+    loop_done(&fixture->totals_loop);
     queue_free(fixture->votes);
     queue_free(fixture->reads);
     stop_done(&fixture->stop);

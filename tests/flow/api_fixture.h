@@ -6,7 +6,7 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "producer/http/api.h"
-#include "producer/remark/lookup.h"
+#include "producer/remark/totals_reader.h"
 #include "producer/vote/commit.h"
 #include "tests/flow/fake_votes.h"
 
@@ -19,14 +19,14 @@
 struct api_fixture {
     struct settings settings;
     struct fake_votes fake;
-    struct lookup_store lookups;
+    struct totals_store totals_store;
     struct stop stop;
     struct queue *votes;
     struct queue *reads;
     struct committer *committer;
-    struct looker *looker;
+    struct totals_reader *totals_reader;
     struct loop commit_loop;
-    struct loop lookup_loop;
+    struct loop totals_loop;
     struct api *api;
     char answer[ANSWER_BYTES_MAX];
     char *body; /* in answer */

@@ -11,7 +11,7 @@
 
 #include "common/http/http.h"
 #include "common/os.h"
-#include "producer/remark/lookup.h"
+#include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/commit.h"
 #include "tests/fuzz/fuzz.h"
@@ -227,10 +227,10 @@ static void work_votes(struct queue_entry *entry, uint8_t how)
 
 static void work_reads(struct queue_entry *entry)
 {
-    const struct lookup_request *request = (const struct lookup_request *)entry;
+    const struct totals_request *request = (const struct totals_request *)entry;
 
     fuzz_must((scopes.bits & HTTP_SCOPE_READ) != 0, "reading needs its scope");
-    fuzz_must(request->count > 0 && request->count <= LOOKUP_REQUEST_CONTENTS_MAX,
+    fuzz_must(request->count > 0 && request->count <= TOTALS_REQUEST_CONTENTS_MAX,
               "a request asks for as many contents as it may");
     fuzz_must(request->voter_id >= 0, "a voter is a number");
     for (size_t i = 0; i < request->count; i++)

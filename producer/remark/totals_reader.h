@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads totals, and the votes of one voter, for the API: a worker of the read queue. It reads what
+ * is committed. A request belongs to the thread that makes it until it is queued. */
+#ifndef PRODUCER_REMARK_TOTALS_READER_H
+#define PRODUCER_REMARK_TOTALS_READER_H
+
+#include "common/err.h"
+#include "common/stop.h"
+#include "producer/queue.h"
+#include "producer/remark/totals_ops.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Contents in one request. */
+#define TOTALS_REQUEST_CONTENTS_MAX 200
+
+/* entry.weight is count. After QUEUE_DONE the rows are filled. */
+struct totals_request {
+    struct queue_entry entry; /* first */
+    int64_t voter_id;         /* 0: totals only */
+    size_t count;
+    struct totals_row *rows;
+};
+
+struct totals_reader_config {
+    struct queue *queue;
+    size_t shard;
+    const struct totals_store *store; /* borrowed until the close */
+    uint64_t (*rng)(void);            /* os_random_u64() */
+    struct stop *stop;                /* of the process */
+};
+
+struct totals_reader;
+
+/* RC_FATAL: no memory. */
+enum rc totals_reader_open(struct totals_reader **reader, const struct totals_reader_config *config,
+                           struct err *err);
+void totals_reader_close(struct totals_reader *reader);
+
+/* A loop_step. */
+int64_t totals_reader_step(void *reader, int64_t now_ms);
+
+#endif
