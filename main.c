@@ -41,18 +41,18 @@ static const struct retry_handlers handlers = {handler_table, COUNT(handler_tabl
 static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
                                            &consume_role, &rollup_role, &housekeep_role};
 
-static enum rc serve_gate(const struct settings *settings, bool migrate, struct err *err)
+static enum rc check_serve_gate(const struct settings *settings, bool migrate, struct err *err)
 {
     enum rc rc = schema_gate(settings, migrate, err);
 
     return rc == RC_OK ? serve_check_lanes(settings, err) : rc;
 }
 
-static enum rc run_gate(const struct settings *settings, bool migrate, struct err *err)
+static enum rc check_run_gate(const struct settings *settings, bool migrate, struct err *err)
 {
     enum rc rc = serve_check_relayed(settings, err);
 
-    return rc == RC_OK ? serve_gate(settings, migrate, err) : rc;
+    return rc == RC_OK ? check_serve_gate(settings, migrate, err) : rc;
 }
 
 static int run_command(int argc, char **argv)
@@ -63,7 +63,7 @@ static int run_command(int argc, char **argv)
         "installation.",
         roles,
         COUNT(roles),
-        run_gate,
+        check_run_gate,
         &handlers};
 
     return role_main(&process, argc, argv);
@@ -78,7 +78,7 @@ static int run_role(const struct role *role, role_gate gate, int argc, char **ar
 
 static int serve_command(int argc, char **argv)
 {
-    return run_role(&serve_role, serve_gate, argc, argv);
+    return run_role(&serve_role, check_serve_gate, argc, argv);
 }
 
 static int relay_command(int argc, char **argv)
@@ -92,22 +92,22 @@ static int retry_command(int argc, char **argv)
                                           : run_role(&retry_role, schema_gate, argc, argv);
 }
 
-static int consume_gated_command(int argc, char **argv)
+static int consume_with_gate(int argc, char **argv)
 {
     return consume_command(schema_gate, argc, argv);
 }
 
-static int rollup_gated_command(int argc, char **argv)
+static int rollup_with_gate(int argc, char **argv)
 {
     return rollup_command(schema_gate, argc, argv);
 }
 
-static int housekeep_gated_command(int argc, char **argv)
+static int housekeep_with_gate(int argc, char **argv)
 {
     return housekeep_command(schema_gate, argc, argv);
 }
 
-static int all_metrics_command(int argc, char **argv)
+static int print_metrics_command(int argc, char **argv)
 {
     return metrics_command(roles, COUNT(roles), argc, argv);
 }
@@ -125,9 +125,9 @@ static const struct command commands[] = {
     {"serve", "the HTTP API for votes and tasks", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
     {"retry", "tries again what could not be done at once, shows it, decides on it", retry_command},
-    {"consume", "applies the events of Kafka to the vote log", consume_gated_command},
-    {"rollup", "brings remark.votes up to date", rollup_gated_command},
-    {"housekeep", "makes and drops partitions, deletes old rows", housekeep_gated_command},
+    {"consume", "applies the events of Kafka to the vote log", consume_with_gate},
+    {"rollup", "brings remark.votes up to date", rollup_with_gate},
+    {"housekeep", "makes and drops partitions, deletes old rows", housekeep_with_gate},
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"lanes", "shows and changes the number of outbox tables", lanes_command},
     {"migrate", "makes and checks the tables", migrate_command},
@@ -135,7 +135,7 @@ static const struct command commands[] = {
     {"dead", "shows, replays and drops records that could not be applied", dead_command},
     {"status", "shows how far every stage is", status_command},
     {"config", "shows every setting and where it came from", config_command},
-    {"metrics", "lists every metric", all_metrics_command},
+    {"metrics", "lists every metric", print_metrics_command},
     {"openapi", "prints the description of the HTTP API", openapi_command},
     {"help", "shows this page, or the one of a command", NULL},
     {"version", "shows the version", version_command},
@@ -149,7 +149,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-static int unknown_command(const char *name)
+static int refuse_command(const char *name)
 {
     struct nearest nearest = {.typed = name};
 
@@ -174,13 +174,13 @@ static void print_page(FILE *out)
 }
 
 /* topic: a command's name, or NULL for all of them. */
-static int help(char *topic)
+static int print_help(char *topic)
 {
     const struct command *command = topic ? find_command(topic) : NULL;
     char option[] = "--help";
 
     if (topic && !command)
-        return unknown_command(topic);
+        return refuse_command(topic);
     if (command && command->run)
         return command->run(2, (char *[]){topic, option, NULL});
     print_page(stdout);
@@ -197,13 +197,13 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return help(NULL);
+        return print_help(NULL);
     if (strcmp(argv[1], "--version") == 0)
         return version_command(1, argv + 1);
     command = find_command(argv[1]);
     if (!command)
-        return unknown_command(argv[1]);
+        return refuse_command(argv[1]);
     if (!command->run)
-        return help(argc > 2 ? argv[2] : NULL);
+        return print_help(argc > 2 ? argv[2] : NULL);
     return command->run(argc - 1, argv + 1);
 }

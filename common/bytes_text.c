@@ -6,7 +6,7 @@
 #define HEX_BYTES_MAX 4096
 #define HEX_ROW 16
 
-static void hex_put(struct buf *out, const void *bytes, size_t len)
+static void put_hex(struct buf *out, const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
     size_t shown = len < HEX_BYTES_MAX ? len : HEX_BYTES_MAX;
@@ -37,7 +37,7 @@ void bytes_show(struct buf *out, int width, const char *name, const void *bytes,
     if (len == 0)
         return;
     if (!utf8_prints(bytes, len)) {
-        hex_put(out, bytes, len);
+        put_hex(out, bytes, len);
         return;
     }
     buf_text_put(out, "  ");

@@ -13,7 +13,7 @@
 #define NAME_BYTES_MAX 253 /* DNS's own bound */
 
 /* Between brackets stands an IPv6 address, and nothing else. */
-static bool address_read(struct in6_addr *address, const char *name, size_t name_len)
+static bool read_address(struct in6_addr *address, const char *name, size_t name_len)
 {
     char text[INET6_ADDRSTRLEN];
 
@@ -31,7 +31,7 @@ size_t host_name_len(const char *text)
 
     if (*text == '[') {
         len = strspn(text + 1, "0123456789abcdefABCDEF:.") + 2;
-        return text[len - 1] == ']' && address_read(&address, text, len) ? len : 0;
+        return text[len - 1] == ']' && read_address(&address, text, len) ? len : 0;
     }
     len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.");
     return len <= NAME_BYTES_MAX && *text != '.' ? len : 0;
@@ -60,11 +60,11 @@ bool host_has_name(const struct host *host, const char *name, size_t name_len)
 
     if (host->name_len == name_len && strncasecmp(host->name, name, name_len) == 0)
         return true;
-    return address_read(&one, host->name, host->name_len) && address_read(&other, name, name_len) &&
+    return read_address(&one, host->name, host->name_len) && read_address(&other, name, name_len) &&
            memcmp(&one, &other, sizeof(one)) == 0;
 }
 
-static bool entry_fits(const struct host *host, const char *entry, size_t len, int port_standard)
+static bool match_entry(const struct host *host, const char *entry, size_t len, int port_standard)
 {
     const char *bracket = memchr(entry, ']', len);
     const char *from = bracket ? bracket : entry;
@@ -88,7 +88,7 @@ bool host_is_listed(const struct host *host, const char *list, int port_standard
     size_t len;
 
     for (const char *entry; (entry = list_next(&list, ',', &len));)
-        if (len > 0 && entry_fits(host, entry, len, port_standard))
+        if (len > 0 && match_entry(host, entry, len, port_standard))
             return true;
     return false;
 }

@@ -22,7 +22,7 @@ void id_new(struct id *id)
     id_make(id, os_wall_ms(), random_bytes);
 }
 
-static bool dash_at(size_t place)
+static bool needs_dash(size_t place)
 {
     return place == 8 || place == 13 || place == 18 || place == 23;
 }
@@ -33,7 +33,7 @@ void id_format(const struct id *id, char text[ID_TEXT_SIZE])
     size_t at = 0;
 
     for (size_t i = 0; i < ID_BYTES; i++) {
-        if (dash_at(at))
+        if (needs_dash(at))
             text[at++] = '-';
         text[at++] = digits[id->bytes[i] >> 4];
         text[at++] = digits[id->bytes[i] & 15];
@@ -41,7 +41,7 @@ void id_format(const struct id *id, char text[ID_TEXT_SIZE])
     text[at] = '\0';
 }
 
-static int hex_value(char c)
+static int read_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -60,9 +60,9 @@ bool id_parse(struct id *id, const char *text, size_t len)
     if (len != ID_TEXT_SIZE - 1)
         return false;
     for (size_t at = 0; at < len; at++) {
-        int value = hex_value(text[at]);
+        int value = read_hex_digit(text[at]);
 
-        if (dash_at(at)) {
+        if (needs_dash(at)) {
             if (text[at] != '-')
                 return false;
             continue;

@@ -27,7 +27,7 @@ struct line {
     size_t len;
 };
 
-static void line_put(struct line *line, char c)
+static void put_line(struct line *line, char c)
 {
     if (line->len < sizeof(line->text) - 1)
         line->text[line->len++] = c;
@@ -53,18 +53,18 @@ __attribute__((format(printf, 2, 3))) static void line_print(struct line *line, 
     va_end(args);
 }
 
-static void line_quote(struct line *line, const char *text)
+static void quote_value(struct line *line, const char *text)
 {
-    line_put(line, '"');
+    put_line(line, '"');
     for (; *text; text++) {
         if (*text == '"' || *text == '\\')
-            line_put(line, '\\');
-        line_put(line, *text);
+            put_line(line, '\\');
+        put_line(line, *text);
     }
-    line_put(line, '"');
+    put_line(line, '"');
 }
 
-static void line_start(struct line *line, enum log_level level, const char *event)
+static void start_line(struct line *line, enum log_level level, const char *event)
 {
     int64_t wall_ms = os_wall_ms();
     time_t seconds = (time_t)(wall_ms / 1000);
@@ -80,7 +80,7 @@ static void line_start(struct line *line, enum log_level level, const char *even
 
 /* Values come from outside too (names, paths, other people's errors): none may begin a line of its
  * own or steer a terminal. */
-static void line_write(struct line *line)
+static void write_line(struct line *line)
 {
     for (size_t i = 0; i < line->len; i++)
         if ((unsigned char)line->text[i] < 0x20 || line->text[i] == 0x7f)
@@ -98,13 +98,13 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 
     if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
         return;
-    line_start(&line, level, event);
+    start_line(&line, level, event);
     if (*format)
-        line_put(&line, ' ');
+        put_line(&line, ' ');
     va_start(args, format);
     line_vprint(&line, format, args);
     va_end(args);
-    line_write(&line);
+    write_line(&line);
 }
 
 void log_error(enum log_level level, const char *event, const struct err *err, const char *format,
@@ -115,13 +115,13 @@ void log_error(enum log_level level, const char *event, const struct err *err, c
 
     if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
         return;
-    line_start(&line, level, event);
+    start_line(&line, level, event);
     if (*format)
-        line_put(&line, ' ');
+        put_line(&line, ' ');
     va_start(args, format);
     line_vprint(&line, format, args);
     va_end(args);
     line_print(&line, " err=");
-    line_quote(&line, err->text);
-    line_write(&line);
+    quote_value(&line, err->text);
+    write_line(&line);
 }

@@ -25,7 +25,7 @@ enum rc loop_init(struct loop *loop, const char *name, loop_step step, void *eng
     return wakeup_init(&loop->wakeup, err);
 }
 
-static void *loop_main(void *arg)
+static void *run_thread(void *arg)
 {
     struct loop *loop = arg;
     bool stopping = stop_requested(loop->stop);
@@ -48,7 +48,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-static void list_add(struct loop *loop)
+static void add_started(struct loop *loop)
 {
     pthread_mutex_lock(&started_lock);
     loop->next = started;
@@ -56,7 +56,7 @@ static void list_add(struct loop *loop)
     pthread_mutex_unlock(&started_lock);
 }
 
-static void list_remove(const struct loop *loop)
+static void remove_started(const struct loop *loop)
 {
     struct loop **at = &started;
 
@@ -72,10 +72,10 @@ enum rc loop_start(struct loop *loop, struct err *err)
 {
     int code;
 
-    list_add(loop);
-    code = pthread_create(&loop->thread, NULL, loop_main, loop);
+    add_started(loop);
+    code = pthread_create(&loop->thread, NULL, run_thread, loop);
     if (code != 0) {
-        list_remove(loop);
+        remove_started(loop);
         return err_fail(err, RC_FATAL, code, "cannot start thread %s: %s", loop->name,
                         strerror(code));
     }
@@ -88,7 +88,7 @@ void loop_join(struct loop *loop)
     if (!loop->started)
         return;
     pthread_join(loop->thread, NULL);
-    list_remove(loop);
+    remove_started(loop);
     loop->started = false;
 }
 

@@ -14,7 +14,7 @@ static pthread_mutex_t metrics_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct metric *metrics_first;
 
 /* Invariant: metrics of one name stand together, as the format demands. */
-static void insert(struct metric *metric)
+static void insert_metric(struct metric *metric)
 {
     struct metric **at = &metrics_first;
     bool same_seen = false;
@@ -43,7 +43,7 @@ void metrics_register(struct metric *metric)
     assert(metric->name && metric->help);
     pthread_mutex_lock(&metrics_lock);
     if (!is_registered(metric))
-        insert(metric);
+        insert_metric(metric);
     pthread_mutex_unlock(&metrics_lock);
 }
 
@@ -75,7 +75,7 @@ void metric_observe_us(struct metric *metric, int64_t us)
     atomic_fetch_add_explicit(&metric->value, us, memory_order_relaxed);
 }
 
-static const char *kind_name(enum metric_kind kind)
+static const char *name_kind(enum metric_kind kind)
 {
     switch (kind) {
     case METRIC_COUNTER:
@@ -88,7 +88,7 @@ static const char *kind_name(enum metric_kind kind)
     return "untyped";
 }
 
-static bool ends_in(const char *name, const char *end)
+static bool ends_with(const char *name, const char *end)
 {
     size_t name_len = strlen(name);
     size_t end_len = strlen(end);
@@ -98,7 +98,7 @@ static bool ends_in(const char *name, const char *end)
 
 static bool is_in_ms(const struct metric *metric)
 {
-    return ends_in(metric->name, "_seconds") || ends_in(metric->name, "_seconds_total");
+    return ends_with(metric->name, "_seconds") || ends_with(metric->name, "_seconds_total");
 }
 
 /* value / scale with all its digits and without rounding: doubles would lose some. scale: a power
@@ -191,7 +191,7 @@ void metrics_render(struct buf *out)
         if (strcmp(metric->name, name) != 0) {
             buf_print(out, "# HELP %s ", metric->name);
             put_help(out, metric->help);
-            buf_print(out, "\n# TYPE %s %s\n", metric->name, kind_name(metric->kind));
+            buf_print(out, "\n# TYPE %s %s\n", metric->name, name_kind(metric->kind));
         }
         put_metric(out, metric);
         name = metric->name;
@@ -207,7 +207,7 @@ void metrics_render_table(struct buf *out)
     pthread_mutex_lock(&metrics_lock);
     for (const struct metric *metric = metrics_first; metric; metric = metric->next) {
         if (strcmp(metric->name, name) != 0)
-            buf_print(out, "| `%s` | %s | %s |\n", metric->name, kind_name(metric->kind),
+            buf_print(out, "| `%s` | %s | %s |\n", metric->name, name_kind(metric->kind),
                       metric->help);
         name = metric->name;
     }

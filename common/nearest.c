@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-static size_t least(size_t a, size_t b)
+static size_t find_least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static bool same(char a, char b)
+static bool is_same_letter(char a, char b)
 {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
@@ -34,12 +34,13 @@ size_t nearest_distance(const char *one, const char *other)
 
         now[0] = row;
         for (size_t col = 1; col <= cols_len; col++) {
-            size_t change = before[col - 1] + (same(one[row - 1], other[col - 1]) ? 0 : 1);
+            size_t change =
+                before[col - 1] + (is_same_letter(one[row - 1], other[col - 1]) ? 0 : 1);
 
-            now[col] = least(change, least(before[col], now[col - 1]) + 1);
-            if (row > 1 && col > 1 && same(one[row - 1], other[col - 2]) &&
-                same(one[row - 2], other[col - 1]))
-                now[col] = least(now[col], swapped[col - 2] + 1);
+            now[col] = find_least(change, find_least(before[col], now[col - 1]) + 1);
+            if (row > 1 && col > 1 && is_same_letter(one[row - 1], other[col - 2]) &&
+                is_same_letter(one[row - 2], other[col - 1]))
+                now[col] = find_least(now[col], swapped[col - 2] + 1);
         }
     }
     return rows[rows_len % 3][cols_len];

@@ -27,7 +27,7 @@
 #define STEADY_CLOCK CLOCK_MONOTONIC
 #endif
 
-static int64_t clock_us(clockid_t clock)
+static int64_t read_clock_us(clockid_t clock)
 {
     struct timespec now;
 
@@ -37,17 +37,17 @@ static int64_t clock_us(clockid_t clock)
 
 int64_t os_now_ms(void)
 {
-    return clock_us(STEADY_CLOCK) / 1000;
+    return read_clock_us(STEADY_CLOCK) / 1000;
 }
 
 int64_t os_now_us(void)
 {
-    return clock_us(STEADY_CLOCK);
+    return read_clock_us(STEADY_CLOCK);
 }
 
 int64_t os_wall_ms(void)
 {
-    return clock_us(CLOCK_REALTIME) / 1000;
+    return read_clock_us(CLOCK_REALTIME) / 1000;
 }
 
 void os_random(void *bytes, size_t len)

@@ -21,7 +21,7 @@ void progress_open(struct progress *progress, const char *unit, uint64_t total, 
     };
 }
 
-static double share_of(const struct progress *progress)
+static double compute_share(const struct progress *progress)
 {
     double share = progress->share;
 
@@ -43,7 +43,7 @@ static void put_grouped(struct buf *out, uint64_t value)
 
 void progress_render(const struct progress *progress, int64_t now_ms, struct buf *out)
 {
-    double share = share_of(progress);
+    double share = compute_share(progress);
     int64_t spent_ms = now_ms > progress->start_ms ? now_ms - progress->start_ms : 1;
 
     if (share >= 0) {
@@ -65,7 +65,7 @@ void progress_render(const struct progress *progress, int64_t now_ms, struct buf
 }
 
 /* One write per line, so that it is not torn by what other threads log. */
-static void show(struct progress *progress, int64_t now_ms, const char *end)
+static void show_line(struct progress *progress, int64_t now_ms, const char *end)
 {
     char line[256];
     struct buf out = {0};
@@ -85,7 +85,7 @@ void progress_step(struct progress *progress, uint64_t more, int64_t now_ms)
 {
     progress->done += more;
     if (now_ms - progress->shown_ms >= (progress->terminal ? TERMINAL_MS : LINE_MS))
-        show(progress, now_ms, progress->terminal ? "" : "\n");
+        show_line(progress, now_ms, progress->terminal ? "" : "\n");
 }
 
 void progress_share(struct progress *progress, double share)
@@ -109,5 +109,5 @@ void progress_close(struct progress *progress, int64_t now_ms)
     if (progress->share >= 0)
         progress->share = 1;
     if (shown)
-        show(progress, now_ms, "\n");
+        show_line(progress, now_ms, "\n");
 }

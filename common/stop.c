@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static enum rc fd_open(int *fd, struct err *err)
+static enum rc open_eventfd(int *fd, struct err *err)
 {
     *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (*fd < 0)
@@ -18,7 +18,7 @@ static enum rc fd_open(int *fd, struct err *err)
     return RC_OK;
 }
 
-static void fd_raise(int fd)
+static void raise_eventfd(int fd)
 {
     uint64_t one = 1;
     int kept = errno;
@@ -28,7 +28,7 @@ static void fd_raise(int fd)
         errno = kept;
 }
 
-static void fd_lower(int fd)
+static void lower_eventfd(int fd)
 {
     uint64_t count;
 
@@ -36,7 +36,7 @@ static void fd_lower(int fd)
         return;
 }
 
-static int poll_ms(int64_t wait_ms)
+static int limit_poll_ms(int64_t wait_ms)
 {
     if (wait_ms < 0)
         return -1;
@@ -48,7 +48,7 @@ enum rc stop_init(struct stop *stop, struct err *err)
     atomic_init(&stop->requested, false);
     atomic_init(&stop->requested_ms, 0);
     atomic_init(&stop->failed, false);
-    return fd_open(&stop->fd, err);
+    return open_eventfd(&stop->fd, err);
 }
 
 void stop_done(struct stop *stop)
@@ -64,7 +64,7 @@ void stop_request(struct stop *stop)
 
     atomic_compare_exchange_strong(&stop->requested_ms, &never, os_now_ms());
     atomic_store(&stop->requested, true);
-    fd_raise(stop->fd);
+    raise_eventfd(stop->fd);
 }
 
 void stop_fail(struct stop *stop)
@@ -91,14 +91,14 @@ bool stop_wait(const struct stop *stop, int64_t wait_ms)
 
     /* A debugger or a handler may interrupt a sleep; only one without end must go on then. */
     while (wait_ms != 0 && !stop_requested(stop))
-        if (poll(&fds, 1, poll_ms(wait_ms)) >= 0 || wait_ms > 0)
+        if (poll(&fds, 1, limit_poll_ms(wait_ms)) >= 0 || wait_ms > 0)
             break;
     return stop_requested(stop);
 }
 
 enum rc wakeup_init(struct wakeup *wakeup, struct err *err)
 {
-    return fd_open(&wakeup->fd, err);
+    return open_eventfd(&wakeup->fd, err);
 }
 
 void wakeup_done(struct wakeup *wakeup)
@@ -110,7 +110,7 @@ void wakeup_done(struct wakeup *wakeup)
 
 void wakeup_signal(const struct wakeup *wakeup)
 {
-    fd_raise(wakeup->fd);
+    raise_eventfd(wakeup->fd);
 }
 
 bool wakeup_wait(const struct wakeup *wakeup, const struct stop *stop, int64_t wait_ms)
@@ -120,8 +120,8 @@ bool wakeup_wait(const struct wakeup *wakeup, const struct stop *stop, int64_t w
 
     if (stop_requested(stop))
         return true;
-    poll(fds, 2, poll_ms(wait_ms));
+    poll(fds, 2, limit_poll_ms(wait_ms));
     if (fds[0].revents & POLLIN)
-        fd_lower(wakeup->fd);
+        lower_eventfd(wakeup->fd);
     return stop_requested(stop);
 }

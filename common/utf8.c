@@ -48,7 +48,7 @@ void utf8_clean(char *text)
 }
 
 /* The code point at the beginning of bytes and its length, 0 when it is no UTF-8. */
-static size_t point_read(const unsigned char *bytes, size_t len, uint32_t *point)
+static size_t read_point(const unsigned char *bytes, size_t len, uint32_t *point)
 {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
@@ -70,13 +70,13 @@ static size_t point_read(const unsigned char *bytes, size_t len, uint32_t *point
     return size;
 }
 
-static bool bytes_fit(const void *bytes, size_t len, bool printable)
+static bool check_bytes(const void *bytes, size_t len, bool printable)
 {
     const unsigned char *at = bytes;
     uint32_t point;
 
     for (size_t i = 0; i < len;) {
-        size_t size = point_read(at + i, len - i, &point);
+        size_t size = read_point(at + i, len - i, &point);
 
         if (size == 0)
             return false;
@@ -90,10 +90,10 @@ static bool bytes_fit(const void *bytes, size_t len, bool printable)
 
 bool utf8_fits(const void *bytes, size_t len)
 {
-    return bytes_fit(bytes, len, false);
+    return check_bytes(bytes, len, false);
 }
 
 bool utf8_prints(const void *bytes, size_t len)
 {
-    return bytes_fit(bytes, len, true);
+    return check_bytes(bytes, len, true);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-static bool duration_read(const char *text, int64_t now_ms, int64_t *ms)
+static bool read_duration(const char *text, int64_t now_ms, int64_t *ms)
 {
     static const struct {
         char unit;
@@ -37,7 +37,7 @@ bool when_read(const char *text, int64_t now_ms, int64_t *ms)
     static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
                                         "%Y-%m-%d %H:%M", "%Y-%m-%d"};
 
-    if (duration_read(text, now_ms, ms))
+    if (read_duration(text, now_ms, ms))
         return true;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         struct tm parts = {0};

@@ -33,7 +33,7 @@ static const struct number_rule rules[NUMBER_COUNT] = {
 
 static const char opening[] = "{\"eventId\":\"";
 
-static void event_fill(struct vote_event *event, const struct id *event_id,
+static void fill_event(struct vote_event *event, const struct id *event_id,
                        const int64_t numbers[NUMBER_COUNT])
 {
     event->event_id = *event_id;
@@ -44,7 +44,7 @@ static void event_fill(struct vote_event *event, const struct id *event_id,
     event->occurred_ms = numbers[OCCURRED];
 }
 
-static bool rule_holds(const struct number_rule *rule, int64_t value)
+static bool check_rule(const struct number_rule *rule, int64_t value)
 {
     return value >= rule->low && value <= rule->high;
 }
@@ -97,18 +97,18 @@ static bool scan_event(struct vote_event *event, const char *bytes, size_t len)
                 continue;
             return false;
         }
-        if (!scan_digits(&at, end, &numbers[i]) || !rule_holds(&rules[i], numbers[i]))
+        if (!scan_digits(&at, end, &numbers[i]) || !check_rule(&rules[i], numbers[i]))
             return false;
     }
     if (end - at != 1 || *at != '}')
         return false;
-    event_fill(event, &event_id, numbers);
+    fill_event(event, &event_id, numbers);
     return true;
 }
 
 /* The thorough way: any JSON. */
 
-static const char *type_name(const json_t *value)
+static const char *name_type(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -138,7 +138,7 @@ static enum rc read_id(const json_t *root, struct id *event_id, struct err *err)
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE, "eventId is missing");
     if (!json_is_string(value))
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
-                        "eventId is %s, expected a UUID as text", type_name(value));
+                        "eventId is %s, expected a UUID as text", name_type(value));
     if (!id_parse(event_id, json_string_value(value), json_string_length(value)))
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_RULE,
                         "eventId is not a UUID: expected 36 characters such as "
@@ -157,9 +157,9 @@ static enum rc read_number(const json_t *root, const struct number_rule *rule, i
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE, "%s is missing", rule->name);
     if (!json_is_integer(value))
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
-                        "%s is %s, expected a whole number", rule->name, type_name(value));
+                        "%s is %s, expected a whole number", rule->name, name_type(value));
     *number = (int64_t)json_integer_value(value);
-    if (!rule_holds(rule, *number))
+    if (!check_rule(rule, *number))
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_RULE, "%s is %lld, expected %s",
                         rule->name, (long long)*number, rule->expected);
     return RC_OK;
@@ -173,12 +173,12 @@ static enum rc read_object(struct vote_event *event, const json_t *root, struct 
 
     if (!json_is_object(root))
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
-                        "the value is %s, expected a JSON object", type_name(root));
+                        "the value is %s, expected a JSON object", name_type(root));
     rc = read_id(root, &event_id, err);
     for (size_t i = 0; rc == RC_OK && i < NUMBER_COUNT; i++)
         rc = read_number(root, &rules[i], &numbers[i], err);
     if (rc == RC_OK)
-        event_fill(event, &event_id, numbers);
+        fill_event(event, &event_id, numbers);
     return rc;
 }
 

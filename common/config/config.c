@@ -51,7 +51,7 @@ static enum rc check_section(const char *section, struct err *err)
                     section);
 }
 
-static enum rc unknown_key(const char *section, const char *key, struct err *err)
+static enum rc fail_unknown_key(const char *section, const char *key, struct err *err)
 {
     const char *table_section = setting_section_find(section)->name;
     struct nearest nearest = {.typed = key};
@@ -127,7 +127,7 @@ static enum rc assign_value(struct config *config, const char *section, const ch
     enum rc rc = check_section(section, err);
 
     if (rc == RC_OK && !setting && strcmp(section, SETTINGS_KAFKA) != 0)
-        rc = unknown_key(section, key, err);
+        rc = fail_unknown_key(section, key, err);
     if (rc != RC_OK) {
         place_put(config->path, source, section, key, place);
         err_wrap(err, "%s", place);
@@ -199,7 +199,7 @@ static enum rc load_file(struct config *config, const char *path, struct err *er
 
 /* The section that name ("relay_lease_ms") starts with, and what is behind it: *key is "" when the
  * name ends there. NULL: none of ours. */
-static const char *environment_section(char *name, char **key)
+static const char *find_environment_section(char *name, char **key)
 {
     if (lane_section_split_variable(name, key))
         return name;
@@ -259,7 +259,7 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     snprintf(name, sizeof(name), "%.*s", (int)(equals - start), start);
     for (size_t i = 0; i < sizeof(name); i++)
         lower[i] = (char)tolower((unsigned char)name[i]);
-    section = environment_section(lower, &key);
+    section = find_environment_section(lower, &key);
     if (!section)
         return check_foreign(name, err);
     if (!*key && lane_section_is(section))
@@ -332,7 +332,7 @@ static const struct setting *find_setting(const char *section, const char *key)
     return setting;
 }
 
-static struct config_source *source_of(struct config *config, const struct setting *setting)
+static struct config_source *get_source(struct config *config, const struct setting *setting)
 {
     return &config->sources[setting - settings_table];
 }
@@ -340,7 +340,7 @@ static struct config_source *source_of(struct config *config, const struct setti
 static enum rc fail_at_setting(struct config *config, const struct setting *setting,
                                struct err *err)
 {
-    return place_blame(config->path, *source_of(config, setting), setting->section, setting->key,
+    return place_blame(config->path, *get_source(config, setting), setting->section, setting->key,
                        err);
 }
 
@@ -389,14 +389,14 @@ static enum rc complete_password(struct config *config, struct mysql_settings *m
     if (!*mysql->password_file)
         return RC_OK;
     if (*mysql->password) {
-        place_put(config->path, *source_of(config, password), section, "password", place);
+        place_put(config->path, *get_source(config, password), section, "password", place);
         err_set(err, "and %s.password (%s) are both set; expected one of them", section, place);
         return fail_at_setting(config, file, err);
     }
     rc = read_password(mysql->password_file, mysql->password, err);
     if (rc != RC_OK)
         return fail_at_setting(config, file, err);
-    source_of(config, password)->from = FROM_PASSWORD_FILE;
+    get_source(config, password)->from = FROM_PASSWORD_FILE;
     return RC_OK;
 }
 
@@ -406,12 +406,12 @@ static void copy_from_mysql(struct config *config, const struct setting *sink)
     char *base = (char *)&config->settings;
 
     memcpy(base + sink->offset, base + mysql->offset, sink->size);
-    source_of(config, sink)->from = FROM_MYSQL;
+    get_source(config, sink)->from = FROM_MYSQL;
 }
 
 /* Two settings of [sink] are pairs with others: a socket of [mysql] would hide another host or
  * port, and a password of [mysql] a password file. */
-static bool sink_inherits(const struct mysql_settings *sink, const char *key)
+static bool does_sink_inherit(const struct mysql_settings *sink, const char *key)
 {
     if (strcmp(key, "socket") == 0)
         return !*sink->host && sink->port == -1;
@@ -433,7 +433,7 @@ static enum rc complete_sink(struct config *config, struct err *err)
         if (strcmp(sink->section, "sink") != 0)
             continue;
         if (setting_is_unset(sink, &config->settings)) {
-            if (sink_inherits(&given, sink->key))
+            if (does_sink_inherit(&given, sink->key))
                 copy_from_mysql(config, sink);
             continue;
         }
@@ -474,7 +474,7 @@ static enum rc check_orders(struct config *config, struct err *err)
         const struct setting *more = find_setting(orders[i].section, orders[i].more);
         int64_t low = setting_number(less, &config->settings);
         int64_t high = setting_number(more, &config->settings);
-        bool first = source_of(config, less)->from != FROM_DEFAULT;
+        bool first = get_source(config, less)->from != FROM_DEFAULT;
         char place[PLACE_SIZE];
 
         if (low + orders[i].apart <= high)
@@ -486,7 +486,7 @@ static enum rc check_orders(struct config *config, struct err *err)
                     orders[i].why);
             return fail_at_setting(config, more, err);
         }
-        place_put(config->path, *source_of(config, more), more->section, more->key, place);
+        place_put(config->path, *get_source(config, more), more->section, more->key, place);
         err_set(err, "%" PRId64 " must be %s %s.%s (%" PRId64 ", %s): %s", low,
                 orders[i].apart ? "less than" : "at most", more->section, more->key, high, place,
                 orders[i].why);
@@ -508,7 +508,7 @@ static enum rc complete_settings(struct config *config, struct err *err)
         rc = complete_sink(config, err);
     if (rc == RC_OK)
         rc = lane_sections_complete(&config->lanes, settings, config->path,
-                                    *source_of(config, find_setting("relay", "lanes")), err);
+                                    *get_source(config, find_setting("relay", "lanes")), err);
     if (rc == RC_OK)
         rc = check_orders(config, err);
     return rc;
@@ -522,7 +522,7 @@ static void put_value(const struct setting *setting, const void *base, struct bu
         setting_put(setting, base, out);
 }
 
-static const char *property_shown(const struct kafka_property *property)
+static const char *mask_property(const struct kafka_property *property)
 {
     return setting_is_secret_property(property->name) && *property->value ? MASK : property->value;
 }
@@ -539,7 +539,7 @@ static void each_property(const struct config *config, config_on_value on_each, 
         const struct kafka_property *property = &config->settings.kafka.properties[i];
 
         place_put(config->path, config->kafka_sources[i], SETTINGS_KAFKA, property->name, place);
-        on_each(ctx, SETTINGS_KAFKA, property->name, property_shown(property), place, false);
+        on_each(ctx, SETTINGS_KAFKA, property->name, mask_property(property), place, false);
     }
 }
 
@@ -681,7 +681,7 @@ static void print_row(struct buf *out, const char *section, const char *key, con
     buf_print(out, " | %s | %s | %s |\n", range, live ? "yes" : "", help);
 }
 
-static bool setting_is_same(const struct setting *setting, const void *a, const void *b)
+static bool is_setting_same(const struct setting *setting, const void *a, const void *b)
 {
     if (setting->kind == SETTING_NUMBER)
         return setting_number(setting, a) == setting_number(setting, b);
@@ -700,7 +700,7 @@ static void take_setting(const struct setting *setting, struct config *config,
         memcpy(to, setting_text(setting, &fresh->settings), setting->size);
 }
 
-static bool kafka_is_same(const struct settings *a, const struct settings *b)
+static bool is_kafka_same(const struct settings *a, const struct settings *b)
 {
     return a->kafka.count == b->kafka.count &&
            memcmp(a->kafka.properties, b->kafka.properties,
@@ -717,7 +717,7 @@ static void report_lane(const struct lane_settings *was, const struct lane_setti
     for (size_t i = 0; i < settings_table_count; i++) {
         const struct setting *setting = &settings_table[i];
 
-        if (lane_section_is(setting->section) && !setting_is_same(setting, was, now))
+        if (lane_section_is(setting->section) && !is_setting_same(setting, was, now))
             on_change(ctx, &(struct config_change){section, setting->key, false, "", ""});
     }
 }
@@ -858,7 +858,7 @@ void config_take_live(struct config *config, const struct config *fresh, config_
         struct buf now = {0};
 
         if (lane_section_is(setting->section) ||
-            setting_is_same(setting, &config->settings, &fresh->settings))
+            is_setting_same(setting, &config->settings, &fresh->settings))
             continue;
         if (setting->live) {
             setting_put(setting, &config->settings, &was);
@@ -871,6 +871,6 @@ void config_take_live(struct config *config, const struct config *fresh, config_
         buf_done(&now);
     }
     report_lanes(&config->settings, &fresh->settings, on_change, ctx);
-    if (!kafka_is_same(&config->settings, &fresh->settings))
+    if (!is_kafka_same(&config->settings, &fresh->settings))
         on_change(ctx, &change);
 }

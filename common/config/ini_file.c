@@ -26,13 +26,13 @@ struct ini {
     char value[INI_LINE_BYTES]; /* never longer than its line */
 };
 
-static enum rc ini_fail(struct ini *ini, const char *what)
+static enum rc fail_at_line(struct ini *ini, const char *what)
 {
     return err_fail(ini->err, RC_FATAL, 0, "%.160s:%d: %s", ini->name, ini->line, what);
 }
 
 /* Blanks at the start must go: indented keys are common, and not continued values. */
-static void line_clean(char *text)
+static void clean_line(char *text)
 {
     size_t start = strspn(text, " \t\r\f\v");
     size_t len = strlen(text) - start;
@@ -49,7 +49,7 @@ static void line_clean(char *text)
 }
 
 /* Reads one line of the file as it stands. False at its end. */
-static bool line_read(struct ini *ini)
+static bool read_line(struct ini *ini)
 {
     size_t len = 0;
     int c;
@@ -59,11 +59,11 @@ static bool line_read(struct ini *ini)
     ini->text[len] = '\0';
     ini->line++;
     if (ferror(ini->file))
-        ini->rc = ini_fail(ini, "cannot be read; is it a file?");
+        ini->rc = fail_at_line(ini, "cannot be read; is it a file?");
     else if (c == '\0')
-        ini->rc = ini_fail(ini, "holds a zero byte; expected a text file in UTF-8");
+        ini->rc = fail_at_line(ini, "holds a zero byte; expected a text file in UTF-8");
     else if (c != EOF && c != '\n')
-        ini->rc = ini_fail(ini, "the line is too long; expected less than 1500 bytes");
+        ini->rc = fail_at_line(ini, "the line is too long; expected less than 1500 bytes");
     if (ini->line == 1 && strncmp(ini->text, "\xef\xbb\xbf", 3) == 0)
         memmove(ini->text, ini->text + 3, len - 2);
     return c != EOF || len > 0;
@@ -75,40 +75,40 @@ static enum rc check_heading(struct ini *ini)
     struct err err = {0};
 
     if (!end || end[1])
-        return ini_fail(ini, "expected [section] alone on its line");
+        return fail_at_line(ini, "expected [section] alone on its line");
     if ((size_t)(end - ini->text) > sizeof(ini->section))
-        return ini_fail(ini, "the section's name is too long");
+        return fail_at_line(ini, "the section's name is too long");
     memcpy(ini->section, ini->text + 1, (size_t)(end - ini->text) - 1);
     ini->section[end - ini->text - 1] = '\0';
     if (ini->handler->on_section(ini->handler->ctx, ini->section, ini->line, &err) != RC_OK)
-        return ini_fail(ini, err.text);
+        return fail_at_line(ini, err.text);
     return RC_OK;
 }
 
 /* Stores the value of the line before, which is known to be complete now. */
-static enum rc value_finish(struct ini *ini)
+static enum rc finish_value(struct ini *ini)
 {
     if (!ini->is_value)
         return RC_OK;
     ini->is_value = false;
     if (!ini->found)
-        return ini_fail(ini, "expected key = value, or [section]");
+        return fail_at_line(ini, "expected key = value, or [section]");
     if (!*ini->section)
-        return ini_fail(ini, "expected a [section] before the first key");
+        return fail_at_line(ini, "expected a [section] before the first key");
     return ini->handler->on_value(ini->handler->ctx, ini->section, ini->key, ini->value, ini->line,
                                   ini->err);
 }
 
 /* Goes on to the next line that says something. False at the end and after a mistake. */
-static bool line_next(struct ini *ini)
+static bool read_next_line(struct ini *ini)
 {
-    ini->rc = value_finish(ini);
+    ini->rc = finish_value(ini);
     ini->at = 0;
     ini->text[0] = '\0';
     while (ini->rc == RC_OK && !*ini->text) {
-        if (!line_read(ini))
+        if (!read_line(ini))
             return false;
-        line_clean(ini->text);
+        clean_line(ini->text);
     }
     if (ini->rc != RC_OK)
         return false;
@@ -121,7 +121,7 @@ static bool line_next(struct ini *ini)
 
 /* A piece may end where neither side of the cut is a blank, which libinih would drop, and where
  * the next one does not look like a comment. 0: there is no such place. */
-static size_t piece_len(const char *text, size_t room)
+static size_t find_piece_len(const char *text, size_t room)
 {
     size_t len = strlen(text);
 
@@ -134,18 +134,18 @@ static size_t piece_len(const char *text, size_t room)
 }
 
 /* libinih's reader, in the manner of fgets(). */
-static char *ini_read(char *to, int size, void *stream)
+static char *read_piece(char *to, int size, void *stream)
 {
     struct ini *ini = stream;
     bool more = ini->text[ini->at] != '\0';
     size_t room = size > 3 ? (size_t)size - 3 : 0; /* blank, line end, zero byte */
     size_t len;
 
-    if (!more && !line_next(ini))
+    if (!more && !read_next_line(ini))
         return NULL;
-    len = piece_len(ini->text + ini->at, room);
+    len = find_piece_len(ini->text + ini->at, room);
     if (len == 0) {
-        ini->rc = ini_fail(ini, "the line has too many blanks in a row");
+        ini->rc = fail_at_line(ini, "the line has too many blanks in a row");
         return NULL;
     }
     snprintf(to, (size_t)size, "%s%.*s\n", more ? " " : "", (int)len, ini->text + ini->at);
@@ -154,7 +154,7 @@ static char *ini_read(char *to, int size, void *stream)
 }
 
 /* libinih's handler: called once per piece. */
-static int ini_take(void *user, const char *section, const char *key, const char *value)
+static int take_piece(void *user, const char *section, const char *key, const char *value)
 {
     struct ini *ini = user;
 
@@ -175,10 +175,10 @@ enum rc ini_file_read(FILE *file, const char *name, const struct ini_handler *ha
                       struct err *err)
 {
     struct ini ini = {.handler = handler, .name = name, .file = file, .err = err};
-    int code = ini_parse_stream(ini_read, &ini, ini_take, &ini);
+    int code = ini_parse_stream(read_piece, &ini, take_piece, &ini);
 
     /* What libinih did not understand brought no value, and the reader has named its line. */
     if (ini.rc == RC_OK && code != 0)
-        ini.rc = ini_fail(&ini, "cannot be read as an INI file");
+        ini.rc = fail_at_line(&ini, "cannot be read as an INI file");
     return ini.rc;
 }

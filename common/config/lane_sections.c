@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *name_of_section(const char *section)
+static const char *get_name(const char *section)
 {
     return section + strlen(SETTINGS_LANE_PREFIX);
 }
@@ -37,7 +37,7 @@ static enum rc take_section(struct lane_sections *sections, const char *section,
                             struct config_source source, const struct setting *first_key,
                             struct lane_section **lane, struct err *err)
 {
-    const char *name = name_of_section(section);
+    const char *name = get_name(section);
 
     *lane = find_section(sections, name);
     if (*lane)
@@ -146,7 +146,7 @@ void lane_section_name(const char *lane, char section[LANE_SECTION_SIZE])
 
 enum rc lane_section_check(const char *section, struct err *err)
 {
-    const char *name = name_of_section(section);
+    const char *name = get_name(section);
 
     if (setting_is_lane_name(name, strlen(name)))
         return RC_OK;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum rc look(int fd, const char *path, bool secret, struct err *err)
+static enum rc check_file(int fd, const char *path, bool secret, struct err *err)
 {
     struct stat is;
 
@@ -50,14 +50,14 @@ static enum rc read_all(int fd, struct buf *text, const char *path, struct err *
     return RC_OK;
 }
 
-static enum rc file_read(struct buf *text, const char *path, bool secret, struct err *err)
+static enum rc read_file(struct buf *text, const char *path, bool secret, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum rc rc;
 
     if (fd < 0)
         return err_fail(err, RC_REJECT, errno, "cannot open %.200s: %s", path, strerror(errno));
-    rc = look(fd, path, secret, err);
+    rc = check_file(fd, path, secret, err);
     if (rc == RC_OK)
         rc = read_all(fd, text, path, err);
     close(fd);
@@ -68,12 +68,12 @@ static enum rc file_read(struct buf *text, const char *path, bool secret, struct
 
 enum rc secret_file_read(struct buf *text, const char *path, struct err *err)
 {
-    return file_read(text, path, true, err);
+    return read_file(text, path, true, err);
 }
 
 enum rc secret_file_read_public(struct buf *text, const char *path, struct err *err)
 {
-    return file_read(text, path, false, err);
+    return read_file(text, path, false, err);
 }
 
 void secret_file_forget(struct buf *text)

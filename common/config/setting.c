@@ -16,7 +16,7 @@
 #define TO_SHOW "%.60s" /* as much of a bad value as a sentence can carry */
 
 /* All sections lane.NAME are described by one. */
-static const char *section_of_table(const char *section)
+static const char *map_section(const char *section)
 {
     return strncmp(section, SETTINGS_LANE_PREFIX, strlen(SETTINGS_LANE_PREFIX)) == 0 ? SETTINGS_LANE
                                                                                      : section;
@@ -24,7 +24,7 @@ static const char *section_of_table(const char *section)
 
 const struct setting *setting_find(const char *section, const char *key)
 {
-    section = section_of_table(section);
+    section = map_section(section);
     for (size_t i = 0; i < settings_table_count; i++)
         if (strcmp(settings_table[i].section, section) == 0 &&
             strcmp(settings_table[i].key, key) == 0)
@@ -34,7 +34,7 @@ const struct setting *setting_find(const char *section, const char *key)
 
 const struct settings_section *setting_section_find(const char *section)
 {
-    section = section_of_table(section);
+    section = map_section(section);
     for (size_t i = 0; i < settings_sections_count; i++)
         if (strcmp(settings_sections[i].name, section) == 0)
             return &settings_sections[i];
@@ -198,7 +198,7 @@ static bool is_listen(const char *text)
 
 /* Lists are kept without blanks around their parts, so that readers need not care. A blank inside a
  * part stays, and makes it a bad one: "a b" was not meant as "ab". */
-static void squeeze(char *to, size_t size, const char *text)
+static void squeeze_blanks(char *to, size_t size, const char *text)
 {
     static const char blanks[] = " \t";
     static const char marks[] = ",=";
@@ -241,7 +241,7 @@ static enum rc store_list(const struct setting *setting, void *base, const char 
 
     if (strlen(text) >= sizeof(list) || strlen(text) >= setting->size)
         return store_text(setting, base, text, err);
-    squeeze(list, sizeof(list), text);
+    squeeze_blanks(list, sizeof(list), text);
     for (const char *part; (part = list_next(&rest, ',', &len));) {
         if (!is_part(part, len))
             return err_fail(err, RC_FATAL, 0, "\"%.*s\" is not %s", len > 60 ? 60 : (int)len, part,

@@ -58,7 +58,8 @@ void admin_metrics_register(void)
     http_connections_metrics_register();
 }
 
-static void answer(struct http_request *request, int status, const char *type, struct buf *page)
+static void answer_text(struct http_request *request, int status, const char *type,
+                        struct buf *page)
 {
     static const char sorry[] = "the page is too long\n";
 
@@ -78,7 +79,7 @@ static void answer_ready(struct admin *admin, struct http_request *request, stru
     buf_text_put(page, health.ready ? "ready\n" : "not ready\n");
     buf_put(page, lines.data, lines.len);
     buf_done(&lines);
-    answer(request, health.ready ? 200 : 503, TEXT_PLAIN, page);
+    answer_text(request, health.ready ? 200 : 503, TEXT_PLAIN, page);
 }
 
 static void answer_metrics(struct http_request *request, struct buf *page)
@@ -86,7 +87,7 @@ static void answer_metrics(struct http_request *request, struct buf *page)
     metric_set(&resident, (int64_t)os_rss_bytes());
     metric_set(&cpu, (int64_t)(os_cpu_us() / 1000));
     metrics_render(page);
-    answer(request, 200, TEXT_METRICS, page);
+    answer_text(request, 200, TEXT_METRICS, page);
 }
 
 static void answer_index(const struct admin *admin, struct http_request *request, struct buf *page)
@@ -98,7 +99,7 @@ static void answer_index(const struct admin *admin, struct http_request *request
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
         buf_print(page, "<li><a href=\"/%s\">%s</a>\n", links[i], links[i]);
     buf_text_put(page, "</ul>\n");
-    answer(request, 200, TEXT_HTML, page);
+    answer_text(request, 200, TEXT_HTML, page);
 }
 
 static void on_request(void *ctx, struct http_request *request)
@@ -112,13 +113,13 @@ static void on_request(void *ctx, struct http_request *request)
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         http_answer_header(request, "Allow", "GET, HEAD");
         buf_text_put(&page, "these pages can only be read\n");
-        answer(request, 405, TEXT_PLAIN, &page);
+        answer_text(request, 405, TEXT_PLAIN, &page);
     } else if (strcmp(path, "/healthz") == 0) {
         buf_text_put(&page, "ok\n");
-        answer(request, 200, TEXT_PLAIN, &page);
+        answer_text(request, 200, TEXT_PLAIN, &page);
     } else if (!http_scopes_have(http_scopes(request), HTTP_SCOPE_OPERATE)) {
         buf_text_put(&page, "this token lacks the scope operate\n");
-        answer(request, 403, TEXT_PLAIN, &page);
+        answer_text(request, 403, TEXT_PLAIN, &page);
     } else if (strcmp(path, "/readyz") == 0) {
         answer_ready(admin, request, &page);
     } else if (strcmp(path, "/metrics") == 0) {
@@ -127,7 +128,7 @@ static void on_request(void *ctx, struct http_request *request)
         answer_index(admin, request, &page);
     } else {
         buf_text_put(&page, "there are /healthz, /readyz and /metrics\n");
-        answer(request, 404, TEXT_PLAIN, &page);
+        answer_text(request, 404, TEXT_PLAIN, &page);
     }
     buf_done(&page);
 }

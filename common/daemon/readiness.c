@@ -47,7 +47,7 @@ static void put_line(struct buf *out, const char *dependency, const char *text)
 }
 
 /* One dependency, one line, whatever the reason is made of. */
-static void flatten(char *text)
+static void flatten_text(char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < 0x20)
@@ -62,7 +62,7 @@ void health_bad(struct health *health, const char *dependency, const char *forma
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    flatten(text);
+    flatten_text(text);
     put_line(health->out, dependency, text);
     if (health->ready)
         snprintf(health->why, sizeof(health->why), "%s: %s", dependency, text);
@@ -79,7 +79,7 @@ void health_warn(struct health *health, const char *dependency, const char *form
     va_start(args, format);
     vsnprintf(text + sizeof(mark) - 1, sizeof(text) - sizeof(mark) + 1, format, args);
     va_end(args);
-    flatten(text);
+    flatten_text(text);
     put_line(health->out, dependency, text);
 }
 

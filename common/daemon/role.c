@@ -145,7 +145,7 @@ static enum rc start_parts(struct daemon *daemon, struct err *err)
     return rc;
 }
 
-static enum rc work(struct daemon *daemon, struct err *err)
+static enum rc run_parts(struct daemon *daemon, struct err *err)
 {
     enum rc rc = pass_gate(daemon, err);
 
@@ -231,7 +231,7 @@ static void on_stop_lasts(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t t
     db_cut_all();
 }
 
-static enum rc signals_open(struct daemon *daemon, struct signals *signals, struct err *err)
+static enum rc open_signals(struct daemon *daemon, struct signals *signals, struct err *err)
 {
     const struct signals_chores chores = {on_hang_up, on_look, on_stop_lasts, daemon};
     enum rc rc = stop_init(&daemon->stop, err);
@@ -245,7 +245,7 @@ static enum rc signals_open(struct daemon *daemon, struct signals *signals, stru
 }
 
 /* A manager that cannot be told anything is not one that we could work under. */
-static enum rc manager_open(struct daemon *daemon, struct err *err)
+static enum rc open_manager(struct daemon *daemon, struct err *err)
 {
     const struct os_service service = os_service();
     enum rc rc = notify_open(&daemon->notify, service.notify_socket, err);
@@ -264,13 +264,13 @@ static enum rc manager_open(struct daemon *daemon, struct err *err)
     return rc;
 }
 
-static enum rc live(struct daemon *daemon, struct err *err)
+static enum rc run_process(struct daemon *daemon, struct err *err)
 {
     struct signals signals;
-    enum rc rc = manager_open(daemon, err);
+    enum rc rc = open_manager(daemon, err);
 
     if (rc == RC_OK)
-        rc = signals_open(daemon, &signals, err);
+        rc = open_signals(daemon, &signals, err);
     if (rc != RC_OK) {
         notify_close(&daemon->notify);
         return fail_start(daemon, rc, err);
@@ -286,7 +286,7 @@ static enum rc live(struct daemon *daemon, struct err *err)
     if (rc == RC_OK)
         rc = open_admin(daemon, err);
     if (rc == RC_OK)
-        rc = work(daemon, err);
+        rc = run_parts(daemon, err);
     /* Said before the end, which may take its time. */
     if (rc != RC_OK)
         fail_start(daemon, rc, err);
@@ -297,8 +297,8 @@ static enum rc live(struct daemon *daemon, struct err *err)
     return rc;
 }
 
-static int parse(struct daemon *daemon, const char *about, int argc, char **argv,
-                 struct options *options)
+static int parse_options(struct daemon *daemon, const char *about, int argc, char **argv,
+                         struct options *options)
 {
     const struct option_entry entries[] = {
         {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
@@ -324,7 +324,7 @@ static int parse(struct daemon *daemon, const char *about, int argc, char **argv
     return code;
 }
 
-static int load(const struct options *options, struct config **config)
+static int load_config(const struct options *options, struct config **config)
 {
     struct err err = {0};
     int code = options_load(options, config);
@@ -352,9 +352,9 @@ int role_main(const struct role_process *process, int argc, char **argv)
     snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", process->command);
     for (size_t i = 0; i < process->count; i++)
         daemon.parts[i].role = process->roles[i];
-    code = parse(&daemon, process->about, argc, argv, &options);
+    code = parse_options(&daemon, process->about, argc, argv, &options);
     if (code < 0)
-        code = load(&options, &config);
+        code = load_config(&options, &config);
     if (code >= 0)
         return code;
     make_instance_name(daemon.instance);
@@ -364,7 +364,7 @@ int role_main(const struct role_process *process, int argc, char **argv)
     readiness_init(&daemon.readiness);
     daemon.env =
         (struct role_env){daemon.settings, &daemon.stop, daemon.instance, process->handlers};
-    rc = live(&daemon, &err);
+    rc = run_process(&daemon, &err);
     readiness_done(&daemon.readiness);
     config_free(config);
     if (rc == RC_RETRY)

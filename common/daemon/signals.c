@@ -30,12 +30,12 @@ struct hearing {
     int64_t look_ms;      /* when the next look is due */
 };
 
-static const char *signal_name(uint32_t number)
+static const char *name_signal(uint32_t number)
 {
     return number == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-static void hear(struct signals *signals, struct hearing *hearing)
+static void take_signal(struct signals *signals, struct hearing *hearing)
 {
     struct signalfd_siginfo info;
 
@@ -49,17 +49,17 @@ static void hear(struct signals *signals, struct hearing *hearing)
     if (info.ssi_signo == hearing->signal && os_now_ms() - hearing->signalled_ms < ECHO_MS)
         return;
     if (hearing->signal != 0) {
-        log_event(LOG_ERROR, "stop_forced", "signal=%s", signal_name(info.ssi_signo));
+        log_event(LOG_ERROR, "stop_forced", "signal=%s", name_signal(info.ssi_signo));
         _exit(EXIT_FAILED);
     }
     hearing->signal = info.ssi_signo;
     hearing->signalled_ms = os_now_ms();
     log_event(LOG_INFO, "stopping", "signal=%s stop_timeout_ms=%" PRId64,
-              signal_name(info.ssi_signo), (int64_t)signals->settings->admin.stop_timeout_ms);
+              name_signal(info.ssi_signo), (int64_t)signals->settings->admin.stop_timeout_ms);
     stop_request(signals->stop);
 }
 
-static int wait_ms(const struct hearing *hearing, int64_t now_ms)
+static int compute_wait_ms(const struct hearing *hearing, int64_t now_ms)
 {
     int64_t until_ms = hearing->look_ms;
 
@@ -71,7 +71,7 @@ static int wait_ms(const struct hearing *hearing, int64_t now_ms)
 }
 
 /* A stop is looked at more often. */
-static void look(struct signals *signals, struct hearing *hearing)
+static void run_chores(struct signals *signals, struct hearing *hearing)
 {
     const struct signals_chores *chores = &signals->chores;
     int64_t now_ms = os_now_ms();
@@ -87,7 +87,7 @@ static void look(struct signals *signals, struct hearing *hearing)
         hearing->look_ms = now_ms + STOP_LOOK_MS;
 }
 
-static void *signals_main(void *arg)
+static void *run_signals(void *arg)
 {
     struct signals *signals = arg;
     struct hearing hearing = {0};
@@ -99,10 +99,10 @@ static void *signals_main(void *arg)
 
     os_thread_name("signals");
     while (!(fds[1].revents & POLLIN)) {
-        look(signals, &hearing);
-        poll(fds, 3, wait_ms(&hearing, os_now_ms()));
+        run_chores(signals, &hearing);
+        poll(fds, 3, compute_wait_ms(&hearing, os_now_ms()));
         if (fds[0].revents & POLLIN)
-            hear(signals, &hearing);
+            take_signal(signals, &hearing);
         /* Whoever asked for the stop: its time runs from here. */
         if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
             hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
@@ -144,7 +144,7 @@ enum rc signals_start(struct signals *signals, struct stop *stop, const struct s
     rc = wakeup_init(&signals->finished, err);
     if (rc != RC_OK)
         goto out;
-    code = pthread_create(&signals->thread, NULL, signals_main, signals);
+    code = pthread_create(&signals->thread, NULL, run_signals, signals);
     if (code != 0)
         rc = err_fail(err, RC_FATAL, code, "cannot start a thread for signals: %s", strerror(code));
 out:

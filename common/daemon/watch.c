@@ -29,7 +29,7 @@ void watch_init(struct watch *watch, const char *role, struct readiness *readine
     watch->watchdog_ms = watchdog_ms;
 }
 
-static void good(struct watch *watch, int64_t now_ms)
+static void note_good(struct watch *watch, int64_t now_ms)
 {
     if (watch->said)
         log_event(LOG_INFO, "ready_again", "role=%s after_ms=%" PRId64, watch->role,
@@ -38,7 +38,7 @@ static void good(struct watch *watch, int64_t now_ms)
     watch->said = false;
 }
 
-static void bad(struct watch *watch, const char *why, int64_t now_ms)
+static void note_bad(struct watch *watch, const char *why, int64_t now_ms)
 {
     struct err err = {0};
 
@@ -64,7 +64,7 @@ static void tell_status(struct watch *watch, const struct health *health)
 
 /* A process whose worker hangs is of no use and may hold what others wait for: the manager ends it
  * when it hears nothing any more. A stop has its own bound. */
-static void feed(struct watch *watch, int64_t now_ms)
+static void feed_manager(struct watch *watch, int64_t now_ms)
 {
     char name[LOOP_NAME_SIZE];
 
@@ -96,10 +96,10 @@ int64_t watch_step(struct watch *watch, int64_t now_ms)
     if (state == READINESS_WAITING)
         notify_send(watch->notify, "EXTEND_TIMEOUT_USEC=" GATE_EXTEND_US);
     else if (health.ready)
-        good(watch, now_ms);
+        note_good(watch, now_ms);
     else if (state == READINESS_RUNNING)
-        bad(watch, health.why, now_ms);
+        note_bad(watch, health.why, now_ms);
     tell_status(watch, &health);
-    feed(watch, now_ms);
+    feed_manager(watch, now_ms);
     return feed_ms > 0 && feed_ms < LOOK_MS ? feed_ms : LOOK_MS;
 }

@@ -34,7 +34,7 @@ struct db {
     char place[128];
 };
 
-static void handle_drop(struct db *db)
+static void drop_handle(struct db *db)
 {
     atomic_store(&db->thread_id, 0);
     db->in_transaction = false;
@@ -44,7 +44,7 @@ static void handle_drop(struct db *db)
     db->mysql = NULL;
 }
 
-static enum rc origin_check(struct db *db, struct err *err)
+static enum rc check_origin(struct db *db, struct err *err)
 {
     struct db_origin origin = {0};
     enum rc rc;
@@ -75,9 +75,9 @@ enum rc db_connect(struct db *db, struct err *err)
     else
         rc = db_handle_set_up(db->mysql, db->settings, db->place, &db->server, err);
     if (rc == RC_OK)
-        rc = origin_check(db, err);
+        rc = check_origin(db, err);
     if (rc != RC_OK) {
-        handle_drop(db);
+        drop_handle(db);
         return rc;
     }
     db->session++;
@@ -96,10 +96,10 @@ void db_disconnect(struct db *db)
 {
     assert(!db->in_transaction);
     db_thread_enter();
-    handle_drop(db);
+    drop_handle(db);
 }
 
-static void place_set(struct db *db)
+static void set_place(struct db *db)
 {
     const struct mysql_settings *settings = db->settings;
 
@@ -110,7 +110,7 @@ static void place_set(struct db *db)
                  (long long)settings->port);
 }
 
-static enum rc db_make(struct db **out, struct err *err)
+static enum rc make_db(struct db **out, struct err *err)
 {
     struct db *db;
     enum rc rc = db_library_enter(err);
@@ -127,19 +127,19 @@ static enum rc db_make(struct db **out, struct err *err)
 
 enum rc db_open(struct db **db, const struct mysql_settings *settings, struct err *err)
 {
-    enum rc rc = db_make(db, err);
+    enum rc rc = make_db(db, err);
 
     if (rc != RC_OK)
         return rc;
     db_pipe_signal_ignore();
     (*db)->settings = settings;
-    place_set(*db);
+    set_place(*db);
     return RC_OK;
 }
 
 enum rc db_borrow(struct db **db, void *mysql, struct err *err)
 {
-    enum rc rc = db_make(db, err);
+    enum rc rc = make_db(db, err);
 
     if (rc != RC_OK)
         return rc;
@@ -156,20 +156,20 @@ void db_close(struct db *db)
         return;
     db_thread_enter();
     if (db->settings)
-        handle_drop(db);
+        drop_handle(db);
     free(db);
 }
 
-static void transaction_undo(struct db *db)
+static void undo_transaction(struct db *db)
 {
     if (db->in_transaction && mysql_rollback(db->mysql) != 0)
-        handle_drop(db);
+        drop_handle(db);
     db->in_transaction = false;
 }
 
 /* Invariant: after RC_RETRY and RC_FATAL no transaction is open. InnoDB undoes only the statement
  * on some of them (a lock time-out); the rest is undone here, so that callers need not know. */
-static enum rc statement_failed(struct db *db, struct err *err)
+static enum rc fail_statement(struct db *db, struct err *err)
 {
     unsigned code = mysql_errno(db->mysql);
     enum rc rc = db_error_report(err, code, db->place, mysql_error(db->mysql));
@@ -180,15 +180,15 @@ static enum rc statement_failed(struct db *db, struct err *err)
         /* A refused statement leaves its transaction open, but this one took it along. */
         if (rc == RC_REJECT && db->in_transaction)
             rc = RC_RETRY;
-        handle_drop(db);
+        drop_handle(db);
         return rc;
     }
     if (rc != RC_REJECT)
-        transaction_undo(db);
+        undo_transaction(db);
     return rc;
 }
 
-static enum rc db_ready(struct db *db, struct err *err)
+static enum rc make_ready(struct db *db, struct err *err)
 {
     enum rc rc = db_library_enter(err);
 
@@ -196,13 +196,13 @@ static enum rc db_ready(struct db *db, struct err *err)
         return rc;
     if (db->mysql && !db->in_transaction && os_now_ms() - db->used_ms > IDLE_MS &&
         mysql_ping(db->mysql) != 0)
-        handle_drop(db);
+        drop_handle(db);
     return db_connect(db, err);
 }
 
-static enum rc statement_send(struct db *db, const char *sql, size_t len, struct err *err)
+static enum rc send_statement(struct db *db, const char *sql, size_t len, struct err *err)
 {
-    enum rc rc = db_ready(db, err);
+    enum rc rc = make_ready(db, err);
 
     if (rc != RC_OK)
         return rc;
@@ -213,13 +213,13 @@ static enum rc statement_send(struct db *db, const char *sql, size_t len, struct
                         "max_allowed_packet of %llu (1153)",
                         db->place, len, (unsigned long long)db->server.packet_bytes_max);
     if (mysql_real_query(db->mysql, sql, (unsigned long)len) != 0)
-        return statement_failed(db, err);
+        return fail_statement(db, err);
     db->used_ms = os_now_ms();
     return RC_OK;
 }
 
 /* Reads and drops whatever rows the statement gave. */
-static enum rc results_drop(struct db *db, struct err *err)
+static enum rc drop_results(struct db *db, struct err *err)
 {
     int more = 0;
 
@@ -229,15 +229,15 @@ static enum rc results_drop(struct db *db, struct err *err)
         if (res)
             mysql_free_result(res);
         if (mysql_errno(db->mysql) != 0)
-            return statement_failed(db, err);
+            return fail_statement(db, err);
         more = mysql_next_result(db->mysql);
     }
-    return more > 0 ? statement_failed(db, err) : RC_OK;
+    return more > 0 ? fail_statement(db, err) : RC_OK;
 }
 
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err)
 {
-    enum rc rc = statement_send(db, sql, len, err);
+    enum rc rc = send_statement(db, sql, len, err);
 
     if (rc != RC_OK)
         return rc;
@@ -247,7 +247,7 @@ enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, 
         return RC_OK;
     if (affected)
         *affected = 0;
-    return results_drop(db, err);
+    return drop_results(db, err);
 }
 
 enum rc db_run(struct db *db, const char *sql, struct err *err)
@@ -255,19 +255,19 @@ enum rc db_run(struct db *db, const char *sql, struct err *err)
     return db_exec(db, sql, strlen(sql), NULL, err);
 }
 
-static enum rc buf_failed(struct err *err)
+static enum rc fail_buf(struct err *err)
 {
     return err_fail(err, RC_FATAL, 0, "no memory for a statement");
 }
 
 enum rc db_exec_buf(struct db *db, const struct buf *sql, uint64_t *affected, struct err *err)
 {
-    return sql->failed ? buf_failed(err) : db_exec(db, sql->data, sql->len, affected, err);
+    return sql->failed ? fail_buf(err) : db_exec(db, sql->data, sql->len, affected, err);
 }
 
 _Static_assert(sizeof(size_t) == sizeof(unsigned long), "lengths are handed on as they are");
 
-static enum rc rows_read(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err *err)
+static enum rc read_rows(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err *err)
 {
     struct db_row row = {.count = mysql_num_fields(res)};
     enum rc rc = RC_OK;
@@ -284,40 +284,40 @@ static enum rc rows_read(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err
     return rc;
 }
 
-/* What on_row said counts as our own failure: see statement_failed(). */
-static enum rc rows_failed(struct db *db, enum rc rc)
+/* What on_row said counts as our own failure: see fail_statement(). */
+static enum rc fail_rows(struct db *db, enum rc rc)
 {
     if (rc == RC_RETRY || rc == RC_FATAL)
-        transaction_undo(db);
+        undo_transaction(db);
     return rc;
 }
 
 enum rc db_query(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
                  struct err *err)
 {
-    enum rc rc = statement_send(db, sql, len, err);
+    enum rc rc = send_statement(db, sql, len, err);
     MYSQL_RES *res;
 
     if (rc != RC_OK)
         return rc;
     res = mysql_store_result(db->mysql);
     if (!res)
-        return mysql_errno(db->mysql) != 0 ? statement_failed(db, err) : RC_OK;
-    rc = rows_read(res, on_row, ctx, err);
+        return mysql_errno(db->mysql) != 0 ? fail_statement(db, err) : RC_OK;
+    rc = read_rows(res, on_row, ctx, err);
     mysql_free_result(res);
-    return rows_failed(db, rc);
+    return fail_rows(db, rc);
 }
 
 enum rc db_query_buf(struct db *db, const struct buf *sql, db_on_row on_row, void *ctx,
                      struct err *err)
 {
-    return sql->failed ? buf_failed(err) : db_query(db, sql->data, sql->len, on_row, ctx, err);
+    return sql->failed ? fail_buf(err) : db_query(db, sql->data, sql->len, on_row, ctx, err);
 }
 
 enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
                   struct err *err)
 {
-    enum rc rc = statement_send(db, sql, len, err);
+    enum rc rc = send_statement(db, sql, len, err);
     MYSQL_RES *res;
     bool ended;
 
@@ -325,15 +325,15 @@ enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, 
         return rc;
     res = mysql_use_result(db->mysql);
     if (!res)
-        return mysql_errno(db->mysql) != 0 ? statement_failed(db, err) : RC_OK;
-    rc = rows_read(res, on_row, ctx, err);
+        return mysql_errno(db->mysql) != 0 ? fail_statement(db, err) : RC_OK;
+    rc = read_rows(res, on_row, ctx, err);
     ended = rc == RC_OK && mysql_errno(db->mysql) != 0;
     /* First, because a failure may close the handle that the rest would be read from. */
     mysql_free_result(res);
     if (ended)
-        return statement_failed(db, err);
+        return fail_statement(db, err);
     db->used_ms = os_now_ms();
-    return rows_failed(db, rc);
+    return fail_rows(db, rc);
 }
 
 struct number {
@@ -341,7 +341,7 @@ struct number {
     bool found;
 };
 
-static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_number_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct number *number = ctx;
 
@@ -356,7 +356,7 @@ static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *er
 enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, struct err *err)
 {
     struct number number = {0};
-    enum rc rc = db_query(db, sql, strlen(sql), number_on_row, &number, err);
+    enum rc rc = db_query(db, sql, strlen(sql), on_number_row, &number, err);
 
     if (rc != RC_OK)
         return rc;
@@ -384,8 +384,8 @@ enum rc db_commit(struct db *db, struct err *err)
     assert(db->in_transaction);
     db_thread_enter();
     if (mysql_commit(db->mysql) != 0) {
-        rc = statement_failed(db, err);
-        transaction_undo(db);
+        rc = fail_statement(db, err);
+        undo_transaction(db);
     }
     db->in_transaction = false;
     db->used_ms = os_now_ms();
@@ -395,7 +395,7 @@ enum rc db_commit(struct db *db, struct err *err)
 void db_rollback(struct db *db)
 {
     db_thread_enter();
-    transaction_undo(db);
+    undo_transaction(db);
 }
 
 bool db_in_transaction(const struct db *db)

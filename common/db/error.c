@@ -190,7 +190,7 @@ static const struct meaning meanings[] = {
     {3572, RC_RETRY, false}, /* NOWAIT; as 1205 on MariaDB, the statement only */
 };
 
-static const struct meaning *meaning_of(unsigned code)
+static const struct meaning *find_meaning(unsigned code)
 {
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         if (meanings[i].code == code)
@@ -210,7 +210,7 @@ static bool is_read_only(unsigned code, const char *text)
  * outage. It shows in the log and in readiness either way. */
 enum rc db_error_classify(unsigned code, const char *text)
 {
-    const struct meaning *meaning = meaning_of(code);
+    const struct meaning *meaning = find_meaning(code);
 
     if (!meaning || is_read_only(code, text))
         return RC_RETRY;
@@ -219,7 +219,7 @@ enum rc db_error_classify(unsigned code, const char *text)
 
 bool db_error_ends_session(unsigned code)
 {
-    const struct meaning *meaning = meaning_of(code);
+    const struct meaning *meaning = find_meaning(code);
 
     /* After any error of its own the library's state is not to be trusted. 1290 ends the session
      * in all its meanings: it is rare and a new connection costs little. */
@@ -228,7 +228,7 @@ bool db_error_ends_session(unsigned code)
 }
 
 /* Cuts at a character, not inside one. */
-static size_t text_len(const char *text)
+static size_t find_text_len(const char *text)
 {
     size_t len = strlen(text);
 
@@ -241,7 +241,7 @@ static size_t text_len(const char *text)
 }
 
 /* Copies a name without its quotes. */
-static void name_copy(char *out, size_t size, const char *text, size_t len)
+static void copy_name(char *out, size_t size, const char *text, size_t len)
 {
     size_t at = 0;
 
@@ -253,7 +253,7 @@ static void name_copy(char *out, size_t size, const char *text, size_t len)
 }
 
 /* "SELECT command denied to user 'a'@'h' for table 't'", or "... for column 'c' in table 't'". */
-static bool grant_of(char *out, size_t size, const char *text)
+static bool find_grant(char *out, size_t size, const char *text)
 {
     const char *denied = strstr(text, " command denied to user ");
     const char *column = denied ? strstr(denied, " for column ") : NULL;
@@ -265,10 +265,10 @@ static bool grant_of(char *out, size_t size, const char *text)
         return false;
     if (column) {
         column += strlen(" for column ");
-        name_copy(names[0], sizeof(names[0]), column, strcspn(column, " "));
+        copy_name(names[0], sizeof(names[0]), column, strcspn(column, " "));
     }
     table += strlen(" table ");
-    name_copy(names[1], sizeof(names[1]), table, strcspn(table, " "));
+    copy_name(names[1], sizeof(names[1]), table, strcspn(table, " "));
     snprintf(out, size, "GRANT %.*s%s%s%s ON %s", (int)(denied - text), text,
              names[0][0] ? " (" : "", names[0], names[0][0] ? ")" : "", names[1]);
     return true;
@@ -281,7 +281,7 @@ static void put_right(char *out, size_t size, unsigned code, const char *text)
     char grant[320];
 
     out[0] = '\0';
-    if ((code == 1142 || code == 1143) && grant_of(grant, sizeof(grant), text))
+    if ((code == 1142 || code == 1143) && find_grant(grant, sizeof(grant), text))
         snprintf(out, size, ": it lacks %s; %s", grant, see);
     else if (code == 1142 || code == 1143 || code == 1044 || code == 1227 || code == 1370)
         snprintf(out, size, ": %s", see);
@@ -293,5 +293,5 @@ enum rc db_error_report(struct err *err, unsigned code, const char *place, const
 
     put_right(right, sizeof(right), code, text);
     return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)%s", place,
-                    (int)text_len(text), text, code, right);
+                    (int)find_text_len(text), text, code, right);
 }

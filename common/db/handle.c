@@ -22,16 +22,16 @@ static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static pthread_key_t library_thread;
 static bool library_usable;
 
-static void thread_leave(void *unused)
+static void leave_thread(void *unused)
 {
     (void)unused;
     mysql_thread_end();
 }
 
-static void library_start(void)
+static void start_library(void)
 {
     library_usable = mysql_library_init(0, NULL, NULL) == 0 &&
-                     pthread_key_create(&library_thread, thread_leave) == 0;
+                     pthread_key_create(&library_thread, leave_thread) == 0;
 }
 
 /* Oracle's library wants to know every thread that calls it. Connections move between threads, so
@@ -48,7 +48,7 @@ void db_thread_enter(void)
 
 enum rc db_library_enter(struct err *err)
 {
-    pthread_once(&library_once, library_start);
+    pthread_once(&library_once, start_library);
     if (!library_usable)
         return err_fail(err, RC_FATAL, 0, "the MySQL client library cannot start: no memory");
     db_thread_enter();
@@ -68,7 +68,7 @@ void db_pipe_signal_ignore(void)
 }
 
 /* The libraries count in whole seconds, and take 0 for "for ever". */
-static unsigned seconds_of(int64_t ms)
+static unsigned round_to_seconds(int64_t ms)
 {
     return ms <= 1000 ? 1 : (unsigned)((ms + 999) / 1000);
 }
@@ -76,7 +76,7 @@ static unsigned seconds_of(int64_t ms)
 #ifdef LIBMARIADB
 /* MariaDB's library: it takes the system's certificates where it is given none, and newer versions
  * verify unless told otherwise. It asks for a public key by itself where a login needs one. */
-static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
+static void set_tls_options(MYSQL *mysql, const struct mysql_settings *settings)
 {
     my_bool enforce = db_tls_of(settings) != DB_TLS_OFF;
     my_bool verify = db_tls_of(settings) == DB_TLS_VERIFY;
@@ -88,7 +88,7 @@ static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
 }
 #else
 /* Oracle's library: it verifies only against certificates that it is given. */
-static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
+static void set_tls_options(MYSQL *mysql, const struct mysql_settings *settings)
 {
     const char *file = X509_get_default_cert_file();
     unsigned mode = SSL_MODE_REQUIRED;
@@ -111,10 +111,10 @@ static void options_tls(MYSQL *mysql, const struct mysql_settings *settings)
 }
 #endif
 
-static void options_set(MYSQL *mysql, const struct mysql_settings *settings)
+static void set_options(MYSQL *mysql, const struct mysql_settings *settings)
 {
-    unsigned connect = seconds_of(settings->connect_timeout_ms);
-    unsigned query = seconds_of(settings->query_timeout_ms);
+    unsigned connect = round_to_seconds(settings->connect_timeout_ms);
+    unsigned query = round_to_seconds(settings->query_timeout_ms);
     unsigned off = 0;
     unsigned protocol = settings->socket[0] ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
     unsigned long answer = ANSWER_BYTES_MAX;
@@ -129,11 +129,11 @@ static void options_set(MYSQL *mysql, const struct mysql_settings *settings)
     mysql_options(mysql, MYSQL_OPT_MAX_ALLOWED_PACKET, &answer);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "tallybox");
-    options_tls(mysql, settings);
+    set_tls_options(mysql, settings);
 }
 
 /* MariaDB's library goes on in plain text when the server has no TLS, unless it has to verify. */
-static enum rc tls_check(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
+static enum rc check_tls(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct err *err)
 {
     if (db_tls_of(settings) == DB_TLS_OFF || mysql_get_ssl_cipher(mysql))
@@ -144,8 +144,8 @@ static enum rc tls_check(MYSQL *mysql, const struct mysql_settings *settings, co
 
 /* The libraries say little of why a handshake failed, and nothing of what can be done. It may have
  * been the network: RC_RETRY stays. */
-static enum rc connect_failed(MYSQL *mysql, const struct mysql_settings *settings,
-                              const char *place, struct err *err)
+static enum rc fail_connect(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
+                            struct err *err)
 {
     unsigned code = mysql_errno(mysql);
     enum rc rc = db_error_report(err, code, place, mysql_error(mysql));
@@ -173,14 +173,14 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
 
     if (!mysql)
         return err_fail(err, RC_FATAL, 0, "%s: out of memory", place);
-    options_set(mysql, settings);
+    set_options(mysql, settings);
     /* No flags: no multi statements, and affected rows are those that really changed. */
     if (mysql_real_connect(mysql, local ? NULL : settings->host, settings->user, settings->password,
                            later ? NULL : database, (unsigned)settings->port,
                            local ? settings->socket : NULL, 0))
-        rc = tls_check(mysql, settings, place, err);
+        rc = check_tls(mysql, settings, place, err);
     else
-        rc = connect_failed(mysql, settings, place, err);
+        rc = fail_connect(mysql, settings, place, err);
     if (rc == RC_OK && later && mysql_select_db(mysql, database) != 0)
         rc = db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
     if (rc == RC_OK) {
@@ -230,9 +230,9 @@ int db_handle_socket(MYSQL *mysql)
 /* The waits of the server end before ours do, so that it says what happened and the connection
  * lives. A session whose client froze or whose host vanished gives its locks back after a while;
  * without a bound that would be eight hours. */
-static void session_sql(struct buf *sql, const struct mysql_settings *settings)
+static void put_session_sql(struct buf *sql, const struct mysql_settings *settings)
 {
-    unsigned query = seconds_of(settings->query_timeout_ms);
+    unsigned query = round_to_seconds(settings->query_timeout_ms);
     unsigned lock = query > 1 ? query - 1 : 1;
     unsigned idle = query < 15 ? 30 : 2 * query;
 
@@ -243,7 +243,7 @@ static void session_sql(struct buf *sql, const struct mysql_settings *settings)
               lock, lock, idle, idle, idle);
 }
 
-static enum rc session_run(MYSQL *mysql, const char *place, const char *sql, struct err *err)
+static enum rc run_session_sql(MYSQL *mysql, const char *place, const char *sql, struct err *err)
 {
     if (mysql_real_query(mysql, sql, (unsigned long)strlen(sql)) == 0)
         return RC_OK;
@@ -251,10 +251,10 @@ static enum rc session_run(MYSQL *mysql, const char *place, const char *sql, str
 }
 
 /* One row of texts; count of them are copied, cut to fit. */
-static enum rc texts_read(MYSQL *mysql, const char *place, const char *sql, char (*texts)[256],
+static enum rc read_texts(MYSQL *mysql, const char *place, const char *sql, char (*texts)[256],
                           unsigned count, struct err *err)
 {
-    enum rc rc = session_run(mysql, place, sql, err);
+    enum rc rc = run_session_sql(mysql, place, sql, err);
     MYSQL_RES *res;
     MYSQL_ROW row;
 
@@ -282,10 +282,10 @@ enum rc db_handle_origin(MYSQL *mysql, const char *place, enum db_kind kind,
                             "UNIX_TIMESTAMP()";
     char who[2][256];
     char age[2][256];
-    enum rc rc = texts_read(mysql, place, sql, who, 2, err);
+    enum rc rc = read_texts(mysql, place, sql, who, 2, err);
 
     if (rc == RC_OK)
-        rc = texts_read(mysql, place, "SHOW GLOBAL STATUS LIKE 'Uptime'", age, 2, err);
+        rc = read_texts(mysql, place, "SHOW GLOBAL STATUS LIKE 'Uptime'", age, 2, err);
     if (rc != RC_OK)
         return rc;
     memcpy(origin->server, who[0], sizeof(origin->server));
@@ -293,10 +293,10 @@ enum rc db_handle_origin(MYSQL *mysql, const char *place, enum db_kind kind,
     return RC_OK;
 }
 
-static enum rc session_read(MYSQL *mysql, const char *place, struct db_server *server,
+static enum rc read_session(MYSQL *mysql, const char *place, struct db_server *server,
                             struct err *err)
 {
-    enum rc rc = session_run(mysql, place, "SELECT @@max_allowed_packet, VERSION()", err);
+    enum rc rc = run_session_sql(mysql, place, "SELECT @@max_allowed_packet, VERSION()", err);
     MYSQL_RES *res;
     MYSQL_ROW row;
 
@@ -321,11 +321,11 @@ enum rc db_handle_set_up(MYSQL *mysql, const struct mysql_settings *settings, co
     struct buf sql = {0};
     enum rc rc;
 
-    session_sql(&sql, settings);
+    put_session_sql(&sql, settings);
     rc = sql.failed ? err_fail(err, RC_FATAL, 0, "%s: out of memory", place)
-                    : session_run(mysql, place, buf_text(&sql), err);
+                    : run_session_sql(mysql, place, buf_text(&sql), err);
     if (rc == RC_OK)
-        rc = session_read(mysql, place, server, err);
+        rc = read_session(mysql, place, server, err);
     buf_done(&sql);
     return rc == RC_REJECT ? RC_FATAL : rc;
 }

@@ -66,7 +66,7 @@ void http_connections_done(struct http_connections *all)
     pthread_mutex_destroy(&all->lock);
 }
 
-static void address_set(struct http_connection *connection, const struct sockaddr *address)
+static void set_address(struct http_connection *connection, const struct sockaddr *address)
 {
     struct sockaddr_in four;
     struct sockaddr_in6 six;
@@ -83,8 +83,8 @@ static void address_set(struct http_connection *connection, const struct sockadd
     }
 }
 
-static unsigned count_of_address(const struct http_connections *all,
-                                 const struct http_connection *connection)
+static unsigned count_address(const struct http_connections *all,
+                              const struct http_connection *connection)
 {
     unsigned count = 0;
 
@@ -102,17 +102,18 @@ static bool is_within_address(const struct http_connections *all,
 {
     unsigned max = all->limits.per_address_max;
 
-    return max == 0 || count_of_address(all, connection) < max;
+    return max == 0 || count_address(all, connection) < max;
 }
 
-static unsigned *place_of(struct http_connections *all, const struct http_connection *connection)
+static unsigned *compute_place(struct http_connections *all,
+                               const struct http_connection *connection)
 {
     return connection->is_reserved ? &all->reserved : &all->taken;
 }
 
-static void shut_down(struct http_connections *all, struct http_connection *connection)
+static void shut_connection(struct http_connections *all, struct http_connection *connection)
 {
-    --*place_of(all, connection);
+    --*compute_place(all, connection);
     connection->is_shut = true;
     shutdown(connection->fd, SHUT_RDWR);
 }
@@ -124,7 +125,7 @@ static bool is_waiting_for_request(const struct http_connection *connection)
     return connection->phase == HTTP_PHASE_HEADER || connection->phase == HTTP_PHASE_BODY;
 }
 
-static bool reserved_make_room(struct http_connections *all)
+static bool make_reserved_room(struct http_connections *all)
 {
     struct http_connection *oldest = NULL;
 
@@ -135,27 +136,27 @@ static bool reserved_make_room(struct http_connections *all)
             oldest = other;
     if (!oldest)
         return false;
-    shut_down(all, oldest);
+    shut_connection(all, oldest);
     metric_add(&shut_total[SHUT_RESERVED], 1);
     return true;
 }
 
 /* False: there is no room for it. */
-static bool place_find(struct http_connections *all, struct http_connection *connection)
+static bool find_place(struct http_connections *all, struct http_connection *connection)
 {
     bool within_address = is_within_address(all, connection);
 
     connection->is_reserved = !within_address || all->taken >= all->limits.connections_max;
     if (connection->is_reserved && all->reserved >= all->limits.reserved &&
-        !reserved_make_room(all)) {
+        !make_reserved_room(all)) {
         metric_add(&shut_total[within_address ? SHUT_RESERVED : SHUT_ADDRESS], 1);
         return false;
     }
-    ++*place_of(all, connection);
+    ++*compute_place(all, connection);
     return true;
 }
 
-static void list_add(struct http_connections *all, struct http_connection *connection)
+static void add_connection(struct http_connections *all, struct http_connection *connection)
 {
     connection->next = all->first;
     if (all->first)
@@ -164,7 +165,7 @@ static void list_add(struct http_connections *all, struct http_connection *conne
     all->count++;
 }
 
-static void list_remove(struct http_connections *all, struct http_connection *connection)
+static void remove_connection(struct http_connections *all, struct http_connection *connection)
 {
     if (all->look == connection)
         all->look = connection->next;
@@ -177,7 +178,7 @@ static void list_remove(struct http_connections *all, struct http_connection *co
     all->count--;
 }
 
-static int64_t phase_ms(const struct http_limits *limits, enum http_phase phase)
+static int64_t get_phase_ms(const struct http_limits *limits, enum http_phase phase)
 {
     int64_t header_ms = limits->header_timeout_ms;
     int64_t body_ms = limits->body_timeout_ms;
@@ -198,10 +199,10 @@ static int64_t phase_ms(const struct http_limits *limits, enum http_phase phase)
     return 0;
 }
 
-static void phase_set(const struct http_connections *all, struct http_connection *connection,
+static void set_phase(const struct http_connections *all, struct http_connection *connection,
                       enum http_phase phase, int64_t now_ms)
 {
-    int64_t ms = phase_ms(&all->limits, phase);
+    int64_t ms = get_phase_ms(&all->limits, phase);
 
     connection->phase = phase;
     connection->until_ms = ms > 0 ? now_ms + ms : 0;
@@ -217,12 +218,12 @@ struct http_connection *http_connection_add(struct http_connections *all, int fd
 
     if (connection) {
         connection->fd = fd;
-        address_set(connection, address);
-        phase_set(all, connection, HTTP_PHASE_HEADER, now_ms);
+        set_address(connection, address);
+        set_phase(all, connection, HTTP_PHASE_HEADER, now_ms);
         pthread_mutex_lock(&all->lock);
-        placed = place_find(all, connection);
+        placed = find_place(all, connection);
         if (placed)
-            list_add(all, connection);
+            add_connection(all, connection);
         pthread_mutex_unlock(&all->lock);
     }
     if (placed)
@@ -236,8 +237,8 @@ void http_connection_remove(struct http_connections *all, struct http_connection
 {
     pthread_mutex_lock(&all->lock);
     if (!connection->is_shut)
-        --*place_of(all, connection);
-    list_remove(all, connection);
+        --*compute_place(all, connection);
+    remove_connection(all, connection);
     pthread_mutex_unlock(&all->lock);
     free(connection);
 }
@@ -248,7 +249,7 @@ bool http_connection_enter(struct http_connections *all, struct http_connection 
     bool is_open;
 
     pthread_mutex_lock(&all->lock);
-    phase_set(all, connection, phase, now_ms);
+    set_phase(all, connection, phase, now_ms);
     is_open = !connection->is_shut;
     pthread_mutex_unlock(&all->lock);
     return is_open;
@@ -270,7 +271,7 @@ bool http_connection_admit(struct http_connections *all, struct http_connection 
     return admitted;
 }
 
-static void ends_enforce(struct http_connections *all, int64_t now_ms)
+static void enforce_ends(struct http_connections *all, int64_t now_ms)
 {
     static const enum shut_reason reasons[] = {
         [HTTP_PHASE_HEADER] = SHUT_HEADER,  [HTTP_PHASE_BODY] = SHUT_BODY,
@@ -281,7 +282,7 @@ static void ends_enforce(struct http_connections *all, int64_t now_ms)
     for (struct http_connection *one = all->first; one; one = one->next) {
         if (one->is_shut || one->until_ms == 0 || now_ms < one->until_ms)
             continue;
-        shut_down(all, one);
+        shut_connection(all, one);
         metric_add(&shut_total[reasons[one->phase]], 1);
     }
 }
@@ -295,7 +296,7 @@ static bool has_ended(int fd)
 
 /* The answer to what a connection in these phases has sent is sent already, or will never come: a
  * peer that has closed its side has nothing to wait for. */
-static void peer_look(struct http_connections *all, struct http_connection *one, int64_t now_ms)
+static void read_peer(struct http_connections *all, struct http_connection *one, int64_t now_ms)
 {
     bool waits = one->phase == HTTP_PHASE_HEADER || one->phase == HTTP_PHASE_IDLE;
 
@@ -307,10 +308,10 @@ static void peer_look(struct http_connections *all, struct http_connection *one,
     else if (!one->peer_closed)
         one->peer_closed = true;
     else
-        shut_down(all, one);
+        shut_connection(all, one);
 }
 
-static int64_t smaller_ms(int64_t ms, int64_t timeout_ms)
+static int64_t min_ms(int64_t ms, int64_t timeout_ms)
 {
     return timeout_ms > 0 && timeout_ms / TICKS < ms ? timeout_ms / TICKS : ms;
 }
@@ -322,17 +323,17 @@ int64_t http_connections_step(void *ctx, int64_t now_ms)
     bool any;
 
     pthread_mutex_lock(&all->lock);
-    ends_enforce(all, now_ms);
+    enforce_ends(all, now_ms);
     for (size_t i = 0; i < all->count && i < LOOKS_MAX; i++) {
         struct http_connection *one = all->look ? all->look : all->first;
 
         all->look = one->next;
-        peer_look(all, one, now_ms);
+        read_peer(all, one, now_ms);
     }
     any = all->count > 0;
     pthread_mutex_unlock(&all->lock);
-    tick_ms = smaller_ms(tick_ms, all->limits.header_timeout_ms);
-    tick_ms = smaller_ms(tick_ms, all->limits.body_timeout_ms);
+    tick_ms = min_ms(tick_ms, all->limits.header_timeout_ms);
+    tick_ms = min_ms(tick_ms, all->limits.body_timeout_ms);
     if (!any)
         return LOOP_WAKEUP;
     return tick_ms > TICK_MS_MIN ? tick_ms : TICK_MS_MIN;

@@ -17,7 +17,7 @@
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct http_guard *open_guards;
 
-static void list_add(struct http_guard *guard)
+static void add_guard(struct http_guard *guard)
 {
     pthread_mutex_lock(&open_lock);
     guard->next = open_guards;
@@ -25,7 +25,7 @@ static void list_add(struct http_guard *guard)
     pthread_mutex_unlock(&open_lock);
 }
 
-static void list_remove(const struct http_guard *guard)
+static void remove_guard(const struct http_guard *guard)
 {
     pthread_mutex_lock(&open_lock);
     for (struct http_guard **at = &open_guards; *at; at = &(*at)->next) {
@@ -49,7 +49,7 @@ static bool is_loopback4(const unsigned char *address)
 
 /* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address
  * of a socket for both families is four. */
-static int place_of(int fd, struct in_addr *four, struct in6_addr *six)
+static int get_place(int fd, struct in_addr *four, struct in6_addr *six)
 {
     struct sockaddr_storage place = {0};
     socklen_t len = sizeof(place);
@@ -76,7 +76,7 @@ static bool is_anywhere(int fd)
 {
     struct in_addr four;
     struct in6_addr six;
-    int family = place_of(fd, &four, &six);
+    int family = get_place(fd, &four, &six);
 
     return (family == AF_INET && four.s_addr == htonl(INADDR_ANY)) ||
            (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six));
@@ -88,7 +88,7 @@ static bool is_loopback(int fd)
     struct in_addr four;
     struct in6_addr six;
 
-    switch (place_of(fd, &four, &six)) {
+    switch (get_place(fd, &four, &six)) {
     case AF_UNSPEC:
         return false;
     case AF_INET:
@@ -100,7 +100,7 @@ static bool is_loopback(int fd)
     }
 }
 
-static enum rc place_check(const struct http_guard_config *config, int fd, struct err *err)
+static enum rc check_place(const struct http_guard_config *config, int fd, struct err *err)
 {
     const char *section = config->section;
 
@@ -119,7 +119,7 @@ static enum rc place_check(const struct http_guard_config *config, int fd, struc
     return RC_OK;
 }
 
-static enum rc tls_open(struct http_guard *guard, struct err *err)
+static enum rc open_tls(struct http_guard *guard, struct err *err)
 {
     const struct http_guard_config *config = guard->config;
 
@@ -133,7 +133,7 @@ static enum rc tls_open(struct http_guard *guard, struct err *err)
 }
 
 /* Tokens that open nothing here are a mistake that nobody would find otherwise. */
-static enum rc scopes_check(const struct http_guard_config *config,
+static enum rc check_scopes(const struct http_guard_config *config,
                             const struct http_tokens *tokens, struct err *err)
 {
     if (config->needed_scope == 0)
@@ -147,7 +147,7 @@ static enum rc scopes_check(const struct http_guard_config *config,
                     config->token_file);
 }
 
-static enum rc tokens_read(struct http_guard *guard, struct err *err)
+static enum rc read_tokens(struct http_guard *guard, struct err *err)
 {
     struct http_tokens tokens;
     enum rc rc;
@@ -156,7 +156,7 @@ static enum rc tokens_read(struct http_guard *guard, struct err *err)
         return RC_OK;
     rc = http_tokens_read(&tokens, guard->config->token_file, err);
     if (rc == RC_OK)
-        rc = scopes_check(guard->config, &tokens, err);
+        rc = check_scopes(guard->config, &tokens, err);
     if (rc != RC_OK) {
         err_wrap(err, "%s.token_file", guard->config->section);
         return rc;
@@ -177,13 +177,13 @@ enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config
     if (!is_anywhere(fd) && colon)
         snprintf(guard->name, sizeof(guard->name), "%.*s", (int)(colon - listen), listen);
     pthread_mutex_init(&guard->lock, NULL);
-    rc = place_check(config, fd, err);
+    rc = check_place(config, fd, err);
     if (rc == RC_OK)
-        rc = tls_open(guard, err);
+        rc = open_tls(guard, err);
     if (rc == RC_OK)
-        rc = tokens_read(guard, err);
+        rc = read_tokens(guard, err);
     if (rc == RC_OK)
-        list_add(guard);
+        add_guard(guard);
     return rc;
 }
 
@@ -191,7 +191,7 @@ void http_guard_close(struct http_guard *guard)
 {
     if (!guard->config)
         return;
-    list_remove(guard);
+    remove_guard(guard);
     secret_file_forget(&guard->cert);
     secret_file_forget(&guard->key);
     pthread_mutex_destroy(&guard->lock);
@@ -204,7 +204,7 @@ static bool is_place(const struct host *host, int fd)
     char text[INET6_ADDRSTRLEN + 2] = "";
     struct in_addr four;
     struct in6_addr six;
-    int family = place_of(fd, &four, &six);
+    int family = get_place(fd, &four, &six);
 
     if (family == AF_INET)
         inet_ntop(AF_INET, &four, text, sizeof(text));
@@ -254,7 +254,7 @@ void http_guards_reload(void)
 
         if (!guard->has_tokens)
             continue;
-        if (tokens_read(guard, &err) == RC_OK)
+        if (read_tokens(guard, &err) == RC_OK)
             log_event(LOG_INFO, "tokens_reloaded", "section=%s tokens=%zu", guard->config->section,
                       guard->tokens.count);
         else

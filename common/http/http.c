@@ -46,22 +46,22 @@ struct http_server {
 };
 
 /* False: the connection was shut down, and nothing that came over it counts. */
-static bool phase_enter(struct http_request *request, enum http_phase phase)
+static bool enter_phase(struct http_request *request, enum http_phase phase)
 {
     return http_connection_enter(&request->server->connections, request->held, phase, os_now_ms());
 }
 
 /* The connection's thread: the answer is there, hand it to the library. */
-static enum MHD_Result request_send(struct http_request *request)
+static enum MHD_Result send_response(struct http_request *request)
 {
-    phase_enter(request, HTTP_PHASE_ANSWER);
+    enter_phase(request, HTTP_PHASE_ANSWER);
     /* Without memory for an answer the connection ends. */
     if (!request->response)
         return MHD_NO;
     return MHD_queue_response(request->connection, (unsigned)request->status, request->response);
 }
 
-static void refuse_plainly(struct http_request *request)
+static void refuse_request(struct http_request *request)
 {
     const char *text = "the request cannot be read\n";
     char sentence[128];
@@ -82,7 +82,7 @@ static void refuse_plainly(struct http_request *request)
     http_answer(request, (int)request->refusal, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static void request_hand_out(struct http_request *request)
+static void hand_out_request(struct http_request *request)
 {
     struct http_server *server = request->server;
 
@@ -97,21 +97,21 @@ static void request_hand_out(struct http_request *request)
     if (server->on_refuse)
         server->on_refuse(server->ctx, request, (int)request->refusal);
     else
-        refuse_plainly(request);
+        refuse_request(request);
 }
 
 /* Hands the request to its handler and parks the connection unless it was answered meanwhile.
  * Invariant: whoever moves the state second resumes, so that no answer is lost between the
  * handler's return and the suspension. */
-static enum MHD_Result request_deliver(struct http_request *request)
+static enum MHD_Result deliver_request(struct http_request *request)
 {
     int handling = HTTP_REQUEST_HANDLING;
 
-    phase_enter(request, HTTP_PHASE_HANDLER);
+    enter_phase(request, HTTP_PHASE_HANDLER);
     atomic_store(&request->state, HTTP_REQUEST_HANDLING);
-    request_hand_out(request);
+    hand_out_request(request);
     if (atomic_load(&request->state) == HTTP_REQUEST_ANSWERED)
-        return request_send(request);
+        return send_response(request);
     MHD_suspend_connection(request->connection);
     if (!atomic_compare_exchange_strong(&request->state, &handling, HTTP_REQUEST_WAITING))
         MHD_resume_connection(request->connection);
@@ -165,20 +165,20 @@ static bool has_clear_frame(const struct http_request *request)
 }
 
 /* What the headers already say. */
-static enum MHD_Result request_begin(struct http_request *request)
+static enum MHD_Result begin_request(struct http_request *request)
 {
     size_t body_bytes_max = request->server->config.body_bytes_max;
     const char *text = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     unsigned long long len = text ? strtoull(text, NULL, 10) : 0;
 
-    if (!phase_enter(request, HTTP_PHASE_BODY))
+    if (!enter_phase(request, HTTP_PHASE_BODY))
         return MHD_NO;
     request->is_beyond = !http_connection_admit(&request->server->connections, request->held);
     /* Answered at once, because the library then closes the connection: nobody knows where the next
      * request would begin. */
     if (!has_clear_frame(request)) {
         request->refusal = HTTP_REFUSAL_BAD;
-        return request_deliver(request);
+        return deliver_request(request);
     }
     if (request->is_beyond && !is_for_open_path(request))
         request->refusal = HTTP_REFUSAL_BUSY;
@@ -193,12 +193,12 @@ static enum MHD_Result request_begin(struct http_request *request)
     /* A client that asks first, or would send too much, is answered at once; the library closes
      * the connection afterwards, unread. */
     if (http_header(request, MHD_HTTP_HEADER_EXPECT) || !http_request_would_gather(len))
-        return request_deliver(request);
+        return deliver_request(request);
     return MHD_YES;
 }
 
 /* NULL: it was not let in. */
-static struct http_connection *connection_held(struct MHD_Connection *connection)
+static struct http_connection *hold_connection(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -236,7 +236,7 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     bool gathered;
 
     if (!request) {
-        struct http_connection *held = connection_held(connection);
+        struct http_connection *held = hold_connection(connection);
 
         if (held && !atomic_load(&server->closing))
             request = http_request_take(&server->requests, server, connection);
@@ -247,7 +247,7 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
         request->method = method;
         request->path = url;
         request->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-        return request_begin(request);
+        return begin_request(request);
     }
     if (*len > 0) {
         gathered = http_request_gather(request, bytes, *len);
@@ -255,8 +255,8 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
         return gathered ? MHD_YES : MHD_NO;
     }
     if (atomic_load(&request->state) == HTTP_REQUEST_ANSWERED)
-        return request_send(request);
-    return request_deliver(request);
+        return send_response(request);
+    return deliver_request(request);
 }
 
 static void on_completed(void *ctx, struct MHD_Connection *connection, void **slot,
@@ -269,13 +269,13 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **sl
     (void)connection;
     (void)code;
     if (request)
-        phase_enter(request, HTTP_PHASE_IDLE);
+        enter_phase(request, HTTP_PHASE_IDLE);
     if (request && http_request_give_back(request) && atomic_load(&server->closing))
         stop_request(&server->drained);
     *slot = NULL;
 }
 
-static int hex_of(char c)
+static int read_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -292,8 +292,8 @@ static size_t on_unescape(void *ctx, struct MHD_Connection *connection, char *te
     (void)ctx;
     (void)connection;
     for (const char *in = text; *in;) {
-        int high = *in == '%' ? hex_of(in[1]) : -1;
-        int low = high >= 0 ? hex_of(in[2]) : -1;
+        int high = *in == '%' ? read_hex_digit(in[1]) : -1;
+        int low = high >= 0 ? read_hex_digit(in[2]) : -1;
 
         if (low < 0 || high + low == 0) {
             *out++ = *in++;
@@ -317,7 +317,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *ctx, const char *
     log_event(LOG_DEBUG, "http_library", "text=\"%s\"", text);
 }
 
-static unsigned idle_seconds(const struct http_config *config)
+static unsigned get_idle_seconds(const struct http_config *config)
 {
     return (config->idle_timeout_ms + 999) / 1000;
 }
@@ -329,12 +329,12 @@ static bool has_tls(const struct http_server *server)
 
 /* Where connections are reserved, one too many is taken so that it can be looked at; elsewhere it
  * waits until another one ends. */
-static unsigned connections_max(const struct http_config *config)
+static unsigned get_connections_max(const struct http_config *config)
 {
     return config->connections_max + (config->connections_reserved > 0 ? CONNECTIONS_EXTRA : 0);
 }
 
-static struct MHD_Daemon *daemon_start(struct http_server *server)
+static struct MHD_Daemon *start_daemon(struct http_server *server)
 {
     /* GnuTLS's own choice of ciphers, with nothing older than TLS 1.2; only read. */
     static char tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
@@ -344,8 +344,8 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
                      MHD_USE_ERROR_LOG;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max(config), NULL},
-        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)idle_seconds(config), NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)get_connections_max(config), NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)get_idle_seconds(config), NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->header_bytes_max, NULL},
         /* Without TLS the list ends here. */
         {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, server->guard.cert.data},
@@ -364,7 +364,7 @@ static struct MHD_Daemon *daemon_start(struct http_server *server)
                             options, MHD_OPTION_END);
 }
 
-static void server_free(struct http_server *server)
+static void free_server(struct http_server *server)
 {
     stop_request(&server->ended);
     loop_join(&server->timer);
@@ -379,7 +379,7 @@ static void server_free(struct http_server *server)
     free(server);
 }
 
-static void connections_init(struct http_server *server)
+static void init_connections(struct http_server *server)
 {
     const struct http_config *config = &server->config;
     const struct http_limits limits = {
@@ -394,7 +394,7 @@ static void connections_init(struct http_server *server)
     http_connections_init(&server->connections, &limits);
 }
 
-static enum rc timer_start(struct http_server *server, struct err *err)
+static enum rc start_timer(struct http_server *server, struct err *err)
 {
     enum rc rc = stop_init(&server->ended, err);
 
@@ -418,7 +418,7 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     server->ctx = ctx;
     server->listen_fd = -1;
     http_requests_init(&server->requests, config->body_bytes_max);
-    connections_init(server);
+    init_connections(server);
     rc = stop_init(&server->drained, err);
     if (rc == RC_OK)
         rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
@@ -428,16 +428,16 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     if (rc == RC_OK && has_tls(server) && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         rc = err_fail(err, RC_FATAL, 0, "this libmicrohttpd was built without TLS");
     if (rc == RC_OK)
-        rc = timer_start(server, err);
+        rc = start_timer(server, err);
     if (rc == RC_OK) {
-        server->daemon = daemon_start(server);
+        server->daemon = start_daemon(server);
         if (!server->daemon)
             rc = err_fail(err, RC_FATAL, 0,
                           "cannot start the HTTP server on %s; log.level = debug says why",
                           config->listen);
     }
     if (rc != RC_OK) {
-        server_free(server);
+        free_server(server);
         return rc;
     }
     *out = server;
@@ -463,7 +463,7 @@ void http_close(struct http_server *server)
     if (atomic_load(&server->requests.open) > 0)
         stop_wait(&server->drained, CLOSE_WAIT_MS);
     MHD_stop_daemon(server->daemon);
-    server_free(server);
+    free_server(server);
 }
 
 int http_port(const struct http_server *server)

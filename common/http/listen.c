@@ -15,7 +15,7 @@
 #define BACKLOG 511
 
 /* Splits "host:port" and "[host]:port". False when it is neither. */
-static bool address_split(const char *address, char host[HOST_SIZE], char port[8])
+static bool split_address(const char *address, char host[HOST_SIZE], char port[8])
 {
     const char *colon = strrchr(address, ':');
     size_t len = colon ? (size_t)(colon - address) : 0;
@@ -32,7 +32,7 @@ static bool address_split(const char *address, char host[HOST_SIZE], char port[8
     return true;
 }
 
-static const char *reason_of(int code)
+static const char *explain_error(int code)
 {
     switch (code) {
     case EADDRINUSE:
@@ -47,7 +47,7 @@ static const char *reason_of(int code)
 }
 
 /* 0 and the socket, or an errno. */
-static int socket_open(const struct addrinfo *place, int *out)
+static int open_socket(const struct addrinfo *place, int *out)
 {
     int fd = socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     place->ai_protocol);
@@ -71,7 +71,7 @@ static int socket_open(const struct addrinfo *place, int *out)
     return code;
 }
 
-static int port_of(int fd)
+static int read_port(int fd)
 {
     struct sockaddr_storage address = {0};
     socklen_t len = sizeof(address);
@@ -85,14 +85,14 @@ static int port_of(int fd)
 }
 
 /* IPv6 comes first for "*": such a socket takes IPv4 as well. */
-static int places_try(const struct addrinfo *places, int family, int *fd)
+static int try_places(const struct addrinfo *places, int family, int *fd)
 {
     int code = EADDRNOTAVAIL;
 
     for (const struct addrinfo *place = places; place; place = place->ai_next) {
         if (place->ai_family != family)
             continue;
-        code = socket_open(place, fd);
+        code = open_socket(place, fd);
         if (code == 0)
             return 0;
     }
@@ -108,19 +108,20 @@ enum rc http_listen(const char *address, int *fd, int *port, struct err *err)
     bool any;
     int code;
 
-    if (!address_split(address, host, port_text))
+    if (!split_address(address, host, port_text))
         return err_fail(err, RC_FATAL, 0, "cannot listen on \"%s\": expected address:port",
                         address);
     any = strcmp(host, "*") == 0;
     code = getaddrinfo(any ? NULL : host, port_text, &hints, &places);
     if (code != 0)
         return err_fail(err, RC_FATAL, 0, "cannot listen on %s: %s", address, gai_strerror(code));
-    code = places_try(places, any ? AF_INET6 : AF_INET, fd);
+    code = try_places(places, any ? AF_INET6 : AF_INET, fd);
     if (code != 0 && code != EADDRINUSE)
-        code = places_try(places, any ? AF_INET : AF_INET6, fd);
+        code = try_places(places, any ? AF_INET : AF_INET6, fd);
     freeaddrinfo(places);
     if (code != 0)
-        return err_fail(err, RC_FATAL, code, "cannot listen on %s: %s", address, reason_of(code));
-    *port = port_of(*fd);
+        return err_fail(err, RC_FATAL, code, "cannot listen on %s: %s", address,
+                        explain_error(code));
+    *port = read_port(*fd);
     return RC_OK;
 }

@@ -25,7 +25,7 @@ void http_requests_init(struct http_requests *all, size_t body_bytes_max)
     *all = (struct http_requests){.body_bytes_max = body_bytes_max};
 }
 
-static void request_free(struct http_request *request)
+static void free_request(struct http_request *request)
 {
     buf_done(&request->body);
     buf_done(&request->headers);
@@ -38,7 +38,7 @@ void http_requests_done(struct http_requests *all)
         struct http_request *request = all->spare;
 
         all->spare = request->next;
-        request_free(request);
+        free_request(request);
     }
 }
 
@@ -65,7 +65,7 @@ struct http_request *http_request_take(struct http_requests *all, struct http_se
     return request;
 }
 
-static void body_drop(struct http_request *request)
+static void drop_body(struct http_request *request)
 {
     request->all->bodies_bytes -= request->body.size;
     buf_done(&request->body);
@@ -78,7 +78,7 @@ bool http_request_give_back(struct http_request *request)
     struct http_requests *all = request->all;
 
     if (request->body.size > KEPT_BYTES_MAX)
-        body_drop(request);
+        drop_body(request);
     all->bodies_bytes -= request->body.size;
     buf_reset(&request->body);
     buf_reset(&request->headers);
@@ -114,7 +114,7 @@ bool http_request_gather(struct http_request *request, const char *bytes, size_t
         all->bodies_bytes += request->body.size - size;
     }
     if (request->refusal) {
-        body_drop(request);
+        drop_body(request);
         request->dropped_bytes += len;
     }
     return request->dropped_bytes <= DROP_BYTES_MAX;
@@ -208,7 +208,7 @@ void http_answer_header(struct http_request *request, const char *name, const ch
 }
 
 /* A header the library refuses (empty, or with a line end in it) is left out: the answer counts. */
-static void headers_add(struct http_request *request, struct MHD_Response *response,
+static void add_headers(struct http_request *request, struct MHD_Response *response,
                         const char *content_type)
 {
     const char *at = request->headers.data;
@@ -238,7 +238,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
     int was;
 
     if (response)
-        headers_add(request, response, content_type);
+        add_headers(request, response, content_type);
     request->response = response;
     request->status = status;
     was = atomic_exchange(&request->state, HTTP_REQUEST_ANSWERED);

@@ -9,7 +9,7 @@
 #include <openssl/x509.h>
 
 /* Without it the library would ask the terminal. */
-static int no_password(char *out, int size, int writing, void *ctx)
+static int refuse_password(char *out, int size, int writing, void *ctx)
 {
     (void)out;
     (void)size;
@@ -18,30 +18,30 @@ static int no_password(char *out, int size, int writing, void *ctx)
     return -1;
 }
 
-static X509 *cert_of(const struct buf *pem)
+static X509 *read_cert(const struct buf *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem->data, (int)pem->len);
-    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, no_password, NULL) : NULL;
+    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, refuse_password, NULL) : NULL;
 
     BIO_free(bio);
     return cert;
 }
 
-static EVP_PKEY *key_of(const struct buf *pem)
+static EVP_PKEY *read_key(const struct buf *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem->data, (int)pem->len);
-    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, refuse_password, NULL) : NULL;
 
     BIO_free(bio);
     return key;
 }
 
-static enum rc pair_check(const struct buf *cert_pem, const struct buf *key_pem,
+static enum rc check_pair(const struct buf *cert_pem, const struct buf *key_pem,
                           const char *section, const char *cert_file, const char *key_file,
                           struct err *err)
 {
-    X509 *cert = cert_of(cert_pem);
-    EVP_PKEY *key = key_of(key_pem);
+    X509 *cert = read_cert(cert_pem);
+    EVP_PKEY *key = read_key(key_pem);
     enum rc rc = RC_OK;
 
     if (!cert)
@@ -76,7 +76,7 @@ enum rc http_tls_read(struct buf *cert, struct buf *key, const char *section, co
         err_wrap(err, "%s.tls_key", section);
         return rc;
     }
-    rc = pair_check(cert, key, section, cert_file, key_file, err);
+    rc = check_pair(cert, key, section, cert_file, key_file, err);
     /* The HTTP library takes C strings. */
     buf_text(cert);
     buf_text(key);

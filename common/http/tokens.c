@@ -20,7 +20,8 @@ static bool is_blank(char letter)
     return letter == ' ' || letter == '\t';
 }
 
-static void digest_of(const char *token, size_t len, unsigned char digest[HTTP_TOKEN_DIGEST_SIZE])
+static void compute_digest(const char *token, size_t len,
+                           unsigned char digest[HTTP_TOKEN_DIGEST_SIZE])
 {
     SHA256((const unsigned char *)token, len, digest);
 }
@@ -47,7 +48,7 @@ bool http_scopes_have_group(const struct http_scopes *scopes, const char *group)
     return false;
 }
 
-static enum rc group_take(struct http_scopes *scopes, const char *group, size_t len,
+static enum rc take_group(struct http_scopes *scopes, const char *group, size_t len,
                           struct err *err)
 {
     char name[HTTP_SCOPE_GROUP_SIZE];
@@ -69,12 +70,12 @@ static enum rc group_take(struct http_scopes *scopes, const char *group, size_t 
 }
 
 /* The word is not named: it may be a second token by mistake. */
-static enum rc scope_take(struct http_scopes *scopes, const char *word, size_t len, struct err *err)
+static enum rc take_scope(struct http_scopes *scopes, const char *word, size_t len, struct err *err)
 {
     static const char tasks[] = "tasks:";
 
     if (len >= sizeof(tasks) - 1 && strncmp(word, tasks, sizeof(tasks) - 1) == 0)
-        return group_take(scopes, word + sizeof(tasks) - 1, len - (sizeof(tasks) - 1), err);
+        return take_group(scopes, word + sizeof(tasks) - 1, len - (sizeof(tasks) - 1), err);
     for (size_t i = 0; i < sizeof(scope_names) / sizeof(scope_names[0]); i++)
         if (strlen(scope_names[i].name) == len && strncmp(scope_names[i].name, word, len) == 0) {
             scopes->bits |= (unsigned)scope_names[i].scope;
@@ -85,7 +86,7 @@ static enum rc scope_take(struct http_scopes *scopes, const char *word, size_t l
                     "tasks:GROUP, separated by blanks");
 }
 
-static enum rc token_take(struct http_tokens *tokens, const char *token, size_t len,
+static enum rc take_token(struct http_tokens *tokens, const char *token, size_t len,
                           struct err *err)
 {
     size_t place;
@@ -101,7 +102,7 @@ static enum rc token_take(struct http_tokens *tokens, const char *token, size_t 
     if (tokens->count == HTTP_TOKENS_MAX)
         return err_fail(err, RC_REJECT, 0, "has one token too many; expected %d at most",
                         HTTP_TOKENS_MAX);
-    digest_of(token, len, tokens->digests[tokens->count]);
+    compute_digest(token, len, tokens->digests[tokens->count]);
     if (http_tokens_match(tokens, tokens->digests[tokens->count], &place))
         return err_fail(err, RC_REJECT, 0, "has a token that an earlier line has, too");
     tokens->scopes[tokens->count++] = (struct http_scopes){.bits = 0};
@@ -109,7 +110,7 @@ static enum rc token_take(struct http_tokens *tokens, const char *token, size_t 
 }
 
 /* TOKEN [SCOPE ...] */
-static enum rc line_take(struct http_tokens *tokens, const char *line, size_t len, struct err *err)
+static enum rc take_line(struct http_tokens *tokens, const char *line, size_t len, struct err *err)
 {
     size_t token_len = 0;
     struct http_scopes *scopes;
@@ -117,7 +118,7 @@ static enum rc line_take(struct http_tokens *tokens, const char *line, size_t le
 
     while (token_len < len && !is_blank(line[token_len]))
         token_len++;
-    rc = token_take(tokens, line, token_len, err);
+    rc = take_token(tokens, line, token_len, err);
     if (rc != RC_OK)
         return rc;
     scopes = &tokens->scopes[tokens->count - 1];
@@ -127,7 +128,7 @@ static enum rc line_take(struct http_tokens *tokens, const char *line, size_t le
         while (at < len && !is_blank(line[at]))
             at++;
         if (at > word)
-            rc = scope_take(scopes, line + word, at - word, err);
+            rc = take_scope(scopes, line + word, at - word, err);
         while (at < len && is_blank(line[at]))
             at++;
     }
@@ -136,7 +137,7 @@ static enum rc line_take(struct http_tokens *tokens, const char *line, size_t le
     return rc;
 }
 
-static enum rc lines_take(struct http_tokens *tokens, const char *text, const char *path,
+static enum rc take_lines(struct http_tokens *tokens, const char *text, const char *path,
                           struct err *err)
 {
     unsigned line = 1;
@@ -149,7 +150,7 @@ static enum rc lines_take(struct http_tokens *tokens, const char *text, const ch
         if (line_len > 0 && at[line_len - 1] == '\r')
             line_len--;
         if (line_len > 0 && at[0] != '#')
-            rc = line_take(tokens, at, line_len, err);
+            rc = take_line(tokens, at, line_len, err);
         if (rc != RC_OK) {
             err_wrap(err, "%.200s:%u", path, line);
             return rc;
@@ -168,7 +169,7 @@ enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct er
     enum rc rc = secret_file_read(&text, path, err);
 
     if (rc == RC_OK)
-        rc = lines_take(&fresh, buf_text(&text), path, err);
+        rc = take_lines(&fresh, buf_text(&text), path, err);
     secret_file_forget(&text);
     if (rc == RC_OK)
         *tokens = fresh;
@@ -209,7 +210,7 @@ bool http_tokens_allow(const struct http_tokens *tokens, const char *header,
         return false;
     header += sizeof(scheme) - 1;
     header += strspn(header, " ");
-    digest_of(header, strlen(header), digest);
+    compute_digest(header, strlen(header), digest);
     if (!http_tokens_match(tokens, digest, &place))
         return false;
     *scopes = tokens->scopes[place];

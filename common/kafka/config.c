@@ -101,8 +101,8 @@ static void say_unreadable(const char *topic, const struct err *err)
                   topic);
 }
 
-static void hand_on(const rd_kafka_ConfigResource_t *resource, kafka_on_topic_config on_config,
-                    void *ctx)
+static void report_resource(const rd_kafka_ConfigResource_t *resource,
+                            kafka_on_topic_config on_config, void *ctx)
 {
     const char *topic = rd_kafka_ConfigResource_name(resource);
     rd_kafka_resp_err_t code = rd_kafka_ConfigResource_error(resource);
@@ -152,7 +152,7 @@ bool kafka_config_poll(struct kafka_config_query *query, int wait_ms,
     else if (result) {
         resources = rd_kafka_DescribeConfigs_result_resources(result, &count);
         for (size_t i = 0; i < count; i++)
-            hand_on(resources[i], on_config, ctx);
+            report_resource(resources[i], on_config, ctx);
     }
     rd_kafka_event_destroy(event);
     kafka_config_drop(query);

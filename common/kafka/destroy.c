@@ -20,14 +20,14 @@ struct destruction {
 
 static atomic_int handles_left;
 
-static void destruction_free(struct destruction *one)
+static void free_destruction(struct destruction *one)
 {
     pthread_cond_destroy(&one->changed);
     pthread_mutex_destroy(&one->lock);
     free(one);
 }
 
-static struct destruction *destruction_make(rd_kafka_t *kafka, int flags)
+static struct destruction *make_destruction(rd_kafka_t *kafka, int flags)
 {
     struct destruction *one = calloc(1, sizeof(*one));
     pthread_condattr_t clock;
@@ -57,13 +57,13 @@ static void *destroy_main(void *arg)
     pthread_cond_signal(&one->changed);
     pthread_mutex_unlock(&one->lock);
     if (left) {
-        destruction_free(one);
+        free_destruction(one);
         atomic_fetch_sub(&handles_left, 1);
     }
     return NULL;
 }
 
-static struct timespec moment_of(int64_t until_ms)
+static struct timespec compute_deadline(int64_t until_ms)
 {
     struct timespec at;
     int64_t ms = until_ms - os_now_ms();
@@ -81,9 +81,9 @@ static struct timespec moment_of(int64_t until_ms)
 }
 
 /* True when it is done; otherwise it is the thread's. */
-static bool destruction_wait(struct destruction *one, int64_t until_ms)
+static bool wait_destruction(struct destruction *one, int64_t until_ms)
 {
-    struct timespec at = moment_of(until_ms);
+    struct timespec at = compute_deadline(until_ms);
     bool done;
 
     pthread_mutex_lock(&one->lock);
@@ -100,20 +100,20 @@ static bool destruction_wait(struct destruction *one, int64_t until_ms)
 
 bool kafka_destroy(rd_kafka_t *kafka, int flags, int64_t until_ms)
 {
-    struct destruction *one = destruction_make(kafka, flags);
+    struct destruction *one = make_destruction(kafka, flags);
     pthread_t thread;
 
     /* Without memory or a thread for it there is no bound. */
     if (!one || pthread_create(&thread, NULL, destroy_main, one) != 0) {
         if (one)
-            destruction_free(one);
+            free_destruction(one);
         rd_kafka_destroy_flags(kafka, flags);
         return true;
     }
     pthread_detach(thread);
-    if (!destruction_wait(one, until_ms))
+    if (!wait_destruction(one, until_ms))
         return false;
-    destruction_free(one);
+    free_destruction(one);
     return true;
 }
 

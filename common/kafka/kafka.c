@@ -58,7 +58,7 @@ void kafka_version_flaws(int version, char *text, size_t size)
     }
 }
 
-static void version_check(void)
+static void check_version(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     char flaws[FLAWS_BYTES];
@@ -71,7 +71,7 @@ static void version_check(void)
 }
 
 /* level: as syslog counts, 0 worst and 7 for debugging. (Its header's names are ours as well.) */
-static enum log_level level_of(int level, const char *facility, const char *text)
+static enum log_level map_level(int level, const char *facility, const char *text)
 {
     /* [kafka] is for both roles: that a property belongs to the other one is no news. */
     if (strcmp(facility, "CONFWARN") == 0 && strstr(text, "will be ignored by this"))
@@ -112,7 +112,7 @@ static void on_log(const rd_kafka_t *kafka, int level, const char *facility, con
     if (!news)
         return;
     err_set(&line, "%s", text);
-    log_error(level_of(level, facility, text), "kafka_library", &line, "client=%s facility=%s",
+    log_error(map_level(level, facility, text), "kafka_library", &line, "client=%s facility=%s",
               kafka ? rd_kafka_name(kafka) : "none", facility);
 }
 
@@ -122,7 +122,7 @@ void kafka_log_to_ours(rd_kafka_conf_t *conf)
 }
 
 /* librdkafka prints its properties as a table, one line each, the name first. */
-static void offer_all(struct nearest *nearest, char *table)
+static void offer_properties(struct nearest *nearest, char *table)
 {
     char *rest = NULL;
 
@@ -137,7 +137,7 @@ static void offer_all(struct nearest *nearest, char *table)
     }
 }
 
-static enum rc property_unknown(const char *name, struct err *err)
+static enum rc fail_unknown_property(const char *name, struct err *err)
 {
     struct nearest nearest = {.typed = name};
     char *table = NULL;
@@ -149,7 +149,7 @@ static enum rc property_unknown(const char *name, struct err *err)
         fclose(stream);
     }
     if (table)
-        offer_all(&nearest, table);
+        offer_properties(&nearest, table);
     err_set(err, "kafka.%s: librdkafka has no property of that name%s%s%s", name,
             nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "",
             nearest.word ? "?" : "");
@@ -157,7 +157,7 @@ static enum rc property_unknown(const char *name, struct err *err)
     return RC_FATAL;
 }
 
-static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char *value,
+static enum rc set_property(rd_kafka_conf_t *conf, const char *name, const char *value,
                             struct err *err)
 {
     char text[ERROR_BYTES] = "";
@@ -166,7 +166,7 @@ static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char 
     case RD_KAFKA_CONF_OK:
         return RC_OK;
     case RD_KAFKA_CONF_UNKNOWN:
-        return property_unknown(name, err);
+        return fail_unknown_property(name, err);
     case RD_KAFKA_CONF_INVALID:
     default:
         break;
@@ -178,7 +178,7 @@ static enum rc property_set(rd_kafka_conf_t *conf, const char *name, const char 
 }
 
 /* The name without the role in front, or NULL when the property is for another role. */
-static const char *name_for(const char *name, enum kafka_role role)
+static const char *strip_side(const char *name, enum kafka_role role)
 {
     static const char producer[] = "producer.";
     static const char consumer[] = "consumer.";
@@ -203,7 +203,7 @@ static bool is_same(const rd_kafka_conf_t *base, const rd_kafka_conf_t *conf, co
 }
 
 /* Compares values, not names: most properties have a second name. */
-static enum rc fixed_check(const rd_kafka_conf_t *base, const rd_kafka_conf_t *conf,
+static enum rc check_fixed(const rd_kafka_conf_t *base, const rd_kafka_conf_t *conf,
                            const struct kafka_default *defaults, size_t count, const char *name,
                            struct err *err)
 {
@@ -215,7 +215,7 @@ static enum rc fixed_check(const rd_kafka_conf_t *base, const rd_kafka_conf_t *c
     return RC_OK;
 }
 
-static enum rc settings_apply(const rd_kafka_conf_t *base, rd_kafka_conf_t *conf,
+static enum rc apply_settings(const rd_kafka_conf_t *base, rd_kafka_conf_t *conf,
                               const struct settings *settings, enum kafka_role role,
                               const struct kafka_default *defaults, size_t count, struct err *err)
 {
@@ -223,24 +223,24 @@ static enum rc settings_apply(const rd_kafka_conf_t *base, rd_kafka_conf_t *conf
 
     for (size_t i = 0; i < settings->kafka.count && rc == RC_OK; i++) {
         const struct kafka_property *property = &settings->kafka.properties[i];
-        const char *name = name_for(property->name, role);
+        const char *name = strip_side(property->name, role);
 
         if (!name)
             continue;
-        rc = property_set(conf, name, property->value, err);
+        rc = set_property(conf, name, property->value, err);
         if (rc == RC_OK)
-            rc = fixed_check(base, conf, defaults, count, property->name, err);
+            rc = check_fixed(base, conf, defaults, count, property->name, err);
     }
     return rc;
 }
 
-static enum rc defaults_apply(rd_kafka_conf_t *conf, const struct kafka_default *defaults,
+static enum rc apply_defaults(rd_kafka_conf_t *conf, const struct kafka_default *defaults,
                               size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        rc = property_set(conf, defaults[i].name, defaults[i].value, err);
+        rc = set_property(conf, defaults[i].name, defaults[i].value, err);
     return rc;
 }
 
@@ -250,15 +250,15 @@ enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
 {
     rd_kafka_conf_t *base = rd_kafka_conf_new();
     rd_kafka_conf_t *conf = NULL;
-    enum rc rc = defaults_apply(base, ground, sizeof(ground) / sizeof(ground[0]), err);
+    enum rc rc = apply_defaults(base, ground, sizeof(ground) / sizeof(ground[0]), err);
 
-    version_check();
+    check_version();
     kafka_log_to_ours(base);
     if (rc == RC_OK)
-        rc = defaults_apply(base, defaults, count, err);
+        rc = apply_defaults(base, defaults, count, err);
     if (rc == RC_OK) {
         conf = rd_kafka_conf_dup(base);
-        rc = settings_apply(base, conf, settings, role, defaults, count, err);
+        rc = apply_settings(base, conf, settings, role, defaults, count, err);
     }
     rd_kafka_conf_destroy(base);
     if (rc == RC_OK)
@@ -290,7 +290,7 @@ static void on_log_dropped(const rd_kafka_t *kafka, int level, const char *facil
 
 /* Some mistakes (a certificate that is not there, a login method that was not built in) show only
  * when a handle is made. It gets no broker, so that it connects nowhere. */
-static enum rc handle_check(const struct settings *settings, enum kafka_role role, struct err *err)
+static enum rc check_handle(const struct settings *settings, enum kafka_role role, struct err *err)
 {
     rd_kafka_type_t type = role == KAFKA_CONSUMER ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER;
     rd_kafka_conf_t *conf = NULL;
@@ -301,10 +301,10 @@ static enum rc handle_check(const struct settings *settings, enum kafka_role rol
     if (rc != RC_OK)
         return rc;
     rd_kafka_conf_set_log_cb(conf, on_log_dropped);
-    rc = property_set(conf, "bootstrap.servers", "", err);
+    rc = set_property(conf, "bootstrap.servers", "", err);
     /* It would only say that it has no broker. */
     if (rc == RC_OK)
-        rc = property_set(conf, "log_level", "0", err);
+        rc = set_property(conf, "log_level", "0", err);
     kafka = rc == RC_OK ? rd_kafka_new(type, conf, text, sizeof(text)) : NULL;
     if (!kafka) {
         rd_kafka_conf_destroy(conf);
@@ -316,7 +316,7 @@ static enum rc handle_check(const struct settings *settings, enum kafka_role rol
 
 enum rc kafka_conf_check(const struct settings *settings, struct err *err)
 {
-    enum rc rc = handle_check(settings, KAFKA_PRODUCER, err);
+    enum rc rc = check_handle(settings, KAFKA_PRODUCER, err);
 
-    return rc == RC_OK ? handle_check(settings, KAFKA_CONSUMER, err) : rc;
+    return rc == RC_OK ? check_handle(settings, KAFKA_CONSUMER, err) : rc;
 }

@@ -17,7 +17,7 @@ struct topic_wish {
     int64_t until_ms;
 };
 
-static int wish_left_ms(const struct topic_wish *wish)
+static int compute_left_ms(const struct topic_wish *wish)
 {
     int64_t left_ms = wish->until_ms - os_now_ms();
 
@@ -26,11 +26,11 @@ static int wish_left_ms(const struct topic_wish *wish)
 
 /* *partitions: 0 when there is no such topic. Asks for every topic's name, because asking for one
  * makes it, with the broker's partitions, where the broker has auto.create.topics.enable. */
-static enum rc topic_find(const struct topic_wish *wish, int *partitions, struct err *err)
+static enum rc find_topic(const struct topic_wish *wish, int *partitions, struct err *err)
 {
     const struct rd_kafka_metadata *metadata = NULL;
     rd_kafka_resp_err_t code =
-        rd_kafka_metadata(wish->kafka, 1, NULL, &metadata, wish_left_ms(wish));
+        rd_kafka_metadata(wish->kafka, 1, NULL, &metadata, compute_left_ms(wish));
 
     *partitions = 0;
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -45,7 +45,7 @@ static enum rc topic_find(const struct topic_wish *wish, int *partitions, struct
     return RC_OK;
 }
 
-static void replication_option(const struct topic_wish *wish, char text[48])
+static void put_replication(const struct topic_wish *wish, char text[48])
 {
     text[0] = '\0';
     if (wish->replication > 0)
@@ -53,8 +53,8 @@ static void replication_option(const struct topic_wish *wish, char text[48])
 }
 
 /* The broker said no: what does that mean for a topic we need? */
-static enum rc create_failed(const struct topic_wish *wish, rd_kafka_resp_err_t code,
-                             const char *text, struct err *err)
+static enum rc fail_create(const struct topic_wish *wish, rd_kafka_resp_err_t code,
+                           const char *text, struct err *err)
 {
     char replication[48];
 
@@ -64,7 +64,7 @@ static enum rc create_failed(const struct topic_wish *wish, rd_kafka_resp_err_t 
         return RC_OK;
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-        replication_option(wish, replication);
+        put_replication(wish, replication);
         return err_fail(err, RC_FATAL, code,
                         "kafka: topic %s is missing (or hidden from this account), and this "
                         "account may not make it; ask for: kafka-topics.sh --bootstrap-server "
@@ -90,8 +90,8 @@ static enum rc create_failed(const struct topic_wish *wish, rd_kafka_resp_err_t 
     }
 }
 
-static enum rc create_result(const struct topic_wish *wish, rd_kafka_event_t *event,
-                             rd_kafka_resp_err_t *code, struct err *err)
+static enum rc read_create_result(const struct topic_wish *wish, rd_kafka_event_t *event,
+                                  rd_kafka_resp_err_t *code, struct err *err)
 {
     const rd_kafka_CreateTopics_result_t *result;
     const rd_kafka_topic_result_t **topics;
@@ -106,18 +106,18 @@ static enum rc create_result(const struct topic_wish *wish, rd_kafka_event_t *ev
         *code = rd_kafka_topic_result_error(topics[0]);
         text = rd_kafka_topic_result_error_string(topics[0]);
     }
-    return create_failed(wish, *code, text ? text : rd_kafka_err2str(*code), err);
+    return fail_create(wish, *code, text ? text : rd_kafka_err2str(*code), err);
 }
 
 /* Sends the request and waits for its result. *code is the broker's word on it. */
-static enum rc create_send(const struct topic_wish *wish, rd_kafka_NewTopic_t *wanted,
+static enum rc send_create(const struct topic_wish *wish, rd_kafka_NewTopic_t *wanted,
                            rd_kafka_resp_err_t *code, struct err *err)
 {
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(wish->kafka, RD_KAFKA_ADMIN_OP_CREATETOPICS);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(wish->kafka);
     rd_kafka_event_t *event;
-    int left_ms = wish_left_ms(wish);
+    int left_ms = compute_left_ms(wish);
     char text[128] = "";
     enum rc rc;
 
@@ -127,18 +127,18 @@ static enum rc create_send(const struct topic_wish *wish, rd_kafka_NewTopic_t *w
     rd_kafka_CreateTopics(wish->kafka, &wanted, 1, options, queue);
     event = rd_kafka_queue_poll(queue, left_ms + 1000);
     if (event) {
-        rc = create_result(wish, event, code, err);
+        rc = read_create_result(wish, event, code, err);
         rd_kafka_event_destroy(event);
     } else {
         *code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-        rc = create_failed(wish, *code, "no answer in time", err);
+        rc = fail_create(wish, *code, "no answer in time", err);
     }
     rd_kafka_queue_destroy(queue);
     rd_kafka_AdminOptions_destroy(options);
     return rc;
 }
 
-static enum rc topic_create(const struct topic_wish *wish, rd_kafka_resp_err_t *code,
+static enum rc create_topic(const struct topic_wish *wish, rd_kafka_resp_err_t *code,
                             struct err *err)
 {
     char text[256] = "";
@@ -151,7 +151,7 @@ static enum rc topic_create(const struct topic_wish *wish, rd_kafka_resp_err_t *
     if (!wanted)
         return err_fail(err, RC_FATAL, *code, "kafka: topic \"%s\" cannot be made: %s", wish->topic,
                         text);
-    rc = create_send(wish, wanted, code, err);
+    rc = send_create(wish, wanted, code, err);
     rd_kafka_NewTopic_destroy(wanted);
     return rc;
 }
@@ -160,14 +160,14 @@ static enum rc topic_create(const struct topic_wish *wish, rd_kafka_resp_err_t *
 #define LEADERS_POLL_MS 20
 
 /* Has every partition a leader that knows that it is one? */
-static bool leaders_answer(const struct topic_wish *wish, int partitions)
+static bool read_leaders(const struct topic_wish *wish, int partitions)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
     bool all;
 
     for (int32_t i = 0; i < partitions; i++)
         rd_kafka_topic_partition_list_add(list, wish->topic, i)->offset = RD_KAFKA_OFFSET_END;
-    all = rd_kafka_offsets_for_times(wish->kafka, list, wish_left_ms(wish)) ==
+    all = rd_kafka_offsets_for_times(wish->kafka, list, compute_left_ms(wish)) ==
           RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int i = 0; i < list->cnt && all; i++)
         all = list->elems[i].err == RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -179,7 +179,7 @@ static bool leaders_answer(const struct topic_wish *wish, int partitions)
  * producer's first request may take the second one: see KAFKA-15591. So nothing is sent before
  * every leader has answered once, or some time has passed: one that is down must not stop the
  * others. */
-static void leaders_await(struct topic_wish *wish, int partitions)
+static void await_leaders(struct topic_wish *wish, int partitions)
 {
     int64_t until_ms = os_now_ms() + LEADERS_WAIT_MS;
     struct stop stop = {0};
@@ -188,13 +188,13 @@ static void leaders_await(struct topic_wish *wish, int partitions)
         wish->until_ms = until_ms;
     if (stop_init(&stop, NULL) != RC_OK)
         return;
-    while (!leaders_answer(wish, partitions) && os_now_ms() < wish->until_ms)
+    while (!read_leaders(wish, partitions) && os_now_ms() < wish->until_ms)
         stop_wait(&stop, LEADERS_POLL_MS);
     stop_done(&stop);
 }
 
 /* A broker that knows no admin requests makes a topic when it is asked for. */
-static enum rc topic_touch(const struct topic_wish *wish, struct err *err)
+static enum rc touch_topic(const struct topic_wish *wish, struct err *err)
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(wish->kafka, wish->topic, NULL);
     const struct rd_kafka_metadata *metadata = NULL;
@@ -203,7 +203,7 @@ static enum rc topic_touch(const struct topic_wish *wish, struct err *err)
     if (!handle)
         return err_fail(err, RC_FATAL, rd_kafka_last_error(), "kafka: topic \"%s\": %s",
                         wish->topic, rd_kafka_err2str(rd_kafka_last_error()));
-    code = rd_kafka_metadata(wish->kafka, 0, handle, &metadata, wish_left_ms(wish));
+    code = rd_kafka_metadata(wish->kafka, 0, handle, &metadata, compute_left_ms(wish));
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR && metadata->topic_cnt == 1)
         code = metadata->topics[0].err;
     if (metadata)
@@ -232,23 +232,23 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
     struct topic_wish wish = {kafka, topic, partitions, replication, os_now_ms() + timeout_ms};
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     int there = 0;
-    enum rc rc = topic_find(&wish, &there, err);
+    enum rc rc = find_topic(&wish, &there, err);
 
     if (count)
         *count = there;
     if (rc == RC_OK && there > 0)
-        leaders_await(&wish, there);
+        await_leaders(&wish, there);
     if (rc != RC_OK || there > 0)
         return rc;
-    if (kafka_is_in_process(kafka, wish_left_ms(&wish)))
-        return topic_touch(&wish, err);
-    rc = topic_create(&wish, &code, err);
+    if (kafka_is_in_process(kafka, compute_left_ms(&wish)))
+        return touch_topic(&wish, err);
+    rc = create_topic(&wish, &code, err);
     /* Brokers before 0.10.1. */
     if (code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE)
-        rc = topic_touch(&wish, err);
+        rc = touch_topic(&wish, err);
     else if (rc == RC_OK)
-        leaders_await(&wish, partitions);
+        await_leaders(&wish, partitions);
     if (rc == RC_OK && count)
-        rc = topic_find(&wish, count, err);
+        rc = find_topic(&wish, count, err);
     return rc;
 }

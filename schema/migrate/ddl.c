@@ -14,14 +14,14 @@ struct ddl {
     void *ctx;
 };
 
-static enum rc tell(struct ddl *ddl, enum ddl_kind kind)
+static enum rc tell_action(struct ddl *ddl, enum ddl_kind kind)
 {
     ddl->change.kind = kind;
     return ddl->on_change(ddl->ctx, &ddl->change, ddl->reader.err);
 }
 
 /* (a, b(10), c DESC), into change.text. */
-static enum rc index_parts(struct ddl *ddl, bool primary, bool unique)
+static enum rc read_index_parts(struct ddl *ddl, bool primary, bool unique)
 {
     struct ddl_reader *reader = &ddl->reader;
     enum rc rc = ddl_want(reader, "(");
@@ -57,14 +57,14 @@ static enum rc index_parts(struct ddl *ddl, bool primary, bool unique)
 }
 
 /* What stands behind PRIMARY. */
-static enum rc primary_key(struct ddl *ddl)
+static enum rc read_primary_key(struct ddl *ddl)
 {
     enum rc rc = ddl_want(&ddl->reader, "KEY");
 
     if (rc == RC_OK)
-        rc = index_parts(ddl, true, true);
+        rc = read_index_parts(ddl, true, true);
     snprintf(ddl->change.name, sizeof(ddl->change.name), "PRIMARY");
-    return rc == RC_OK ? tell(ddl, DDL_INDEX_ADD) : rc;
+    return rc == RC_OK ? tell_action(ddl, DDL_INDEX_ADD) : rc;
 }
 
 static bool take_key_word(struct ddl *ddl)
@@ -73,16 +73,16 @@ static bool take_key_word(struct ddl *ddl)
 }
 
 /* What stands behind KEY or INDEX. */
-static enum rc named_key(struct ddl *ddl, bool unique)
+static enum rc read_named_key(struct ddl *ddl, bool unique)
 {
     enum rc rc = ddl_name(&ddl->reader, ddl->change.name);
 
     if (rc == RC_OK)
-        rc = index_parts(ddl, false, unique);
-    return rc == RC_OK ? tell(ddl, DDL_INDEX_ADD) : rc;
+        rc = read_index_parts(ddl, false, unique);
+    return rc == RC_OK ? tell_action(ddl, DDL_INDEX_ADD) : rc;
 }
 
-static enum rc table_column(struct ddl *ddl, enum ddl_kind kind)
+static enum rc read_table_column(struct ddl *ddl, enum ddl_kind kind)
 {
     struct shape_column column;
     enum rc rc = ddl_name(&ddl->reader, ddl->change.name);
@@ -92,28 +92,28 @@ static enum rc table_column(struct ddl *ddl, enum ddl_kind kind)
     if (rc != RC_OK)
         return rc;
     shape_column_text(&column, ddl->change.text);
-    return tell(ddl, kind);
+    return tell_action(ddl, kind);
 }
 
 /* An index, or a column when nothing says otherwise. */
-static enum rc table_part(struct ddl *ddl)
+static enum rc read_table_part(struct ddl *ddl)
 {
     bool unique;
 
     if (ddl_take(&ddl->reader, "PRIMARY"))
-        return primary_key(ddl);
+        return read_primary_key(ddl);
     unique = ddl_take(&ddl->reader, "UNIQUE");
     if (take_key_word(ddl))
-        return named_key(ddl, unique);
-    return unique ? ddl_fail(&ddl->reader, "KEY") : table_column(ddl, DDL_COLUMN_ADD);
+        return read_named_key(ddl, unique);
+    return unique ? ddl_fail(&ddl->reader, "KEY") : read_table_column(ddl, DDL_COLUMN_ADD);
 }
 
-static enum rc table_body(struct ddl *ddl)
+static enum rc read_table_body(struct ddl *ddl)
 {
     enum rc rc = ddl_want(&ddl->reader, "(");
 
     while (rc == RC_OK) {
-        rc = table_part(ddl);
+        rc = read_table_part(ddl);
         if (rc == RC_OK && !ddl_take(&ddl->reader, ","))
             return ddl_want(&ddl->reader, ")");
     }
@@ -122,7 +122,7 @@ static enum rc table_body(struct ddl *ddl)
 
 /* What stands behind PARTITION. How many partitions there are is the operators' business: months
  * are added and moved away, so only the way of cutting counts. */
-static enum rc table_partition(struct ddl_reader *reader, char *partition, size_t size)
+static enum rc read_partition(struct ddl_reader *reader, char *partition, size_t size)
 {
     char brackets[SHAPE_TYPE_SIZE];
     char method[SHAPE_NAME_SIZE] = "";
@@ -150,7 +150,7 @@ struct table_options {
 };
 
 /* name = value */
-static enum rc table_option(struct ddl_reader *reader, struct table_options *options)
+static enum rc read_table_option(struct ddl_reader *reader, struct table_options *options)
 {
     char ignored[SHAPE_NAME_SIZE];
     char *target = ignored;
@@ -171,16 +171,16 @@ static enum rc table_option(struct ddl_reader *reader, struct table_options *opt
     return reader->token.kind == SQL_TEXT ? ddl_next(reader) : ddl_fail(reader, "a text");
 }
 
-static enum rc table_options(struct ddl_reader *reader, struct table_options *options)
+static enum rc read_table_options(struct ddl_reader *reader, struct table_options *options)
 {
     enum rc rc = RC_OK;
 
     memset(options, 0, sizeof(*options));
     while (rc == RC_OK && reader->token.kind != SQL_END) {
         if (ddl_take(reader, "PARTITION"))
-            rc = table_partition(reader, options->partition, sizeof(options->partition));
+            rc = read_partition(reader, options->partition, sizeof(options->partition));
         else
-            rc = table_option(reader, options);
+            rc = read_table_option(reader, options);
     }
     if (rc == RC_OK && !options->engine[0])
         return ddl_fail(reader, "ENGINE = before");
@@ -189,7 +189,7 @@ static enum rc table_options(struct ddl_reader *reader, struct table_options *op
 
 /* What stands behind CREATE TABLE. The options at the end are read first: the columns' collation
  * may come from there. */
-static enum rc create_table(struct ddl *ddl)
+static enum rc read_create_table(struct ddl *ddl)
 {
     struct ddl_reader ahead;
     struct table_options options;
@@ -200,15 +200,15 @@ static enum rc create_table(struct ddl *ddl)
     ahead = ddl->reader;
     rc = ddl_brackets(&ahead, NULL, 0);
     if (rc == RC_OK)
-        rc = table_options(&ahead, &options);
+        rc = read_table_options(&ahead, &options);
     if (rc != RC_OK)
         return rc;
     memcpy(ddl->reader.collation, options.collation, sizeof(options.collation));
     shape_table_text(options.engine, options.partition, ddl->change.text);
     ddl->change.name[0] = '\0';
-    rc = tell(ddl, DDL_TABLE_ADD);
+    rc = tell_action(ddl, DDL_TABLE_ADD);
     if (rc == RC_OK)
-        rc = table_body(ddl);
+        rc = read_table_body(ddl);
     ddl->reader = ahead;
     return rc;
 }
@@ -217,11 +217,11 @@ static enum rc drop_table(struct ddl *ddl)
 {
     enum rc rc = ddl_name(&ddl->reader, ddl->change.table);
 
-    return rc == RC_OK ? tell(ddl, DDL_TABLE_DROP) : rc;
+    return rc == RC_OK ? tell_action(ddl, DDL_TABLE_DROP) : rc;
 }
 
 /* CREATE [UNIQUE] INDEX name ON table (parts) */
-static enum rc create_index(struct ddl *ddl, bool unique)
+static enum rc read_create_index(struct ddl *ddl, bool unique)
 {
     enum rc rc = ddl_name(&ddl->reader, ddl->change.name);
 
@@ -230,8 +230,8 @@ static enum rc create_index(struct ddl *ddl, bool unique)
     if (rc == RC_OK)
         rc = ddl_name(&ddl->reader, ddl->change.table);
     if (rc == RC_OK)
-        rc = index_parts(ddl, false, unique);
-    return rc == RC_OK ? tell(ddl, DDL_INDEX_ADD) : rc;
+        rc = read_index_parts(ddl, false, unique);
+    return rc == RC_OK ? tell_action(ddl, DDL_INDEX_ADD) : rc;
 }
 
 /* DROP INDEX name ON table */
@@ -243,11 +243,11 @@ static enum rc drop_index(struct ddl *ddl)
         rc = ddl_want(&ddl->reader, "ON");
     if (rc == RC_OK)
         rc = ddl_name(&ddl->reader, ddl->change.table);
-    return rc == RC_OK ? tell(ddl, DDL_INDEX_DROP) : rc;
+    return rc == RC_OK ? tell_action(ddl, DDL_INDEX_DROP) : rc;
 }
 
 /* What stands behind DROP in an ALTER TABLE. */
-static enum rc alter_drop(struct ddl *ddl)
+static enum rc read_alter_drop(struct ddl *ddl)
 {
     enum ddl_kind kind = take_key_word(ddl) ? DDL_INDEX_DROP : DDL_COLUMN_DROP;
     enum rc rc;
@@ -255,31 +255,31 @@ static enum rc alter_drop(struct ddl *ddl)
     if (kind == DDL_COLUMN_DROP && !ddl_take(&ddl->reader, "COLUMN"))
         return ddl_fail(&ddl->reader, "COLUMN, KEY or INDEX");
     rc = ddl_name(&ddl->reader, ddl->change.name);
-    return rc == RC_OK ? tell(ddl, kind) : rc;
+    return rc == RC_OK ? tell_action(ddl, kind) : rc;
 }
 
-static enum rc alter_part(struct ddl *ddl)
+static enum rc read_alter_part(struct ddl *ddl)
 {
     if (ddl_take(&ddl->reader, "ADD")) {
         if (ddl_take(&ddl->reader, "COLUMN"))
-            return table_column(ddl, DDL_COLUMN_ADD);
-        return table_part(ddl);
+            return read_table_column(ddl, DDL_COLUMN_ADD);
+        return read_table_part(ddl);
     }
     if (ddl_take(&ddl->reader, "DROP"))
-        return alter_drop(ddl);
+        return read_alter_drop(ddl);
     if (!ddl_take(&ddl->reader, "MODIFY"))
         return ddl_fail(&ddl->reader, "ADD, MODIFY or DROP");
     ddl_take(&ddl->reader, "COLUMN");
-    return table_column(ddl, DDL_COLUMN_MODIFY);
+    return read_table_column(ddl, DDL_COLUMN_MODIFY);
 }
 
-static enum rc alter_table(struct ddl *ddl)
+static enum rc read_alter_table(struct ddl *ddl)
 {
     enum rc rc = ddl_name(&ddl->reader, ddl->change.table);
 
     do {
         if (rc == RC_OK)
-            rc = alter_part(ddl);
+            rc = read_alter_part(ddl);
     } while (rc == RC_OK && ddl_take(&ddl->reader, ","));
     return rc;
 }
@@ -289,10 +289,10 @@ static enum rc read_create(struct ddl *ddl)
     bool unique;
 
     if (ddl_take(&ddl->reader, "TABLE"))
-        return create_table(ddl);
+        return read_create_table(ddl);
     unique = ddl_take(&ddl->reader, "UNIQUE");
     if (ddl_take(&ddl->reader, "INDEX"))
-        return create_index(ddl, unique);
+        return read_create_index(ddl, unique);
     return ddl_fail(&ddl->reader, "TABLE or INDEX");
 }
 
@@ -329,7 +329,7 @@ enum rc ddl_read(const struct statement *statement, ddl_on_change on_change, voi
     if (rc != RC_OK)
         return rc;
     if (is_data(&ddl))
-        return tell(&ddl, DDL_DATA);
+        return tell_action(&ddl, DDL_DATA);
     if (ddl_take(&ddl.reader, "CREATE")) {
         rc = read_create(&ddl);
     } else if (ddl_take(&ddl.reader, "DROP")) {
@@ -337,7 +337,7 @@ enum rc ddl_read(const struct statement *statement, ddl_on_change on_change, voi
     } else if (ddl_take(&ddl.reader, "ALTER")) {
         rc = ddl_want(&ddl.reader, "TABLE");
         if (rc == RC_OK)
-            rc = alter_table(&ddl);
+            rc = read_alter_table(&ddl);
     } else {
         return ddl_fail(&ddl.reader, "CREATE, DROP, ALTER, INSERT, UPDATE, DELETE or REPLACE");
     }

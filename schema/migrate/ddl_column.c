@@ -96,7 +96,8 @@ static const struct type types[] = {
     {"TEXT", true},       {"MEDIUMTEXT", true}, {"LONGTEXT", true},
 };
 
-static enum rc column_type(struct ddl_reader *reader, struct shape_column *column, bool *is_text)
+static enum rc read_column_type(struct ddl_reader *reader, struct shape_column *column,
+                                bool *is_text)
 {
     const struct type *type = NULL;
     char brackets[32] = "";
@@ -133,7 +134,7 @@ static enum rc take_now(struct ddl_reader *reader, char *out, size_t size)
     return rc;
 }
 
-static enum rc column_default(struct ddl_reader *reader, struct shape_column *column)
+static enum rc read_column_default(struct ddl_reader *reader, struct shape_column *column)
 {
     size_t sign = 0;
 
@@ -155,7 +156,7 @@ static enum rc column_default(struct ddl_reader *reader, struct shape_column *co
     return ddl_next(reader);
 }
 
-static enum rc column_generated(struct ddl_reader *reader, struct shape_column *column)
+static enum rc read_column_generated(struct ddl_reader *reader, struct shape_column *column)
 {
     enum rc rc = ddl_want(reader, "ALWAYS");
 
@@ -181,7 +182,7 @@ static enum rc skip_text(struct ddl_reader *reader)
 }
 
 /* One attribute behind the type. */
-static enum rc column_attribute(struct ddl_reader *reader, struct shape_column *column)
+static enum rc read_column_attribute(struct ddl_reader *reader, struct shape_column *column)
 {
     char ignored[SHAPE_TYPE_SIZE];
     enum rc rc = RC_OK;
@@ -193,13 +194,13 @@ static enum rc column_attribute(struct ddl_reader *reader, struct shape_column *
     if (ddl_take(reader, "NULL"))
         return RC_OK;
     if (ddl_take(reader, "DEFAULT"))
-        return column_default(reader, column);
+        return read_column_default(reader, column);
     if (ddl_take(reader, "COMMENT"))
         return skip_text(reader);
     if (ddl_take(reader, "COLLATE"))
         return ddl_name(reader, column->collation);
     if (ddl_take(reader, "GENERATED"))
-        return column_generated(reader, column);
+        return read_column_generated(reader, column);
     if (ddl_take(reader, "AFTER"))
         return ddl_name(reader, ignored);
     if (ddl_take(reader, "FIRST"))
@@ -216,7 +217,7 @@ static enum rc column_attribute(struct ddl_reader *reader, struct shape_column *
     return ddl_fail(reader, "a known attribute of a column");
 }
 
-static bool at_column_end(const struct ddl_reader *reader)
+static bool is_column_end(const struct ddl_reader *reader)
 {
     return reader->token.kind == SQL_END || sql_token_is(&reader->token, ",") ||
            sql_token_is(&reader->token, ")");
@@ -231,15 +232,15 @@ enum rc ddl_column(struct ddl_reader *reader, struct shape_column *column)
 
     memset(column, 0, sizeof(*column));
     column->nullable = true;
-    rc = column_type(reader, column, &is_text);
-    while (rc == RC_OK && !at_column_end(reader)) {
+    rc = read_column_type(reader, column, &is_text);
+    while (rc == RC_OK && !is_column_end(reader)) {
         if (ddl_take(reader, "CHARACTER")) {
             has_charset = true;
             rc = ddl_want(reader, "SET");
             if (rc == RC_OK)
                 rc = ddl_name(reader, ignored);
         } else {
-            rc = column_attribute(reader, column);
+            rc = read_column_attribute(reader, column);
         }
     }
     if (rc != RC_OK || !is_text || column->collation[0])

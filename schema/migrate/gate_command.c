@@ -27,7 +27,7 @@ static void on_event(void *ctx, enum migrate_event event, const struct migration
 }
 
 /* *behind: migrating would help. */
-static enum rc check(const struct migrate *migrate, bool *behind, struct err *err)
+static enum rc check_schema(const struct migrate *migrate, bool *behind, struct err *err)
 {
     struct migrate_state state = {0};
     enum rc rc = migrate_state_read(migrate, &state, err);
@@ -40,7 +40,7 @@ static enum rc check(const struct migrate *migrate, bool *behind, struct err *er
     return rc;
 }
 
-static enum rc with_store(struct migrate_target *target, bool up, bool *behind, struct err *err)
+static enum rc run_with_store(struct migrate_target *target, bool up, bool *behind, struct err *err)
 {
     struct migrate migrate = {
         .set = &migration_set_ours,
@@ -57,7 +57,7 @@ static enum rc with_store(struct migrate_target *target, bool up, bool *behind, 
     if (rc == RC_OK) {
         migrate.event_ctx = target;
         migrate.store = migrate_mysql_store(mysql);
-        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err) : check(&migrate, behind, err);
+        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err) : check_schema(&migrate, behind, err);
     }
     migrate_mysql_close(mysql);
     return rc;
@@ -72,9 +72,9 @@ enum rc schema_gate(const struct settings *settings, bool migrate, struct err *e
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         bool behind = false;
 
-        rc = with_store(&targets[i], false, &behind, err);
+        rc = run_with_store(&targets[i], false, &behind, err);
         if (rc == RC_RETRY && behind && migrate)
-            rc = with_store(&targets[i], true, &behind, err);
+            rc = run_with_store(&targets[i], true, &behind, err);
     }
     return rc;
 }

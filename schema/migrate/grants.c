@@ -33,7 +33,7 @@ static bool is_there(struct walk *walk, const char *statement)
     return strstr(buf_text(walk->out) + walk->from, statement) != NULL;
 }
 
-static void statement_put(struct walk *walk, struct buf *statement)
+static void put_statement(struct walk *walk, struct buf *statement)
 {
     if (statement->failed)
         walk->out->failed = true;
@@ -63,8 +63,8 @@ static void put_database(struct buf *sql, const char *name, bool whole)
 }
 
 /* line: "GRANT ... ON <side>", then what follows the side, with lane in place of a lane's word. */
-static void line_put(struct walk *walk, const char *line, size_t head_len, const char *rest,
-                     const char *lane, size_t word_len)
+static void put_grant(struct walk *walk, const char *line, size_t head_len, const char *rest,
+                      const char *lane, size_t word_len)
 {
     struct buf sql = {0};
 
@@ -75,48 +75,48 @@ static void line_put(struct walk *walk, const char *line, size_t head_len, const
         buf_text_put(&sql, lane);
     buf_text_put(&sql, rest + (lane ? word_len : 0));
     buf_char(&sql, '\n');
-    statement_put(walk, &sql);
+    put_statement(walk, &sql);
     buf_done(&sql);
 }
 
 /* As outbox_lane_name() names them. */
-static void api_lanes_put(struct walk *walk, const char *line, size_t head_len, const char *rest)
+static void put_api_lanes(struct walk *walk, const char *line, size_t head_len, const char *rest)
 {
     for (int64_t i = 0; i < walk->settings->api.lane_count; i++) {
         char lane[LANE_SIZE] = "outbox";
 
         if (i > 0)
             snprintf(lane, sizeof(lane), "outbox_%lld", (long long)i);
-        line_put(walk, line, head_len, rest, lane, strlen(API_LANE));
+        put_grant(walk, line, head_len, rest, lane, strlen(API_LANE));
     }
 }
 
-static void relay_lanes_put(struct walk *walk, const char *line, size_t head_len, const char *rest)
+static void put_relay_lanes(struct walk *walk, const char *line, size_t head_len, const char *rest)
 {
     for (size_t i = 0; i < walk->settings->lane_count; i++)
-        line_put(walk, line, head_len, rest, walk->settings->lanes[i].table, strlen(RELAY_LANE));
+        put_grant(walk, line, head_len, rest, walk->settings->lanes[i].table, strlen(RELAY_LANE));
 }
 
-static bool begins(const char *text, const char *word)
+static bool begins_with(const char *text, const char *word)
 {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-static void side_put(struct walk *walk, const char *line, const char *at, const char *side)
+static void put_side(struct walk *walk, const char *line, const char *at, const char *side)
 {
     const char *rest = at + strlen(side);
     size_t head_len = (size_t)(at - line);
 
-    if (begins(rest, API_LANE " "))
-        api_lanes_put(walk, line, head_len, rest);
-    else if (begins(rest, RELAY_LANE " "))
-        relay_lanes_put(walk, line, head_len, rest);
+    if (begins_with(rest, API_LANE " "))
+        put_api_lanes(walk, line, head_len, rest);
+    else if (begins_with(rest, RELAY_LANE " "))
+        put_relay_lanes(walk, line, head_len, rest);
     else
-        line_put(walk, line, head_len, rest, NULL, 0);
+        put_grant(walk, line, head_len, rest, NULL, 0);
 }
 
 /* A statement that names no side is for the server of the outbox. */
-static void grant_put(struct walk *walk, const char *line)
+static void put_grant_line(struct walk *walk, const char *line)
 {
     const char *outbox = strstr(line, OUTBOX_SIDE);
     const char *sink = strstr(line, SINK_SIDE);
@@ -124,14 +124,14 @@ static void grant_put(struct walk *walk, const char *line)
 
     if (sink) {
         if (walk->target->sides & MIGRATION_SINK)
-            side_put(walk, line, sink, SINK_SIDE);
+            put_side(walk, line, sink, SINK_SIDE);
     } else if (walk->target->sides & MIGRATION_OUTBOX) {
         if (outbox) {
-            side_put(walk, line, outbox, OUTBOX_SIDE);
+            put_side(walk, line, outbox, OUTBOX_SIDE);
             return;
         }
         buf_print(&sql, "%s\n", line);
-        statement_put(walk, &sql);
+        put_statement(walk, &sql);
         buf_done(&sql);
     }
 }
@@ -140,9 +140,9 @@ static void grant_put(struct walk *walk, const char *line)
  * its comment. */
 static void walk_line(struct walk *walk, const char *line)
 {
-    if (begins(line, "GRANT ")) {
+    if (begins_with(line, "GRANT ")) {
         walk->has_grants = true;
-        grant_put(walk, line);
+        put_grant_line(walk, line);
         return;
     }
     if (line[0] == '\0') {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void tell(const struct migrate *migrate, enum migrate_event event,
-                 const struct migration *migration, size_t done, size_t statements)
+static void tell_progress(const struct migrate *migrate, enum migrate_event event,
+                          const struct migration *migration, size_t done, size_t statements)
 {
     if (migrate->on_event)
         migrate->on_event(migrate->event_ctx, event, migration, done, statements);
@@ -24,7 +24,7 @@ struct step {
 };
 
 /* Is it as it will be after the statement? Never for what leaves no trace. */
-static enum rc step_look(const struct step *step, bool *done, struct err *err)
+static enum rc look_at_step(const struct step *step, bool *done, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
     const struct effect *effect = &step->effect;
@@ -40,7 +40,7 @@ static enum rc step_look(const struct step *step, bool *done, struct err *err)
     return rc;
 }
 
-static enum rc step_save(const struct step *step, enum history_state state, struct err *err)
+static enum rc save_step(const struct step *step, enum history_state state, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
 
@@ -49,10 +49,10 @@ static enum rc step_save(const struct step *step, enum history_state state, stru
 }
 
 /* Invariant: HISTORY_TRYING is only ever written when the effect is not there. */
-static enum rc step_announce(const struct step *step, struct err *err)
+static enum rc announce_step(const struct step *step, struct err *err)
 {
     bool done;
-    enum rc rc = step_look(step, &done, err);
+    enum rc rc = look_at_step(step, &done, err);
 
     if (rc == RC_OK && done)
         return err_fail(err, RC_FATAL, 0,
@@ -61,20 +61,20 @@ static enum rc step_announce(const struct step *step, struct err *err)
                         step->effect.table, step->effect.name[0] ? "." : "", step->effect.name,
                         step->effect.kind == EFFECT_APPEARS ? "exists already" : "is gone already",
                         step->migrate->place);
-    return rc == RC_OK ? step_save(step, HISTORY_TRYING, err) : rc;
+    return rc == RC_OK ? save_step(step, HISTORY_TRYING, err) : rc;
 }
 
 /* The server said no: the statement is not in doubt any more. Should this not get through, the next
  * run looks for itself. */
-static void step_withdraw(const struct step *step)
+static void withdraw_step(const struct step *step)
 {
     bool done = true;
 
-    if (step_look(step, &done, NULL) == RC_OK && !done)
-        step_save(step, HISTORY_RUNNING, NULL);
+    if (look_at_step(step, &done, NULL) == RC_OK && !done)
+        save_step(step, HISTORY_RUNNING, NULL);
 }
 
-static enum history_state state_after(const struct step *step)
+static enum history_state get_state_after(const struct step *step)
 {
     return step->row->statement == step->row->statements ? HISTORY_APPLIED : HISTORY_RUNNING;
 }
@@ -92,9 +92,9 @@ static enum rc sweep_partition(void *ctx, const char *name, struct err *err)
 
 /* A statement is in doubt: was it done? If not, it can be done once this has returned. MariaDB
  * makes a partitioned table piece by piece, and a crash of the server leaves pieces behind. */
-static enum rc step_resume(struct step *step, bool *done, struct err *err)
+static enum rc resume_step(struct step *step, bool *done, struct err *err)
 {
-    enum rc rc = step_look(step, done, err);
+    enum rc rc = look_at_step(step, done, err);
 
     if (rc == RC_OK && !*done && step->effect.kind == EFFECT_APPEARS &&
         step->effect.what == SHAPE_TABLE)
@@ -102,39 +102,39 @@ static enum rc step_resume(struct step *step, bool *done, struct err *err)
     return rc;
 }
 
-static enum rc step_run_ddl(struct step *step, struct err *err)
+static enum rc run_ddl_step(struct step *step, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
     bool done = false;
     enum rc rc;
 
     if (step->row->state == HISTORY_TRYING)
-        rc = step_resume(step, &done, err);
+        rc = resume_step(step, &done, err);
     else
-        rc = step_announce(step, err);
+        rc = announce_step(step, err);
     if (rc != RC_OK)
         return rc;
     if (!done)
         rc = store->run(store->ctx, step->statement.sql, step->statement.len, err);
     if (rc == RC_FATAL || rc == RC_REJECT)
-        step_withdraw(step);
+        withdraw_step(step);
     if (rc != RC_OK)
         return rc;
     step->row->statement++;
-    return step_save(step, state_after(step), err);
+    return save_step(step, get_state_after(step), err);
 }
 
-static enum rc step_run_data(const struct step *step, struct err *err)
+static enum rc run_data_step(const struct step *step, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
 
     step->row->statement++;
-    step->row->state = state_after(step);
+    step->row->state = get_state_after(step);
     return store->run_and_save(store->ctx, step->statement.sql, step->statement.len, step->row,
                                err);
 }
 
-static enum rc step_run(struct step *step, struct err *err)
+static enum rc run_step(struct step *step, struct err *err)
 {
     size_t number = (size_t)step->row->statement + 1;
     enum rc rc = migration_statement(step->migration, number, &step->statement, err);
@@ -143,14 +143,14 @@ static enum rc step_run(struct step *step, struct err *err)
         rc = shape_effect(&step->statement, &step->effect, err);
     if (rc != RC_OK)
         return rc;
-    rc = step->effect.kind == EFFECT_DATA ? step_run_data(step, err) : step_run_ddl(step, err);
+    rc = step->effect.kind == EFFECT_DATA ? run_data_step(step, err) : run_ddl_step(step, err);
     if (rc != RC_OK)
         err_wrap(err, "migration %s, statement %zu of %d", step->migration->name, number,
                  step->row->statements);
     return rc;
 }
 
-static void row_init(struct history_row *row, const struct migration *migration, size_t statements)
+static void init_row(struct history_row *row, const struct migration *migration, size_t statements)
 {
     memset(row, 0, sizeof(*row));
     row->version = migration->version;
@@ -160,7 +160,8 @@ static void row_init(struct history_row *row, const struct migration *migration,
     snprintf(row->sha256, sizeof(row->sha256), "%s", migration->sha256);
 }
 
-static enum rc apply(const struct migrate *migrate, struct migrate_entry *entry, struct err *err)
+static enum rc apply_migrations(const struct migrate *migrate, struct migrate_entry *entry,
+                                struct err *err)
 {
     struct step step = {.migrate = migrate, .migration = entry->migration, .row = &entry->row};
     size_t statements = 0;
@@ -169,13 +170,13 @@ static enum rc apply(const struct migrate *migrate, struct migrate_entry *entry,
     if (rc != RC_OK)
         return rc;
     if (entry->progress == MIGRATE_PENDING)
-        row_init(&entry->row, entry->migration, statements);
-    tell(migrate, entry->progress == MIGRATE_PENDING ? MIGRATE_STARTED : MIGRATE_RESUMED,
-         entry->migration, (size_t)entry->row.statement, statements);
+        init_row(&entry->row, entry->migration, statements);
+    tell_progress(migrate, entry->progress == MIGRATE_PENDING ? MIGRATE_STARTED : MIGRATE_RESUMED,
+                  entry->migration, (size_t)entry->row.statement, statements);
     while (rc == RC_OK && entry->row.state != HISTORY_APPLIED)
-        rc = step_run(&step, err);
+        rc = run_step(&step, err);
     if (rc == RC_OK)
-        tell(migrate, MIGRATE_APPLIED, entry->migration, statements, statements);
+        tell_progress(migrate, MIGRATE_APPLIED, entry->migration, statements, statements);
     return rc;
 }
 
@@ -184,7 +185,7 @@ static bool is_due(const struct migrate_entry *entry, int to)
     return entry->progress != MIGRATE_DONE && entry->migration->version <= to;
 }
 
-static bool any_due(const struct migrate_state *state, int to)
+static bool has_due(const struct migrate_state *state, int to)
 {
     for (size_t i = 0; i < state->count; i++) {
         if (is_due(&state->entries[i], to))
@@ -216,7 +217,7 @@ static enum rc read_sound(const struct migrate *migrate, struct migrate_state *s
 }
 
 /* Under the lock. */
-static enum rc up_locked(const struct migrate *migrate, int to, struct err *err)
+static enum rc migrate_locked(const struct migrate *migrate, int to, struct err *err)
 {
     struct migrate_state state = {0};
     enum rc rc = read_sound(migrate, &state, err);
@@ -225,7 +226,7 @@ static enum rc up_locked(const struct migrate *migrate, int to, struct err *err)
         rc = make_history(migrate, &state, err);
     for (size_t i = 0; rc == RC_OK && i < state.count; i++) {
         if (is_due(&state.entries[i], to))
-            rc = apply(migrate, &state.entries[i], err);
+            rc = apply_migrations(migrate, &state.entries[i], err);
     }
     migrate_state_done(&state);
     return rc;
@@ -244,22 +245,22 @@ enum rc migrate_up(const struct migrate *migrate, int to, struct err *err)
     if (rc == RC_OK && !state.has_database) {
         rc = store->create_database(store->ctx, err);
         if (rc == RC_OK)
-            tell(migrate, MIGRATE_DATABASE_CREATED, NULL, 0, 0);
+            tell_progress(migrate, MIGRATE_DATABASE_CREATED, NULL, 0, 0);
     }
-    due = any_due(&state, to);
+    due = has_due(&state, to);
     migrate_state_done(&state);
     if (rc != RC_OK || !due)
         return rc;
     rc = store->lock(store->ctx, migrate->lock_wait_ms, err);
     if (rc != RC_OK)
         return rc;
-    rc = up_locked(migrate, to, err);
+    rc = migrate_locked(migrate, to, err);
     store->unlock(store->ctx);
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
-static enum rc compare(const struct migrate *migrate, const struct shape *expected,
-                       shape_on_drift on_drift, void *ctx, size_t *drifts, struct err *err)
+static enum rc compare_shape(const struct migrate *migrate, const struct shape *expected,
+                             shape_on_drift on_drift, void *ctx, size_t *drifts, struct err *err)
 {
     const struct migrate_store *store = migrate->store;
     struct shape actual = {0};
@@ -286,12 +287,12 @@ enum rc migrate_verify(const struct migrate *migrate, const struct migrate_state
             rc = migration_apply(entry->migration, (size_t)entry->row.statement, &expected, err);
     }
     if (rc == RC_OK)
-        rc = compare(migrate, &expected, on_drift, ctx, drifts, err);
+        rc = compare_shape(migrate, &expected, on_drift, ctx, drifts, err);
     shape_done(&expected);
     return rc;
 }
 
-static enum rc baseline_save(const struct migrate *migrate, struct migrate_entry *entry,
+static enum rc save_baseline(const struct migrate *migrate, struct migrate_entry *entry,
                              struct err *err)
 {
     const struct migrate_store *store = migrate->store;
@@ -300,18 +301,18 @@ static enum rc baseline_save(const struct migrate *migrate, struct migrate_entry
 
     if (rc != RC_OK)
         return rc;
-    row_init(&entry->row, entry->migration, statements);
+    init_row(&entry->row, entry->migration, statements);
     entry->row.state = HISTORY_APPLIED;
     entry->row.statement = (int)statements;
     entry->row.baseline = true;
     rc = store->save(store->ctx, &entry->row, err);
     if (rc == RC_OK)
-        tell(migrate, MIGRATE_BASELINED, entry->migration, statements, statements);
+        tell_progress(migrate, MIGRATE_BASELINED, entry->migration, statements, statements);
     return rc;
 }
 
-static enum rc baseline_expected(const struct migrate_state *state, int to, struct shape *expected,
-                                 struct err *err)
+static enum rc expect_baseline(const struct migrate_state *state, int to, struct shape *expected,
+                               struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -324,22 +325,22 @@ static enum rc baseline_expected(const struct migrate_state *state, int to, stru
     return rc;
 }
 
-static enum rc baseline_locked(const struct migrate *migrate, int to, shape_on_drift on_drift,
-                               void *ctx, size_t *drifts, struct err *err)
+static enum rc set_baseline_locked(const struct migrate *migrate, int to, shape_on_drift on_drift,
+                                   void *ctx, size_t *drifts, struct err *err)
 {
     struct migrate_state state = {0};
     struct shape expected = {0};
     enum rc rc = read_sound(migrate, &state, err);
 
     if (rc == RC_OK)
-        rc = baseline_expected(&state, to, &expected, err);
+        rc = expect_baseline(&state, to, &expected, err);
     if (rc == RC_OK)
-        rc = compare(migrate, &expected, on_drift, ctx, drifts, err);
+        rc = compare_shape(migrate, &expected, on_drift, ctx, drifts, err);
     if (rc == RC_OK && *drifts == 0)
         rc = make_history(migrate, &state, err);
     for (size_t i = 0; rc == RC_OK && *drifts == 0 && i < state.count; i++) {
         if (is_due(&state.entries[i], to))
-            rc = baseline_save(migrate, &state.entries[i], err);
+            rc = save_baseline(migrate, &state.entries[i], err);
     }
     shape_done(&expected);
     migrate_state_done(&state);
@@ -361,7 +362,7 @@ enum rc migrate_baseline(const struct migrate *migrate, int to, shape_on_drift o
     rc = store->lock(store->ctx, migrate->lock_wait_ms, err);
     if (rc != RC_OK)
         return rc;
-    rc = baseline_locked(migrate, to, on_drift, ctx, drifts, err);
+    rc = set_baseline_locked(migrate, to, on_drift, ctx, drifts, err);
     store->unlock(store->ctx);
     return rc == RC_REJECT ? RC_FATAL : rc;
 }

@@ -22,7 +22,7 @@ struct run {
     int to;
 };
 
-static void print(struct run *run)
+static void print_text(struct run *run)
 {
     if (run->report.text.len > 0)
         fwrite(run->report.text.data, 1, run->report.text.len, stdout);
@@ -36,7 +36,7 @@ static void on_event(void *ctx, enum migrate_event event, const struct migration
     struct run *run = ctx;
 
     migrate_report_event(&run->report, event, migration, done, statements);
-    print(run);
+    print_text(run);
 }
 
 static void on_drift(void *ctx, const struct shape_drift *drift)
@@ -44,13 +44,13 @@ static void on_drift(void *ctx, const struct shape_drift *drift)
     struct run *run = ctx;
 
     migrate_report_drift(&run->report, drift);
-    print(run);
+    print_text(run);
 }
 
 /* An action works on one database. *good: what was asked for holds. */
 typedef enum rc (*action_run)(struct run *run, bool *good, struct err *err);
 
-static enum rc status(struct run *run, bool *good, struct err *err)
+static enum rc print_status(struct run *run, bool *good, struct err *err)
 {
     struct migrate_state state = {0};
     struct err reason = {0};
@@ -68,7 +68,7 @@ static enum rc status(struct run *run, bool *good, struct err *err)
     return rc;
 }
 
-static enum rc plan_print(struct run *run, const struct migrate_state *state, struct err *err)
+static enum rc print_plan(struct run *run, const struct migrate_state *state, struct err *err)
 {
     struct buf create = {0};
     struct err reason = {0};
@@ -87,20 +87,20 @@ static enum rc plan_print(struct run *run, const struct migrate_state *state, st
     return rc;
 }
 
-static enum rc plan(struct run *run, bool *good, struct err *err)
+static enum rc plan_steps(struct run *run, bool *good, struct err *err)
 {
     struct migrate_state state = {0};
     enum rc rc = migrate_state_read(&run->migrate, &state, err);
 
     *good = true;
     if (rc == RC_OK)
-        rc = plan_print(run, &state, err);
+        rc = print_plan(run, &state, err);
     migrate_state_done(&state);
     return rc;
 }
 
 /* What the database has in the end. */
-static enum rc conclude(struct run *run, const char *words, struct err *err)
+static enum rc print_conclusion(struct run *run, const char *words, struct err *err)
 {
     struct migrate_state state = {0};
     enum rc rc = migrate_state_read(&run->migrate, &state, err);
@@ -112,16 +112,16 @@ static enum rc conclude(struct run *run, const char *words, struct err *err)
     return rc;
 }
 
-static enum rc up(struct run *run, bool *good, struct err *err)
+static enum rc apply_up(struct run *run, bool *good, struct err *err)
 {
     enum rc rc = migrate_up(&run->migrate, run->to, err);
 
     *good = true;
-    return rc == RC_OK ? conclude(run, "has schema version", err) : rc;
+    return rc == RC_OK ? print_conclusion(run, "has schema version", err) : rc;
 }
 
-static void verify_outcome(struct run *run, const struct migrate_state *state, size_t drifts,
-                           bool *good)
+static void print_verify_outcome(struct run *run, const struct migrate_state *state, size_t drifts,
+                                 bool *good)
 {
     struct migrate_report *report = &run->report;
     const char *place = run->migrate.place;
@@ -141,7 +141,7 @@ static void verify_outcome(struct run *run, const struct migrate_state *state, s
                                place, state->version);
 }
 
-static enum rc verify(struct run *run, bool *good, struct err *err)
+static enum rc verify_shape(struct run *run, bool *good, struct err *err)
 {
     struct migrate_state state = {0};
     size_t drifts = 0;
@@ -150,12 +150,12 @@ static enum rc verify(struct run *run, bool *good, struct err *err)
     if (rc == RC_OK && state.has_database)
         rc = migrate_verify(&run->migrate, &state, on_drift, run, &drifts, err);
     if (rc == RC_OK)
-        verify_outcome(run, &state, drifts, good);
+        print_verify_outcome(run, &state, drifts, good);
     migrate_state_done(&state);
     return rc;
 }
 
-static enum rc baseline(struct run *run, bool *good, struct err *err)
+static enum rc set_baseline(struct run *run, bool *good, struct err *err)
 {
     size_t drifts = 0;
     enum rc rc = migrate_baseline(&run->migrate, run->to, on_drift, run, &drifts, err);
@@ -164,7 +164,7 @@ static enum rc baseline(struct run *run, bool *good, struct err *err)
         return rc;
     *good = drifts == 0;
     if (*good)
-        return conclude(run, "is recorded as schema version", err);
+        return print_conclusion(run, "is recorded as schema version", err);
     migrate_report_outcome(&run->report, false, 0,
                            "%s differs in %zu places from what would be recorded: nothing was "
                            "recorded",
@@ -177,13 +177,13 @@ static const struct action {
     action_run run;
     bool changes; /* takes the lock; after an error the next database is left alone */
 } actions[] = {
-    {"up", up, true},          {"status", status, false},    {"plan", plan, false},
-    {"verify", verify, false}, {"baseline", baseline, true},
+    {"up", apply_up, true},          {"status", print_status, false},  {"plan", plan_steps, false},
+    {"verify", verify_shape, false}, {"baseline", set_baseline, true},
 };
 
 #define ACTION_COUNT (sizeof(actions) / sizeof(actions[0]))
 
-static const struct action *action_find(const char *name)
+static const struct action *find_action(const char *name)
 {
     struct nearest nearest = {.typed = name};
 
@@ -236,7 +236,7 @@ static int on_targets(struct run *run, const struct action *action, const struct
         rc = on_target(run, action, &good, &err);
         if (rc != RC_OK && run->report.databases)
             migrate_report_outcome(&run->report, false, 0, "%s", err.text);
-        print(run);
+        print_text(run);
         if (rc != RC_OK)
             one = options_fail(rc, &err);
         else if (good)
@@ -247,7 +247,7 @@ static int on_targets(struct run *run, const struct action *action, const struct
 }
 
 /* Asks no server: whoever makes the accounts may read it first. */
-static int grants_print(const struct options *options)
+static int print_grants(const struct options *options)
 {
     struct buf text = {0};
     struct config *config;
@@ -270,7 +270,7 @@ static int grants_print(const struct options *options)
 
 static int run_action(const struct options *options, struct run *run, bool json)
 {
-    const struct action *action = action_find(options->arguments[0]);
+    const struct action *action = find_action(options->arguments[0]);
     struct config *config;
     struct err err = {0};
     int code;
@@ -287,7 +287,7 @@ static int run_action(const struct options *options, struct run *run, bool json)
             err_set(&err, "out of memory");
             code = options_fail(RC_FATAL, &err);
         }
-        print(run);
+        print_text(run);
         if (ferror(stdout)) {
             err_set(&err, "cannot write to standard output");
             code = options_fail(RC_FATAL, &err);
@@ -354,6 +354,6 @@ int migrate_command(int argc, char **argv)
     run.migrate.lock_wait_ms = wait_s * 1000;
     run.migrate.event_ctx = &run;
     if (strcmp(options.arguments[0], "grants") == 0)
-        return grants_print(&options);
+        return print_grants(&options);
     return run_action(&options, &run, json);
 }

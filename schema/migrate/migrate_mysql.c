@@ -112,7 +112,7 @@ static enum rc create_database(void *ctx, struct err *err)
     return rc;
 }
 
-static enum rc lock_session_set_up(struct migrate_mysql *mysql, struct err *err)
+static enum rc set_up_lock_session(struct migrate_mysql *mysql, struct err *err)
 {
     buf_reset(&mysql->sql);
     buf_print(&mysql->sql,
@@ -122,7 +122,7 @@ static enum rc lock_session_set_up(struct migrate_mysql *mysql, struct err *err)
     return run_sql(mysql, mysql->db, err);
 }
 
-static enum rc lock(void *ctx, int64_t wait_ms, struct err *err)
+static enum rc take_lock(void *ctx, int64_t wait_ms, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
     int64_t got = -1;
@@ -131,7 +131,7 @@ static enum rc lock(void *ctx, int64_t wait_ms, struct err *err)
     enum rc rc = db_connect(mysql->db, err);
 
     if (rc == RC_OK)
-        rc = lock_session_set_up(mysql, err);
+        rc = set_up_lock_session(mysql, err);
     if (rc != RC_OK)
         return rc;
     session = db_session(mysql->db);
@@ -153,7 +153,7 @@ static enum rc lock(void *ctx, int64_t wait_ms, struct err *err)
     return RC_OK;
 }
 
-static void unlock(void *ctx)
+static void release_lock(void *ctx)
 {
     struct migrate_mysql *mysql = ctx;
 
@@ -219,7 +219,7 @@ static enum rc save_in_transaction(struct migrate_mysql *mysql, const struct his
     return run_sql(mysql, mysql->db, err);
 }
 
-static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
+static enum rc run_statement(void *ctx, const char *sql, size_t len, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
     enum rc rc = begin_locked(mysql, err);
@@ -231,7 +231,7 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
 
 /* InnoDB has a table of its own for each partition, and MariaDB drops one by its name in the folder
  * when the whole that it belongs to is not there. MySQL cleans up by itself. */
-static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
+static enum rc sweep_rows(void *ctx, const char *table, const char *partition, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
     enum rc rc;
@@ -246,7 +246,7 @@ static enum rc sweep(void *ctx, const char *table, const char *partition, struct
     return end_locked(mysql, run_sql(mysql, mysql->db, err), err);
 }
 
-static enum rc save(void *ctx, const struct history_row *row, struct err *err)
+static enum rc save_row(void *ctx, const struct history_row *row, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
     enum rc rc = begin_locked(mysql, err);
@@ -275,12 +275,12 @@ struct history_reading {
     void *ctx;
 };
 
-static void column_copy(char *out, size_t size, const struct db_row *row, size_t column)
+static void copy_column(char *out, size_t size, const struct db_row *row, size_t column)
 {
     snprintf(out, size, "%s", row->columns[column] ? row->columns[column] : "");
 }
 
-static enum rc history_row_read(void *ctx, const struct db_row *columns, struct err *err)
+static enum rc read_history_row(void *ctx, const struct db_row *columns, struct err *err)
 {
     struct history_reading *reading = ctx;
     struct history_row row = {0};
@@ -288,10 +288,10 @@ static enum rc history_row_read(void *ctx, const struct db_row *columns, struct 
     size_t state = 0;
 
     row.version = (int)db_column_i64(columns, 0);
-    column_copy(row.name, sizeof(row.name), columns, 1);
-    column_copy(row.side, sizeof(row.side), columns, 2);
-    column_copy(row.sha256, sizeof(row.sha256), columns, 3);
-    column_copy(word, sizeof(word), columns, 4);
+    copy_column(row.name, sizeof(row.name), columns, 1);
+    copy_column(row.side, sizeof(row.side), columns, 2);
+    copy_column(row.sha256, sizeof(row.sha256), columns, 3);
+    copy_column(word, sizeof(word), columns, 4);
     while (state < STATE_COUNT && strcmp(state_names[state], word) != 0)
         state++;
     if (state == STATE_COUNT)
@@ -303,7 +303,7 @@ static enum rc history_row_read(void *ctx, const struct db_row *columns, struct 
     row.statement = (int)db_column_i64(columns, 5);
     row.statements = (int)db_column_i64(columns, 6);
     row.baseline = db_column_i64(columns, 7) != 0;
-    column_copy(row.finished_at, sizeof(row.finished_at), columns, 8);
+    copy_column(row.finished_at, sizeof(row.finished_at), columns, 8);
     return reading->on_row(reading->ctx, &row, err);
 }
 
@@ -321,7 +321,7 @@ static enum rc read_history(void *ctx, bool *found, history_on_row on_row, void 
               "DATE_FORMAT(finished_at, '%%Y-%%m-%%d %%H:%%i:%%s') FROM schema_history "
               "ORDER BY version LIMIT %d",
               HISTORY_ROWS_MAX);
-    rc = db_query_buf(mysql->db, &mysql->sql, history_row_read, &reading, &mine);
+    rc = db_query_buf(mysql->db, &mysql->sql, read_history_row, &reading, &mine);
     *found = rc == RC_OK;
     if (rc != RC_OK && mine.code == DB_NO_SUCH_TABLE)
         return RC_OK;
@@ -330,8 +330,8 @@ static enum rc read_history(void *ctx, bool *found, history_on_row on_row, void 
     return rc;
 }
 
-static enum rc exists(void *ctx, enum shape_kind kind, const char *table, const char *name,
-                      bool *there, struct err *err)
+static enum rc has_table(void *ctx, enum shape_kind kind, const char *table, const char *name,
+                         bool *there, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
 
@@ -361,13 +361,13 @@ enum rc migrate_mysql_open(struct migrate_mysql **out, const struct mysql_settin
         .ctx = mysql,
         .find_database = find_database,
         .create_database = create_database,
-        .lock = lock,
-        .unlock = unlock,
+        .lock = take_lock,
+        .unlock = release_lock,
         .read_history = read_history,
-        .exists = exists,
-        .run = run,
-        .sweep = sweep,
-        .save = save,
+        .exists = has_table,
+        .run = run_statement,
+        .sweep = sweep_rows,
+        .save = save_row,
         .run_and_save = run_and_save,
         .read_shape = read_shape,
     };

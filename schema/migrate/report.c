@@ -25,7 +25,7 @@ void migrate_report_done(struct migrate_report *report)
 }
 
 /* The array of this name in the database under way, made at its first use. */
-static json_t *list_of(struct migrate_report *report, const char *name)
+static json_t *list_names(struct migrate_report *report, const char *name)
 {
     json_t *list = json_object_get(report->database, name);
 
@@ -48,12 +48,12 @@ void migrate_report_target(struct migrate_report *report, const struct migrate_t
     report->database = json_array_get(report->databases, json_array_size(report->databases) - 1);
     for (unsigned side = MIGRATION_OUTBOX; side <= MIGRATION_SINK; side++) {
         if (target->sides & side)
-            json_array_append_new(list_of(report, "sides"),
+            json_array_append_new(list_names(report, "sides"),
                                   json_string(migration_side_name((enum migration_side)side)));
     }
 }
 
-static const char *progress_name(const struct migrate_entry *entry)
+static const char *name_progress(const struct migrate_entry *entry)
 {
     switch (entry->progress) {
     case MIGRATE_PENDING:
@@ -68,25 +68,25 @@ static const char *progress_name(const struct migrate_entry *entry)
     return "unknown";
 }
 
-static void state_entry_json(struct migrate_report *report, const struct migrate_entry *entry)
+static void put_state_json(struct migrate_report *report, const struct migrate_entry *entry)
 {
     const struct migration *migration = entry->migration;
 
     json_array_append_new(
-        list_of(report, "migrations"),
+        list_names(report, "migrations"),
         json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:s?}", "version", migration->version,
                   "name", migration->name, "side", migration_side_name(migration->side), "sha256",
-                  migration->sha256, "state", progress_name(entry), "statement",
+                  migration->sha256, "state", name_progress(entry), "statement",
                   entry->row.statement, "statements", entry->row.statements, "finishedAt",
                   entry->row.finished_at[0] ? entry->row.finished_at : NULL));
 }
 
-static void state_entry_text(struct migrate_report *report, const struct migrate_entry *entry)
+static void put_state_text(struct migrate_report *report, const struct migrate_entry *entry)
 {
     struct buf *text = &report->text;
 
     buf_print(text, "  %-24s %-7s %s", entry->migration->name,
-              migration_side_name(entry->migration->side), progress_name(entry));
+              migration_side_name(entry->migration->side), name_progress(entry));
     if (entry->progress == MIGRATE_HALF_WAY)
         buf_print(text, ", %d of %d statements%s", entry->row.statement, entry->row.statements,
                   entry->row.state == HISTORY_TRYING ? ", the next one may be done" : "");
@@ -101,20 +101,20 @@ void migrate_report_state(struct migrate_report *report, const struct migrate_st
         json_object_set_new(report->database, "needs", json_integer(state->needs));
     for (size_t i = 0; i < state->count; i++) {
         if (report->database)
-            state_entry_json(report, &state->entries[i]);
+            put_state_json(report, &state->entries[i]);
         else
-            state_entry_text(report, &state->entries[i]);
+            put_state_text(report, &state->entries[i]);
     }
 }
 
 /* number 0: no migration's statement. */
-static void plan_statement(struct migrate_report *report, const char *title, size_t number,
-                           const char *sql, size_t len)
+static void put_plan_statement(struct migrate_report *report, const char *title, size_t number,
+                               const char *sql, size_t len)
 {
     struct buf *text = &report->text;
 
     if (report->database) {
-        json_array_append_new(list_of(report, "statements"),
+        json_array_append_new(list_names(report, "statements"),
                               json_pack("{s:s, s:i, s:s%}", "migration", title, "statement",
                                         (int)number, "sql", sql, len));
         return;
@@ -127,8 +127,8 @@ static void plan_statement(struct migrate_report *report, const char *title, siz
     buf_text_put(text, ";\n");
 }
 
-static enum rc plan_entry(struct migrate_report *report, const struct migrate_entry *entry,
-                          struct err *err)
+static enum rc put_plan_entry(struct migrate_report *report, const struct migrate_entry *entry,
+                              struct err *err)
 {
     size_t number = (size_t)entry->row.statement + 1;
 
@@ -138,7 +138,7 @@ static enum rc plan_entry(struct migrate_report *report, const struct migrate_en
 
         if (rc != RC_OK || statement.len == 0)
             return rc;
-        plan_statement(report, entry->migration->name, number, statement.sql, statement.len);
+        put_plan_statement(report, entry->migration->name, number, statement.sql, statement.len);
     }
 }
 
@@ -150,19 +150,19 @@ enum rc migrate_report_plan(struct migrate_report *report, const struct migrate 
     enum rc rc = RC_OK;
 
     if (report->database)
-        list_of(report, "statements");
+        list_names(report, "statements");
     if (!state->has_database)
-        plan_statement(report, "the database", 0, create, strlen(create));
+        put_plan_statement(report, "the database", 0, create, strlen(create));
     if (!state->has_history) {
         rc = migration_history(migrate->set, &statement, err);
         if (rc == RC_OK)
-            plan_statement(report, "schema_history", 0, statement.sql, statement.len);
+            put_plan_statement(report, "schema_history", 0, statement.sql, statement.len);
     }
     for (size_t i = 0; rc == RC_OK && i < state->count; i++) {
         const struct migrate_entry *entry = &state->entries[i];
 
         if (entry->progress != MIGRATE_DONE && entry->migration->version <= to)
-            rc = plan_entry(report, entry, err);
+            rc = put_plan_entry(report, entry, err);
     }
     return rc;
 }
@@ -174,7 +174,7 @@ void migrate_report_event(struct migrate_report *report, enum migrate_event even
 
     if (report->database) {
         if (event == MIGRATE_APPLIED || event == MIGRATE_BASELINED)
-            json_array_append_new(list_of(report, "applied"), json_string(migration->name));
+            json_array_append_new(list_names(report, "applied"), json_string(migration->name));
         return;
     }
     switch (event) {
@@ -197,7 +197,7 @@ void migrate_report_event(struct migrate_report *report, enum migrate_event even
     }
 }
 
-static const char *kind_name(enum shape_kind kind)
+static const char *name_kind(enum shape_kind kind)
 {
     switch (kind) {
     case SHAPE_TABLE:
@@ -215,14 +215,14 @@ void migrate_report_drift(struct migrate_report *report, const struct shape_drif
     struct buf *text = &report->text;
 
     if (report->database) {
-        json_array_append_new(list_of(report, "drift"),
+        json_array_append_new(list_names(report, "drift"),
                               json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "kind",
-                                        kind_name(drift->kind), "table", drift->table, "name",
+                                        name_kind(drift->kind), "table", drift->table, "name",
                                         drift->name, "expected", drift->expected, "actual",
                                         drift->actual));
         return;
     }
-    buf_print(text, "  %s %s%s%s", kind_name(drift->kind), drift->table, drift->name[0] ? "." : "",
+    buf_print(text, "  %s %s%s%s", name_kind(drift->kind), drift->table, drift->name[0] ? "." : "",
               drift->name);
     if (!drift->actual)
         buf_print(text, " is missing: expected %s\n", drift->expected);
@@ -250,7 +250,7 @@ void migrate_report_outcome(struct migrate_report *report, bool good, int versio
     json_object_set_new(report->database, "message", json_string(sentence));
 }
 
-static int append(const char *bytes, size_t len, void *ctx)
+static int append_json(const char *bytes, size_t len, void *ctx)
 {
     struct buf *text = ctx;
 
@@ -265,7 +265,7 @@ void migrate_report_end(struct migrate_report *report)
     if (!report->databases)
         return;
     all = json_pack("{s:O}", "databases", report->databases);
-    if (json_dump_callback(all, append, &report->text, JSON_INDENT(2)) != 0)
+    if (json_dump_callback(all, append_json, &report->text, JSON_INDENT(2)) != 0)
         report->text.failed = true;
     buf_char(&report->text, '\n');
     json_decref(all);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static enum rc add(struct shape *shape, enum shape_kind kind, const struct ddl_change *change,
-                   struct err *err)
+static enum rc add_item(struct shape *shape, enum shape_kind kind, const struct ddl_change *change,
+                        struct err *err)
 {
     if (shape_find(shape, kind, change->table, change->name))
         return err_fail(err, RC_FATAL, 0, "%s%s%s is there already", change->table,
@@ -16,8 +16,8 @@ static enum rc add(struct shape *shape, enum shape_kind kind, const struct ddl_c
     return shape_put(shape, kind, change->table, change->name, change->text, err);
 }
 
-static enum rc require(const struct shape *shape, enum shape_kind kind,
-                       const struct ddl_change *change, struct err *err)
+static enum rc require_item(const struct shape *shape, enum shape_kind kind,
+                            const struct ddl_change *change, struct err *err)
 {
     if (shape_find(shape, kind, change->table, change->name))
         return RC_OK;
@@ -25,10 +25,10 @@ static enum rc require(const struct shape *shape, enum shape_kind kind,
                     change->name[0] ? "." : "", change->name);
 }
 
-static enum rc drop(struct shape *shape, enum shape_kind kind, const struct ddl_change *change,
-                    struct err *err)
+static enum rc drop_item(struct shape *shape, enum shape_kind kind, const struct ddl_change *change,
+                         struct err *err)
 {
-    enum rc rc = require(shape, kind, change, err);
+    enum rc rc = require_item(shape, kind, change, err);
 
     if (rc == RC_OK)
         shape_remove(shape, kind, change->table, change->name);
@@ -36,7 +36,7 @@ static enum rc drop(struct shape *shape, enum shape_kind kind, const struct ddl_
 }
 
 /* Does the text of an index, "key (a, b(10) desc)", name the column? */
-static bool index_has(const char *text, const char *column)
+static bool has_index_column(const char *text, const char *column)
 {
     size_t len = strlen(column);
 
@@ -55,16 +55,16 @@ static enum rc drop_column(struct shape *shape, const struct ddl_change *change,
         const struct shape_item *item = &shape->items[i];
 
         if (item->kind == SHAPE_INDEX && strcmp(item->table, change->table) == 0 &&
-            index_has(item->text, change->name))
+            has_index_column(item->text, change->name))
             return err_fail(err, RC_FATAL, 0, "column %s.%s is in index %s: drop that first",
                             change->table, change->name, item->name);
     }
-    return drop(shape, SHAPE_COLUMN, change, err);
+    return drop_item(shape, SHAPE_COLUMN, change, err);
 }
 
-static enum rc modify(struct shape *shape, const struct ddl_change *change, struct err *err)
+static enum rc modify_item(struct shape *shape, const struct ddl_change *change, struct err *err)
 {
-    enum rc rc = require(shape, SHAPE_COLUMN, change, err);
+    enum rc rc = require_item(shape, SHAPE_COLUMN, change, err);
 
     return rc == RC_OK
                ? shape_put(shape, SHAPE_COLUMN, change->table, change->name, change->text, err)
@@ -77,19 +77,19 @@ static enum rc on_change(void *ctx, const struct ddl_change *change, struct err 
 
     switch (change->kind) {
     case DDL_TABLE_ADD:
-        return add(shape, SHAPE_TABLE, change, err);
+        return add_item(shape, SHAPE_TABLE, change, err);
     case DDL_TABLE_DROP:
-        return drop(shape, SHAPE_TABLE, change, err);
+        return drop_item(shape, SHAPE_TABLE, change, err);
     case DDL_COLUMN_ADD:
-        return add(shape, SHAPE_COLUMN, change, err);
+        return add_item(shape, SHAPE_COLUMN, change, err);
     case DDL_COLUMN_MODIFY:
-        return modify(shape, change, err);
+        return modify_item(shape, change, err);
     case DDL_COLUMN_DROP:
         return drop_column(shape, change, err);
     case DDL_INDEX_ADD:
-        return add(shape, SHAPE_INDEX, change, err);
+        return add_item(shape, SHAPE_INDEX, change, err);
     case DDL_INDEX_DROP:
-        return drop(shape, SHAPE_INDEX, change, err);
+        return drop_item(shape, SHAPE_INDEX, change, err);
     case DDL_DATA:
         return RC_OK;
     }
@@ -101,7 +101,7 @@ enum rc shape_apply(struct shape *shape, const struct statement *statement, stru
     return ddl_read(statement, on_change, shape, err);
 }
 
-static void effect_set(struct effect *effect, enum effect_kind kind, enum shape_kind what,
+static void set_effect(struct effect *effect, enum effect_kind kind, enum shape_kind what,
                        const struct ddl_change *change)
 {
     effect->kind = kind;
@@ -111,7 +111,7 @@ static void effect_set(struct effect *effect, enum effect_kind kind, enum shape_
 }
 
 /* The servers do one statement whole or not at all, so its first visible change stands for all. */
-static enum rc effect_on_change(void *ctx, const struct ddl_change *change, struct err *err)
+static enum rc find_change_effect(void *ctx, const struct ddl_change *change, struct err *err)
 {
     struct effect *effect = ctx;
 
@@ -120,22 +120,22 @@ static enum rc effect_on_change(void *ctx, const struct ddl_change *change, stru
         return RC_OK;
     switch (change->kind) {
     case DDL_TABLE_ADD:
-        effect_set(effect, EFFECT_APPEARS, SHAPE_TABLE, change);
+        set_effect(effect, EFFECT_APPEARS, SHAPE_TABLE, change);
         break;
     case DDL_TABLE_DROP:
-        effect_set(effect, EFFECT_DISAPPEARS, SHAPE_TABLE, change);
+        set_effect(effect, EFFECT_DISAPPEARS, SHAPE_TABLE, change);
         break;
     case DDL_COLUMN_ADD:
-        effect_set(effect, EFFECT_APPEARS, SHAPE_COLUMN, change);
+        set_effect(effect, EFFECT_APPEARS, SHAPE_COLUMN, change);
         break;
     case DDL_COLUMN_DROP:
-        effect_set(effect, EFFECT_DISAPPEARS, SHAPE_COLUMN, change);
+        set_effect(effect, EFFECT_DISAPPEARS, SHAPE_COLUMN, change);
         break;
     case DDL_INDEX_ADD:
-        effect_set(effect, EFFECT_APPEARS, SHAPE_INDEX, change);
+        set_effect(effect, EFFECT_APPEARS, SHAPE_INDEX, change);
         break;
     case DDL_INDEX_DROP:
-        effect_set(effect, EFFECT_DISAPPEARS, SHAPE_INDEX, change);
+        set_effect(effect, EFFECT_DISAPPEARS, SHAPE_INDEX, change);
         break;
     case DDL_DATA:
         effect->kind = EFFECT_DATA;
@@ -150,11 +150,11 @@ enum rc shape_effect(const struct statement *statement, struct effect *effect, s
 {
     memset(effect, 0, sizeof(*effect));
     effect->kind = EFFECT_REPEATABLE;
-    return ddl_read(statement, effect_on_change, effect, err);
+    return ddl_read(statement, find_change_effect, effect, err);
 }
 
-static void tell(const struct shape_item *item, const char *expected, const char *actual,
-                 shape_on_drift on_drift, void *ctx)
+static void tell_difference(const struct shape_item *item, const char *expected, const char *actual,
+                            shape_on_drift on_drift, void *ctx)
 {
     const struct shape_drift drift = {item->kind, item->table, item->name, expected, actual};
 
@@ -174,7 +174,7 @@ size_t shape_compare(const struct shape *expected, const struct shape *actual,
             continue;
         if (real && strcmp(real->text, item->text) == 0)
             continue;
-        tell(item, item->text, real ? real->text : NULL, on_drift, ctx);
+        tell_difference(item, item->text, real ? real->text : NULL, on_drift, ctx);
         drifts++;
     }
     for (size_t i = 0; i < actual->count; i++) {
@@ -183,7 +183,7 @@ size_t shape_compare(const struct shape *expected, const struct shape *actual,
         if (!shape_find(expected, SHAPE_TABLE, item->table, NULL) ||
             shape_find(expected, item->kind, item->table, item->name))
             continue;
-        tell(item, NULL, item->text, on_drift, ctx);
+        tell_difference(item, NULL, item->text, on_drift, ctx);
         drifts++;
     }
     return drifts;

@@ -14,24 +14,24 @@ struct reading {
     struct shape_item index; /* the index under way */
 };
 
-static const char *text_or_empty(const struct db_row *row, size_t column)
+static const char *get_text(const struct db_row *row, size_t column)
 {
     return row->columns[column] ? row->columns[column] : "";
 }
 
-static enum rc table_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_table_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     char text[SHAPE_TEXT_SIZE];
 
     /* A view has no engine, and should not stand in for a table. */
-    shape_table_text(row->columns[1] ? row->columns[1] : "none", text_or_empty(row, 2), text);
-    return shape_put(reading->actual, SHAPE_TABLE, text_or_empty(row, 0), NULL, text, err);
+    shape_table_text(row->columns[1] ? row->columns[1] : "none", get_text(row, 2), text);
+    return shape_put(reading->actual, SHAPE_TABLE, get_text(row, 0), NULL, text, err);
 }
 
 /* MySQL says whether a default is an expression; MariaDB writes SQL: 'text', 5, NULL, f(x). */
-static void column_default(struct db *db, const char *text, bool is_expression,
-                           struct shape_column *column)
+static void copy_default(struct db *db, const char *text, bool is_expression,
+                         struct shape_column *column)
 {
     size_t len = text ? strlen(text) : 0;
     bool quoted = len >= 2 && text[0] == '\'' && text[len - 1] == '\'';
@@ -49,7 +49,7 @@ static void column_default(struct db *db, const char *text, bool is_expression,
 }
 
 /* What information_schema.columns.extra tells in words, here in lower case. */
-static void column_extra(const char *extra, struct shape_column *column)
+static void copy_extra(const char *extra, struct shape_column *column)
 {
     column->auto_increment = strstr(extra, "auto_increment") != NULL;
     column->on_update = strstr(extra, "on update") != NULL;
@@ -58,31 +58,29 @@ static void column_extra(const char *extra, struct shape_column *column)
                  strstr(extra, "stored") ? "stored" : "virtual");
 }
 
-static enum rc column_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_column_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct shape_column column = {0};
-    const char *extra = text_or_empty(row, 6);
+    const char *extra = get_text(row, 6);
     char text[SHAPE_TEXT_SIZE];
 
-    snprintf(column.type, sizeof(column.type), "%s", text_or_empty(row, 2));
-    snprintf(column.collation, sizeof(column.collation), "%s", text_or_empty(row, 5));
-    column.nullable = strcmp(text_or_empty(row, 3), "YES") == 0;
-    column_default(reading->db, row->columns[4], strstr(extra, "default_generated") != NULL,
-                   &column);
-    column_extra(extra, &column);
+    snprintf(column.type, sizeof(column.type), "%s", get_text(row, 2));
+    snprintf(column.collation, sizeof(column.collation), "%s", get_text(row, 5));
+    column.nullable = strcmp(get_text(row, 3), "YES") == 0;
+    copy_default(reading->db, row->columns[4], strstr(extra, "default_generated") != NULL, &column);
+    copy_extra(extra, &column);
     shape_column_text(&column, text);
-    return shape_put(reading->actual, SHAPE_COLUMN, text_or_empty(row, 0), text_or_empty(row, 1),
-                     text, err);
+    return shape_put(reading->actual, SHAPE_COLUMN, get_text(row, 0), get_text(row, 1), text, err);
 }
 
 /* One row per part of an index; the index is written again with each, a little longer. */
-static enum rc index_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_index_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct shape_item *index = &reading->index;
-    const char *table = text_or_empty(row, 0);
-    const char *name = text_or_empty(row, 1);
+    const char *table = get_text(row, 0);
+    const char *name = get_text(row, 1);
 
     if (strcmp(index->table, table) != 0 || strcmp(index->name, name) != 0) {
         snprintf(index->table, sizeof(index->table), "%s", table);
@@ -92,7 +90,7 @@ static enum rc index_on_row(void *ctx, const struct db_row *row, struct err *err
     /* A part without a column is an expression, which MySQL has. */
     shape_index_part(index->text, strcmp(name, "PRIMARY") == 0, db_column_i64(row, 2) == 0,
                      row->columns[3] ? row->columns[3] : "expression", row->columns[4],
-                     strcmp(text_or_empty(row, 5), "D") == 0);
+                     strcmp(get_text(row, 5), "D") == 0);
     return shape_put(reading->actual, SHAPE_INDEX, table, name, index->text, err);
 }
 
@@ -126,13 +124,13 @@ static const struct look looks[] = {
      "MIN(p.partition_expression), ')') FROM information_schema.partitions p WHERE "
      "p.table_schema = t.table_schema AND p.table_name = t.table_name AND "
      "p.partition_name IS NOT NULL) FROM information_schema.tables t",
-     "1", table_on_row},
+     "1", on_table_row},
     {"SELECT t.table_name, t.column_name, t.column_type, t.is_nullable, t.column_default, "
      "t.collation_name, LOWER(t.extra) FROM information_schema.columns t",
-     "1, t.ordinal_position", column_on_row},
+     "1, t.ordinal_position", on_column_row},
     {"SELECT t.table_name, t.index_name, t.non_unique, t.column_name, t.sub_part, t.collation "
      "FROM information_schema.statistics t",
-     "1, 2, t.seq_in_index", index_on_row},
+     "1, 2, t.seq_in_index", on_index_row},
 };
 
 enum rc shape_mysql_read(struct db *db, const struct shape *expected, struct shape *actual,

@@ -11,18 +11,18 @@ void shape_done(struct shape *shape)
     memset(shape, 0, sizeof(*shape));
 }
 
-static bool item_is(const struct shape_item *item, enum shape_kind kind, const char *table,
+static bool is_item(const struct shape_item *item, enum shape_kind kind, const char *table,
                     const char *name)
 {
     return item->kind == kind && strcmp(item->table, table) == 0 &&
            strcmp(item->name, name ? name : "") == 0;
 }
 
-static struct shape_item *item_find(const struct shape *shape, enum shape_kind kind,
+static struct shape_item *find_item(const struct shape *shape, enum shape_kind kind,
                                     const char *table, const char *name)
 {
     for (size_t i = 0; i < shape->count; i++) {
-        if (item_is(&shape->items[i], kind, table, name))
+        if (is_item(&shape->items[i], kind, table, name))
             return &shape->items[i];
     }
     return NULL;
@@ -31,10 +31,10 @@ static struct shape_item *item_find(const struct shape *shape, enum shape_kind k
 const struct shape_item *shape_find(const struct shape *shape, enum shape_kind kind,
                                     const char *table, const char *name)
 {
-    return item_find(shape, kind, table, name);
+    return find_item(shape, kind, table, name);
 }
 
-static enum rc shape_grow(struct shape *shape, struct err *err)
+static enum rc grow_shape(struct shape *shape, struct err *err)
 {
     size_t size = shape->size ? 2 * shape->size : 64;
     struct shape_item *items;
@@ -52,11 +52,11 @@ static enum rc shape_grow(struct shape *shape, struct err *err)
 enum rc shape_put(struct shape *shape, enum shape_kind kind, const char *table, const char *name,
                   const char *text, struct err *err)
 {
-    struct shape_item *item = item_find(shape, kind, table, name);
+    struct shape_item *item = find_item(shape, kind, table, name);
     enum rc rc;
 
     if (!item) {
-        rc = shape_grow(shape, err);
+        rc = grow_shape(shape, err);
         if (rc != RC_OK)
             return rc;
         item = &shape->items[shape->count++];
@@ -75,7 +75,7 @@ void shape_remove(struct shape *shape, enum shape_kind kind, const char *table, 
     for (size_t i = 0; i < shape->count; i++) {
         struct shape_item *item = &shape->items[i];
 
-        if (item_is(item, kind, table, name) ||
+        if (is_item(item, kind, table, name) ||
             (kind == SHAPE_TABLE && strcmp(item->table, table) == 0))
             continue;
         if (kept != i)
@@ -85,13 +85,13 @@ void shape_remove(struct shape *shape, enum shape_kind kind, const char *table, 
     shape->count = kept;
 }
 
-static char lower(char c)
+static char lower_case(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 /* Lower case, with single blanks, and none around brackets and commas. */
-static void text_even(const char *in, char *out, size_t size)
+static void normalize_text(const char *in, char *out, size_t size)
 {
     size_t len = 0;
 
@@ -100,13 +100,13 @@ static void text_even(const char *in, char *out, size_t size)
 
         if (*in == '`' || (*in == ' ' && tight))
             continue;
-        out[len++] = lower(*in);
+        out[len++] = lower_case(*in);
     }
     out[len] = '\0';
 }
 
 /* MySQL dropped the display width of integers, MariaDB still writes it; it never meant anything. */
-static void width_remove(char *type)
+static void remove_width(char *type)
 {
     static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint"};
 
@@ -120,7 +120,7 @@ static void width_remove(char *type)
 }
 
 /* "(f(x))" is "f(x)": brackets around the whole are taken off. */
-static void brackets_remove(char *text)
+static void remove_brackets(char *text)
 {
     size_t len = strlen(text);
     int depth = 0;
@@ -134,10 +134,10 @@ static void brackets_remove(char *text)
     }
     memmove(text, text + 1, len - 2);
     text[len - 2] = '\0';
-    brackets_remove(text);
+    remove_brackets(text);
 }
 
-static void default_text(const struct shape_column *column, char *text, size_t size)
+static void normalize_default(const struct shape_column *column, char *text, size_t size)
 {
     char even[SHAPE_TYPE_SIZE];
 
@@ -145,8 +145,8 @@ static void default_text(const struct shape_column *column, char *text, size_t s
     if (column->standard_kind == SHAPE_DEFAULT_LITERAL) {
         snprintf(text, size, " default '%s'", column->standard);
     } else if (column->standard_kind == SHAPE_DEFAULT_EXPRESSION) {
-        text_even(column->standard, even, sizeof(even));
-        brackets_remove(even);
+        normalize_text(column->standard, even, sizeof(even));
+        remove_brackets(even);
         snprintf(text, size, " default (%s)", even);
     }
 }
@@ -156,9 +156,9 @@ void shape_column_text(const struct shape_column *column, char text[SHAPE_TEXT_S
     char type[SHAPE_TYPE_SIZE];
     char standard[SHAPE_TYPE_SIZE + 16];
 
-    text_even(column->type, type, sizeof(type));
-    width_remove(type);
-    default_text(column, standard, sizeof(standard));
+    normalize_text(column->type, type, sizeof(type));
+    remove_width(type);
+    normalize_default(column, standard, sizeof(standard));
     snprintf(text, SHAPE_TEXT_SIZE, "%s%s%s%s%s%s%s%s%s", type, column->collation[0] ? " " : "",
              column->collation, column->nullable ? " null" : " not null", standard,
              column->auto_increment ? " auto_increment" : "",
@@ -187,8 +187,8 @@ void shape_table_text(const char *engine, const char *partition, char text[SHAPE
     char even_engine[SHAPE_NAME_SIZE];
     char even_partition[SHAPE_TYPE_SIZE];
 
-    text_even(engine, even_engine, sizeof(even_engine));
-    text_even(partition, even_partition, sizeof(even_partition));
+    normalize_text(engine, even_engine, sizeof(even_engine));
+    normalize_text(partition, even_partition, sizeof(even_partition));
     snprintf(text, SHAPE_TEXT_SIZE, "engine %s%s%s", even_engine,
              even_partition[0] ? ", partitioned by " : "", even_partition);
 }

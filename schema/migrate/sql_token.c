@@ -55,15 +55,15 @@ static enum rc skip_block(struct sql_scan *scan, struct err *err)
     return fail_at(scan, "a comment does not end", err);
 }
 
-static bool at_pair(const struct sql_scan *scan, char first, char second)
+static bool is_pair(const struct sql_scan *scan, char first, char second)
 {
     return scan->end - scan->at >= 2 && scan->at[0] == first && scan->at[1] == second;
 }
 
 /* Two dashes start a comment only with a blank or the end behind them: 5--3 is 8. */
-static bool at_dashes(const struct sql_scan *scan)
+static bool is_dash_comment(const struct sql_scan *scan)
 {
-    return at_pair(scan, '-', '-') && (scan->end - scan->at == 2 || is_blank(scan->at[2]));
+    return is_pair(scan, '-', '-') && (scan->end - scan->at == 2 || is_blank(scan->at[2]));
 }
 
 static enum rc skip_blanks(struct sql_scan *scan, struct err *err)
@@ -73,9 +73,9 @@ static enum rc skip_blanks(struct sql_scan *scan, struct err *err)
     while (rc == RC_OK && scan->at < scan->end) {
         if (is_blank(*scan->at))
             scan->at++;
-        else if (*scan->at == '#' || at_dashes(scan))
+        else if (*scan->at == '#' || is_dash_comment(scan))
             skip_line(scan);
-        else if (at_pair(scan, '/', '*'))
+        else if (is_pair(scan, '/', '*'))
             rc = skip_block(scan, err);
         else
             break;

@@ -10,7 +10,7 @@ void migrate_state_done(struct migrate_state *state)
     memset(state, 0, sizeof(*state));
 }
 
-static enum rc state_init(const struct migrate *migrate, struct migrate_state *state,
+static enum rc init_state(const struct migrate *migrate, struct migrate_state *state,
                           struct err *err)
 {
     migrate_state_done(state);
@@ -39,7 +39,7 @@ static bool is_ours(const struct migrate *migrate, const struct history_row *row
            ((migrate->sides & MIGRATION_SINK) && strcmp(row->side, "sink") == 0);
 }
 
-static enum rc state_on_row(void *ctx, const struct history_row *row, struct err *err)
+static enum rc on_state_row(void *ctx, const struct history_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct migrate_state *state = reading->state;
@@ -70,13 +70,13 @@ enum rc migrate_state_read(const struct migrate *migrate, struct migrate_state *
 {
     const struct migrate_store *store = migrate->store;
     struct reading reading = {migrate, state};
-    enum rc rc = state_init(migrate, state, err);
+    enum rc rc = init_state(migrate, state, err);
 
     if (rc == RC_OK)
         rc = store->find_database(store->ctx, &state->has_database, err);
     if (rc != RC_OK || !state->has_database)
         return rc;
-    rc = store->read_history(store->ctx, &state->has_history, state_on_row, &reading, err);
+    rc = store->read_history(store->ctx, &state->has_history, on_state_row, &reading, err);
     for (size_t i = 0; i < state->count && state->entries[i].progress == MIGRATE_DONE; i++)
         state->version = state->entries[i].migration->version;
     return rc;

@@ -15,7 +15,7 @@ static bool is_same(const struct mysql_settings *a, const struct mysql_settings 
     return a->socket[0] || (strcmp(a->host, b->host) == 0 && a->port == b->port);
 }
 
-static void target_init(struct migrate_target *target, const struct mysql_settings *settings,
+static void init_target(struct migrate_target *target, const struct mysql_settings *settings,
                         unsigned sides)
 {
     target->settings = settings;
@@ -32,10 +32,10 @@ size_t migrate_targets(const struct settings *settings,
                        struct migrate_target targets[MIGRATE_TARGETS_MAX])
 {
     if (is_same(&settings->mysql, &settings->sink)) {
-        target_init(&targets[0], &settings->mysql, MIGRATION_OUTBOX | MIGRATION_SINK);
+        init_target(&targets[0], &settings->mysql, MIGRATION_OUTBOX | MIGRATION_SINK);
         return 1;
     }
-    target_init(&targets[0], &settings->mysql, MIGRATION_OUTBOX);
-    target_init(&targets[1], &settings->sink, MIGRATION_SINK);
+    init_target(&targets[0], &settings->mysql, MIGRATION_OUTBOX);
+    init_target(&targets[1], &settings->sink, MIGRATION_SINK);
     return 2;
 }
