@@ -46,15 +46,13 @@ struct fake_rollup {
     enum rc (*commit)(void *ctx, struct err *err);
     void (*unlock)(void *ctx);
     void (*on_take)(void *ctx, const struct singleton_lease *lease);
-    /* The lease is held, and the rows are about to be written. Any result but RC_OK refuses them.
-     */
+    /* The lease is held, and the rows are about to be written. All but RC_OK refuses them. */
     enum rc (*on_write)(void *ctx, const struct rollup_row *rows, size_t count, struct err *err);
     /* The total is about to be written into the remark. */
     void (*on_remark)(void *ctx, const struct fake_remark *remark, const struct rollup_row *row);
 };
 
-/* A singleton lease may be taken: it is free, has run out, is implausible, or is the taker's own.
- */
+/* A singleton lease may be taken: it is free, has expired, is implausible, or is the taker's. */
 bool fake_singleton_lease_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
                                   const struct singleton_lease *lease);
 

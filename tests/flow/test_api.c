@@ -221,7 +221,7 @@ static void without_a_database_it_is_503_at_once(void **state)
 }
 
 /* Requests that wait for a committer which does not come. */
-static void what_waits_is_answered_when_its_time_is_up_or_the_server_stops(void **state)
+static void a_waiting_request_is_answered_at_its_deadline_or_when_the_server_stops(void **state)
 {
     struct api_fixture *fixture = *state;
     int late = connect_to(fixture);
@@ -300,7 +300,7 @@ int main(void)
         TEST(a_list_without_a_voter_answers_totals_only),
         TEST(two_hundred_contents_are_enough),
         TEST(without_a_database_it_is_503_at_once),
-        TEST(what_waits_is_answered_when_its_time_is_up_or_the_server_stops),
+        TEST(a_waiting_request_is_answered_at_its_deadline_or_when_the_server_stops),
         TEST(a_full_queue_is_429),
         TEST(a_refused_single_vote_is_422),
     };

@@ -269,7 +269,7 @@ static void dead_records_and_whole_batches_stay_alone(void **state)
     fixture_close();
 }
 
-static void who_is_fenced_does_not_hold_up_the_others(void **state)
+static void a_fenced_partition_does_not_delay_the_others(void **state)
 {
     (void)state;
     fixture_open();
@@ -285,7 +285,7 @@ static void who_is_fenced_does_not_hold_up_the_others(void **state)
     fixture_close();
 }
 
-static void whose_months_were_dropped_does_not_hold_up_the_others(void **state)
+static void a_partition_with_dropped_months_does_not_delay_the_others(void **state)
 {
     (void)state;
     fixture_open();
@@ -304,7 +304,7 @@ static void whose_months_were_dropped_does_not_hold_up_the_others(void **state)
     fixture_close();
 }
 
-static void who_is_given_up_is_dropped_and_takes_nobody_along(void **state)
+static void a_revoked_partition_is_dropped_without_the_others(void **state)
 {
     (void)state;
     fixture_open();
@@ -320,7 +320,7 @@ static void who_is_given_up_is_dropped_and_takes_nobody_along(void **state)
 }
 
 /* Between the try of the group and the tries of each. */
-static void who_is_given_up_while_the_database_is_away_is_dropped(void **state)
+static void a_partition_revoked_while_the_database_is_unavailable_is_dropped(void **state)
 {
     (void)state;
     fixture_open();
@@ -337,7 +337,7 @@ static void who_is_given_up_while_the_database_is_away_is_dropped(void **state)
     fixture_close();
 }
 
-static void who_is_refused_is_alone_with_it(void **state)
+static void a_refused_partition_is_retried_alone(void **state)
 {
     (void)state;
     fixture_open();
@@ -445,7 +445,7 @@ static void every_call_may_fail_and_each_is_applied_and_counted_once(void **stat
 
 /* The answer to the group's COMMIT is lost, and before it is known that it worked, one of them is
  * another's. */
-static void a_lost_commit_is_counted_once_whoever_has_the_partitions_now(void **state)
+static void a_lost_commit_is_counted_once_after_any_reassignment(void **state)
 {
     int commit = fails_at(CALLS_MAX, RC_RETRY, false);
 
@@ -474,16 +474,16 @@ int main(void)
         cmocka_unit_test(a_group_has_no_more_rows_than_a_batch_may_have),
         cmocka_unit_test(a_claim_is_no_part_of_a_group),
         cmocka_unit_test(dead_records_and_whole_batches_stay_alone),
-        cmocka_unit_test(who_is_fenced_does_not_hold_up_the_others),
-        cmocka_unit_test(whose_months_were_dropped_does_not_hold_up_the_others),
-        cmocka_unit_test(who_is_given_up_is_dropped_and_takes_nobody_along),
-        cmocka_unit_test(who_is_given_up_while_the_database_is_away_is_dropped),
-        cmocka_unit_test(who_is_refused_is_alone_with_it),
+        cmocka_unit_test(a_fenced_partition_does_not_delay_the_others),
+        cmocka_unit_test(a_partition_with_dropped_months_does_not_delay_the_others),
+        cmocka_unit_test(a_revoked_partition_is_dropped_without_the_others),
+        cmocka_unit_test(a_partition_revoked_while_the_database_is_unavailable_is_dropped),
+        cmocka_unit_test(a_refused_partition_is_retried_alone),
         cmocka_unit_test(a_duplicate_in_one_of_them_is_left_out),
         cmocka_unit_test(an_event_in_two_of_them_counts_once),
         cmocka_unit_test(a_ring_that_is_full_takes_the_rest_later),
         cmocka_unit_test(every_call_may_fail_and_each_is_applied_and_counted_once),
-        cmocka_unit_test(a_lost_commit_is_counted_once_whoever_has_the_partitions_now),
+        cmocka_unit_test(a_lost_commit_is_counted_once_after_any_reassignment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

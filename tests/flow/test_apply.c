@@ -157,7 +157,7 @@ static void a_batch_of_poison_alone_moves_the_progress(void **state)
     fixture_close();
 }
 
-static void too_many_dead_records_stop_it_until_somebody_decides(void **state)
+static void too_many_dead_records_stop_it_until_an_operator_decides(void **state)
 {
     static const _Atomic int64_t dead_max = 2;
     struct apply_result result = {0};
@@ -244,7 +244,7 @@ static void after_duplicates_it_searches_first_until_a_batch_has_none(void **sta
     fixture_close();
 }
 
-static void only_what_is_not_applied_yet_is_applied(void **state)
+static void only_records_that_are_not_applied_yet_are_applied(void **state)
 {
     (void)state;
     fixture_open();
@@ -567,12 +567,12 @@ int main(void)
         cmocka_unit_test(a_batch_applied_twice_counts_once),
         cmocka_unit_test(a_poisoned_record_is_kept_and_its_neighbours_are_applied),
         cmocka_unit_test(a_batch_of_poison_alone_moves_the_progress),
-        cmocka_unit_test(too_many_dead_records_stop_it_until_somebody_decides),
+        cmocka_unit_test(too_many_dead_records_stop_it_until_an_operator_decides),
         cmocka_unit_test(a_duplicate_of_the_log_is_left_out),
         cmocka_unit_test(a_duplicate_within_the_batch_is_left_out),
         cmocka_unit_test(a_batch_of_duplicates_alone_moves_the_progress),
         cmocka_unit_test(after_duplicates_it_searches_first_until_a_batch_has_none),
-        cmocka_unit_test(only_what_is_not_applied_yet_is_applied),
+        cmocka_unit_test(only_records_that_are_not_applied_yet_are_applied),
         cmocka_unit_test(another_owner_with_the_same_epoch_fences_it),
         cmocka_unit_test(another_owner_fences_it),
         cmocka_unit_test(a_deleted_progress_fences_it),

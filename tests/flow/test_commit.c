@@ -20,7 +20,7 @@ static void nothing_is_taken_before_the_database_was_seen(void **state)
     commit_fixture_step(fixture, 0);
 }
 
-static void what_waits_together_shares_a_commit(void **state)
+static void requests_that_wait_together_share_a_commit(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked[3];
@@ -78,7 +78,7 @@ static void a_request_longer_than_a_batch_goes_alone_and_whole(void **state)
     commit_fixture_step(fixture, 0);
 }
 
-static void a_full_queue_turns_away(void **state)
+static void a_full_queue_refuses_requests(void **state)
 {
     struct commit_fixture *fixture = *state;
 
@@ -94,7 +94,7 @@ static void a_full_queue_turns_away(void **state)
     assert_true(queue_idle(fixture->queue));
 }
 
-static void an_empty_queue_takes_what_no_queue_could_hold(void **state)
+static void an_empty_queue_takes_a_request_larger_than_its_limit(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked = commit_fixture_make(fixture, 1);
@@ -148,11 +148,11 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, commit_fixture_set_up, commit_fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_taken_before_the_database_was_seen),
-        TEST(what_waits_together_shares_a_commit),
+        TEST(requests_that_wait_together_share_a_commit),
         TEST(a_batch_ends_before_it_is_too_long),
         TEST(a_request_longer_than_a_batch_goes_alone_and_whole),
-        TEST(a_full_queue_turns_away),
-        TEST(an_empty_queue_takes_what_no_queue_could_hold),
+        TEST(a_full_queue_refuses_requests),
+        TEST(an_empty_queue_takes_a_request_larger_than_its_limit),
         TEST(the_least_busy_shard_is_the_one_that_works_on_the_least),
         TEST(votes_for_one_content_meet_in_one_shard),
     };

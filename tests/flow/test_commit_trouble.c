@@ -67,7 +67,7 @@ static void an_idle_committer_notices_the_loss_and_the_return(void **state)
     }
 }
 
-static void a_collision_waits_a_little_and_does_not_turn_callers_away(void **state)
+static void a_conflict_delays_the_batch_and_refuses_no_request(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -86,7 +86,7 @@ static void a_collision_waits_a_little_and_does_not_turn_callers_away(void **sta
     assert_int_equal(asked->end, QUEUE_DONE);
 }
 
-static void who_waited_too_long_is_told_and_not_counted(void **state)
+static void a_request_that_waited_too_long_is_refused_and_not_counted(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -104,7 +104,7 @@ static void who_waited_too_long_is_told_and_not_counted(void **state)
     assert_int_equal(fake_votes_total(&fixture->fake, 10), 0);
 }
 
-static void a_late_request_is_not_begun_even_if_nobody_looked(void **state)
+static void a_late_request_is_not_begun_even_without_a_step_before(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -117,7 +117,7 @@ static void a_late_request_is_not_begun_even_if_nobody_looked(void **state)
     assert_int_equal(fixture->fake.commits, 0);
 }
 
-static void who_is_in_hand_too_long_is_told_that_it_is_unknown(void **state)
+static void a_request_in_flight_too_long_is_answered_as_unknown(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *old;
@@ -161,7 +161,7 @@ static void a_lost_commit_is_answered_once_it_is_known(void **state)
     assert_int_equal(fixture->fake.commits, 1);
 }
 
-static void a_fatal_error_answers_everybody_and_stops_the_process(void **state)
+static void a_fatal_error_answers_every_request_and_stops_the_process(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -178,7 +178,7 @@ static void a_fatal_error_answers_everybody_and_stops_the_process(void **state)
     commit_fixture_ask(fixture, 1, 2, 1, 10, QUEUE_STOPPING);
 }
 
-static void a_closed_queue_takes_nothing_and_drops_what_waits(void **state)
+static void a_closed_queue_takes_nothing_and_drops_waiting_requests(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -192,7 +192,7 @@ static void a_closed_queue_takes_nothing_and_drops_what_waits(void **state)
     assert_true(queue_idle(fixture->queue));
 }
 
-static void a_committer_that_is_closed_answers_its_hand(void **state)
+static void a_closed_committer_answers_its_requests_in_flight(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *asked;
@@ -228,7 +228,7 @@ static void a_refused_vote_does_not_hold_up_its_batch(void **state)
     assert_int_equal(fake_votes_total(&fixture->fake, 10), 4);
 }
 
-static void what_is_done_stays_done_when_somebody_leaves_the_hand(void **state)
+static void votes_that_are_done_stay_done_when_a_request_leaves_the_batch(void **state)
 {
     struct commit_fixture *fixture = *state;
     struct asked *old;
@@ -305,7 +305,7 @@ static void answers_check(const struct commit_fixture *fixture)
     assert_in_range(tables->event_count, changed, changed + unknown);
 }
 
-static void random_trouble_answers_everybody_once_and_truly(void **state)
+static void random_failures_answer_every_request_once_and_correctly(void **state)
 {
     struct commit_fixture *fixture = *state;
 
@@ -342,17 +342,17 @@ int main(void)
         TEST(one_lost_connection_is_nobodys_business),
         TEST(an_absent_database_is_503_at_once_and_comes_back_by_itself),
         TEST(an_idle_committer_notices_the_loss_and_the_return),
-        TEST(a_collision_waits_a_little_and_does_not_turn_callers_away),
-        TEST(who_waited_too_long_is_told_and_not_counted),
-        TEST(a_late_request_is_not_begun_even_if_nobody_looked),
-        TEST(who_is_in_hand_too_long_is_told_that_it_is_unknown),
+        TEST(a_conflict_delays_the_batch_and_refuses_no_request),
+        TEST(a_request_that_waited_too_long_is_refused_and_not_counted),
+        TEST(a_late_request_is_not_begun_even_without_a_step_before),
+        TEST(a_request_in_flight_too_long_is_answered_as_unknown),
         TEST(a_lost_commit_is_answered_once_it_is_known),
-        TEST(a_fatal_error_answers_everybody_and_stops_the_process),
-        TEST(a_closed_queue_takes_nothing_and_drops_what_waits),
-        TEST(a_committer_that_is_closed_answers_its_hand),
+        TEST(a_fatal_error_answers_every_request_and_stops_the_process),
+        TEST(a_closed_queue_takes_nothing_and_drops_waiting_requests),
+        TEST(a_closed_committer_answers_its_requests_in_flight),
         TEST(a_refused_vote_does_not_hold_up_its_batch),
-        TEST(what_is_done_stays_done_when_somebody_leaves_the_hand),
-        TEST(random_trouble_answers_everybody_once_and_truly),
+        TEST(votes_that_are_done_stay_done_when_a_request_leaves_the_batch),
+        TEST(random_failures_answer_every_request_once_and_correctly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,7 +240,7 @@ static void the_first_of_two_mistakes_is_named(void **state)
             "t.ini:2: relay.lease_ms: \"x\" is not a whole number; expected 2000..3600000");
 }
 
-static void a_key_stands_once_in_a_file(void **state)
+static void a_key_occurs_once_in_a_file(void **state)
 {
     (void)state;
     refused("[relay]\nlease_ms = 9000\n[api]\n[relay]\nlease_ms = 9000\n",
@@ -430,7 +430,7 @@ static void the_defaults_load_back_as_they_are(void **state)
     config_free(defaults);
 }
 
-static void what_is_printed_loads_back(void **state)
+static void printed_settings_load_back(void **state)
 {
     struct buf out = {0};
     struct config *again;
@@ -460,7 +460,7 @@ int main(void)
         cmocka_unit_test(a_long_name_of_a_lane_arrives_whole),
         cmocka_unit_test(mistakes_in_lanes_name_their_line),
         cmocka_unit_test(the_first_of_two_mistakes_is_named),
-        cmocka_unit_test(a_key_stands_once_in_a_file),
+        cmocka_unit_test(a_key_occurs_once_in_a_file),
         cmocka_unit_test(a_line_that_is_too_long_is_refused),
         cmocka_unit_test(a_file_of_zero_bytes_is_no_settings_file),
         cmocka_unit_test(too_many_blanks_in_a_long_line_are_refused),
@@ -473,7 +473,7 @@ int main(void)
         cmocka_unit_test(a_password_file_must_hold_one_password),
         cmocka_unit_test(a_password_and_its_file_exclude_each_other),
         cmocka_unit_test(the_defaults_load_back_as_they_are),
-        cmocka_unit_test(what_is_printed_loads_back),
+        cmocka_unit_test(printed_settings_load_back),
     };
 
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

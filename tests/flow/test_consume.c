@@ -85,7 +85,7 @@ static void all_records_of_all_partitions_are_applied(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void it_goes_on_where_the_database_says(void **state)
+static void it_continues_at_the_offset_in_the_database(void **state)
 {
     (void)state;
     open_fixture();
@@ -159,7 +159,7 @@ static void more_partitions_than_batches_are_served_in_turn(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void while_the_database_is_away_memory_is_bounded_and_nothing_is_lost(void **state)
+static void while_the_database_is_unavailable_memory_is_bounded_and_nothing_is_lost(void **state)
 {
     (void)state;
     open_fixture();
@@ -178,7 +178,7 @@ static void while_the_database_is_away_memory_is_bounded_and_nothing_is_lost(voi
     consume_fixture_kill(&fixture);
 }
 
-static void a_partition_taken_away_while_its_claim_waits_is_not_claimed(void **state)
+static void a_partition_revoked_while_its_claim_waits_is_not_claimed(void **state)
 {
     (void)state;
     open_fixture();
@@ -237,7 +237,7 @@ static void a_call_that_is_refused_for_no_vote_stops_its_partition(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void records_that_are_gone_stop_the_partition_until_somebody_decides(void **state)
+static void deleted_records_stop_the_partition_until_an_operator_decides(void **state)
 {
     (void)state;
     open_fixture();
@@ -444,7 +444,7 @@ static void offsets_that_hold_no_record_are_passed(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition(void **state)
+static void a_stale_owner_is_fenced_and_comes_back_when_it_still_holds_the_partition(void **state)
 {
     (void)state;
     open_fixture();
@@ -484,7 +484,7 @@ static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void
     consume_fixture_kill(&fixture);
 }
 
-static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
+static void an_unavailable_broker_is_probed_until_it_is_back(void **state)
 {
     (void)state;
     open_fixture();
@@ -503,7 +503,7 @@ static void a_broker_that_is_away_is_probed_until_it_is_back(void **state)
 }
 
 /* The library does not say so each time. */
-static void a_broker_that_went_away_without_a_word_is_missed(void **state)
+static void a_broker_that_stops_answering_is_noticed(void **state)
 {
     struct err err = {0};
 
@@ -521,7 +521,7 @@ static void a_broker_that_went_away_without_a_word_is_missed(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void one_answer_that_is_late_is_no_trouble(void **state)
+static void one_late_answer_is_no_failure(void **state)
 {
     (void)state;
     open_fixture();
@@ -538,7 +538,7 @@ static void one_answer_that_is_late_is_no_trouble(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
+static void a_missing_privilege_is_reported_until_partitions_are_assigned(void **state)
 {
     struct err err = {0};
 
@@ -555,7 +555,7 @@ static void a_missing_right_is_told_until_partitions_are_assigned(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void a_compacted_topic_is_told_until_it_is_not(void **state)
+static void a_compacted_topic_is_reported_until_it_is_not(void **state)
 {
     struct err err = {0};
 
@@ -598,7 +598,7 @@ static void gauges_tell_lag_age_and_partitions(void **state)
     consume_fixture_kill(&fixture);
 }
 
-static void what_waits_grows_older_whatever_is_away(void **state)
+static void waiting_records_grow_older_while_servers_are_unavailable(void **state)
 {
     int64_t age_ms;
 
@@ -648,16 +648,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_records_of_all_partitions_are_applied),
-        cmocka_unit_test(it_goes_on_where_the_database_says),
+        cmocka_unit_test(it_continues_at_the_offset_in_the_database),
         cmocka_unit_test(a_new_connection_finds_that_the_database_has_gone_back),
         cmocka_unit_test(full_batches_are_sent_at_once_and_others_wait_for_more),
         cmocka_unit_test(more_partitions_than_batches_are_served_in_turn),
-        cmocka_unit_test(while_the_database_is_away_memory_is_bounded_and_nothing_is_lost),
-        cmocka_unit_test(a_partition_taken_away_while_its_claim_waits_is_not_claimed),
+        cmocka_unit_test(while_the_database_is_unavailable_memory_is_bounded_and_nothing_is_lost),
+        cmocka_unit_test(a_partition_revoked_while_its_claim_waits_is_not_claimed),
         cmocka_unit_test(a_fatal_error_of_the_database_ends_it),
         cmocka_unit_test(a_fatal_error_of_the_stream_ends_it),
         cmocka_unit_test(a_call_that_is_refused_for_no_vote_stops_its_partition),
-        cmocka_unit_test(records_that_are_gone_stop_the_partition_until_somebody_decides),
+        cmocka_unit_test(deleted_records_stop_the_partition_until_an_operator_decides),
         cmocka_unit_test(a_topic_made_again_stops_its_partitions),
         cmocka_unit_test(a_leader_epoch_that_falls_stops_the_partition),
         cmocka_unit_test(it_waits_for_the_topics_id_before_it_claims),
@@ -668,15 +668,15 @@ int main(void)
         cmocka_unit_test(offsets_without_records_at_the_end_are_no_lag),
         cmocka_unit_test(a_partition_of_marks_alone_is_no_lag_after_some_seeks),
         cmocka_unit_test(offsets_that_hold_no_record_are_passed),
-        cmocka_unit_test(a_zombie_is_fenced_and_comes_back_when_it_still_holds_the_partition),
+        cmocka_unit_test(a_stale_owner_is_fenced_and_comes_back_when_it_still_holds_the_partition),
         cmocka_unit_test(a_month_dropped_while_its_partition_is_held_counts_no_late_vote),
-        cmocka_unit_test(a_broker_that_is_away_is_probed_until_it_is_back),
-        cmocka_unit_test(a_broker_that_went_away_without_a_word_is_missed),
-        cmocka_unit_test(one_answer_that_is_late_is_no_trouble),
-        cmocka_unit_test(a_missing_right_is_told_until_partitions_are_assigned),
-        cmocka_unit_test(a_compacted_topic_is_told_until_it_is_not),
+        cmocka_unit_test(an_unavailable_broker_is_probed_until_it_is_back),
+        cmocka_unit_test(a_broker_that_stops_answering_is_noticed),
+        cmocka_unit_test(one_late_answer_is_no_failure),
+        cmocka_unit_test(a_missing_privilege_is_reported_until_partitions_are_assigned),
+        cmocka_unit_test(a_compacted_topic_is_reported_until_it_is_not),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
-        cmocka_unit_test(what_waits_grows_older_whatever_is_away),
+        cmocka_unit_test(waiting_records_grow_older_while_servers_are_unavailable),
         cmocka_unit_test(a_partition_that_cannot_be_claimed_is_seen_to_wait),
     };
 

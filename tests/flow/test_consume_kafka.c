@@ -299,7 +299,7 @@ static void a_broker_that_answers_is_known_by_a_probe(void **state)
     leave_group();
 }
 
-static void what_may_not_be_set_is_refused_with_the_reason(void **state)
+static void a_setting_that_is_not_allowed_is_refused_with_the_reason(void **state)
 {
     struct settings mine = settings;
     struct err err = {0};
@@ -352,7 +352,7 @@ int main(void)
         cmocka_unit_test(
             an_offset_that_is_gone_is_an_error_of_its_partition_until_it_is_sought_anew),
         cmocka_unit_test(a_broker_that_answers_is_known_by_a_probe),
-        cmocka_unit_test(what_may_not_be_set_is_refused_with_the_reason),
+        cmocka_unit_test(a_setting_that_is_not_allowed_is_refused_with_the_reason),
         cmocka_unit_test(it_leaves_before_it_ever_joined),
         cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
     };

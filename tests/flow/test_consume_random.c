@@ -279,7 +279,7 @@ static size_t live(uint64_t seed)
     return held;
 }
 
-static void whatever_happens_every_vote_is_logged_once_in_order(void **state)
+static void every_vote_is_logged_once_in_order_despite_faults(void **state)
 {
     (void)state;
     refuses = false;
@@ -287,7 +287,7 @@ static void whatever_happens_every_vote_is_logged_once_in_order(void **state)
         assert_int_equal(live(seed), 0);
 }
 
-static void whatever_is_refused_meanwhile_is_logged_once_in_order(void **state)
+static void votes_that_are_refused_for_a_while_are_logged_once_in_order(void **state)
 {
     size_t held = 0;
 
@@ -302,8 +302,8 @@ static void whatever_is_refused_meanwhile_is_logged_once_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_happens_every_vote_is_logged_once_in_order),
-        cmocka_unit_test(whatever_is_refused_meanwhile_is_logged_once_in_order),
+        cmocka_unit_test(every_vote_is_logged_once_in_order_despite_faults),
+        cmocka_unit_test(votes_that_are_refused_for_a_while_are_logged_once_in_order),
     };
 
     log_init(LOG_ERROR + 1);

@@ -165,7 +165,7 @@ static void an_event_that_is_in_the_log_is_done(void **state)
     assert_string_equal(row_of(4)->decision, "duplicate");
 }
 
-static void what_still_cannot_be_applied_stays_with_its_new_reason(void **state)
+static void a_record_that_still_cannot_be_applied_stays_with_its_new_reason(void **state)
 {
     (void)state;
     fixture_open();
@@ -246,7 +246,7 @@ static void records_without_a_key_have_no_order(void **state)
     assert_outcomes(1, 0, 1, 0);
 }
 
-static void a_foreign_key_is_refused_unless_a_person_says_so(void **state)
+static void a_key_of_another_content_is_refused_unless_an_operator_allows_it(void **state)
 {
     (void)state;
     fixture_open();
@@ -259,7 +259,7 @@ static void a_foreign_key_is_refused_unless_a_person_says_so(void **state)
     assert_outcomes(1, 0, 1, 0);
 }
 
-static void mended_bytes_are_applied_instead(void **state)
+static void replaced_bytes_are_applied_instead(void **state)
 {
     char value[256];
 
@@ -324,7 +324,7 @@ static void those_that_die_meanwhile_are_not_meant(void **state)
     assert_outcomes(1, 0, 0, 0);
 }
 
-static void a_drop_takes_what_is_chosen_and_nothing_else(void **state)
+static void a_drop_takes_the_chosen_records_and_no_others(void **state)
 {
     (void)state;
     fixture_open();
@@ -386,7 +386,7 @@ static void every_call_may_fail_and_be_made_again(void **state)
     assert_in_range(calls, 12, 40);
 }
 
-static void a_commit_whose_answer_is_lost_is_told_once(void **state)
+static void a_commit_whose_answer_is_lost_is_reported_once(void **state)
 {
     int calls = 1;
 
@@ -422,21 +422,21 @@ int main(void)
         cmocka_unit_test(votes_are_applied_in_the_order_of_their_places),
         cmocka_unit_test(a_second_replay_finds_nothing),
         cmocka_unit_test(an_event_that_is_in_the_log_is_done),
-        cmocka_unit_test(what_still_cannot_be_applied_stays_with_its_new_reason),
+        cmocka_unit_test(a_record_that_still_cannot_be_applied_stays_with_its_new_reason),
         cmocka_unit_test(later_records_of_its_key_stay_behind_it),
         cmocka_unit_test(a_key_waits_over_many_pages),
         cmocka_unit_test(an_older_record_that_was_not_chosen_holds_its_key),
         cmocka_unit_test(records_without_a_key_have_no_order),
-        cmocka_unit_test(a_foreign_key_is_refused_unless_a_person_says_so),
-        cmocka_unit_test(mended_bytes_are_applied_instead),
+        cmocka_unit_test(a_key_of_another_content_is_refused_unless_an_operator_allows_it),
+        cmocka_unit_test(replaced_bytes_are_applied_instead),
         cmocka_unit_test(a_repeated_vote_is_stale_where_events_need_not_be_changes),
         cmocka_unit_test(a_vote_from_before_the_log_begins_stays),
         cmocka_unit_test(no_more_than_so_many_are_taken),
         cmocka_unit_test(those_that_die_meanwhile_are_not_meant),
-        cmocka_unit_test(a_drop_takes_what_is_chosen_and_nothing_else),
+        cmocka_unit_test(a_drop_takes_the_chosen_records_and_no_others),
         cmocka_unit_test(a_vote_that_the_database_refuses_stays_alone),
         cmocka_unit_test(every_call_may_fail_and_be_made_again),
-        cmocka_unit_test(a_commit_whose_answer_is_lost_is_told_once),
+        cmocka_unit_test(a_commit_whose_answer_is_lost_is_reported_once),
         cmocka_unit_test(a_replay_that_was_killed_is_finished_by_the_next),
     };
 

@@ -139,7 +139,7 @@ static void a_refused_vote_is_kept_and_its_content_waits_behind_it(void **state)
     fixture_close();
 }
 
-static void what_is_held_is_known_to_the_next_claim_and_holds_its_content(void **state)
+static void held_contents_are_known_to_the_next_claim_and_stay_held(void **state)
 {
     struct apply_result result = {0};
 
@@ -276,7 +276,7 @@ static size_t count_held(const char *reason_class)
 }
 
 /* Contents 1 and 5 are in one partition. */
-static void what_the_database_refuses_waits_with_its_content_alone(void **state)
+static void a_refused_vote_holds_only_its_content(void **state)
 {
     (void)state;
     fake_topic_init(&topic);
@@ -324,11 +324,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refused_vote_is_kept_and_its_content_waits_behind_it),
-        cmocka_unit_test(what_is_held_is_known_to_the_next_claim_and_holds_its_content),
+        cmocka_unit_test(held_contents_are_known_to_the_next_claim_and_stay_held),
         cmocka_unit_test(a_refused_vote_needs_a_whole_batch),
         cmocka_unit_test(a_whole_batch_may_be_all_refused_and_twice),
         cmocka_unit_test(with_a_refused_vote_every_call_may_fail),
-        cmocka_unit_test(what_the_database_refuses_waits_with_its_content_alone),
+        cmocka_unit_test(a_refused_vote_holds_only_its_content),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

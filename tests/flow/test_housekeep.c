@@ -204,7 +204,7 @@ static void killed_anywhere_the_next_one_does_the_rest(void **state)
 
 /* The first one is frozen after any number of steps, the other one takes over when its lease is
  * over and is through before the first wakes. */
-static void a_zombie_changes_nothing(void **state)
+static void a_stale_owner_changes_nothing(void **state)
 {
     (void)state;
     for (int steps = 1;; steps++) {
@@ -319,7 +319,7 @@ static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **stat
     housekeep_done(&one);
 }
 
-static void what_is_refused_is_put_off_and_the_rest_is_done(void **state)
+static void a_refused_part_is_postponed_and_the_rest_is_done(void **state)
 {
     static const int kinds[] = {FAKE_READ, FAKE_COUNT, FAKE_MAKE,  FAKE_BEGIN,
                                 FAKE_FOLD, FAKE_DROP,  FAKE_DELETE};
@@ -341,7 +341,7 @@ static void what_is_refused_is_put_off_and_the_rest_is_done(void **state)
     }
 }
 
-static void what_people_must_mend_ends_it(void **state)
+static void a_fatal_error_ends_the_round(void **state)
 {
     (void)state;
     fake_housekeep_init(&fake);
@@ -448,7 +448,7 @@ static void on_would(void *ctx, const struct housekeep_would *would)
     heard->rows += would->deed == HOUSEKEEP_WOULD_DROP ? would->rows : 0;
 }
 
-static void a_dry_run_tells_what_a_round_does_and_does_nothing(void **state)
+static void a_dry_run_reports_the_changes_of_a_round_and_makes_none(void **state)
 {
     struct heard heard = {{0}, 0};
 
@@ -475,17 +475,17 @@ int main(void)
         cmocka_unit_test(a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift),
         cmocka_unit_test(every_call_may_fail_once),
         cmocka_unit_test(killed_anywhere_the_next_one_does_the_rest),
-        cmocka_unit_test(a_zombie_changes_nothing),
+        cmocka_unit_test(a_stale_owner_changes_nothing),
         cmocka_unit_test(a_database_that_goes_back_is_taken_as_it_is),
         cmocka_unit_test(two_in_any_order_do_the_work_of_one),
         cmocka_unit_test(a_change_that_must_wait_is_tried_a_few_times_and_put_off),
-        cmocka_unit_test(what_is_refused_is_put_off_and_the_rest_is_done),
-        cmocka_unit_test(what_people_must_mend_ends_it),
+        cmocka_unit_test(a_refused_part_is_postponed_and_the_rest_is_done),
+        cmocka_unit_test(a_fatal_error_ends_the_round),
         cmocka_unit_test(rows_behind_the_last_month_are_not_moved_unasked),
         cmocka_unit_test(the_last_month_stays_while_none_can_be_made_behind_it),
         cmocka_unit_test(leaving_gives_the_lease_back),
         cmocka_unit_test(a_due_round_without_progress_is_late),
-        cmocka_unit_test(a_dry_run_tells_what_a_round_does_and_does_nothing),
+        cmocka_unit_test(a_dry_run_reports_the_changes_of_a_round_and_makes_none),
     };
 
     log_init(LOG_ERROR + 1);

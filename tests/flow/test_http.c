@@ -184,7 +184,7 @@ static void a_head_request_gets_no_body(void **state)
     client_close(&client);
 }
 
-static void a_method_nobody_knows_reaches_the_handler(void **state)
+static void an_unknown_method_reaches_the_handler(void **state)
 {
     struct answer answer;
 
@@ -192,7 +192,7 @@ static void a_method_nobody_knows_reaches_the_handler(void **state)
     assert_string_equal(answer.body, "BREW /pot ");
 }
 
-static void bytes_that_are_no_http_harm_nobody(void **state)
+static void bytes_that_are_no_http_do_no_harm(void **state)
 {
     static const char *const junk[] = {
         "\x16\x03\x01\x02",
@@ -215,7 +215,7 @@ static void bytes_that_are_no_http_harm_nobody(void **state)
     assert_string_equal(answer.body, "GET /still/here ");
 }
 
-static void a_client_that_asks_first_is_told_to_go_on(void **state)
+static void a_client_that_expects_100_continue_gets_it(void **state)
 {
     struct client client;
     struct answer answer;
@@ -355,11 +355,11 @@ int main(void)
                                         http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_head_request_gets_no_body, http_fixture_setup,
                                         http_fixture_teardown),
-        cmocka_unit_test_setup_teardown(a_method_nobody_knows_reaches_the_handler,
-                                        http_fixture_setup, http_fixture_teardown),
-        cmocka_unit_test_setup_teardown(bytes_that_are_no_http_harm_nobody, http_fixture_setup,
+        cmocka_unit_test_setup_teardown(an_unknown_method_reaches_the_handler, http_fixture_setup,
                                         http_fixture_teardown),
-        cmocka_unit_test_setup_teardown(a_client_that_asks_first_is_told_to_go_on,
+        cmocka_unit_test_setup_teardown(bytes_that_are_no_http_do_no_harm, http_fixture_setup,
+                                        http_fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_expects_100_continue_gets_it,
                                         http_fixture_setup, http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_busy_port_is_named, http_fixture_setup,
                                         http_fixture_teardown),

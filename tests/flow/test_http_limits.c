@@ -21,7 +21,7 @@
 #define HEADER_MS 400
 #define BODY_MS 800
 
-static void a_client_that_asks_first_is_refused_first(void **state)
+static void a_client_that_expects_100_continue_is_refused_before_its_body(void **state)
 {
     struct fixture *fixture = *state;
     struct answer answer;
@@ -415,7 +415,7 @@ static void a_probe_is_answered_while_bodies_are_awaited(void **state)
     http_close(fixture.server);
 }
 
-static void an_address_with_too_many_connections_is_turned_away(void **state)
+static void an_address_with_too_many_connections_is_refused(void **state)
 {
     struct http_config config = {.listen = "127.0.0.1:0",
                                  .body_bytes_max = BODY_MAX,
@@ -462,8 +462,9 @@ static void without_on_refuse_a_sentence_is_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_client_that_asks_first_is_refused_first,
-                                        http_fixture_setup, http_fixture_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_client_that_expects_100_continue_is_refused_before_its_body, http_fixture_setup,
+            http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_body_may_be_as_large_as_allowed_and_no_larger,
                                         http_fixture_setup, http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_refused_body_leaves_the_connection_usable,
@@ -483,7 +484,7 @@ int main(void)
         cmocka_unit_test(a_connection_ends_with_its_client),
         cmocka_unit_test(a_probe_is_answered_while_all_connections_are_taken),
         cmocka_unit_test(a_probe_is_answered_while_bodies_are_awaited),
-        cmocka_unit_test(an_address_with_too_many_connections_is_turned_away),
+        cmocka_unit_test(an_address_with_too_many_connections_is_refused),
         cmocka_unit_test(without_on_refuse_a_sentence_is_sent),
     };
 

@@ -177,7 +177,7 @@ static void a_token_has_the_scopes_of_its_line(void **state)
     assert_false(http_scopes_have_group(&scopes, ""));
 }
 
-static void one_token_too_many_is_said(void **state)
+static void one_token_too_many_is_reported(void **state)
 {
     char text[(HTTP_TOKENS_MAX + 1) * 32 + 1] = "";
     struct http_tokens tokens = {0};
@@ -278,7 +278,7 @@ int main(void)
         cmocka_unit_test(each_line_is_a_token),
         cmocka_unit_test(a_token_has_the_scopes_of_its_line),
         cmocka_unit_test(a_bad_file_is_named_and_its_tokens_are_not),
-        cmocka_unit_test(one_token_too_many_is_said),
+        cmocka_unit_test(one_token_too_many_is_reported),
         cmocka_unit_test(a_look_takes_as_many_steps_for_every_token),
     };
 

@@ -83,14 +83,14 @@ static void each_known_code_has_its_class(void **state)
     }
 }
 
-static void a_code_nobody_knows_may_be_tried_again(void **state)
+static void an_unknown_code_is_retried(void **state)
 {
     (void)state;
     assert_int_equal(kafka_classify(4711), RC_RETRY);
     assert_int_equal(kafka_classify(-4711), RC_RETRY);
 }
 
-static void an_error_says_what_where_and_its_name(void **state)
+static void an_error_names_the_call_the_place_and_the_code(void **state)
 {
     struct err err = {0};
 
@@ -145,7 +145,7 @@ static void assert_property(const rd_kafka_conf_t *conf, const char *name, const
     assert_string_equal(value, want);
 }
 
-static void an_old_library_is_told_what_it_cannot_notice(void **state)
+static void flaws_of_an_old_library_are_listed(void **state)
 {
     char text[512];
     char little[16];
@@ -370,7 +370,7 @@ static void a_broker_without_admin_requests_makes_its_topics_itself(void **state
                      RC_OK);
 }
 
-static void a_broker_that_is_away_may_be_asked_again(void **state)
+static void an_unavailable_broker_is_retried(void **state)
 {
     rd_kafka_t *producer = producer_of("127.0.0.1:1");
     struct err err = {0};
@@ -385,10 +385,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_known_code_has_its_class),
-        cmocka_unit_test(a_code_nobody_knows_may_be_tried_again),
-        cmocka_unit_test(an_error_says_what_where_and_its_name),
+        cmocka_unit_test(an_unknown_code_is_retried),
+        cmocka_unit_test(an_error_names_the_call_the_place_and_the_code),
         cmocka_unit_test(cooperative_rebalancing_wants_a_sound_version),
-        cmocka_unit_test(an_old_library_is_told_what_it_cannot_notice),
+        cmocka_unit_test(flaws_of_an_old_library_are_listed),
         cmocka_unit_test(settings_win_over_defaults),
         cmocka_unit_test(a_property_can_be_for_one_role),
         cmocka_unit_test(a_fixed_property_cannot_be_changed_by_any_name),
@@ -399,7 +399,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_topic_that_is_there_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_broker_without_admin_requests_makes_its_topics_itself,
                                         setup, teardown),
-        cmocka_unit_test(a_broker_that_is_away_may_be_asked_again),
+        cmocka_unit_test(an_unavailable_broker_is_retried),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

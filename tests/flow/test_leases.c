@@ -267,7 +267,7 @@ static int64_t moves(void)
     return epochs;
 }
 
-static void a_relay_that_goes_moves_its_own_lanes_and_no_others(void **state)
+static void a_relay_that_ends_moves_its_own_lanes_and_no_others(void **state)
 {
     for (size_t gone = 0; gone < RELAYS; gone++) {
         int64_t before;
@@ -368,7 +368,7 @@ static void a_take_whose_answer_was_lost_is_noticed(void **state)
     assert_int_equal(lane_epoch(&relays[0].lanes[1], now_ms), 5);
 }
 
-static void a_lane_that_somebody_took_is_given_up_at_once(void **state)
+static void a_lane_that_another_relay_took_is_given_up_at_once(void **state)
 {
     (void)state;
     start(0);
@@ -484,7 +484,7 @@ static void a_lane_that_cannot_finish_is_not_waited_for_for_ever(void **state)
     assert_true(relays[0].leases.list[0].held);
 }
 
-static void diverted_keys_are_told_to_everybody(void **state)
+static void diverted_keys_are_written_into_the_lease(void **state)
 {
     const struct err err = {.text = "seq 7, key \"a\": too large"};
 
@@ -542,18 +542,18 @@ int main(void)
         TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
         TEST(a_heavier_relay_gets_more),
         TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease),
-        TEST(a_relay_that_goes_moves_its_own_lanes_and_no_others),
+        TEST(a_relay_that_ends_moves_its_own_lanes_and_no_others),
         TEST(a_lane_whose_database_has_changed_is_given_back_and_taken_anew),
         TEST(a_lost_lane_is_not_taken_up_again_before_its_rows_have_come_back),
         TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
         TEST(a_take_whose_answer_was_lost_is_noticed),
-        TEST(a_lane_that_somebody_took_is_given_up_at_once),
+        TEST(a_lane_that_another_relay_took_is_given_up_at_once),
         TEST(a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back),
         TEST(a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back),
         TEST(a_longer_lease_of_another_relay_is_plausible),
         TEST(a_clean_stop_releases_all_and_another_relay_has_them_in_a_second),
         TEST(a_lane_that_cannot_finish_is_not_waited_for_for_ever),
-        TEST(diverted_keys_are_told_to_everybody),
+        TEST(diverted_keys_are_written_into_the_lease),
         TEST(each_call_may_fail_in_turn),
         TEST(only_relays_that_list_the_same_lanes_compete),
     };

@@ -160,7 +160,7 @@ static void a_run_that_resumes_may_be_killed_too(void **state)
     }
 }
 
-static void somebody_else_at_work_is_waited_for(void **state)
+static void another_migration_at_work_is_waited_for(void **state)
 {
     struct fake fake;
     struct err err = {0};
@@ -210,7 +210,7 @@ static void pieces_that_a_crashed_server_left_are_swept(void **state)
     fake_done(&fake);
 }
 
-static void what_stands_in_the_way_is_named_and_left_alone(void **state)
+static void a_conflicting_object_is_named_and_left_alone(void **state)
 {
     struct fake fake;
     struct err err = {0};
@@ -227,7 +227,7 @@ static void what_stands_in_the_way_is_named_and_left_alone(void **state)
     fake_done(&fake);
 }
 
-static void what_is_gone_already_is_named(void **state)
+static void an_object_that_is_missing_already_is_named(void **state)
 {
     struct fake fake;
     struct err err = {0};
@@ -350,7 +350,7 @@ static void on_event(void *ctx, enum migrate_event event, const struct migration
              migration ? migration->name : "-", done, statements);
 }
 
-static void what_happens_is_told(void **state)
+static void each_step_is_reported(void **state)
 {
     struct fake fake;
     struct migrate migrate;
@@ -385,15 +385,15 @@ int main(void)
         cmocka_unit_test(any_call_may_have_to_be_tried_again),
         cmocka_unit_test(any_call_may_be_refused_and_allowed_later),
         cmocka_unit_test(a_run_that_resumes_may_be_killed_too),
-        cmocka_unit_test(somebody_else_at_work_is_waited_for),
+        cmocka_unit_test(another_migration_at_work_is_waited_for),
         cmocka_unit_test(pieces_that_a_crashed_server_left_are_swept),
-        cmocka_unit_test(what_stands_in_the_way_is_named_and_left_alone),
-        cmocka_unit_test(what_is_gone_already_is_named),
+        cmocka_unit_test(a_conflicting_object_is_named_and_left_alone),
+        cmocka_unit_test(an_object_that_is_missing_already_is_named),
         cmocka_unit_test(a_refused_statement_is_not_in_doubt),
         cmocka_unit_test(up_goes_no_further_than_asked),
         cmocka_unit_test(each_side_gets_its_own_migrations),
         cmocka_unit_test(a_bad_migration_stops_everything_before_it_begins),
-        cmocka_unit_test(what_happens_is_told),
+        cmocka_unit_test(each_step_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

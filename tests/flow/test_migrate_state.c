@@ -140,7 +140,7 @@ static size_t verified(struct fake *fake, struct drifts *drifts)
     return count;
 }
 
-static void verify_finds_what_differs(void **state)
+static void verify_finds_differences(void **state)
 {
     struct fake fake;
     struct drifts drifts;
@@ -155,7 +155,7 @@ static void verify_finds_what_differs(void **state)
     fake_done(&fake);
 }
 
-static void verify_expects_of_a_half_way_migration_what_was_done(void **state)
+static void verify_expects_the_finished_statements_of_a_stopped_migration(void **state)
 {
     struct fake fake;
     struct drifts drifts;
@@ -193,7 +193,7 @@ static enum rc baseline(struct fake *fake, int to, struct drifts *drifts, struct
     return rc;
 }
 
-static void baseline_records_what_is_in_place(void **state)
+static void baseline_records_existing_migrations(void **state)
 {
     struct fake fake;
     struct drifts drifts;
@@ -277,9 +277,9 @@ int main(void)
         cmocka_unit_test(the_right_schema_is_judged_ready),
         cmocka_unit_test(a_newer_schema_is_left_alone),
         cmocka_unit_test(an_edited_migration_is_named),
-        cmocka_unit_test(verify_finds_what_differs),
-        cmocka_unit_test(verify_expects_of_a_half_way_migration_what_was_done),
-        cmocka_unit_test(baseline_records_what_is_in_place),
+        cmocka_unit_test(verify_finds_differences),
+        cmocka_unit_test(verify_expects_the_finished_statements_of_a_stopped_migration),
+        cmocka_unit_test(baseline_records_existing_migrations),
         cmocka_unit_test(baseline_records_nothing_where_something_differs),
         cmocka_unit_test(baseline_needs_a_database_and_its_turn),
         cmocka_unit_test(baseline_may_be_killed_anywhere),

@@ -177,7 +177,7 @@ static void a_fenced_delete_leaves_the_rows(void **state)
     assert_int_equal(fixture.reader.window.count, 0);
 }
 
-static void a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then(void **state)
+static void a_lane_that_leaves_deletes_acknowledged_rows_and_becomes_idle(void **state)
 {
     size_t log_count;
 
@@ -206,7 +206,7 @@ int main(void)
         TEST(rows_of_an_earlier_lease_are_given_back_and_read_again),
         TEST(rows_that_get_the_seqs_of_lost_ones_are_published),
         TEST(a_fenced_delete_leaves_the_rows),
-        TEST(a_lane_that_leaves_deletes_what_was_acknowledged_and_is_idle_then),
+        TEST(a_lane_that_leaves_deletes_acknowledged_rows_and_becomes_idle),
     };
 
     log_init(LOG_ERROR);

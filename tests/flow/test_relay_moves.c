@@ -153,7 +153,7 @@ static void good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed(void
     assert_all_is_well();
 }
 
-static void several_refused_keys_stop_and_the_rest_goes_on(void **state)
+static void several_refused_keys_stop_and_all_others_continue(void **state)
 {
     (void)state;
     fixture.fake.task_chance = 0;
@@ -393,7 +393,7 @@ int main(void)
             a_row_that_is_handed_over_after_the_question_keeps_its_key_stopped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             good_neighbours_of_a_row_that_the_broker_refuses_are_not_blamed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_refused_keys_stop_and_the_rest_goes_on, set_up,
+        cmocka_unit_test_setup_teardown(several_refused_keys_stop_and_all_others_continue, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_refused_row_waits_for_the_answers_to_those_before_it,
                                         set_up, tear_down),

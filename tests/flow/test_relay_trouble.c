@@ -105,7 +105,7 @@ static void a_silent_broker_gets_the_rows_again(void **state)
 }
 
 /* While the broker is away one row knocks, not all of them. */
-static void a_broker_that_is_away_is_asked_with_one_row_at_a_time(void **state)
+static void an_unavailable_broker_is_probed_with_one_row_at_a_time(void **state)
 {
     (void)state;
     append_some(300);
@@ -121,7 +121,7 @@ static void a_broker_that_is_away_is_asked_with_one_row_at_a_time(void **state)
     assert_int_equal(fixture.fake.log_count, 300);
 }
 
-static void a_missing_table_is_said_and_comes_back(void **state)
+static void a_missing_table_is_reported_and_comes_back(void **state)
 {
     (void)state;
     fixture.fake.faults.database = 1000;
@@ -201,7 +201,7 @@ static void a_table_truncated_with_rows_under_way_loses_none(void **state)
     assert_all_is_well();
 }
 
-static void rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told(void **state)
+static void rows_below_the_cursor_start_a_full_scan_when_the_next_seq_is_hidden(void **state)
 {
     (void)state;
     fixture.settings.relay.full_scan_ms = 60000;
@@ -365,7 +365,7 @@ static void one_look_that_cannot_see_the_writers_forgets_none(void **state)
     assert_true(relay_fixture_drain(&fixture, 100));
 }
 
-static void trouble_with_deleting_ends_with_the_lease(void **state)
+static void a_failure_to_delete_ends_with_the_lease(void **state)
 {
     char text[sizeof(fixture.lane.deleting.text)];
 
@@ -406,7 +406,7 @@ static int64_t oldest_age_ms(void)
     return metric_value(&fixture.lane.metrics->oldest_age);
 }
 
-static void a_row_grows_older_while_kafka_mysql_and_the_lease_are_away(void **state)
+static void a_row_grows_older_without_kafka_mysql_and_the_lease(void **state)
 {
     (void)state;
     fixture.fake.down_until_ms = fixture.fake.now_ms + 20000;
@@ -444,7 +444,7 @@ static void a_row_of_the_future_is_seen_to_wait(void **state)
     assert_int_equal(oldest_age_ms(), 0);
 }
 
-static void a_row_of_a_lane_that_nobody_holds_is_seen_to_wait(void **state)
+static void the_age_of_a_row_shows_while_no_relay_holds_the_lane(void **state)
 {
     (void)state;
     relay_fixture_lose_lease(&fixture);
@@ -498,24 +498,25 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_slow_look_at_a_lane_that_another_relay_holds_is_made_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_look_that_fails_is_made_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_row_grows_older_while_kafka_mysql_and_the_lease_are_away,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_row_of_the_future_is_seen_to_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_row_of_a_lane_that_nobody_holds_is_seen_to_wait, set_up,
+        cmocka_unit_test_setup_teardown(a_row_grows_older_without_kafka_mysql_and_the_lease, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_row_of_the_future_is_seen_to_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_age_of_a_row_shows_while_no_relay_holds_the_lane,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_call_may_fail_in_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_broker_that_is_away_is_asked_with_one_row_at_a_time,
+        cmocka_unit_test_setup_teardown(an_unavailable_broker_is_probed_with_one_row_at_a_time,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_missing_table_is_said_and_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_table_is_reported_and_comes_back, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_row_in_a_gap_that_was_closed_is_found_by_the_full_scan,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_truncated_table_begins_the_lane_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_table_truncated_with_rows_under_way_loses_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
-            rows_below_the_cursor_start_a_pass_where_the_next_seq_is_not_told, set_up, tear_down),
+            rows_below_the_cursor_start_a_full_scan_when_the_next_seq_is_hidden, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_table_that_the_deleter_empties_is_no_truncated_one,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
@@ -528,8 +529,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_look_that_cannot_see_the_writers_forgets_none, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(trouble_with_deleting_ends_with_the_lease, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failure_to_delete_ends_with_the_lease, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gap_waits_longer_when_writers_cannot_be_seen, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(more_gaps_than_the_list_holds_lose_nothing, set_up,

@@ -57,7 +57,7 @@ static void a_done_task_may_be_kept_in_the_history(void **state)
     assert_string_equal(task->outcome, "done");
 }
 
-static void a_failed_task_is_tried_again_when_its_rule_says(void **state)
+static void a_failed_task_is_tried_again_at_the_time_of_its_rule(void **state)
 {
     struct task *task = failing("mail", NULL, 2);
     int64_t from_ms = fixture.now_ms;
@@ -81,7 +81,7 @@ static void a_failed_task_is_tried_again_when_its_rule_says(void **state)
     assert_int_equal(task->runs, 3);
 }
 
-static void out_of_attempts_a_task_without_a_key_goes_into_the_history(void **state)
+static void an_exhausted_task_without_a_key_goes_into_the_history(void **state)
 {
     struct task *task = failing("mail", NULL, 100);
 
@@ -95,7 +95,7 @@ static void out_of_attempts_a_task_without_a_key_goes_into_the_history(void **st
     assert_string_equal(task->reason, "attempts: it does not work");
 }
 
-static void exhaustion_may_block_a_key_and_nobody_else(void **state)
+static void exhaustion_may_block_a_key_and_no_other(void **state)
 {
     struct task *first = failing("mail", "a", 100);
     struct task *second = retry_fixture_task("mail", "a");
@@ -157,7 +157,7 @@ static void tasks_of_a_key_run_in_order_also_across_hosts(void **state)
     }
 }
 
-static void a_refusal_stops_at_once_unless_the_scene_says_otherwise(void **state)
+static void a_refusal_exhausts_at_once_unless_the_scene_retries_it(void **state)
 {
     struct task *task = failing("mail", NULL, 1);
     struct task *again = failing("other", NULL, 1);
@@ -272,7 +272,7 @@ static void fail_once_in_step_two(struct task *task)
         task->fail_runs = task->runs;
 }
 
-static void steps_go_on_where_they_failed_with_the_result_before(void **state)
+static void steps_continue_where_they_failed_with_the_previous_result(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
 
@@ -322,7 +322,7 @@ static void options_that_are_rubbish_are_refused_and_not_run(void **state)
     assert_true(strstr(task->reason, "options are a JSON object") != NULL);
 }
 
-static void a_deadline_ends_it_whatever_its_attempts(void **state)
+static void a_deadline_ends_a_task_with_any_number_of_attempts(void **state)
 {
     struct task *task = failing("mail", NULL, 100);
 
@@ -360,23 +360,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_task_that_works_is_run_once_and_deleted),
         TEST(a_done_task_may_be_kept_in_the_history),
-        TEST(a_failed_task_is_tried_again_when_its_rule_says),
-        TEST(out_of_attempts_a_task_without_a_key_goes_into_the_history),
-        TEST(exhaustion_may_block_a_key_and_nobody_else),
+        TEST(a_failed_task_is_tried_again_at_the_time_of_its_rule),
+        TEST(an_exhausted_task_without_a_key_goes_into_the_history),
+        TEST(exhaustion_may_block_a_key_and_no_other),
         TEST(exhaustion_may_park_a_key),
         TEST(exhaustion_may_be_skipped),
         TEST(tasks_of_a_key_run_in_order_also_across_hosts),
-        TEST(a_refusal_stops_at_once_unless_the_scene_says_otherwise),
+        TEST(a_refusal_exhausts_at_once_unless_the_scene_retries_it),
         TEST(any_failure_may_go_straight_to_the_history),
         TEST(a_snooze_costs_no_attempt),
         TEST(a_handler_may_say_when_and_that_it_is_over),
         TEST(a_cut_attempt_costs_nothing_and_is_made_again),
         TEST(the_relays_refused_rows_block_and_are_tried_on),
         TEST(callbacks_are_made_when_it_is_over),
-        TEST(steps_go_on_where_they_failed_with_the_result_before),
+        TEST(steps_continue_where_they_failed_with_the_previous_result),
         TEST(options_are_the_scenes_with_the_tasks_on_top),
         TEST(options_that_are_rubbish_are_refused_and_not_run),
-        TEST(a_deadline_ends_it_whatever_its_attempts),
+        TEST(a_deadline_ends_a_task_with_any_number_of_attempts),
         TEST(attempts_are_counted_by_scene_and_outcome),
     };
 

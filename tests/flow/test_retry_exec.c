@@ -169,7 +169,7 @@ static void signals_are_as_usual_in_it(void **state)
     assert_int_equal(attempt->code, SIGPIPE);
 }
 
-static void codes_and_signals_are_told(void **state)
+static void exit_codes_and_signals_are_reported(void **state)
 {
     struct fixture *fixture = *state;
     const struct attempt_result *attempt =
@@ -191,7 +191,7 @@ static void codes_and_signals_are_told(void **state)
     assert_non_null(strstr(attempt->err.text, "no such customer"));
 }
 
-static void what_may_not_or_cannot_be_run_is_ours_to_mend(void **state)
+static void a_program_that_must_not_or_cannot_run_is_a_configuration_error(void **state)
 {
     struct fixture *fixture = *state;
     const struct attempt_result *attempt = run(fixture, "{\"program\": \"/bin/rm\"}");
@@ -388,7 +388,7 @@ static bool is_gone(long pid)
     return !mark || mark[2] == 'Z' || mark[2] == 'X';
 }
 
-static void what_it_left_in_the_background_is_ended(void **state)
+static void background_processes_of_a_program_are_ended(void **state)
 {
     struct fixture *fixture = *state;
     struct stop never = {0};
@@ -478,8 +478,8 @@ int main(void)
         TEST(its_environment_is_the_task_and_nothing_else),
         TEST(nothing_of_ours_is_open_in_it),
         TEST(signals_are_as_usual_in_it),
-        TEST(codes_and_signals_are_told),
-        TEST(what_may_not_or_cannot_be_run_is_ours_to_mend),
+        TEST(exit_codes_and_signals_are_reported),
+        TEST(a_program_that_must_not_or_cannot_run_is_a_configuration_error),
         TEST(a_program_that_ignores_sigterm_is_killed_in_time),
         TEST(a_program_runs_as_long_as_its_timeout_while_the_lease_is_renewed),
         TEST(a_program_ends_before_a_lease_that_is_not_renewed),
@@ -488,7 +488,7 @@ int main(void)
         TEST(a_program_that_uses_the_grace_is_done),
         TEST(a_flood_is_read_to_its_end_and_bounded),
         TEST(a_program_need_not_read),
-        TEST(what_it_left_in_the_background_is_ended),
+        TEST(background_processes_of_a_program_are_ended),
         TEST(a_stop_ends_it_and_costs_no_attempt),
         TEST(programs_of_several_threads_do_not_hold_each_other),
     };

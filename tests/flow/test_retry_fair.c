@@ -144,7 +144,7 @@ static void a_scene_has_at_most_its_threads(void **state)
     }
 }
 
-static void what_waits_for_a_thread_ages(void **state)
+static void a_task_that_waits_for_a_thread_ages(void **state)
 {
     struct retry_scene_metrics *metrics = retry_metrics_of("default", "aging");
 
@@ -159,7 +159,7 @@ static void what_waits_for_a_thread_ages(void **state)
     assert_in_range(metric_value(&metrics->oldest_age), 19000, 30000);
 }
 
-static void a_pause_gives_back_what_waits_for_a_thread(void **state)
+static void a_pause_gives_back_tasks_that_wait_for_a_thread(void **state)
 {
     (void)state;
     many("slow", 100, SLOW_MS);
@@ -247,7 +247,7 @@ static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **
     assert_int_equal(metric_value(&retry_breakers_open), 0);
 }
 
-static void what_is_put_off_takes_nothing_of_the_rate(void **state)
+static void a_postponed_task_takes_nothing_of_the_rate(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", "{\"attempts\": 0, \"rate\": \"10/s burst 10\"}", NULL, false);
@@ -288,7 +288,7 @@ static void assert_expired(size_t from, size_t to)
     }
 }
 
-static void a_deadline_ends_what_waits_in_a_paused_scene(void **state)
+static void a_deadline_ends_tasks_in_a_paused_scene(void **state)
 {
     (void)state;
     retry_fixture_scene("mail",
@@ -304,7 +304,7 @@ static void a_deadline_ends_what_waits_in_a_paused_scene(void **state)
     assert_int_equal(strncmp(fixture.tasks[0].callback, "told test ", 10), 0);
 }
 
-static void a_deadline_ends_what_has_no_handler(void **state)
+static void a_deadline_ends_tasks_without_a_handler(void **state)
 {
     (void)state;
     retry_fixture_scene("fax", "{\"deadline\": \"2s\"}", NULL, false);
@@ -319,7 +319,7 @@ static void a_deadline_ends_what_has_no_handler(void **state)
     assert_expired(0, 20);
 }
 
-static void a_deadline_ends_what_is_behind_an_open_breaker(void **state)
+static void a_deadline_ends_tasks_behind_an_open_breaker(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", "{\"attempts\": 0, \"wait\": \"fixed 1h\"}", NULL, false);
@@ -339,7 +339,7 @@ static void a_deadline_ends_what_is_behind_an_open_breaker(void **state)
     assert_in_range(sum_of_runs(10, 30), 0, 6);
 }
 
-static void a_deadline_ends_what_waits_for_a_thread_or_its_rate(void **state)
+static void a_deadline_ends_tasks_that_wait_for_a_thread_or_their_rate(void **state)
 {
     (void)state;
     retry_fixture_scene("slow", "{\"deadline\": \"2s\"}", NULL, false);
@@ -358,7 +358,7 @@ static void a_deadline_ends_what_waits_for_a_thread_or_its_rate(void **state)
     assert_in_range(retry_fixture_count(-1), 97, 100);
 }
 
-static void a_key_whose_first_task_expires_goes_on_as_its_scene_says(void **state)
+static void a_key_whose_first_task_expires_continues_as_its_scene_asks(void **state)
 {
     (void)state;
     retry_fixture_scene("skip", "{\"deadline\": \"2s\", \"exhausted\": \"skip\"}", NULL, true);
@@ -384,17 +384,17 @@ int main(void)
         TEST(two_slow_scenes_leave_a_thread_for_a_third),
         TEST(more_slow_scenes_than_threads_take_turns),
         TEST(a_scene_has_at_most_its_threads),
-        TEST(what_waits_for_a_thread_ages),
-        TEST(a_pause_gives_back_what_waits_for_a_thread),
+        TEST(a_task_that_waits_for_a_thread_ages),
+        TEST(a_pause_gives_back_tasks_that_wait_for_a_thread),
         TEST(a_dead_destination_does_not_keep_a_living_one_waiting),
         TEST(tasks_behind_an_open_breaker_cost_no_attempt_and_little_work),
-        TEST(what_is_put_off_takes_nothing_of_the_rate),
+        TEST(a_postponed_task_takes_nothing_of_the_rate),
         TEST(scenes_that_share_a_destination_share_its_breaker),
-        TEST(a_deadline_ends_what_waits_in_a_paused_scene),
-        TEST(a_deadline_ends_what_has_no_handler),
-        TEST(a_deadline_ends_what_is_behind_an_open_breaker),
-        TEST(a_deadline_ends_what_waits_for_a_thread_or_its_rate),
-        TEST(a_key_whose_first_task_expires_goes_on_as_its_scene_says),
+        TEST(a_deadline_ends_tasks_in_a_paused_scene),
+        TEST(a_deadline_ends_tasks_without_a_handler),
+        TEST(a_deadline_ends_tasks_behind_an_open_breaker),
+        TEST(a_deadline_ends_tasks_that_wait_for_a_thread_or_their_rate),
+        TEST(a_key_whose_first_task_expires_continues_as_its_scene_asks),
     };
 
     log_init(LOG_ERROR);

@@ -65,7 +65,7 @@ static void tasks_of_an_unknown_or_disabled_group_wait_and_are_counted(void **st
     assert_int_equal(metric_value(&metrics->group_closed), 0);
 }
 
-static void what_a_group_does_not_allow_is_refused_and_never_run(void **state)
+static void a_task_that_its_group_does_not_allow_is_refused_and_never_run(void **state)
 {
     struct retry_group *shop = retry_fixture_group("shop");
     struct retry_group *mail = retry_fixture_group("mail");
@@ -214,7 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tasks_of_an_unknown_or_disabled_group_wait_and_are_counted),
-        TEST(what_a_group_does_not_allow_is_refused_and_never_run),
+        TEST(a_task_that_its_group_does_not_allow_is_refused_and_never_run),
         TEST(a_topic_that_is_not_allowed_is_refused_alone),
         TEST(a_group_of_the_relay_runs_its_own_tasks_alone),
         TEST(nothing_is_claimed_before_the_groups_are_known),

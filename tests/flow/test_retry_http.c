@@ -136,7 +136,7 @@ static void assert_not_asked(struct fixture *fixture, const char *text)
     assert_null(strstr(request, text));
 }
 
-static void a_call_says_whose_it_is_and_brings_the_parameters(void **state)
+static void a_call_has_its_identity_headers_and_the_parameters(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -155,7 +155,7 @@ static void a_call_says_whose_it_is_and_brings_the_parameters(void **state)
     assert_not_asked(fixture, "Expect");
 }
 
-static void a_method_brings_what_it_may(void **state)
+static void a_method_sends_only_the_body_it_allows(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -186,7 +186,7 @@ static void a_connection_is_used_again(void **state)
     assert_int_equal(atomic_load(&fixture->peer.connections), 1);
 }
 
-static void the_status_says_what_became_of_it(void **state)
+static void the_status_decides_the_result(void **state)
 {
     struct fixture *fixture = *state;
     const struct attempt_result *attempt;
@@ -217,7 +217,7 @@ static void a_redirect_is_not_followed(void **state)
     assert_null(strstr(attempt->err.text, "redirect"));
 }
 
-static void a_proxy_of_the_environment_is_not_asked(void **state)
+static void a_proxy_of_the_environment_is_not_used(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -277,7 +277,7 @@ static void its_destination_is_the_origin(void **state)
     buf_done(&name);
 }
 
-static void whatever_goes_wrong_on_the_way_passes(void **state)
+static void every_transport_failure_is_retried(void **state)
 {
     struct fixture *fixture = *state;
     const struct attempt_result *attempt = run(fixture, "{\"url\": \"http://127.0.0.1:1/\"}");
@@ -467,7 +467,7 @@ static void a_certificate_is_checked_and_so_is_its_name(void **state)
     rmdir(folder);
 }
 
-static void a_file_of_authorities_that_is_not_there_is_said_at_once(void **state)
+static void a_missing_file_of_authorities_is_reported_at_once(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_handler_env env = {
@@ -485,22 +485,22 @@ static void a_file_of_authorities_that_is_not_there_is_said_at_once(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_call_says_whose_it_is_and_brings_the_parameters),
-        TEST(a_method_brings_what_it_may),
+        TEST(a_call_has_its_identity_headers_and_the_parameters),
+        TEST(a_method_sends_only_the_body_it_allows),
         TEST(a_connection_is_used_again),
-        TEST(the_status_says_what_became_of_it),
+        TEST(the_status_decides_the_result),
         TEST(a_redirect_is_not_followed),
-        TEST(a_proxy_of_the_environment_is_not_asked),
+        TEST(a_proxy_of_the_environment_is_not_used),
         TEST(only_listed_hosts_are_called),
         TEST(options_that_make_no_call_are_refused),
         TEST(its_destination_is_the_origin),
-        TEST(whatever_goes_wrong_on_the_way_passes),
+        TEST(every_transport_failure_is_retried),
         TEST(a_call_ends_before_its_lease_and_when_it_is_lost),
         TEST(an_answer_without_end_is_bounded),
         TEST(an_endpoint_that_fails_is_left_out),
         TEST(a_stop_cuts_the_call),
         TEST(a_certificate_is_checked_and_so_is_its_name),
-        TEST(a_file_of_authorities_that_is_not_there_is_said_at_once),
+        TEST(a_missing_file_of_authorities_is_reported_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void assert_header(const rd_kafka_headers_t *headers, size_t at, const ch
     assert_memory_equal(got, value, len);
 }
 
-static void the_record_is_what_the_options_say(void **state)
+static void the_record_follows_the_options(void **state)
 {
     struct fixture *fixture = *state;
     struct retry_job job =
@@ -350,7 +350,7 @@ static void neighbour_start(struct neighbour *neighbour, struct fixture *fixture
 
 /* Slow answers take one worker past its lease, and the producer with it; the other one still has
  * time. */
-static void whoever_has_time_left_goes_on_with_a_new_producer(void **state)
+static void tasks_with_time_left_continue_with_a_new_producer(void **state)
 {
     struct fixture *fixture = *state;
     struct neighbour neighbour = {0};
@@ -392,7 +392,7 @@ static void a_stop_cuts_the_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_record_is_what_the_options_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_record_follows_the_options, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_without_params_is_a_tombstone, setup, teardown),
         cmocka_unit_test_setup_teardown(every_answer_of_the_broker_has_its_class, setup, teardown),
         cmocka_unit_test_setup_teardown(options_that_make_no_record_are_refused, setup, teardown),
@@ -400,7 +400,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_record_without_an_answer_fails_by_the_send_timeout, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(whoever_has_time_left_goes_on_with_a_new_producer, setup,
+        cmocka_unit_test_setup_teardown(tasks_with_time_left_continue_with_a_new_producer, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_stop_cuts_the_wait, setup, teardown),
     };

@@ -110,7 +110,7 @@ static void nothing_is_claimed_while_there_are_too_many_rows_of_scenes(void **st
     assert_true(retry_fixture_drain(1500));
 }
 
-static void a_scene_that_cannot_be_understood_is_paused_and_told(void **state)
+static void a_scene_with_an_unreadable_policy_is_paused_and_reported(void **state)
 {
     static const char *const rubbish[] = {"{", "[]", "{\"attemps\": 3}", "{\"wait\": \"soon\"}",
                                           "null"};
@@ -133,7 +133,7 @@ static void a_scene_that_cannot_be_understood_is_paused_and_told(void **state)
     assert_int_equal(metric_value(&retry_invalid_scenes), 0);
 }
 
-static void a_scene_whose_row_is_gone_has_the_standard_again(void **state)
+static void a_scene_whose_row_was_deleted_has_the_standard_again(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", "{", NULL, true);
@@ -201,7 +201,7 @@ static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
 }
 
 /* Also when the next look at the tasks is far away. */
-static void what_waits_for_a_thread_goes_back_before_a_pause_is_recorded(void **state)
+static void tasks_that_wait_for_a_thread_go_back_before_a_pause_is_recorded(void **state)
 {
     struct host *host = &fixture.hosts[0];
     struct task *task = retry_fixture_task("mail", NULL);
@@ -396,7 +396,7 @@ static void full_batches_are_followed_without_a_rest(void **state)
     assert_true(fixture.calls[CALL_LOOK] <= 2);
 }
 
-static void a_slow_scene_leaves_room_for_others(void **state)
+static void a_slow_scene_leaves_slots_for_others(void **state)
 {
     (void)state;
     many("slow", 100);
@@ -413,7 +413,7 @@ static void a_slow_scene_leaves_room_for_others(void **state)
     assert_int_equal(running(), 32 + 16 + 8);
 }
 
-static void no_more_are_in_flight_than_the_setting_says(void **state)
+static void no_more_tasks_are_in_flight_than_the_setting_allows(void **state)
 {
     (void)state;
     fixture.hosts[0].settings.retry.in_flight_max = 7;
@@ -487,12 +487,12 @@ int main(void)
         TEST(an_unknown_handler_waits_and_is_counted),
         TEST(a_paused_scene_waits_until_it_is_resumed),
         TEST(nothing_is_claimed_while_there_are_too_many_rows_of_scenes),
-        TEST(a_scene_that_cannot_be_understood_is_paused_and_told),
-        TEST(a_scene_whose_row_is_gone_has_the_standard_again),
+        TEST(a_scene_with_an_unreadable_policy_is_paused_and_reported),
+        TEST(a_scene_whose_row_was_deleted_has_the_standard_again),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
         TEST(nothing_is_claimed_while_the_scenes_cannot_be_read_again),
         TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),
-        TEST(what_waits_for_a_thread_goes_back_before_a_pause_is_recorded),
+        TEST(tasks_that_wait_for_a_thread_go_back_before_a_pause_is_recorded),
         TEST(scenes_are_read_every_second_while_they_cannot_be_recorded),
         TEST(a_record_that_fails_or_is_lost_is_made_again),
         TEST(a_rate_is_kept_by_all_processes_together),
@@ -501,8 +501,8 @@ int main(void)
         TEST(one_failing_task_does_not_open_the_breaker),
         TEST(the_oldest_class_comes_first_and_each_has_its_turn),
         TEST(full_batches_are_followed_without_a_rest),
-        TEST(a_slow_scene_leaves_room_for_others),
-        TEST(no_more_are_in_flight_than_the_setting_says),
+        TEST(a_slow_scene_leaves_slots_for_others),
+        TEST(no_more_tasks_are_in_flight_than_the_setting_allows),
         TEST(without_threads_the_dispatcher_runs_them),
         TEST(a_shard_that_is_not_held_is_left_alone),
         TEST(a_fixed_rate_counts_from_the_beginning),

@@ -303,7 +303,7 @@ static void every_task_is_run_once(void **state)
     }
 }
 
-static void a_stop_in_the_middle_gives_back_what_has_not_begun(void **state)
+static void a_stop_in_the_middle_gives_back_tasks_that_have_not_begun(void **state)
 {
     (void)state;
     for (stop_at = 1; stop_at < TASKS; stop_at += 370) {
@@ -326,7 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_task_is_run_once, set_up),
-        cmocka_unit_test_setup(a_stop_in_the_middle_gives_back_what_has_not_begun, set_up),
+        cmocka_unit_test_setup(a_stop_in_the_middle_gives_back_tasks_that_have_not_begun, set_up),
     };
 
     log_init(LOG_ERROR);

@@ -50,7 +50,7 @@ static void leases_of_tasks_in_flight_are_kept(void **state)
     assert_true(retry_fixture_drain(500));
 }
 
-static void what_has_lapsed_is_not_begun_and_comes_back(void **state)
+static void a_task_whose_lease_has_lapsed_is_not_begun_and_comes_back(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
 
@@ -194,7 +194,7 @@ static void an_attempt_sees_that_its_lease_is_not_renewed(void **state)
     assert_true(task->runs > 0);
 }
 
-static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void **state)
+static void a_task_in_flight_is_recognised_when_it_is_claimed_again(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
 
@@ -215,7 +215,7 @@ static void what_is_in_flight_here_is_recognised_when_it_is_claimed_again(void *
 
 /* An operator edited the task after its lease had ended: the process must not run what it read at
  * its first claim. */
-static void what_is_in_flight_here_and_was_edited_is_read_again(void **state)
+static void an_edited_task_in_flight_is_read_again(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
 
@@ -266,7 +266,7 @@ static void stop_meanwhile(struct task *task)
     dispatcher_leave(&stopping->dispatcher);
 }
 
-static void what_fails_in_a_stop_costs_no_attempt(void **state)
+static void a_failure_during_a_stop_costs_no_attempt(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
     struct task *refused = retry_fixture_task("mail", NULL);
@@ -288,7 +288,7 @@ static void what_fails_in_a_stop_costs_no_attempt(void **state)
     assert_int_equal(refused->attempts, refused->runs);
 }
 
-static void a_stop_while_the_database_is_away_ends_in_its_time(void **state)
+static void a_stop_without_the_database_ends_in_its_time(void **state)
 {
     (void)state;
     many("mail", 5);
@@ -301,7 +301,7 @@ static void a_stop_while_the_database_is_away_ends_in_its_time(void **state)
     assert_true(retry_fixture_drain(35000));
 }
 
-static void a_result_that_is_refused_holds_nobody_up(void **state)
+static void a_refused_result_delays_no_other(void **state)
 {
     struct task *task;
 
@@ -374,7 +374,7 @@ static void each_answer_may_be_lost_in_turn(void **state)
     }
 }
 
-static void what_people_must_end_is_waited_out(void **state)
+static void a_fatal_error_is_retried_until_it_ends(void **state)
 {
     (void)state;
     for (int call = CALL_LOOK; call < CALLS; call++) {
@@ -435,21 +435,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(leases_of_tasks_in_flight_are_kept),
-        TEST(what_has_lapsed_is_not_begun_and_comes_back),
+        TEST(a_task_whose_lease_has_lapsed_is_not_begun_and_comes_back),
         TEST(a_killed_process_leaves_its_tasks_for_a_lease_and_a_sweep),
         TEST(the_result_of_a_lost_task_is_not_written),
         TEST(an_attempt_sees_its_lease_renewed_while_it_runs),
         TEST(an_attempt_sees_that_its_lease_is_lost),
         TEST(an_attempt_sees_that_its_lease_is_not_renewed),
-        TEST(what_is_in_flight_here_is_recognised_when_it_is_claimed_again),
-        TEST(what_is_in_flight_here_and_was_edited_is_read_again),
+        TEST(a_task_in_flight_is_recognised_when_it_is_claimed_again),
+        TEST(an_edited_task_in_flight_is_read_again),
         TEST(a_clean_stop_gives_back_and_costs_no_attempt),
-        TEST(what_fails_in_a_stop_costs_no_attempt),
-        TEST(a_stop_while_the_database_is_away_ends_in_its_time),
-        TEST(a_result_that_is_refused_holds_nobody_up),
+        TEST(a_failure_during_a_stop_costs_no_attempt),
+        TEST(a_stop_without_the_database_ends_in_its_time),
+        TEST(a_refused_result_delays_no_other),
         TEST(each_call_may_fail_in_turn),
         TEST(each_answer_may_be_lost_in_turn),
-        TEST(what_people_must_end_is_waited_out),
+        TEST(a_fatal_error_is_retried_until_it_ends),
         TEST(a_write_back_without_an_answer_is_done_again_without_harm),
         TEST(kills_at_any_moment_lose_nothing),
     };

@@ -58,7 +58,7 @@ static void write_ini(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_hangup_takes_over_what_is_live(void **state)
+static void a_hangup_reloads_the_live_settings(void **state)
 {
     static const char need_restart[] =
         "level=warn event=settings_need_restart role=pair "
@@ -343,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_term_stops_cleanly_and_in_order, daemon_setup),
         cmocka_unit_test_setup(an_interrupt_stops_cleanly, daemon_setup),
-        cmocka_unit_test_setup(a_hangup_takes_over_what_is_live, daemon_setup),
+        cmocka_unit_test_setup(a_hangup_reloads_the_live_settings, daemon_setup),
         cmocka_unit_test_setup(a_broken_file_changes_nothing, daemon_setup),
         cmocka_unit_test_setup(the_manager_hears_of_a_whole_life, daemon_setup),
         cmocka_unit_test_setup(a_second_signal_ends_at_once, daemon_setup),

@@ -142,7 +142,7 @@ static void every_key_that_is_held_gets_one_task(void **state)
     submitter_done(&fixture.submitter);
 }
 
-static void what_is_kept_is_looked_for_soon_but_not_all_the_time(void **state)
+static void held_keys_are_read_soon_but_not_all_the_time(void **state)
 {
     int submits;
 
@@ -164,7 +164,7 @@ static void what_is_kept_is_looked_for_soon_but_not_all_the_time(void **state)
     submitter_done(&fixture.submitter);
 }
 
-static void trouble_only_delays_tasks_and_no_call_that_fails_loses_one(void **state)
+static void failures_only_delay_tasks_and_no_failed_call_loses_one(void **state)
 {
     (void)state;
     for (int call = 1; call <= 12; call++) {
@@ -231,8 +231,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_that_is_held_gets_one_task),
-        cmocka_unit_test(what_is_kept_is_looked_for_soon_but_not_all_the_time),
-        cmocka_unit_test(trouble_only_delays_tasks_and_no_call_that_fails_loses_one),
+        cmocka_unit_test(held_keys_are_read_soon_but_not_all_the_time),
+        cmocka_unit_test(failures_only_delay_tasks_and_no_failed_call_loses_one),
         cmocka_unit_test(names_that_do_not_fit_are_made_to),
     };
 

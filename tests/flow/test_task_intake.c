@@ -239,7 +239,7 @@ static void each_task_gets_its_ticket(void **state)
     assert_int_equal(fixture.rooms, 1);
 }
 
-static void a_full_scene_refuses_what_is_too_much(void **state)
+static void a_full_scene_refuses_surplus_tasks(void **state)
 {
     (void)state;
     fixture.room = (struct retry_room){.limit = 5, .pending = 3};
@@ -331,7 +331,7 @@ static void a_task_the_database_refuses_is_the_askers(void **state)
     assert_null(strstr(fixture.request.fault.message, "the words of the store"));
 }
 
-static void a_missing_right_is_said_and_stops_nothing(void **state)
+static void a_missing_privilege_is_reported_and_stops_nothing(void **state)
 {
     (void)state;
     fixture.append_rc = RC_FATAL;
@@ -373,13 +373,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_task_gets_its_ticket, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_scene_refuses_what_is_too_much, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_scene_refuses_surplus_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(a_count_is_believed_for_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_that_its_group_does_not_allow_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_collision_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_the_database_refuses_is_the_askers, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_missing_right_is_said_and_stops_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_missing_privilege_is_reported_and_stops_nothing, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_list_begun_twice_is_answered_once, setup, teardown),
         cmocka_unit_test_setup_teardown(one_task_is_shown_or_there_is_none, setup, teardown),
     };

@@ -158,7 +158,7 @@ static void a_repeat_writes_nothing_and_names_the_first_event(void **state)
     assert_int_equal(fixture->fake.commits, 1);
 }
 
-static void taking_back_what_was_never_given_leaves_no_trace(void **state)
+static void taking_back_a_missing_vote_leaves_no_trace(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -315,7 +315,7 @@ static void a_lost_commit_that_did_happen_is_found_and_not_done_again(void **sta
         assert_memory_equal(&fixture->items[i].event_id, &ids[i], sizeof(ids[i]));
 }
 
-static void a_lost_commit_is_found_after_more_trouble(void **state)
+static void a_lost_commit_is_found_after_more_failures(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -381,7 +381,7 @@ static void a_commit_overwritten_by_others_never_gives_an_id_twice(void **state)
     fake_votes_check(&fixture->fake);
 }
 
-static void what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up(void **state)
+static void votes_of_a_lost_commit_are_kept_when_the_batch_is_split(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -463,7 +463,7 @@ static void a_batch_of_refused_votes_ends(void **state)
 
 /* Many random batches, with calls failing and commits lost in both ways, against what plain
  * arithmetic says must come out. */
-static void random_trouble_never_loses_or_doubles_a_vote(void **state)
+static void random_failures_never_lose_or_double_a_vote(void **state)
 {
     struct fixture *fixture = *state;
     int votings[8][4] = {{0}};
@@ -505,21 +505,21 @@ int main(void)
         TEST(each_vote_gets_the_total_right_after_it),
         TEST(one_pair_many_times_in_a_batch_has_an_event_per_change),
         TEST(a_repeat_writes_nothing_and_names_the_first_event),
-        TEST(taking_back_what_was_never_given_leaves_no_trace),
+        TEST(taking_back_a_missing_vote_leaves_no_trace),
         TEST(headers_go_with_their_own_events),
         TEST(events_spread_over_the_lanes_by_their_key),
         TEST(every_call_may_fail_once),
         TEST(a_fatal_call_is_handed_on_with_nothing_open),
         TEST(a_lost_commit_that_did_not_happen_is_done_again),
         TEST(a_lost_commit_that_did_happen_is_found_and_not_done_again),
-        TEST(a_lost_commit_is_found_after_more_trouble),
+        TEST(a_lost_commit_is_found_after_more_failures),
         TEST(a_found_commit_is_answered_with_the_totals_of_its_own_time),
         TEST(a_commit_overwritten_by_others_never_gives_an_id_twice),
-        TEST(what_a_lost_commit_did_is_kept_when_its_batch_is_cut_up),
+        TEST(votes_of_a_lost_commit_are_kept_when_the_batch_is_split),
         TEST(two_lost_commits_in_one_batch_are_told_apart),
         TEST(a_refused_vote_fails_alone),
         TEST(a_batch_of_refused_votes_ends),
-        TEST(random_trouble_never_loses_or_doubles_a_vote),
+        TEST(random_failures_never_lose_or_double_a_vote),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,7 @@ static void put_held(void)
     put_vote(5, "behind", 4, 5);
 }
 
-static void what_is_held_of_a_key_is_applied_in_order_and_nothing_else(void **state)
+static void held_records_of_a_key_are_applied_in_order_and_no_others(void **state)
 {
     (void)state;
     fixture_open();
@@ -135,7 +135,7 @@ static void what_is_held_of_a_key_is_applied_in_order_and_nothing_else(void **st
     assert_int_equal(fixture.db.data.vote_count, 3);
 }
 
-static void what_is_still_refused_holds_its_key_until_another_attempt(void **state)
+static void a_record_that_is_still_refused_holds_its_key_until_another_attempt(void **state)
 {
     (void)state;
     fixture_open();
@@ -155,7 +155,7 @@ static void what_is_still_refused_holds_its_key_until_another_attempt(void **sta
 }
 
 /* 2026-09-21 is day 20717. */
-static void what_can_never_be_applied_any_more_is_passed(void **state)
+static void a_record_that_can_never_be_applied_is_passed(void **state)
 {
     (void)state;
     fixture_open();
@@ -308,9 +308,9 @@ static void options_are_read_and_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_held_of_a_key_is_applied_in_order_and_nothing_else),
-        cmocka_unit_test(what_is_still_refused_holds_its_key_until_another_attempt),
-        cmocka_unit_test(what_can_never_be_applied_any_more_is_passed),
+        cmocka_unit_test(held_records_of_a_key_are_applied_in_order_and_no_others),
+        cmocka_unit_test(a_record_that_is_still_refused_holds_its_key_until_another_attempt),
+        cmocka_unit_test(a_record_that_can_never_be_applied_is_passed),
         cmocka_unit_test(named_records_are_replayed_or_rejected),
         cmocka_unit_test(a_replay_may_end_at_every_call_and_be_done_again),
         cmocka_unit_test(it_ends_by_its_time_its_lease_and_the_stop),

@@ -163,7 +163,7 @@ static void without_a_manager_nothing_is_sent(void **state)
     assert_int_equal(notify_open(&notify, "@", &err), RC_FATAL);
 }
 
-static void a_manager_that_went_away_is_not_waited_for(void **state)
+static void a_missing_socket_of_the_service_manager_is_ignored(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -172,7 +172,7 @@ static void a_manager_that_went_away_is_not_waited_for(void **state)
     assert_string_equal(heard(fixture), "");
 }
 
-static void a_start_that_waits_asks_for_more_time(void **state)
+static void a_start_that_waits_requests_more_time(void **state)
 {
     struct fixture *fixture = *state;
     struct err err = {0};
@@ -185,7 +185,7 @@ static void a_start_that_waits_asks_for_more_time(void **state)
     assert_string_equal(heard(fixture), "WATCHDOG=1");
 }
 
-static void trouble_is_said_once_and_its_end_once(void **state)
+static void a_failure_is_logged_once_and_its_end_once(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -210,7 +210,7 @@ static void trouble_is_said_once_and_its_end_once(void **state)
     assert_string_equal(logged(fixture), ".");
 }
 
-static void short_trouble_is_not_worth_a_line(void **state)
+static void a_short_failure_is_not_logged(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -224,7 +224,7 @@ static void short_trouble_is_not_worth_a_line(void **state)
     assert_string_equal(logged(fixture), ".");
 }
 
-static void a_stop_is_no_trouble(void **state)
+static void a_stop_is_no_failure(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -307,12 +307,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_manager_hears_whole_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(the_manager_hears_whole_messages, setup_abstract, teardown),
         cmocka_unit_test(without_a_manager_nothing_is_sent),
-        cmocka_unit_test_setup_teardown(a_manager_that_went_away_is_not_waited_for, setup,
+        cmocka_unit_test_setup_teardown(a_missing_socket_of_the_service_manager_is_ignored, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_start_that_waits_asks_for_more_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(trouble_is_said_once_and_its_end_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_trouble_is_not_worth_a_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stop_is_no_trouble, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_start_that_waits_requests_more_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_is_logged_once_and_its_end_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_short_failure_is_not_logged, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_is_no_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hung_worker_starves_the_watchdog, setup, teardown),
         cmocka_unit_test_setup_teardown(a_short_period_is_fed_in_time, setup_abstract, teardown),
     };

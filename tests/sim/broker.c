@@ -169,7 +169,7 @@ static void request_arrives(struct producer *producer, struct message **request,
     }
 }
 
-/* The broker knows what it has taken: an answer that was lost is asked for again. */
+/* The broker knows what it has taken: a request whose answer was lost is sent again. */
 static void answers_again(struct producer *producer)
 {
     const struct sim *sim = producer->proc->sim;
@@ -258,7 +258,7 @@ static void leave_ghosts(struct producer *producer)
         if (message->state != MESSAGE_QUEUED || *room == 0 ||
             broker->ghost_count == BROKER_GHOSTS_MAX)
             continue;
-        /* The broker refuses it, and what was sent after it: a number is missing. */
+        /* The broker refuses it and all later requests: a sequence number is missing. */
         if (is_bad(sim, message)) {
             *room = 0;
             continue;
@@ -323,7 +323,8 @@ static void check_fence(const struct producer *producer, size_t event)
                  (long long)(sim_now(sim) - fence_ms), (long long)next);
 }
 
-/* By what the relay has read: its database may hold another row of this seq now, or none. */
+/* Uses the row that the relay has read: the database may have another row with this seq now, or
+ * none. */
 static size_t event_of(const struct sim *sim, const struct relay_row *row)
 {
     char text[ID_TEXT_SIZE];

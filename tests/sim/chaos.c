@@ -240,8 +240,8 @@ static void clock_jump(struct sim *sim)
         db = sim->main_db;
         most_ms = 2 * sim->settings.relay.lease_ms;
     }
-    /* Once, so far: nobody sets a clock back by hours again and again. Tasks that wait for a time
-     * wait for so much longer. */
+    /* Once in a run: an operator does not set a clock back by hours again and again. Tasks that
+     * wait for a time wait for so much longer. */
     if (of_main && db->clock_ms > -SET_BACK_TASKS_MS / 2 && sim_chance(sim, 200))
         db->clock_ms -= sim->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS;
     else if (of_main)

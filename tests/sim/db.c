@@ -351,7 +351,7 @@ enum rc link_lock(struct link *link, struct row *row, struct err *err)
     if (row->owner) {
         enum rc rc = lock_wait(link, session, row, sched->now_ms + link->db->lock_wait_ms, err);
 
-        /* What woke it may have been its own wakeup, which must not be lost. */
+        /* The wait may have consumed the engine's own wakeup, which must not be lost. */
         sched_wake(sched, sched->current);
         if (rc != RC_OK)
             return rc;

@@ -43,7 +43,7 @@ static void fold_check(struct sim *sim, size_t number)
              (int64_t)number, 0, 0);
 }
 
-/* The promise: what is to be kept stays in the log. */
+/* The promise: months that must be kept stay in the log. */
 static void begin_check(struct sim *sim, int64_t begin_day)
 {
     int64_t today = db_calendar_ms(sim->sink_db) / DATE_MS;
@@ -130,8 +130,8 @@ static enum rc commit_held(struct housekeep_adapter *adapter, struct err *err)
     const struct proc *proc = adapter->link.proc;
     const struct months_state *state = &months_of(adapter)->now;
 
-    /* The promise: who was overtaken writes nothing. A session that ended has lost its transaction,
-     * and the row may be another one's. */
+    /* The promise: a process that has lost the lease writes nothing. A session that ended has lost
+     * its transaction, and the row may be another one's. */
     if (link_is_open(&adapter->link) &&
         (state->holder != proc || state->holder_life != proc->lives))
         sim_fail(sim_of(adapter), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
@@ -391,7 +391,7 @@ static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, 
     return commit_held(adapter, err);
 }
 
-/* The event of the next row of the partition behind what is in vote_base, by id. */
+/* Finds the event of the partition's next row, by id, that is not in vote_base. */
 static bool fold_next(const struct housekeep_adapter *adapter, int64_t from_day, int64_t until_day,
                       int64_t after_id, size_t *number)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tallybox-sim: runs seeds on all cores and tells the stories of those that break a promise. */
+/* tallybox-sim: runs seeds on all cores and prints the stories of those that break a promise. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 
 #include "common/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What housekeeping changes of the log: its partitions, log_begin, vote_base and the housekeeping
- * lease. Worlds without housekeepers keep one log for ever. */
+/* The parts of the log that housekeeping changes: its partitions, log_begin, vote_base and the
+ * housekeeping lease. A run without housekeepers keeps one log for ever. */
 #ifndef TESTS_SIM_MONTHS_H
 #define TESTS_SIM_MONTHS_H
 
@@ -96,7 +96,7 @@ void months_check_totals(struct sim *sim);
 
 /* Are all partitions made and dropped that should be? */
 bool months_rest(const struct sim *sim, struct waiting *waiting);
-/* What the votes of a content that are dead because they are too old would have added to it. */
+/* The sum of the votes of a content that are dead as too_old. */
 int64_t months_refused_votes(const struct sim *sim, int64_t content);
 
 struct housekeep_adapter {

@@ -129,8 +129,8 @@ static bool is_too_old(const struct sim *sim, int32_t partition, int64_t offset)
     return dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD;
 }
 
-/* A record that comes again when its month may be dropped is dead: no table tells whether it is in
- * the log. */
+/* A record that is delivered again when its month may be dropped is dead: no table shows whether it
+ * is in the log. */
 static void count_too_old(struct sim *sim)
 {
     for (size_t i = 0; i < sim->event_count; i++)
@@ -141,9 +141,9 @@ static void count_too_old(struct sim *sim)
                 sim->events[sim->sink->dead[n][offset].event].too_old++;
 }
 
-/* What vote_last makes of the votes of applications in the order of their topic, by the first
- * record of each: which are stale, as repeats or for their age, and how many voters vote for each
- * content in the end. */
+/* Applies the rules of vote_last to the votes of applications, in the order of their topic and by
+ * the first record of each: marks the votes that are stale, as repeats or for their age, and counts
+ * the voters of each content. */
 static void judge_anyone(struct sim *sim)
 {
     struct last {

@@ -112,7 +112,7 @@ static bool threads_run(const struct relay_process *relay)
     return relay->renewer_busy;
 }
 
-/* What relay_command.c does when it is asked to stop: one thread plays all of them. */
+/* Stops as relay_command.c does; one thread runs all steps. */
 static void finish(struct relay_process *relay)
 {
     struct proc *proc = relay->proc;
@@ -176,7 +176,7 @@ static void runtime_start(struct relay_process *relay, size_t number)
     link_init(&runtime->read_adapter.link, relay->proc, sim->main_db);
     link_init(&runtime->delete_adapter.link, relay->proc, sim->main_db);
     runtime->origin = (struct lane_origin){.lane = &runtime->lane};
-    /* Who freezes in a transaction lets go of its locks. */
+    /* A process that freezes in a transaction loses its locks. */
     runtime->delete_adapter.link.idle_ms_max = sim->settings.relay.lease_ms / 3;
     runtime->read_adapter.origin = runtime->delete_adapter.origin = &runtime->origin;
     runtime->read_adapter.lane = runtime->delete_adapter.lane = number;

@@ -20,7 +20,7 @@ struct replay_process {
     struct dead_store store;
     struct dead dead;
     bool opened;
-    size_t stays; /* records of the run in hand */
+    size_t stays; /* records of the current replay */
 };
 
 void replays_begin_run(struct replay_tables *tables, struct sim *sim)
@@ -170,7 +170,7 @@ static enum rc item_show(const struct sim *sim, int32_t partition, int64_t offse
     return on_item(item_ctx, &item, err);
 }
 
-/* SELECT ... ORDER BY record_offset LIMIT rows_max FOR UPDATE: what is held of one key. */
+/* SELECT ... ORDER BY record_offset LIMIT rows_max FOR UPDATE: the held records of one key. */
 static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
                                const struct dead_cursor *after, size_t rows_max, bool others,
                                enum rc (*on_item)(void *item_ctx, const struct dead_item *item,

@@ -85,7 +85,7 @@ static void main_copy(struct replica *replica, const struct sim *sim)
         replica->tasks[i] = sim->retry->tasks[i].state;
 }
 
-/* What was not committed when the copy was taken is not in it; seqs of what is lost are given
+/* The copy has only rows that were committed when it was taken. The seqs of lost rows are given out
  * again. */
 static void lane_restore(struct sim *sim, struct outbox_table *table,
                          const struct replica_lane *copy)

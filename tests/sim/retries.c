@@ -61,7 +61,7 @@ static int64_t time_ms(void *ctx)
     return proc_clock(retry->proc);
 }
 
-/* A loop of common/loop.h; it goes on while the process stops, until that ends. */
+/* A loop of common/loop.h, which also runs while the process stops. */
 static void loop(struct proc *proc, loop_step step, void *engine)
 {
     for (;;) {
@@ -101,7 +101,7 @@ static void worker_thread(void *arg)
 
     struct proc *proc = thread->retry->proc;
 
-    /* What has not begun when the process stops is the dispatcher's to give back. */
+    /* The dispatcher gives back the tasks that have not begun when the process stops. */
     while (!proc->stopping)
         sched_idle(&proc->sim->sched, pool_worker_step(&thread->worker, proc_clock(proc)));
 }

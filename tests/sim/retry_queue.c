@@ -176,7 +176,7 @@ static void work(struct publisher_process *retry)
 
     if (!task)
         return;
-    /* What other events follow from must not be missing. */
+    /* An event that other events depend on must not be skipped. */
     if (sim->events[task->event].kind == EVENT_STEP && sim_chance(sim, sim->plan.tasks_skipped)) {
         sim->events[task->event].skipped = true;
         sim_tell(sim, "operator", sim->events[task->event].key, "skips event %lld",

@@ -9,7 +9,7 @@ struct kind {
     size_t (*bytes)(void);
     void (*add)(void *memory, struct sim *sim, size_t number);
     size_t max;
-    bool ends; /* it has nothing to do once nobody writes */
+    bool ends; /* it ends when the writing ends */
 };
 
 static const struct kind kinds[] = {

@@ -13,7 +13,7 @@ struct run;
 
 struct run_result {
     bool failed;
-    struct story_focus focus; /* what the failure is about */
+    struct story_focus focus; /* the events that the failure is about */
     char failure[400];
     uint64_t hash;
     uint64_t steps;
@@ -27,7 +27,7 @@ void run_close(struct run *run);
 
 void run_seed(struct run *run, uint64_t seed, enum sim_fault fault, struct run_result *result);
 
-/* The same again, keeping what led to it; returns the hash. run_tell() also prints it. */
+/* Repeats the run and keeps the lines of its story; returns the hash. run_tell() prints them. */
 uint64_t run_hear(struct run *run, uint64_t seed, enum sim_fault fault,
                   const struct story_focus *focus);
 void run_tell(struct run *run, uint64_t seed, enum sim_fault fault,

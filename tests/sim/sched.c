@@ -161,7 +161,7 @@ void sched_wake(struct sched *sched, struct fiber *fiber)
         fiber->rung = true;
 }
 
-/* Who is due first; among equals a random number decides. */
+/* Chooses the fiber that is due first; among equals a random number decides. */
 static struct fiber *choose(struct sched *sched, int64_t *due_ms)
 {
     struct fiber *best[SCHED_FIBERS_MAX];

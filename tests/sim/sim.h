@@ -35,7 +35,7 @@
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
 #define SIM_CONTENTS 10
 #define SIM_KEYS 24
-#define SIM_VOTERS 6 /* people, not processes: 1..SIM_VOTERS */
+#define SIM_VOTERS 6 /* voters, not processes: 1..SIM_VOTERS */
 
 #define SIM_EVENTS_MAX 8192
 
@@ -221,7 +221,7 @@ struct sim {
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 
     bool failed;
-    struct story_focus focus; /* what the failure is about */
+    struct story_focus focus; /* the events that the failure is about */
     char failure[400];
 };
 

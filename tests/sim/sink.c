@@ -136,7 +136,7 @@ static enum rc begin_keep(struct sink_adapter *adapter, struct progress_row *row
     return rc;
 }
 
-/* In the order of their keys, whatever the order of the question. */
+/* Locks the rows in the order of their keys, in any order of the arguments. */
 static enum rc ops_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
                                  size_t count, struct err *err)
 {
@@ -193,7 +193,7 @@ static enum rc ops_own_progress(void *ctx, const struct place *place,
     return link_answer(&adapter->link, err);
 }
 
-/* The promise: who was fenced writes nothing. */
+/* The promise: a fenced process writes nothing. */
 static void progress_move(struct sink_adapter *adapter, const struct place *place,
                           const struct progress_row *progress)
 {
@@ -317,7 +317,7 @@ static void last_settle(struct sim *sim, struct row *row, bool commit)
         last->now = last->old;
 }
 
-/* A plain read: what is committed, and what this transaction has written. */
+/* A consistent read: committed rows, and the rows that this transaction has written. */
 static enum rc ops_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_adapter *adapter = ctx;
@@ -423,7 +423,7 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-/* A plain read: what is committed, and what this transaction has written. */
+/* A consistent read: committed rows, and the rows that this transaction has written. */
 static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t count,
                                void (*on_found)(void *found_ctx, const struct id *event_id),
                                void *found_ctx, struct err *err)
@@ -508,7 +508,7 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
     return link_answer(&adapter->link, err);
 }
 
-/* A plain read: what is committed, and what this transaction has written. */
+/* A consistent read: committed rows, and the rows that this transaction has written. */
 static enum rc ops_read_held(void *ctx, const struct place *place,
                              void (*on_content)(void *content_ctx, int64_t content_id),
                              void *content_ctx, struct err *err)

@@ -9,14 +9,14 @@
 #include "tests/sim/broker.h"
 #include "tests/sim/db.h"
 
-/* Rows with two versions: `now` is what the transaction that has it locked sees. */
+/* Rows with two versions: the transaction that has the row locked sees `now`. */
 struct sink_progress {
     struct row row; /* first */
     bool now_found;
     bool old_found;
     struct progress_row now;
     struct progress_row old;
-    const struct proc *now_owner; /* who claimed it */
+    const struct proc *now_owner; /* the process that claimed it */
     int now_life;
     const struct proc *old_owner;
     int old_life;
@@ -77,8 +77,8 @@ struct sink_tables {
     struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
     struct fake_remark remarks[SIM_CONTENTS + 1];
     int64_t held_ends[BROKER_PARTITIONS_MAX]; /* no record from here on was ever held */
-    /* The log takes some of the votes of a content not before this time: those whose number has
-     * none of the bits. */
+    /* Until this time the log refuses votes of a content: those whose event number has none of the
+     * bits. */
     int64_t refused_until_ms[SIM_CONTENTS + 1];
     size_t refused_bits[SIM_CONTENTS + 1];
     struct row state_row;

@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* About no key in particular: told with every key. */
+/* About no single key: part of every story. */
 #define STORY_ALL 0
-/* Told in no story of a single key. */
+/* Part of no story of a single key. */
 #define STORY_DETAIL (-1)
 
-/* What a broken promise is about. */
+/* The events that a broken promise is about. */
 struct story_focus {
-    int64_t key;       /* or STORY_ALL: everything is told */
+    int64_t key;       /* or STORY_ALL: all lines are told */
     int64_t events[2]; /* their numbers; STORY_NONE: all events of the key */
 };
 

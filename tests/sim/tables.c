@@ -10,7 +10,7 @@
 
 static void restarted(struct sim *sim)
 {
-    /* The counter may be forgotten: seqs that nobody committed are given again. */
+    /* The server may forget its counter: seqs that were not committed are given out again. */
     if (!sim_chance(sim, 500))
         return;
     for (size_t lane = 0; lane < SIM_LANES_MAX; lane++) {
@@ -289,7 +289,7 @@ static bool is_held(const struct lane_adapter *adapter, int64_t epoch)
     return lease->epoch == epoch && strcmp(lease->owner, adapter->link.proc->name) == 0;
 }
 
-/* The promise: whoever was overtaken deletes and moves nothing. */
+/* The promise: a relay that has lost the lease deletes and moves nothing. */
 static void check_fence(const struct lane_adapter *adapter, int64_t epoch)
 {
     struct sim *sim = adapter->link.db->sim;
@@ -387,7 +387,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     if (rc == RC_OK)
         rc = link_answer(&adapter->link, err);
     if (rc == RC_OK && !*fenced) {
-        /* Whoever slept here has lost the transaction, and the lock with it. */
+        /* A process that was frozen here has lost the transaction, and the lock with it. */
         if (link_is_open(&adapter->link))
             check_fence(adapter, epoch);
         return link_commit(&adapter->link, err);

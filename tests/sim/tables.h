@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The outbox tables: rows by seq with their transactions, what a relay reads, probes and deletes of
- * them, the leases of the lanes, and the rows that writers lock for their order. */
+/* The outbox tables: rows by seq with their transactions, the statements with which a relay reads,
+ * probes and deletes them, the leases of the lanes, and the rows that writers lock for order. */
 #ifndef TESTS_SIM_TABLES_H
 #define TESTS_SIM_TABLES_H
 
@@ -33,7 +33,7 @@ struct outbox_table {
 
 #define LEASE_FENCES 16
 
-/* A lease and what the simulation's promises know of it. */
+/* A lease, with the fields that the simulation's promises need. */
 struct lane_lease {
     struct fake_lease base; /* first */
     int64_t beaten_ms;      /* true time of the last beat or take */

@@ -4,7 +4,7 @@
 #include "tests/sim/roles.h"
 #include "tests/sim/tasks.h"
 
-/* Who waits for longer is told to run. */
+/* Runs a task that would wait for longer. */
 #define PATIENCE_MS 5000
 
 struct operator_process {

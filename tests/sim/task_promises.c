@@ -48,7 +48,7 @@ bool task_promises_rest(const struct sim *sim, struct waiting *waiting)
     return true;
 }
 
-/* Of a task that has ended; what is parked has ended, too. */
+/* For a task that has ended; a parked task has ended, too. */
 static void check_callback(struct sim *sim, const struct sim_task *task)
 {
     const struct task_tables *tables = sim->tasks;

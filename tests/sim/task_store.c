@@ -102,7 +102,7 @@ struct claim {
     size_t count;
     struct order_ahead ahead[SIM_TASK_KEYS + 1];
     int64_t lease_ms;
-    const struct task_class *class; /* what is claimed: the due tasks of a class, */
+    const struct task_class *class; /* claims the due tasks of this class, */
     const struct task_age *age;     /* or those that are too old of a scene */
 };
 
@@ -182,7 +182,7 @@ static enum rc row_hold(struct task_adapter *adapter, struct order_task *row, st
     return rc;
 }
 
-/* What is ahead in each key, without a lock; and then with one, where it is to be had. */
+/* Reads the tasks ahead in each key without a lock, and then locks those that are free. */
 static enum rc claim_ahead(struct claim *claim, struct err *err)
 {
     struct link *link = &claim->adapter->link;
@@ -236,7 +236,8 @@ static bool is_busy(const struct task_version *version)
                               version->state == TASK_PARKED);
 }
 
-/* The unique key of what runs, is blocked or parked: waits for transactions that may be first. */
+/* The unique key of running, blocked and parked tasks: waits for transactions that may have
+ * inserted it. */
 static enum rc busy_check(struct link *link, const struct sim_task *task, struct err *err)
 {
     struct task_tables *tables = tasks_of(link);
@@ -417,7 +418,7 @@ static bool is_over(enum task_end end)
     return end == TASK_END_BLOCK || end == TASK_END_PARK || end == TASK_END_SKIP;
 }
 
-/* What the scene says of a task that is exhausted; without a key there is nothing to stop. */
+/* The end that the scene asks for when a task is exhausted; a task without a key stops no other. */
 static enum task_end end_wanted(const struct sim *sim, const struct sim_task *task)
 {
     static const enum task_end ends[] = {[POLICY_BLOCK] = TASK_END_BLOCK,
@@ -428,7 +429,7 @@ static enum task_end end_wanted(const struct sim *sim, const struct sim_task *ta
     return task->key > 0 ? ends[scene->policy.exhausted] : TASK_END_SKIP;
 }
 
-/* The engine counts and decides as policy_decide() says. */
+/* The engine must count and decide as policy_decide() does. */
 static void check_update(struct sim *sim, const struct sim_task *task,
                          const struct task_update *update)
 {
@@ -666,7 +667,7 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-/* The group of all tasks here; the dispatcher asks for it together with the scenes, whose call may
+/* The group of all tasks here; the dispatcher reads it together with the scenes, whose call may
  * fail. */
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {

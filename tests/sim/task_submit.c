@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Applications that make tasks in transactions of their own: some lock what gives their tasks an
- * order, all of them may hang, collide and roll back. */
+/* Applications that make tasks in transactions of their own: some lock a row that orders their
+ * tasks; all of them may hang, conflict and roll back. */
 #include "tests/sim/roles.h"
 #include "tests/sim/tasks.h"
 

@@ -7,7 +7,7 @@
 
 #define STEPS 2
 
-/* A run and what is known of it. */
+/* A run of a task. */
 struct task_run {
     struct proc *proc;
     const struct retry_job *job;
@@ -21,8 +21,8 @@ static int64_t until_true_ms(const struct task_run *run)
     return atomic_load(run->job->lease_until_ms) - run->proc->clock_offset_ms;
 }
 
-/* Nobody else may have the task now; but for a clock of the database that went ahead, by which its
- * lease was over before its holder could know. */
+/* No other process may hold the task now, except after the database clock jumped ahead: then the
+ * lease ended before its holder could know. */
 static bool is_held(const struct task_run *run)
 {
     const struct task_version *old = &run->task->old;
@@ -82,7 +82,7 @@ static void check_rate(const struct task_run *run)
                  (long long)allowed);
 }
 
-/* The outside is changed. It takes what has the same idempotency key once. */
+/* Changes the called system, which accepts each idempotency key once. */
 static void effect(struct task_run *run)
 {
     struct sim *sim = run->proc->sim;
@@ -132,7 +132,7 @@ static void poison(struct task_run *run, struct attempt_result *attempt)
     fail_as(run, attempt, sim_chance(run->proc->sim, 800) ? FAULT_REFUSED : FAULT_OURS);
 }
 
-/* What the outside answers. */
+/* The answer of the called system. */
 static void answer(struct task_run *run, struct attempt_result *attempt)
 {
     struct sim *sim = run->proc->sim;

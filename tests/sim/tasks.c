@@ -124,7 +124,7 @@ void tasks_done(struct task_tables *tables)
             policy_done(&tables->scenes[i].policy);
 }
 
-/* What the transaction of link sees; of none: what is committed. */
+/* The version that the transaction of link sees; without one, the committed version. */
 static const struct task_version *seen_by(const struct link *link, const struct sim_task *task)
 {
     return link && task->row.owner == link->session ? &task->now : &task->old;
@@ -245,7 +245,7 @@ static int64_t unheard_ms(const struct sim *sim, const struct sim_task *task)
     return sim_now(sim) - (slowed_ms > scene->paused_ms ? slowed_ms : scene->paused_ms);
 }
 
-/* Who may be claimed at all. A process hears of a change of its scene some time later. */
+/* True when the task may be claimed. A process learns of a change of its scene some time later. */
 static void check_scene(struct sim *sim, const struct sim_task *task)
 {
     const struct sim_scene_row *scene = &sim->tasks->scenes[task->scene];
@@ -388,7 +388,7 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
     return RC_OK;
 }
 
-/* Wakes the head of the key, where it is what it was when it was read; *settled: it was. */
+/* Wakes the head of the key, if it has not changed since it was read; *settled: it has not. */
 static enum rc head_wake(struct link *link, struct sim_task *head, bool *settled, struct err *err)
 {
     enum rc rc = link_call(link, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of the retry queue: tasks, their history and attempts, and the scenes; with the steps
- * of which its adapter's transactions are made, so that those of several processes meet in any
- * order. What must never be in the tables is seen when a transaction ends. */
+/* The tables of the retry queue: tasks, their history and attempts, and the scenes, with the
+ * statements of the adapter's transactions, so that the transactions of several processes
+ * interleave in any order. The end of a transaction checks that no state is forbidden. */
 #ifndef TESTS_SIM_TASKS_H
 #define TESTS_SIM_TASKS_H
 
@@ -14,12 +14,12 @@
 #define SIM_TASK_KEYS 6 /* 1..SIM_TASK_KEYS; 0 is no key */
 #define SIM_SCENES 7
 
-/* What scenes there are. */
+/* The scenes of a run. */
 enum sim_scene {
     SCENE_FIRST, /* three of any policy */
     SCENE_THIRD = 2,
     SCENE_CALLBACK, /* of callbacks */
-    SCENE_BROKEN,   /* has a policy that nobody can read, until somebody mends it */
+    SCENE_BROKEN,   /* has an unreadable policy, until an operator repairs it */
     SCENE_STRANGE,  /* of a handler that no process has */
     SCENE_BARE,     /* without a row in retry_scene */
 };
@@ -60,11 +60,11 @@ struct sim_task {
     unsigned shard;
     bool in_order; /* its key was locked when it was made: ids are the order of the commits */
 
-    /* What the outside knows of it. */
+    /* The state of the called system. */
     bool met; /* it was run, and its fate is known */
     bool poison;
     int64_t fails_left;
-    int64_t failures; /* runs that told of one */
+    int64_t failures; /* runs that reported a failure */
     int64_t effects;
 };
 
@@ -93,8 +93,8 @@ struct task_tables {
     size_t numbers; /* of idempotency keys */
     struct sim_scene_row scenes[SIM_SCENES];
     int64_t scene_change;                   /* changes of scenes so far */
-    struct row keys[SIM_TASK_KEYS + 1];     /* what submitters lock for their order */
-    int64_t last_effect[SIM_TASK_KEYS + 1]; /* id of the newest task whose effect came first */
+    struct row keys[SIM_TASK_KEYS + 1];     /* rows that submitters lock for their order */
+    int64_t last_effect[SIM_TASK_KEYS + 1]; /* id of the newest task that had its effect */
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
     int64_t first_live; /* no smaller id is in retry_task any more */
 };
@@ -110,7 +110,7 @@ struct task_adapter {
 void task_scene_mend(struct sim *sim);
 
 void tasks_begin_run(struct task_tables *tables, struct sim *sim);
-/* Looks now and then for what nobody would wake any more. */
+/* Checks now and then that no queued task was forgotten. */
 void tasks_tend(struct sim *sim);
 void tasks_done(struct task_tables *tables);
 void task_adapter_init(struct task_adapter *adapter, struct proc *proc);
@@ -119,7 +119,8 @@ struct task_tables *tasks_of(const struct link *link);
 const char *task_scene_handler(int scene);
 void task_key_text(const struct sim_task *task, char text[32]);
 void task_idempotency_text(const struct sim_task *task, char text[48]);
-/* What is ahead in a key, as the transaction of link sees it, or, without one, is committed. */
+/* The tasks ahead in a key, as the transaction of link sees them, or, without one, as they are
+ * committed. */
 void tasks_ahead(const struct task_tables *tables, const struct link *link, int64_t key,
                  struct order_ahead *ahead);
 
@@ -139,8 +140,8 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
                     struct err *err);
 /* The transaction changes a row that it has locked. */
 void task_write(struct link *link, struct sim_task *task);
-/* A task of the key has ended, or stands in its way no more: wakes the next one. The transaction
- * has the former locked. */
+/* A task of the key has ended, or does not block the key any more: wakes the next one. The
+ * transaction has the former locked. */
 enum rc task_wake(struct link *link, int64_t key, struct err *err);
 /* Ends it: out of retry_task, into the history with keep. */
 void task_end(struct link *link, struct sim_task *task, enum task_ended ended, bool keep);

@@ -30,7 +30,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void promises_hold(void **state)
+static void correct_code_keeps_the_promises(void **state)
 {
     struct run_result result;
 
@@ -63,7 +63,7 @@ static void a_seed_is_always_the_same_story(void **state)
     }
 }
 
-static void what_is_told_is_the_same_story(void **state)
+static void a_told_run_has_the_same_story(void **state)
 {
     const struct story_focus all = {.key = STORY_ALL};
     struct run_result result;
@@ -86,7 +86,7 @@ static void a_log_that_takes_an_event_twice_is_seen(void **state)
     assert_memory_equal(result.failure, "twice: ", strlen("twice: "));
 }
 
-static void a_key_that_nobody_wakes_is_seen(void **state)
+static void a_key_that_is_never_woken_is_caught(void **state)
 {
     struct run_result result = {0};
 
@@ -100,11 +100,11 @@ static void a_key_that_nobody_wakes_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promises_hold),
+        cmocka_unit_test(correct_code_keeps_the_promises),
         cmocka_unit_test(a_seed_is_always_the_same_story),
-        cmocka_unit_test(what_is_told_is_the_same_story),
+        cmocka_unit_test(a_told_run_has_the_same_story),
         cmocka_unit_test(a_log_that_takes_an_event_twice_is_seen),
-        cmocka_unit_test(a_key_that_nobody_wakes_is_seen),
+        cmocka_unit_test(a_key_that_is_never_woken_is_caught),
     };
 
     log_init(LOG_ERROR + 1);

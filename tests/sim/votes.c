@@ -295,7 +295,7 @@ static void event_rng_bytes(void *bytes, size_t len)
     }
 }
 
-/* The promise: what is answered is committed. */
+/* The promise: an answered vote is committed. */
 static void check_answer(struct voter_process *voter, const struct vote_item *item)
 {
     struct sim *sim = voter->proc->sim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Other applications: transactions of their own around one or two INSERTs into the outbox, that
- * lock what gives their events an order, commit late, hang, collide and roll back. */
+/* Other applications: transactions of their own around one or two INSERTs into the outbox, which
+ * lock a row that orders their events, commit late, hang, conflict and roll back. */
 #include "consumer/apply/date.h"
 #include "outbox/outbox.h"
 #include "tests/sim/roles.h"

@@ -115,7 +115,7 @@ static void a_half_open_breaker_lets_one_probe_pass(void **state)
 }
 
 /* Else a loop that sleeps as long as it is told would spin until the probe is answered. */
-static void nobody_is_told_to_come_at_once_while_a_probe_is_out(void **state)
+static void while_a_probe_runs_every_caller_has_to_wait(void **state)
 {
     struct breaker breaker = closed_breaker();
 
@@ -191,7 +191,7 @@ int main(void)
         cmocka_unit_test(a_closed_breaker_lets_everything_pass),
         cmocka_unit_test(a_failure_opens_until_a_time),
         cmocka_unit_test(a_half_open_breaker_lets_one_probe_pass),
-        cmocka_unit_test(nobody_is_told_to_come_at_once_while_a_probe_is_out),
+        cmocka_unit_test(while_a_probe_runs_every_caller_has_to_wait),
         cmocka_unit_test(a_probe_that_worked_closes),
         cmocka_unit_test(a_probe_that_failed_opens_for_longer),
         cmocka_unit_test(late_failures_do_not_lengthen_the_wait),

@@ -28,7 +28,7 @@ static void bytes_of_any_length_come_back(void **state)
     }
 }
 
-static void what_is_no_base64_is_refused(void **state)
+static void a_text_that_is_no_base64_is_refused(void **state)
 {
     static const char *const texts[] = {"A",   "AAAAA",  "AA===", "A\xc3\xa4",
                                         "A A", "AA==AA", "AA-_"};
@@ -46,7 +46,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_of_any_length_come_back),
-        cmocka_unit_test(what_is_no_base64_is_refused),
+        cmocka_unit_test(a_text_that_is_no_base64_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void assert_dead(const char *key, const char *value, const char *reason_c
     batch_done(&batch);
 }
 
-static void what_is_no_vote_event_is_kept_whole_with_its_reason(void **state)
+static void a_record_that_is_no_vote_event_becomes_dead_with_its_reason(void **state)
 {
     (void)state;
     assert_dead("42", "hello", "decode", "");
@@ -173,7 +173,7 @@ static void older_votes_are_seen_where_they_are_not_applied_yet(void **state)
     batch_done(&batch);
 }
 
-static void a_reason_is_plain_ascii_whatever_the_record_holds(void **state)
+static void a_reason_is_plain_ascii_for_any_record(void **state)
 {
     struct batch batch;
     struct dead_row dead;
@@ -279,13 +279,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_becomes_a_row_without_its_record),
-        cmocka_unit_test(what_is_no_vote_event_is_kept_whole_with_its_reason),
+        cmocka_unit_test(a_record_that_is_no_vote_event_becomes_dead_with_its_reason),
         cmocka_unit_test(a_record_without_value_is_a_tombstone),
         cmocka_unit_test(a_vote_under_another_key_is_dead),
         cmocka_unit_test(a_vote_without_key_is_dead),
         cmocka_unit_test(a_vote_from_before_the_log_begins_is_kept_whole),
         cmocka_unit_test(older_votes_are_seen_where_they_are_not_applied_yet),
-        cmocka_unit_test(a_reason_is_plain_ascii_whatever_the_record_holds),
+        cmocka_unit_test(a_reason_is_plain_ascii_for_any_record),
         cmocka_unit_test(it_is_full_at_its_rows),
         cmocka_unit_test(it_is_full_at_its_bytes),
         cmocka_unit_test(a_reset_batch_starts_anew_and_gives_big_memory_back),

@@ -100,7 +100,7 @@ static void the_ceiling_can_be_filled_to_the_last_byte(void **state)
     buf_done(&buf);
 }
 
-static void what_passes_the_ceiling_leaves_the_buf_as_it_was(void **state)
+static void an_append_beyond_the_limit_leaves_the_buf_unchanged(void **state)
 {
     struct buf buf;
 
@@ -168,7 +168,7 @@ static void a_cut_never_lengthens(void **state)
     buf_done(&buf);
 }
 
-static void reserved_room_can_be_written_to_its_end(void **state)
+static void reserved_space_can_be_written_to_its_end(void **state)
 {
     struct buf buf = {0};
 
@@ -193,11 +193,11 @@ int main(void)
         cmocka_unit_test(bytes_become_hex),
         cmocka_unit_test(printing_grows_the_buf),
         cmocka_unit_test(the_ceiling_can_be_filled_to_the_last_byte),
-        cmocka_unit_test(what_passes_the_ceiling_leaves_the_buf_as_it_was),
+        cmocka_unit_test(an_append_beyond_the_limit_leaves_the_buf_unchanged),
         cmocka_unit_test(absurd_lengths_fail_and_do_not_overflow),
         cmocka_unit_test(a_reset_forgives_and_keeps_the_memory),
         cmocka_unit_test(a_cut_never_lengthens),
-        cmocka_unit_test(reserved_room_can_be_written_to_its_end),
+        cmocka_unit_test(reserved_space_can_be_written_to_its_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

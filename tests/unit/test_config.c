@@ -415,7 +415,7 @@ static void an_empty_topic_map_and_prefix_are_fine(void **state)
     config_free(loaded(SETS("relay.topics=", "relay.topic_prefix="), NULL));
 }
 
-static void lists_of_what_may_be_reached_are_exact(void **state)
+static void lists_of_allowed_destinations_are_exact(void **state)
 {
     static const char *const good[] = {"retry.http_hosts=a.example,*.b.example:8443, 10.0.0.1:80",
                                        "retry.http_hosts=[::1]:80,[fe80::1]", "retry.http_hosts=",
@@ -465,7 +465,7 @@ static void a_batch_must_fit_into_its_queue(void **state)
     config_free(loaded(SETS("api.queue_votes_max=1000"), NULL));
 }
 
-static void the_sink_is_as_mysql_where_it_says_nothing(void **state)
+static void the_sink_takes_missing_settings_from_mysql(void **state)
 {
     struct config *config =
         loaded(SETS("mysql.host=db1", "mysql.port=3307", "mysql.tls=verify", "sink.database=log",
@@ -537,7 +537,7 @@ static void secrets_are_masked(void **state)
     config_free(config);
 }
 
-static void what_is_printed_keeps_to_its_line(void **state)
+static void a_printed_value_stays_on_its_line(void **state)
 {
     struct config *config =
         loaded(NULL, VARIABLES("TALLYBOX_KAFKA_SSL_CA_PEM=a\nb", "TALLYBOX_KAFKA_CLIENT_ID=x"));
@@ -644,15 +644,15 @@ int main(void)
         cmocka_unit_test(one_process_serves_so_many_lanes),
         cmocka_unit_test(a_setting_of_a_lane_is_not_live),
         cmocka_unit_test(an_empty_topic_map_and_prefix_are_fine),
-        cmocka_unit_test(lists_of_what_may_be_reached_are_exact),
+        cmocka_unit_test(lists_of_allowed_destinations_are_exact),
         cmocka_unit_test(a_send_must_end_before_its_lease),
         cmocka_unit_test(a_batch_must_fit_into_its_queue),
-        cmocka_unit_test(the_sink_is_as_mysql_where_it_says_nothing),
+        cmocka_unit_test(the_sink_takes_missing_settings_from_mysql),
         cmocka_unit_test(another_sink_host_is_not_hidden_by_a_socket),
         cmocka_unit_test(a_sink_number_between_unset_and_valid_is_refused),
         cmocka_unit_test(a_set_is_section_key_and_value),
         cmocka_unit_test(secrets_are_masked),
-        cmocka_unit_test(what_is_printed_keeps_to_its_line),
+        cmocka_unit_test(a_printed_value_stays_on_its_line),
         cmocka_unit_test(a_secret_is_never_in_an_error),
         cmocka_unit_test(a_secret_is_not_taken_from_the_command_line),
         cmocka_unit_test(every_value_shows_where_it_came_from),

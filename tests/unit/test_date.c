@@ -89,7 +89,7 @@ static void months_are_added_over_the_ends_of_months_and_years(void **state)
     assert_month("2026-11-21", -24, "2024-11-01");
 }
 
-static void what_is_no_date_is_not_read(void **state)
+static void a_text_that_is_no_date_is_not_read(void **state)
 {
     static const char *const texts[] = {
         "",           "2026-2-01",   "2026-02-30", "2025-02-29", "1900-02-29",  "2026-13-01",
@@ -113,7 +113,7 @@ int main(void)
         cmocka_unit_test(every_day_of_five_hundred_years_follows_the_one_before),
         cmocka_unit_test(a_month_begins_on_its_first_day),
         cmocka_unit_test(months_are_added_over_the_ends_of_months_and_years),
-        cmocka_unit_test(what_is_no_date_is_not_read),
+        cmocka_unit_test(a_text_that_is_no_date_is_not_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

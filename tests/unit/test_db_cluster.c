@@ -18,7 +18,7 @@ static struct db_cluster cluster_of(const char *const (*variables)[2], size_t co
     return cluster;
 }
 
-static void a_server_without_such_variables_stands_alone(void **state)
+static void a_server_without_such_variables_is_no_cluster(void **state)
 {
     const struct db_cluster cluster = {0};
 
@@ -59,7 +59,7 @@ static void galera_without_a_global_wsrep_on_is_known_by_its_provider(void **sta
     assert_non_null(strstr(db_cluster_text(&cluster), "Galera (wsrep_provider"));
 }
 
-static void a_server_with_no_provider_or_no_cluster_address_stands_alone(void **state)
+static void a_server_without_provider_or_cluster_address_is_no_cluster(void **state)
 {
     static const char *const alone[][2][2] = {
         {{"wsrep_provider", "none"}, {"wsrep_cluster_address", "gcomm://10.0.0.1"}},
@@ -124,10 +124,10 @@ static void group_replication_counts_with_several_primaries_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_without_such_variables_stands_alone),
+        cmocka_unit_test(a_server_without_such_variables_is_no_cluster),
         cmocka_unit_test(galera_is_known_by_wsrep_on),
         cmocka_unit_test(galera_without_a_global_wsrep_on_is_known_by_its_provider),
-        cmocka_unit_test(a_server_with_no_provider_or_no_cluster_address_stands_alone),
+        cmocka_unit_test(a_server_without_provider_or_cluster_address_is_no_cluster),
         cmocka_unit_test(a_node_with_wsrep_switched_off_has_other_writers_still),
         cmocka_unit_test(group_replication_counts_with_several_primaries_only),
     };

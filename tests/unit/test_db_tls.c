@@ -35,7 +35,7 @@ static void auto_is_off_only_where_no_other_machine_listens(void **state)
     assert_int_equal(tls_of("auto", "db.example.com", "/run/s.sock"), DB_TLS_OFF);
 }
 
-static void what_is_said_is_done(void **state)
+static void each_tls_setting_has_its_effect(void **state)
 {
     (void)state;
     assert_int_equal(tls_of("off", "db.example.com", ""), DB_TLS_OFF);
@@ -48,7 +48,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_is_off_only_where_no_other_machine_listens),
-        cmocka_unit_test(what_is_said_is_done),
+        cmocka_unit_test(each_tls_setting_has_its_effect),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void ids_and_filters_are_kept(void **state)
     assert_string_equal(request.filter.reason_class, "key");
 }
 
-static void a_change_of_everything_must_be_said(void **state)
+static void a_change_of_all_records_needs_an_explicit_choice(void **state)
 {
     struct dead_words words = said();
 
@@ -73,7 +73,7 @@ static void ids_that_are_none_are_refused(void **state)
         assert_int_equal(read_words(&words, (const char *[]){"drop", texts[i]}, 2), RC_FATAL);
 }
 
-static void a_mended_value_is_for_one_record(void **state)
+static void a_replaced_value_is_for_one_record(void **state)
 {
     struct dead_words words = said();
 
@@ -90,9 +90,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_and_filters_are_kept),
-        cmocka_unit_test(a_change_of_everything_must_be_said),
+        cmocka_unit_test(a_change_of_all_records_needs_an_explicit_choice),
         cmocka_unit_test(ids_that_are_none_are_refused),
-        cmocka_unit_test(a_mended_value_is_for_one_record),
+        cmocka_unit_test(a_replaced_value_is_for_one_record),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void other_bytes_are_shown_as_digits(void **state)
     assert_null(strchr(buf_text(&out), '\x1b'));
 }
 
-static void a_long_one_is_cut_for_people(void **state)
+static void a_long_value_is_cut_in_the_text(void **state)
 {
     static char bytes[10000];
     struct dead_view view = record(bytes, sizeof(bytes));
@@ -190,7 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_shown_as_it_is),
         cmocka_unit_test(other_bytes_are_shown_as_digits),
-        cmocka_unit_test(a_long_one_is_cut_for_people),
+        cmocka_unit_test(a_long_value_is_cut_in_the_text),
         cmocka_unit_test(a_tombstone_has_nothing),
         cmocka_unit_test(a_line_of_the_list_is_one_line),
         cmocka_unit_test(json_has_text_or_base64),

@@ -180,7 +180,7 @@ static void a_row_given_back_unsent_keeps_its_key_in_the_table(void **state)
     assert_int_equal(give(7, 101), DIVERTED_LEFT);
 }
 
-static void there_is_no_room_for_more_keys_than_were_asked_for(void **state)
+static void there_is_no_space_for_more_keys_than_configured(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
@@ -228,7 +228,7 @@ static void too_many_keys_cannot_be_loaded(void **state)
 }
 
 /* Keys come and go in all places of the table. */
-static void keys_are_found_whatever_goes_in_between(void **state)
+static void keys_are_found_after_any_additions_and_removals(void **state)
 {
     struct diverted_keys many;
     uint64_t asked = 0;
@@ -265,10 +265,10 @@ int main(void)
         TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),
         TEST(a_key_that_left_rows_is_free_with_the_next_pass),
         TEST(a_row_given_back_unsent_keeps_its_key_in_the_table),
-        TEST(there_is_no_room_for_more_keys_than_were_asked_for),
+        TEST(there_is_no_space_for_more_keys_than_configured),
         TEST(with_the_lease_all_of_it_is_void),
         TEST(too_many_keys_cannot_be_loaded),
-        TEST(keys_are_found_whatever_goes_in_between),
+        TEST(keys_are_found_after_any_additions_and_removals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void an_err_may_be_part_of_its_own_new_sentence(void **state)
     assert_string_equal(err.text, "of twice cannot read: gone: twice cannot read: gone");
 }
 
-static void a_sentence_is_one_line_of_text_whatever_it_quotes(void **state)
+static void an_error_is_one_line_of_text_for_any_quoted_bytes(void **state)
 {
     struct err err = {0};
 
@@ -98,7 +98,7 @@ static void long_sentences_are_cut(void **state)
     assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
-static void nobody_has_to_listen(void **state)
+static void an_error_struct_is_optional(void **state)
 {
     (void)state;
     err_set(NULL, "x");
@@ -122,10 +122,10 @@ int main(void)
         cmocka_unit_test(setting_forgets_the_code),
         cmocka_unit_test(wrapping_puts_words_in_front_and_keeps_the_code),
         cmocka_unit_test(an_err_may_be_part_of_its_own_new_sentence),
-        cmocka_unit_test(a_sentence_is_one_line_of_text_whatever_it_quotes),
+        cmocka_unit_test(an_error_is_one_line_of_text_for_any_quoted_bytes),
         cmocka_unit_test(no_character_is_cut_in_half),
         cmocka_unit_test(long_sentences_are_cut),
-        cmocka_unit_test(nobody_has_to_listen),
+        cmocka_unit_test(an_error_struct_is_optional),
         cmocka_unit_test(every_rc_has_a_name),
     };
 

@@ -85,7 +85,7 @@ static bool enter(struct client *client, enum http_phase phase, int64_t now_ms)
     return http_connection_enter(&all, client->connection, phase, now_ms);
 }
 
-static void a_phase_ends_at_its_time_whatever_is_sent(void **state)
+static void a_phase_ends_at_its_deadline_even_while_bytes_arrive(void **state)
 {
     static const struct {
         enum http_phase phase;
@@ -191,7 +191,7 @@ static void one_address_has_so_many_connections(void **state)
     end();
 }
 
-static void a_connection_too_many_is_reserved_and_the_oldest_makes_room(void **state)
+static void a_connection_too_many_is_reserved_and_the_oldest_is_closed(void **state)
 {
     struct http_limits limits = standard;
 
@@ -218,7 +218,7 @@ static void a_connection_too_many_is_reserved_and_the_oldest_makes_room(void **s
     end();
 }
 
-static void a_reserved_connection_whose_body_is_missing_makes_room(void **state)
+static void a_reserved_connection_without_its_body_is_closed(void **state)
 {
     struct http_limits limits = standard;
 
@@ -257,13 +257,13 @@ static void an_address_with_too_many_may_still_probe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_phase_ends_at_its_time_whatever_is_sent),
+        cmocka_unit_test(a_phase_ends_at_its_deadline_even_while_bytes_arrive),
         cmocka_unit_test(without_a_connection_nothing_is_waited_for),
         cmocka_unit_test(a_peer_that_has_gone_is_noticed_between_requests),
         cmocka_unit_test(a_peer_that_waits_for_its_answer_may_have_closed_its_side),
         cmocka_unit_test(one_address_has_so_many_connections),
-        cmocka_unit_test(a_connection_too_many_is_reserved_and_the_oldest_makes_room),
-        cmocka_unit_test(a_reserved_connection_whose_body_is_missing_makes_room),
+        cmocka_unit_test(a_connection_too_many_is_reserved_and_the_oldest_is_closed),
+        cmocka_unit_test(a_reserved_connection_without_its_body_is_closed),
         cmocka_unit_test(an_address_with_too_many_may_still_probe),
     };
 

@@ -25,7 +25,7 @@ static void the_rfc_example_comes_out(void **state)
     assert_string_equal(text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
 }
 
-static void version_and_variant_hold_whatever_the_random_bytes(void **state)
+static void version_and_variant_are_right_for_any_random_bytes(void **state)
 {
     uint8_t random_bytes[10];
     struct id id;
@@ -70,7 +70,7 @@ static void new_ids_differ_and_carry_the_time(void **state)
     assert_in_range(ms, before_ms, os_wall_ms());
 }
 
-static void what_was_formatted_parses_back(void **state)
+static void a_formatted_id_parses_back(void **state)
 {
     char text[ID_TEXT_SIZE];
     struct id id;
@@ -123,10 +123,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rfc_example_comes_out),
-        cmocka_unit_test(version_and_variant_hold_whatever_the_random_bytes),
+        cmocka_unit_test(version_and_variant_are_right_for_any_random_bytes),
         cmocka_unit_test(later_ids_sort_later),
         cmocka_unit_test(new_ids_differ_and_carry_the_time),
-        cmocka_unit_test(what_was_formatted_parses_back),
+        cmocka_unit_test(a_formatted_id_parses_back),
         cmocka_unit_test(either_case_is_taken),
         cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
     };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void what_the_broker_does_not_tell_is_as_in_kafka(void **state)
+static void a_limit_that_the_broker_does_not_report_is_kafka_s_default(void **state)
 {
     struct kafka_topic_config config;
 
@@ -43,7 +43,7 @@ static void entries_are_taken_by_their_names(void **state)
     assert_int_equal(config.newer_ms_max, 10);
 }
 
-static void what_is_no_number_changes_nothing(void **state)
+static void a_value_that_is_no_number_changes_nothing(void **state)
 {
     static const char *const values[] = {"", "x", "12x", "-2", "9223372036854775808"};
 
@@ -59,7 +59,7 @@ static void what_is_no_number_changes_nothing(void **state)
     }
 }
 
-static void a_record_may_be_as_old_as_half_of_what_the_topic_keeps(void **state)
+static void a_record_may_be_as_old_as_half_of_the_retention(void **state)
 {
     struct kafka_topic_config config;
 
@@ -77,10 +77,10 @@ static void a_record_may_be_as_old_as_half_of_what_the_topic_keeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_broker_does_not_tell_is_as_in_kafka),
+        cmocka_unit_test(a_limit_that_the_broker_does_not_report_is_kafka_s_default),
         cmocka_unit_test(entries_are_taken_by_their_names),
-        cmocka_unit_test(a_record_may_be_as_old_as_half_of_what_the_topic_keeps),
-        cmocka_unit_test(what_is_no_number_changes_nothing),
+        cmocka_unit_test(a_record_may_be_as_old_as_half_of_the_retention),
+        cmocka_unit_test(a_value_that_is_no_number_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

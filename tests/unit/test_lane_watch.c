@@ -63,7 +63,7 @@ static void lanes_that_are_served_are_fine(void **state)
     assert_string_equal(unserved, "");
 }
 
-static void a_lane_that_nobody_serves_is_named_after_the_grace(void **state)
+static void a_lane_without_a_relay_is_named_after_the_grace(void **state)
 {
     (void)state;
     serves[1] = false;
@@ -107,7 +107,7 @@ static void a_lane_that_this_process_does_not_write_is_no_matter(void **state)
     assert_string_equal(unserved, "");
 }
 
-static void a_change_and_another_number_are_told(void **state)
+static void a_change_and_another_number_of_lanes_are_reported(void **state)
 {
     (void)state;
     there.next = 3;
@@ -122,7 +122,7 @@ static void a_change_and_another_number_are_told(void **state)
     assert_string_equal(number, "");
 }
 
-static void a_database_that_is_away_changes_nothing(void **state)
+static void an_unavailable_database_changes_nothing(void **state)
 {
     (void)state;
     serves[1] = false;
@@ -133,7 +133,7 @@ static void a_database_that_is_away_changes_nothing(void **state)
     assert_string_not_equal(unserved, "");
 }
 
-static void who_may_start(void **state)
+static void a_process_starts_only_with_the_stored_number_of_lanes(void **state)
 {
     const struct lanes settled = {.count = 2};
     const struct lanes changing = {.count = 2, .next = 4};
@@ -155,16 +155,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lanes_that_are_served_are_fine, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lane_that_nobody_serves_is_named_after_the_grace, set_up,
+        cmocka_unit_test_setup_teardown(a_lane_without_a_relay_is_named_after_the_grace, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(lanes_that_change_hands_one_after_the_other_are_no_alarm,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_unserved_lanes_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_that_this_process_does_not_write_is_no_matter,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_change_and_another_number_are_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_database_that_is_away_changes_nothing, set_up, tear_down),
-        cmocka_unit_test(who_may_start),
+        cmocka_unit_test_setup_teardown(a_change_and_another_number_of_lanes_are_reported, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_unavailable_database_changes_nothing, set_up, tear_down),
+        cmocka_unit_test(a_process_starts_only_with_the_stored_number_of_lanes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static void an_error_is_quoted(void **state)
         strstr(line, "level=error event=failed rc=retry err=\"say \\\"no\\\" \\\\ to tabs\"\n"));
 }
 
-static void whatever_is_logged_stays_one_line(void **state)
+static void any_logged_value_stays_on_one_line(void **state)
 {
     struct err err = {.text = "two\nlines"};
     const char *line;
@@ -145,7 +145,7 @@ int main(void)
         cmocka_unit_test(a_line_has_time_level_event_and_pairs),
         cmocka_unit_test(an_event_needs_no_pairs),
         cmocka_unit_test(an_error_is_quoted),
-        cmocka_unit_test(whatever_is_logged_stays_one_line),
+        cmocka_unit_test(any_logged_value_stays_on_one_line),
         cmocka_unit_test(lines_below_the_level_are_dropped),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
     };

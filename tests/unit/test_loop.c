@@ -75,7 +75,7 @@ static void wait_for_steps(struct fixture *fixture, int steps)
         wakeup_wait(&fixture->engine.stepped, &fixture->stop, LONG_MS);
 }
 
-static void a_step_is_called_again_as_soon_as_it_says(void **state)
+static void a_step_is_called_again_after_the_time_it_returns(void **state)
 {
     static const int64_t script[] = {0, 1, 0, LOOP_END};
     struct fixture *fixture = *state;
@@ -148,7 +148,7 @@ static int64_t long_step(void *arg, int64_t now_ms)
     return LOOP_END;
 }
 
-static void a_long_step_that_goes_on_is_not_stuck(void **state)
+static void a_long_step_that_reports_progress_is_not_stuck(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -176,7 +176,7 @@ static void a_loop_that_never_started_can_be_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_step_is_called_again_as_soon_as_it_says, open_loop,
+        cmocka_unit_test_setup_teardown(a_step_is_called_again_after_the_time_it_returns, open_loop,
                                         close_loop),
         cmocka_unit_test_setup_teardown(a_wakeup_ends_the_sleep_of_a_loop, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_stop_ends_a_sleeping_loop, open_loop, close_loop),
@@ -184,7 +184,7 @@ int main(void)
                                         close_loop),
         cmocka_unit_test_setup_teardown(a_loop_started_after_the_stop_does_nothing, open_loop,
                                         close_loop),
-        cmocka_unit_test_setup_teardown(a_long_step_that_goes_on_is_not_stuck, open_loop,
+        cmocka_unit_test_setup_teardown(a_long_step_that_reports_progress_is_not_stuck, open_loop,
                                         close_loop),
         cmocka_unit_test_setup_teardown(a_loop_that_never_started_can_be_joined, open_loop,
                                         close_loop),

@@ -87,7 +87,7 @@ static void the_plan_is_sql_that_can_be_run(void **state)
                          "\n-- 0002_two, statement 2\nDROP TABLE b;\n");
 }
 
-static void the_plan_goes_on_where_a_run_stopped(void **state)
+static void the_plan_continues_where_a_run_stopped(void **state)
 {
     struct migrate_report report;
     struct migrate_entry entries[2];
@@ -187,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_state_is_one_line_for_each_migration),
         cmocka_unit_test(the_plan_is_sql_that_can_be_run),
-        cmocka_unit_test(the_plan_goes_on_where_a_run_stopped),
+        cmocka_unit_test(the_plan_continues_where_a_run_stopped),
         cmocka_unit_test(a_drift_is_one_line),
         cmocka_unit_test(events_are_lines_as_they_happen),
         cmocka_unit_test(json_is_one_object_for_all_databases),

@@ -57,7 +57,7 @@ static void two_databases_have_a_side_each(void **state)
     assert_int_equal(migrate_targets(&settings, targets), 2);
 }
 
-static void a_socket_says_it_all(void **state)
+static void a_socket_alone_names_the_target(void **state)
 {
     struct migrate_target targets[MIGRATE_TARGETS_MAX];
 
@@ -76,7 +76,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_database_is_for_both_sides),
         cmocka_unit_test(two_databases_have_a_side_each),
-        cmocka_unit_test(a_socket_says_it_all),
+        cmocka_unit_test(a_socket_alone_names_the_target),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

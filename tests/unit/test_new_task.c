@@ -22,7 +22,7 @@ static void assert_refused(struct retry_new_task task, const char *fault)
         fail_msg("\"%s\" was expected in: %s", fault, err.text);
 }
 
-static void what_is_enough_is_taken(void **state)
+static void full_and_minimal_tasks_are_accepted(void **state)
 {
     struct retry_new_task full = {
         .group = "shop-1",
@@ -162,7 +162,7 @@ static void a_hash_is_the_one_of_the_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_enough_is_taken),
+        cmocka_unit_test(full_and_minimal_tasks_are_accepted),
         cmocka_unit_test(a_wrong_name_is_refused),
         cmocka_unit_test(a_wrong_text_is_refused),
         cmocka_unit_test(wrong_options_and_params_are_refused),

@@ -54,7 +54,7 @@ static const char *say(int64_t now_ms, const char *reason)
     return lines;
 }
 
-static void it_is_said_once_when_it_begins_and_once_when_it_is_over(void **state)
+static void a_failure_is_logged_once_when_it_begins_and_once_when_it_ends(void **state)
 {
     (void)state;
     assert_non_null(strstr(say(1000, "away"), "event=lane_cannot_read lane=outbox err=\"away\""));
@@ -65,7 +65,7 @@ static void it_is_said_once_when_it_begins_and_once_when_it_is_over(void **state
     assert_string_not_equal(say(7000, "away"), "|");
 }
 
-static void reasons_that_take_turns_are_said_once_each(void **state)
+static void alternating_reasons_are_logged_once_each(void **state)
 {
     char text[32];
 
@@ -80,7 +80,7 @@ static void reasons_that_take_turns_are_said_once_each(void **state)
     assert_false(note_read(&note, text, sizeof(text)));
 }
 
-static void every_new_reason_is_news(void **state)
+static void every_new_reason_is_logged(void **state)
 {
     char text[32];
 
@@ -95,11 +95,11 @@ static void every_new_reason_is_news(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_is_said_once_when_it_begins_and_once_when_it_is_over,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reasons_that_take_turns_are_said_once_each, set_up,
+        cmocka_unit_test_setup_teardown(
+            a_failure_is_logged_once_when_it_begins_and_once_when_it_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(alternating_reasons_are_logged_once_each, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(every_new_reason_is_news, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_new_reason_is_logged, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

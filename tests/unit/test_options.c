@@ -119,7 +119,7 @@ static void a_value_may_look_like_an_option(void **state)
     assert_string_equal(csv, "");
 }
 
-static void dashes_numbers_and_what_follows_two_dashes_are_arguments(void **state)
+static void a_dash_a_number_and_all_after_two_dashes_are_arguments(void **state)
 {
     (void)state;
     assert_int_equal(parse(&with_arguments, ARGV(ARG("-"), ARG("-5"), ARG("--"), ARG("--undo"))),
@@ -266,7 +266,7 @@ int main(void)
         cmocka_unit_test_setup(options_and_arguments_may_be_mixed, clear),
         cmocka_unit_test_setup(an_empty_command_line_is_fine, clear),
         cmocka_unit_test_setup(a_value_may_look_like_an_option, clear),
-        cmocka_unit_test_setup(dashes_numbers_and_what_follows_two_dashes_are_arguments, clear),
+        cmocka_unit_test_setup(a_dash_a_number_and_all_after_two_dashes_are_arguments, clear),
         cmocka_unit_test_setup(config_and_sets_are_collected, clear),
         cmocka_unit_test_setup(too_many_sets_are_refused, clear),
         cmocka_unit_test_setup(mistakes_are_named, clear),

@@ -38,7 +38,7 @@ static void a_key_is_the_topic_and_the_aggregateid(void **state)
     assert_string_equal(make("", "x", 1), "/x");
 }
 
-static void what_is_no_text_stands_in_hexadecimal_digits(void **state)
+static void bytes_that_are_no_text_become_hexadecimal_digits(void **state)
 {
     (void)state;
     assert_string_equal(make("t", "\xff\x00", 2), "t/hex:ff00");
@@ -47,7 +47,7 @@ static void what_is_no_text_stands_in_hexadecimal_digits(void **state)
     assert_string_equal(make("t", "hash:1", 6), "t/hex:686173683a31");
 }
 
-static void what_is_too_long_stands_as_its_hash(void **state)
+static void a_key_that_is_too_long_becomes_its_hash(void **state)
 {
     char id[1025];
 
@@ -98,8 +98,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_is_the_topic_and_the_aggregateid),
-        cmocka_unit_test(what_is_no_text_stands_in_hexadecimal_digits),
-        cmocka_unit_test(what_is_too_long_stands_as_its_hash),
+        cmocka_unit_test(bytes_that_are_no_text_become_hexadecimal_digits),
+        cmocka_unit_test(a_key_that_is_too_long_becomes_its_hash),
         cmocka_unit_test(a_row_and_its_task_have_one_number),
         cmocka_unit_test(text_that_was_not_made_here_has_some_number),
     };

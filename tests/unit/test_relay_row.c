@@ -51,7 +51,7 @@ static void an_empty_value_stays_apart_from_null(void **state)
     relay_batch_done(&batch);
 }
 
-static void what_does_not_fit_changes_nothing(void **state)
+static void a_row_that_does_not_fit_changes_nothing(void **state)
 {
     struct relay_batch batch;
     struct relay_row small = row(1, "1234");
@@ -93,7 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_kept_with_its_bytes),
         cmocka_unit_test(an_empty_value_stays_apart_from_null),
-        cmocka_unit_test(what_does_not_fit_changes_nothing),
+        cmocka_unit_test(a_row_that_does_not_fit_changes_nothing),
         cmocka_unit_test(sorting_brings_rows_into_the_order_of_seq),
     };
 

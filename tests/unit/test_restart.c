@@ -38,7 +38,7 @@ static void its_two_ends_have_names(void **state)
     assert_true(request.latest && !request.earliest);
 }
 
-static void anything_else_is_shown_with_what_is_expected(void **state)
+static void any_other_text_is_reported_with_the_expected_form(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -66,7 +66,7 @@ static void anything_else_is_shown_with_what_is_expected(void **state)
     }
 }
 
-static void a_long_mistake_does_not_hide_what_is_expected(void **state)
+static void a_long_mistake_does_not_hide_the_expected_form(void **state)
 {
     char text[1000];
     struct restart_request request;
@@ -84,8 +84,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_place_has_topic_partition_and_offset),
         cmocka_unit_test(its_two_ends_have_names),
-        cmocka_unit_test(anything_else_is_shown_with_what_is_expected),
-        cmocka_unit_test(a_long_mistake_does_not_hide_what_is_expected),
+        cmocka_unit_test(any_other_text_is_reported_with_the_expected_form),
+        cmocka_unit_test(a_long_mistake_does_not_hide_the_expected_form),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

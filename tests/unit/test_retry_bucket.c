@@ -24,7 +24,7 @@ static void a_burst_passes_and_then_the_rate(void **state)
     assert_in_range(passed, 99, 100);
 }
 
-static void who_waits_as_told_gets_a_token(void **state)
+static void a_caller_that_waits_as_long_as_returned_gets_a_token(void **state)
 {
     struct bucket bucket;
     int64_t now_ms = 0;
@@ -54,7 +54,7 @@ static void a_long_pause_fills_no_more_than_the_burst(void **state)
     assert_int_equal(bucket_take(&bucket, INT64_MAX / 2), 1);
 }
 
-static void a_clock_that_goes_back_gives_nothing(void **state)
+static void a_clock_that_goes_back_adds_no_tokens(void **state)
 {
     struct bucket bucket;
 
@@ -100,9 +100,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_burst_passes_and_then_the_rate),
-        cmocka_unit_test(who_waits_as_told_gets_a_token),
+        cmocka_unit_test(a_caller_that_waits_as_long_as_returned_gets_a_token),
         cmocka_unit_test(a_long_pause_fills_no_more_than_the_burst),
-        cmocka_unit_test(a_clock_that_goes_back_gives_nothing),
+        cmocka_unit_test(a_clock_that_goes_back_adds_no_tokens),
         cmocka_unit_test(without_a_rate_everything_passes),
         cmocka_unit_test(several_are_taken_at_once_as_far_as_there_are_any),
     };

@@ -59,7 +59,7 @@ static void the_next_time_lies_behind_now(void **state)
     assert_next("15,45 9-17/4 * jan-mar 1-5", 1798794900); /* 2027-01-01 09:15, a Friday */
 }
 
-static void words_stand_for_fields(void **state)
+static void words_like_daily_are_schedules(void **state)
 {
     (void)state;
     assert_next("@hourly", 1795284000);
@@ -69,7 +69,7 @@ static void words_stand_for_fields(void **state)
     assert_next("@yearly", 1798761600);
 }
 
-static void seven_is_sunday(void **state)
+static void day_seven_is_sunday(void **state)
 {
     struct cron zero = cron_of("0 0 * * 0");
     struct cron seven = cron_of("0 0 * * 7");
@@ -127,8 +127,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_time_lies_behind_now),
-        cmocka_unit_test(words_stand_for_fields),
-        cmocka_unit_test(seven_is_sunday),
+        cmocka_unit_test(words_like_daily_are_schedules),
+        cmocka_unit_test(day_seven_is_sunday),
         cmocka_unit_test(a_day_that_never_comes_has_no_next_time),
         cmocka_unit_test(a_full_minute_is_followed_by_the_next),
         cmocka_unit_test(each_bad_field_is_named),

@@ -102,7 +102,7 @@ static void tasks_that_are_put_off_come_back_one_by_one(void **state)
     assert_int_equal(destination_put_off_ms(dead, 400000), 1000);
 }
 
-static void a_long_name_ends_with_a_hash_and_strange_bytes_do_not_show(void **state)
+static void a_long_name_ends_with_a_hash_and_control_bytes_are_masked(void **state)
 {
     char text[2 * DESTINATION_NAME_SIZE];
     struct destination *one;
@@ -152,7 +152,7 @@ int main(void)
         cmocka_unit_test_teardown(ten_failures_in_a_row_open_the_breaker, tear_down),
         cmocka_unit_test_teardown(half_open_one_probe_decides, tear_down),
         cmocka_unit_test_teardown(tasks_that_are_put_off_come_back_one_by_one, tear_down),
-        cmocka_unit_test_teardown(a_long_name_ends_with_a_hash_and_strange_bytes_do_not_show,
+        cmocka_unit_test_teardown(a_long_name_ends_with_a_hash_and_control_bytes_are_masked,
                                   tear_down),
         cmocka_unit_test_teardown(those_not_used_for_the_longest_time_are_forgotten, tear_down),
     };

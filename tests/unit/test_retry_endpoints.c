@@ -75,7 +75,7 @@ static void the_busiest_is_not_taken(void **state)
     }
 }
 
-static void who_fails_is_left_out_and_comes_back(void **state)
+static void an_endpoint_that_fails_is_left_out_and_comes_back(void **state)
 {
     int64_t now_ms = 1000;
     size_t index;
@@ -147,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(all_that_work_get_their_share, setup),
         cmocka_unit_test_setup(the_busiest_is_not_taken, setup),
-        cmocka_unit_test_setup(who_fails_is_left_out_and_comes_back, setup),
+        cmocka_unit_test_setup(an_endpoint_that_fails_is_left_out_and_comes_back, setup),
         cmocka_unit_test_setup(a_probe_that_fails_leaves_it_out_for_longer, setup),
         cmocka_unit_test_setup(when_all_are_out_the_next_to_come_back_is_called, setup),
         cmocka_unit_test_setup(more_than_can_be_remembered_do_no_harm, setup),

@@ -49,7 +49,7 @@ static const struct {
     {"{\"program\": \"/a\", \"shell\": true}", "has no \"shell\""},
 };
 
-static void what_is_wrong_is_named(void **state)
+static void a_wrong_value_is_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -62,7 +62,7 @@ static void what_is_wrong_is_named(void **state)
     }
 }
 
-static void only_what_is_listed_word_for_word_is_allowed(void **state)
+static void only_programs_that_are_listed_exactly_are_allowed(void **state)
 {
     (void)state;
     assert_true(exec_is_allowed("/bin/a,/bin/b c", "/bin/a"));
@@ -79,8 +79,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_its_arguments_and_its_time_are_read),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(only_what_is_listed_word_for_word_is_allowed),
+        cmocka_unit_test(a_wrong_value_is_named),
+        cmocka_unit_test(only_programs_that_are_listed_exactly_are_allowed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,7 +182,7 @@ static void destinations_of_a_scene_share_its_threads(void **state)
     assert_int_equal(take()->destination, 2);
 }
 
-static void what_waits_can_be_taken_back(void **state)
+static void a_waiting_task_can_be_taken_back(void **state)
 {
     (void)state;
     begin(4);
@@ -219,7 +219,7 @@ int main(void)
         cmocka_unit_test_teardown(the_scene_with_the_fewest_threads_comes_first, tear_down),
         cmocka_unit_test_teardown(a_scene_may_have_a_limit_of_its_own, tear_down),
         cmocka_unit_test_teardown(destinations_of_a_scene_share_its_threads, tear_down),
-        cmocka_unit_test_teardown(what_waits_can_be_taken_back, tear_down),
+        cmocka_unit_test_teardown(a_waiting_task_can_be_taken_back, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

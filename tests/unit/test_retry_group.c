@@ -37,7 +37,7 @@ static void a_list_allows_what_it_names(void **state)
     assert_false(retry_list_allows("A", "a"));
 }
 
-static void a_list_that_is_none_is_said(void **state)
+static void a_value_that_is_no_list_is_reported(void **state)
 {
     static const char *const good_lists[] = {"", "a", "*", "a*", "a,b*,c_d.e:f-g"};
     static const char *const bad[] = {",",  "a,",   ",a",  "a b",     "a*b",
@@ -150,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_allows_what_it_names),
-        cmocka_unit_test(a_list_that_is_none_is_said),
+        cmocka_unit_test(a_value_that_is_no_list_is_reported),
         cmocka_unit_test(an_owner_is_a_word),
         cmocka_unit_test(a_group_decides_about_its_clients),
         cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),

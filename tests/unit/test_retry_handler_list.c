@@ -101,7 +101,7 @@ static void one_that_needs_all_is_not_opened_without_them(void **state)
     fax.needs_all = false;
 }
 
-static void an_unknown_name_is_said_with_those_there_are(void **state)
+static void an_unknown_name_is_reported_with_the_known_names(void **state)
 {
     struct handler_list list;
     struct err err = {0};
@@ -113,7 +113,7 @@ static void an_unknown_name_is_said_with_those_there_are(void **state)
     assert_int_equal(opened, 0);
 }
 
-static void what_a_handler_lacks_is_said_and_the_others_are_closed(void **state)
+static void a_handler_that_cannot_open_is_reported_and_the_others_are_closed(void **state)
 {
     struct handler_list list;
     struct err err = {0};
@@ -132,8 +132,8 @@ int main(void)
         cmocka_unit_test(an_empty_list_opens_all),
         cmocka_unit_test(only_those_named_are_opened),
         cmocka_unit_test(one_that_needs_all_is_not_opened_without_them),
-        cmocka_unit_test(an_unknown_name_is_said_with_those_there_are),
-        cmocka_unit_test(what_a_handler_lacks_is_said_and_the_others_are_closed),
+        cmocka_unit_test(an_unknown_name_is_reported_with_the_known_names),
+        cmocka_unit_test(a_handler_that_cannot_open_is_reported_and_the_others_are_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

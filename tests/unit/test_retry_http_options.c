@@ -38,7 +38,7 @@ static void a_url_alone_is_enough(void **state)
     http_options_done(&options);
 }
 
-static void everything_can_be_said(void **state)
+static void every_option_can_be_set(void **state)
 {
     struct http_options options;
 
@@ -106,7 +106,7 @@ static const struct {
     {"{\"url\": \"http://a\", \"ok\": 200}", "\"ok\""},
 };
 
-static void what_is_wrong_is_named(void **state)
+static void a_wrong_value_is_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -210,8 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_alone_is_enough),
-        cmocka_unit_test(everything_can_be_said),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(every_option_can_be_set),
+        cmocka_unit_test(a_wrong_value_is_named),
         cmocka_unit_test(only_listed_hosts_are_allowed),
         cmocka_unit_test(a_host_in_brackets_is_an_address_and_no_longer),
         cmocka_unit_test(a_key_of_any_bytes_goes_into_a_header),

@@ -103,7 +103,7 @@ static const struct {
     {"{\"topic\": \"t\", \"partition\": 4294967296}", "\"partition\""},
 };
 
-static void what_is_wrong_is_named(void **state)
+static void a_wrong_value_is_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -122,7 +122,7 @@ int main(void)
         cmocka_unit_test(a_topic_alone_is_enough),
         cmocka_unit_test(a_record_of_the_relay_comes_back_byte_for_byte),
         cmocka_unit_test(headers_may_be_an_object),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_wrong_value_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void the_first_of_its_key_runs(void **state)
                      ORDER_RUN);
 }
 
-static void one_behind_what_is_held_queues(void **state)
+static void a_task_behind_a_locked_task_is_queued(void **state)
 {
     static const enum task_state busy[] = {TASK_RUNNING, TASK_BLOCKED, TASK_PARKED};
 
@@ -66,7 +66,7 @@ static void one_behind_what_is_held_queues(void **state)
                      ORDER_QUEUE);
 }
 
-static void one_behind_what_somebody_else_holds_is_left(void **state)
+static void a_task_behind_an_unlocked_task_is_left(void **state)
 {
     (void)state;
     assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
@@ -132,7 +132,7 @@ static void no_more_run_than_are_wanted(void **state)
     assert_int_equal(candidates[3].decision, ORDER_LEAVE);
 }
 
-static void the_smallest_id_goes_on(void **state)
+static void the_smallest_id_is_the_head_of_its_key(void **state)
 {
     struct order_ahead ahead = {.waiting = row(5, TASK_WAITING, false),
                                 .queued = row(4, TASK_QUEUED, false)};
@@ -154,13 +154,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_without_a_key_runs),
         cmocka_unit_test(the_first_of_its_key_runs),
-        cmocka_unit_test(one_behind_what_is_held_queues),
-        cmocka_unit_test(one_behind_what_somebody_else_holds_is_left),
+        cmocka_unit_test(a_task_behind_a_locked_task_is_queued),
+        cmocka_unit_test(a_task_behind_an_unlocked_task_is_left),
         cmocka_unit_test(one_is_not_queued_while_another_transaction_may_end_the_busy_one),
         cmocka_unit_test(one_that_was_not_found_where_it_should_be_is_left),
         cmocka_unit_test(only_the_first_of_several_of_one_key_runs),
         cmocka_unit_test(no_more_run_than_are_wanted),
-        cmocka_unit_test(the_smallest_id_goes_on),
+        cmocka_unit_test(the_smallest_id_is_the_head_of_its_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static struct policy policy_of(const char *json)
     return policy;
 }
 
-static void nothing_said_is_the_default(void **state)
+static void an_empty_policy_is_the_default(void **state)
 {
     struct policy policy = policy_of("");
 
@@ -42,7 +42,7 @@ static void nothing_said_is_the_default(void **state)
     assert_int_equal(policy_parse(&policy, NULL, 0, NULL), RC_OK);
 }
 
-static void every_field_may_be_said(void **state)
+static void every_field_may_be_set(void **state)
 {
     struct policy policy = policy_of(
         "{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
@@ -102,7 +102,7 @@ static void a_scenes_rule_comes_before_the_common_one(void **state)
     assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404, FAULT_OURS), FAULT_TRANSIENT);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void a_wrong_value_is_named(void **state)
 {
     static const struct {
         const char *json;
@@ -161,10 +161,10 @@ static void every_field_has_a_line_of_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_is_the_default),
-        cmocka_unit_test(every_field_may_be_said),
+        cmocka_unit_test(an_empty_policy_is_the_default),
+        cmocka_unit_test(every_field_may_be_set),
         cmocka_unit_test(a_scenes_rule_comes_before_the_common_one),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_wrong_value_is_named),
         cmocka_unit_test(every_field_has_a_line_of_help),
     };
 

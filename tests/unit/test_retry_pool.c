@@ -28,7 +28,7 @@ static void numbers_and_ranges_are_taken(void **state)
     assert_int_equal(bits_of(" 1 ,1-2 "), 6);
 }
 
-static void what_is_no_list_is_said(void **state)
+static void a_value_that_is_no_list_is_reported(void **state)
 {
     static const char *const wrong[] = {"",    "16",  "a",   "1,",   ",1",
                                         "1 2", "3-2", "1-",  "-1",   "1-16",
@@ -48,7 +48,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_ranges_are_taken),
-        cmocka_unit_test(what_is_no_list_is_said),
+        cmocka_unit_test(a_value_that_is_no_list_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void every_action_is_known_by_its_words(void **state)
     }
 }
 
-static void what_is_no_action_is_told_what_it_is_near_to(void **state)
+static void an_unknown_action_is_reported_with_the_nearest_one(void **state)
 {
     (void)state;
     assert_int_equal(read_words(said(), "cancle 1"), RC_FATAL);
@@ -121,7 +121,7 @@ static void a_key_is_named_or_chosen(void **state)
     assert_true(retry_request_is_bulk(&request));
 }
 
-static void an_edit_names_one_task_and_what_to_replace(void **state)
+static void an_edit_names_one_task_and_the_replaced_field(void **state)
 {
     struct retry_words words = said();
 
@@ -141,7 +141,7 @@ static void an_edit_names_one_task_and_what_to_replace(void **state)
     assert_int_equal(read_words(words, "edit 7"), RC_FATAL);
 }
 
-static void what_changes_much_must_be_chosen(void **state)
+static void a_change_of_many_tasks_needs_an_explicit_choice(void **state)
 {
     struct retry_words words = said();
 
@@ -216,12 +216,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_action_is_known_by_its_words),
-        cmocka_unit_test(what_is_no_action_is_told_what_it_is_near_to),
+        cmocka_unit_test(an_unknown_action_is_reported_with_the_nearest_one),
         cmocka_unit_test(ids_are_kept_once_each),
         cmocka_unit_test(states_are_a_list_of_words),
         cmocka_unit_test(a_key_is_named_or_chosen),
-        cmocka_unit_test(an_edit_names_one_task_and_what_to_replace),
-        cmocka_unit_test(what_changes_much_must_be_chosen),
+        cmocka_unit_test(an_edit_names_one_task_and_the_replaced_field),
+        cmocka_unit_test(a_change_of_many_tasks_needs_an_explicit_choice),
         cmocka_unit_test(times_are_filled_in_by_the_clock),
         cmocka_unit_test(an_option_out_of_place_is_refused),
         cmocka_unit_test(a_group_is_named_behind_its_action),

@@ -130,7 +130,7 @@ static void one_that_is_dead_is_not_waited_for_any_more(void **state)
     assert_true(scene_wait_text(&scene_wait, &out));
 }
 
-static void a_database_that_is_away_is_asked_until_the_time_is_up(void **state)
+static void an_unavailable_database_is_polled_until_the_deadline(void **state)
 {
     (void)state;
     fake.rc = RC_RETRY;
@@ -142,7 +142,7 @@ static void a_database_that_is_away_is_asked_until_the_time_is_up(void **state)
     assert_int_equal(scene_wait.rc, RC_OK);
 }
 
-static void a_missing_right_is_not_asked_about_twice(void **state)
+static void a_missing_privilege_ends_the_polling(void **state)
 {
     (void)state;
     fake.rc = RC_FATAL;
@@ -167,10 +167,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_are_counted_rather_than_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_is_dead_is_not_waited_for_any_more, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_database_that_is_away_is_asked_until_the_time_is_up,
+        cmocka_unit_test_setup_teardown(an_unavailable_database_is_polled_until_the_deadline,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_missing_right_is_not_asked_about_twice, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_privilege_ends_the_polling, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

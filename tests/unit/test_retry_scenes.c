@@ -91,7 +91,7 @@ static void rubbish_leaves_the_last_policy_for_those_in_flight(void **state)
     assert_int_equal(kind->scene->policy.attempts_max, 6);
 }
 
-static void the_relays_scene_keeps_its_own_where_a_row_says_nothing(void **state)
+static void the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks(void **state)
 {
     const struct scene_row row = {"outbox", "publish", NULL, NULL, true, 1};
     const struct scene *scene;
@@ -105,7 +105,7 @@ static void the_relays_scene_keeps_its_own_where_a_row_says_nothing(void **state
     assert_false(scene->policy.stops[FAULT_REFUSED]);
 }
 
-static void names_without_end_make_room_for_one_another(void **state)
+static void ever_new_names_evict_one_another(void **state)
 {
     struct kind *busy = kind_of("busy", 1);
     char name[32];
@@ -163,7 +163,7 @@ static struct kind *fill(void)
     return kind;
 }
 
-static void a_new_row_takes_the_room_of_scenes_that_are_not_needed(void **state)
+static void a_new_row_evicts_scenes_that_are_not_needed(void **state)
 {
     struct kind *busy = fill();
     char name[32];
@@ -185,7 +185,7 @@ static void a_new_row_takes_the_room_of_scenes_that_are_not_needed(void **state)
 }
 
 /* All rows are replaced between two readings, while there are as many kinds as there may be. */
-static void rows_that_replace_all_others_find_room(void **state)
+static void rows_that_replace_all_others_fit(void **state)
 {
     char name[32];
 
@@ -229,11 +229,11 @@ int main(void)
         TEST(a_scene_without_a_row_has_the_standard),
         TEST(a_change_counts_also_without_a_new_version),
         TEST(rubbish_leaves_the_last_policy_for_those_in_flight),
-        TEST(the_relays_scene_keeps_its_own_where_a_row_says_nothing),
-        TEST(names_without_end_make_room_for_one_another),
+        TEST(the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks),
+        TEST(ever_new_names_evict_one_another),
         TEST(more_kinds_than_fit_wait_and_nothing_breaks),
-        TEST(a_new_row_takes_the_room_of_scenes_that_are_not_needed),
-        TEST(rows_that_replace_all_others_find_room),
+        TEST(a_new_row_evicts_scenes_that_are_not_needed),
+        TEST(rows_that_replace_all_others_fit),
         TEST(metrics_of_endless_names_share_one_series),
     };
 

@@ -43,7 +43,7 @@ static void anything_else_is_refused(void **state)
     }
 }
 
-static void the_largest_exact_unit_is_said(void **state)
+static void the_largest_exact_unit_is_printed(void **state)
 {
     static const struct {
         int64_t ms;
@@ -67,7 +67,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_and_a_unit_are_a_span),
         cmocka_unit_test(anything_else_is_refused),
-        cmocka_unit_test(the_largest_exact_unit_is_said),
+        cmocka_unit_test(the_largest_exact_unit_is_printed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

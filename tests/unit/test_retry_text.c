@@ -53,7 +53,7 @@ static void assert_shows(const char *words)
         fail_msg("\"%s\" is not in:\n%s", words, buf_text(&out));
 }
 
-static void a_line_says_when_it_is_due(void **state)
+static void a_line_shows_when_the_task_is_due(void **state)
 {
     struct retry_view view = view_make();
 
@@ -155,7 +155,7 @@ static void an_attempt_is_a_line_or_an_object(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_line_says_when_it_is_due, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_line_shows_when_the_task_is_due, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_in_a_task_steers_the_terminal, setup, teardown),
         cmocka_unit_test_setup_teardown(long_keys_are_cut_between_characters, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_is_one_json_object, setup, teardown),

@@ -114,7 +114,7 @@ static void blanks_do_not_matter(void **state)
     assert_int_equal(next_of("  list\t1m   2m ", 2, 0), 2 * MINUTE_MS);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void a_wrong_value_is_named(void **state)
 {
     static const struct {
         const char *text;
@@ -183,7 +183,7 @@ int main(void)
         cmocka_unit_test(cron_comes_in_its_zone),
         cmocka_unit_test(a_point_in_time_comes_once),
         cmocka_unit_test(blanks_do_not_matter),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_wrong_value_is_named),
         cmocka_unit_test(a_list_and_a_text_have_an_end),
     };
 

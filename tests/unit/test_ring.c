@@ -14,7 +14,7 @@
 
 static int items[4096];
 
-static void what_is_given_is_taken_in_order(void **state)
+static void items_are_taken_in_the_order_they_were_given(void **state)
 {
     struct ring ring;
     struct err err;
@@ -158,7 +158,7 @@ static void one_gives_while_another_takes_and_a_third_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_given_is_taken_in_order),
+        cmocka_unit_test(items_are_taken_in_the_order_they_were_given),
         cmocka_unit_test(a_full_ring_refuses),
         cmocka_unit_test(a_ring_has_at_least_one_slot),
         cmocka_unit_test(a_ring_too_large_is_fatal_and_safe_to_release),

@@ -254,7 +254,7 @@ static void every_call_may_fail_once(void **state)
     }
 }
 
-static void trouble_makes_it_wait(void **state)
+static void a_failure_delays_the_next_step(void **state)
 {
     struct rollup_fixture fixture;
     struct rollup rollup;
@@ -290,7 +290,7 @@ static void a_refused_remark_is_left_out_alone(void **state)
     }
 }
 
-static void what_people_must_mend_stops_the_process(void **state)
+static void a_fatal_error_stops_the_process(void **state)
 {
     (void)state;
     for (int64_t call = 1; call <= 9; call++) {
@@ -348,9 +348,9 @@ int main(void)
         cmocka_unit_test(a_remark_inserted_after_its_votes_were_rolled_up_is_caught_up),
         cmocka_unit_test(every_call_may_fail_once_while_late_remarks_are_caught_up),
         cmocka_unit_test(every_call_may_fail_once),
-        cmocka_unit_test(trouble_makes_it_wait),
+        cmocka_unit_test(a_failure_delays_the_next_step),
         cmocka_unit_test(a_refused_remark_is_left_out_alone),
-        cmocka_unit_test(what_people_must_mend_stops_the_process),
+        cmocka_unit_test(a_fatal_error_stops_the_process),
         cmocka_unit_test(a_due_window_without_progress_is_late),
     };
 

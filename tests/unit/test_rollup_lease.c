@@ -164,7 +164,7 @@ static void half_a_page_is_no_progress(void **state)
     rollup_done(&rollup);
 }
 
-static void who_lost_the_lease_writes_no_more(void **state)
+static void an_engine_without_the_lease_writes_nothing(void **state)
 {
     struct rollup_fixture fixture;
     struct rollup frozen;
@@ -192,7 +192,7 @@ static void who_lost_the_lease_writes_no_more(void **state)
     rollup_done(&other);
 }
 
-static void who_lost_the_lease_does_not_end_the_window(void **state)
+static void an_engine_without_the_lease_does_not_finish_the_window(void **state)
 {
     struct rollup_fixture fixture;
     struct rollup rollup;
@@ -292,8 +292,8 @@ int main(void)
         cmocka_unit_test(a_late_window_that_was_cut_off_is_due_at_once),
         cmocka_unit_test(progress_never_goes_back_nor_past_the_start_of_the_window),
         cmocka_unit_test(half_a_page_is_no_progress),
-        cmocka_unit_test(who_lost_the_lease_writes_no_more),
-        cmocka_unit_test(who_lost_the_lease_does_not_end_the_window),
+        cmocka_unit_test(an_engine_without_the_lease_writes_nothing),
+        cmocka_unit_test(an_engine_without_the_lease_does_not_finish_the_window),
         cmocka_unit_test(one_works_while_the_other_waits),
         cmocka_unit_test(once_works_beside_a_waiting_daemon_and_ends),
         cmocka_unit_test(leaving_in_mid_window_gives_the_lease_back),

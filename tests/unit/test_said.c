@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void the_same_is_said_again_only_after_a_while(void **state)
+static void the_same_key_is_logged_again_only_after_the_interval(void **state)
 {
     struct said said = {0};
 
@@ -31,7 +31,7 @@ static void other_numbers_are_no_other_text(void **state)
     assert_true(said_now(&said, "broker 2: timed out after 17ms", 1000, 60000));
 }
 
-static void what_was_said_long_before_others_may_be_said_again(void **state)
+static void a_key_logged_long_before_others_may_be_logged_again(void **state)
 {
     struct said said = {0};
     char text[2] = "a";
@@ -48,9 +48,9 @@ static void what_was_said_long_before_others_may_be_said_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_is_said_again_only_after_a_while),
+        cmocka_unit_test(the_same_key_is_logged_again_only_after_the_interval),
         cmocka_unit_test(other_numbers_are_no_other_text),
-        cmocka_unit_test(what_was_said_long_before_others_may_be_said_again),
+        cmocka_unit_test(a_key_logged_long_before_others_may_be_logged_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

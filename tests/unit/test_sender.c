@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void what_was_added_is_suspected_until_it_is_removed(void **state)
+static void an_added_seq_is_suspected_until_it_is_removed(void **state)
 {
     static struct suspects suspects;
 
@@ -45,7 +45,7 @@ static void when_it_is_full_the_lowest_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_added_is_suspected_until_it_is_removed),
+        cmocka_unit_test(an_added_seq_is_suspected_until_it_is_removed),
         cmocka_unit_test(when_it_is_full_the_lowest_stay),
     };
 

@@ -94,7 +94,7 @@ static void of_partitions_only_the_way_of_cutting_counts(void **state)
     shape_done(&shape);
 }
 
-static void later_statements_change_what_is_there(void **state)
+static void later_statements_change_the_shape(void **state)
 {
     struct shape shape = {0};
 
@@ -117,7 +117,7 @@ static void later_statements_change_what_is_there(void **state)
     shape_done(&shape);
 }
 
-static void what_cannot_be_done_is_refused(void **state)
+static void a_statement_that_cannot_work_is_refused(void **state)
 {
     struct shape shape = {0};
 
@@ -143,7 +143,7 @@ static void unreadable(const char *sql, const char *sentence)
     shape_done(&shape);
 }
 
-static void what_cannot_be_followed_is_refused(void **state)
+static void a_statement_that_the_shape_cannot_follow_is_refused(void **state)
 {
     (void)state;
     unreadable("TRUNCATE TABLE t", "expected CREATE, DROP, ALTER");
@@ -199,7 +199,7 @@ static void every_statement_has_an_effect_to_look_for(void **state)
     effect_is("delete from t", EFFECT_DATA, SHAPE_TABLE, "", "");
 }
 
-static void what_servers_write_differently_comes_out_equal(void **state)
+static void texts_that_servers_write_differently_are_equal(void **state)
 {
     struct shape_column written = {.type = "BIGINT UNSIGNED"};
     struct shape_column mariadb = {.type = "bigint(20) unsigned"};
@@ -268,7 +268,7 @@ static void equal_shapes_do_not_drift(void **state)
     shape_done(&b);
 }
 
-static void each_difference_is_told_once(void **state)
+static void each_difference_is_reported_once(void **state)
 {
     struct shape a = {0};
     struct shape b = {0};
@@ -295,15 +295,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_brings_its_columns_and_indexes),
         cmocka_unit_test(of_partitions_only_the_way_of_cutting_counts),
-        cmocka_unit_test(later_statements_change_what_is_there),
-        cmocka_unit_test(what_cannot_be_done_is_refused),
-        cmocka_unit_test(what_cannot_be_followed_is_refused),
+        cmocka_unit_test(later_statements_change_the_shape),
+        cmocka_unit_test(a_statement_that_cannot_work_is_refused),
+        cmocka_unit_test(a_statement_that_the_shape_cannot_follow_is_refused),
         cmocka_unit_test(a_text_without_a_collation_is_refused),
         cmocka_unit_test(every_statement_has_an_effect_to_look_for),
-        cmocka_unit_test(what_servers_write_differently_comes_out_equal),
+        cmocka_unit_test(texts_that_servers_write_differently_are_equal),
         cmocka_unit_test(long_texts_are_cut_and_nothing_else),
         cmocka_unit_test(equal_shapes_do_not_drift),
-        cmocka_unit_test(each_difference_is_told_once),
+        cmocka_unit_test(each_difference_is_reported_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

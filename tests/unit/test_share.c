@@ -42,7 +42,7 @@ static void one_instance_takes_everything(void **state)
     assert_false(gives((size_t[]){3}, 1, 0, 3));
 }
 
-static void the_odd_lane_goes_to_one_only_when_nobody_lacks(void **state)
+static void the_odd_lane_is_taken_only_when_every_instance_has_its_share(void **state)
 {
     (void)state;
     assert_true(takes((size_t[]){1, 1}, 2, 0, 3));
@@ -69,7 +69,7 @@ static void all_that_is_too_much_is_given_at_once(void **state)
     assert_int_equal(surplus_of((size_t[]){6, 6, 4}, 3, 0, 16), 1);
 }
 
-static void nobody_gives_while_enough_lanes_are_free(void **state)
+static void no_instance_gives_a_lane_while_enough_are_free(void **state)
 {
     (void)state;
     assert_false(gives((size_t[]){1, 2, 0}, 3, 1, 4));
@@ -189,10 +189,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_instance_takes_everything),
-        cmocka_unit_test(the_odd_lane_goes_to_one_only_when_nobody_lacks),
+        cmocka_unit_test(the_odd_lane_is_taken_only_when_every_instance_has_its_share),
         cmocka_unit_test(a_newcomer_gets_a_lane_from_one_of_the_richest),
         cmocka_unit_test(all_that_is_too_much_is_given_at_once),
-        cmocka_unit_test(nobody_gives_while_enough_lanes_are_free),
+        cmocka_unit_test(no_instance_gives_a_lane_while_enough_are_free),
         cmocka_unit_test(nothing_moves_when_all_is_even),
         cmocka_unit_test(from_any_start_it_ends_even_with_few_moves),
         cmocka_unit_test(weights_share_as_they_say),

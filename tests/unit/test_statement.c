@@ -99,7 +99,7 @@ static void two_dashes_without_a_blank_are_no_comment(void **state)
     SPLITS("a 6/2; b", "a 6/2", "b");
 }
 
-static void what_does_not_end_is_refused(void **state)
+static void a_statement_without_an_end_is_refused(void **state)
 {
     (void)state;
     refuses("a 'x; b", "a quote does not end: 'x; b");
@@ -110,7 +110,7 @@ static void what_does_not_end_is_refused(void **state)
     refuses("a /*/", "a comment does not end");
 }
 
-static void what_servers_read_differently_is_refused(void **state)
+static void syntax_that_servers_read_differently_is_refused(void **state)
 {
     (void)state;
     refuses("/*!40101 SET NAMES utf8 */;", "servers execute is not supported");
@@ -128,8 +128,8 @@ int main(void)
         cmocka_unit_test(quotes_hide_semicolons),
         cmocka_unit_test(comments_hide_semicolons),
         cmocka_unit_test(two_dashes_without_a_blank_are_no_comment),
-        cmocka_unit_test(what_does_not_end_is_refused),
-        cmocka_unit_test(what_servers_read_differently_is_refused),
+        cmocka_unit_test(a_statement_without_an_end_is_refused),
+        cmocka_unit_test(syntax_that_servers_read_differently_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,7 +163,7 @@ static void there_is_an_end_to_partitions(void **state)
     free(status);
 }
 
-static void lag_counts_what_can_still_be_read(void **state)
+static void lag_counts_the_records_that_can_still_be_read(void **state)
 {
     static const struct {
         int64_t next, low, high, lag;
@@ -188,7 +188,7 @@ static void lag_counts_what_can_still_be_read(void **state)
     free(status);
 }
 
-static void lag_is_unknown_while_nobody_can_say_what_is_applied(void **state)
+static void lag_is_unknown_while_the_applied_offset_is_unknown(void **state)
 {
     struct status *status = status_full();
     struct err err = {0};
@@ -201,7 +201,7 @@ static void lag_is_unknown_while_nobody_can_say_what_is_applied(void **state)
     free(status);
 }
 
-static void the_reason_of_a_server_that_is_away_is_said_once(void **state)
+static void the_reason_of_an_unavailable_server_is_reported_once(void **state)
 {
     struct status *status = status_full();
     struct err err = {0};
@@ -230,7 +230,7 @@ static void the_first_fault_of_a_part_counts(void **state)
 }
 
 /* Every part that can fail, in turn. */
-static void any_part_that_fails_is_told(void **state)
+static void every_part_that_fails_is_reported(void **state)
 {
     struct status *status = status_full();
     struct status_fault *const faults[] = {
@@ -266,7 +266,7 @@ static void a_fault_that_stays_is_graver_than_one_that_passes(void **state)
     free(status);
 }
 
-static void housekeeping_says_what_the_log_holds(void **state)
+static void housekeeping_reports_the_months_of_the_log(void **state)
 {
     struct status *status = status_full();
 
@@ -320,7 +320,7 @@ static void a_person_reads_aligned_columns(void **state)
     free(status);
 }
 
-static void an_empty_installation_says_so(void **state)
+static void an_empty_installation_is_reported_as_empty(void **state)
 {
     struct status *status = status_make();
 
@@ -343,7 +343,7 @@ static void an_unfinished_migration_is_named(void **state)
     free(status);
 }
 
-static void a_lease_that_is_over_is_told_from_one_that_runs(void **state)
+static void an_expired_lease_differs_from_a_valid_one(void **state)
 {
     struct status *status = status_full();
 
@@ -443,7 +443,7 @@ static void json_has_the_same_facts_as_numbers(void **state)
     free(status);
 }
 
-static void json_tells_a_fault_in_its_part(void **state)
+static void json_has_a_fault_in_its_part(void **state)
 {
     struct status *status = status_full();
     struct err err = {0};
@@ -466,22 +466,22 @@ int main(void)
         cmocka_unit_test(the_retry_queue_reports_tasks_that_wait_for_an_operator),
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
-        cmocka_unit_test(lag_counts_what_can_still_be_read),
-        cmocka_unit_test(lag_is_unknown_while_nobody_can_say_what_is_applied),
-        cmocka_unit_test(the_reason_of_a_server_that_is_away_is_said_once),
+        cmocka_unit_test(lag_counts_the_records_that_can_still_be_read),
+        cmocka_unit_test(lag_is_unknown_while_the_applied_offset_is_unknown),
+        cmocka_unit_test(the_reason_of_an_unavailable_server_is_reported_once),
         cmocka_unit_test(the_first_fault_of_a_part_counts),
-        cmocka_unit_test(any_part_that_fails_is_told),
+        cmocka_unit_test(every_part_that_fails_is_reported),
         cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
-        cmocka_unit_test(housekeeping_says_what_the_log_holds),
+        cmocka_unit_test(housekeeping_reports_the_months_of_the_log),
         cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
         cmocka_unit_test(a_person_reads_aligned_columns),
-        cmocka_unit_test(an_empty_installation_says_so),
+        cmocka_unit_test(an_empty_installation_is_reported_as_empty),
         cmocka_unit_test(an_unfinished_migration_is_named),
-        cmocka_unit_test(a_lease_that_is_over_is_told_from_one_that_runs),
+        cmocka_unit_test(an_expired_lease_differs_from_a_valid_one),
         cmocka_unit_test(a_lease_from_before_the_clock_was_set_back_is_named),
         cmocka_unit_test(lines_stay_within_100_columns),
         cmocka_unit_test(json_has_the_same_facts_as_numbers),
-        cmocka_unit_test(json_tells_a_fault_in_its_part),
+        cmocka_unit_test(json_has_a_fault_in_its_part),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

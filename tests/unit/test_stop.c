@@ -40,7 +40,7 @@ static int close_both(void **state)
     return 0;
 }
 
-static void nobody_has_asked_at_first(void **state)
+static void no_stop_is_requested_at_first(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -99,7 +99,7 @@ static void the_stop_can_be_polled(void **state)
     assert_int_equal(poll(&fds, 1, 0), 1);
 }
 
-static void a_ring_nobody_heard_is_kept_once(void **state)
+static void an_unread_wakeup_is_kept_once(void **state)
 {
     struct fixture *fixture = *state;
     int64_t from_ms = os_now_ms();
@@ -154,12 +154,12 @@ static void a_zeroed_stop_can_be_released(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nobody_has_asked_at_first, open_both, close_both),
+        cmocka_unit_test_setup_teardown(no_stop_is_requested_at_first, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_stop_wakes_now_and_from_now_on, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_failed_stop_is_a_stop, open_both, close_both),
         cmocka_unit_test_setup_teardown(time_runs_from_the_first_request, open_both, close_both),
         cmocka_unit_test_setup_teardown(the_stop_can_be_polled, open_both, close_both),
-        cmocka_unit_test_setup_teardown(a_ring_nobody_heard_is_kept_once, open_both, close_both),
+        cmocka_unit_test_setup_teardown(an_unread_wakeup_is_kept_once, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_wakeup_and_the_stop_end_a_wait, open_both, close_both),
         cmocka_unit_test(a_zeroed_stop_can_be_released),
     };

@@ -193,7 +193,7 @@ static void a_repeat_is_stale(void **state)
     assert_false(votes[4].skip);
 }
 
-static void taking_back_what_was_not_given_is_stale(void **state)
+static void taking_back_a_missing_vote_is_stale(void **state)
 {
     struct vote_row votes[] = {vote_at(1, 1, 0, 10), vote_at(1, 2, 1, 10)};
 
@@ -235,7 +235,7 @@ static void a_vote_that_comes_after_it_was_taken_back_is_stale(void **state)
     assert_false(votes[2].skip);
 }
 
-static void only_what_changes_is_written(void **state)
+static void only_changed_totals_are_written(void **state)
 {
     struct vote_row votes[] = {vote_at(1, 1, 1, 20), vote_at(1, 2, 1, 20)};
     struct lasts lasts;
@@ -265,11 +265,11 @@ int main(void)
         cmocka_unit_test(an_event_of_the_log_is_skipped_once),
         cmocka_unit_test(voters_are_collected_once_and_sorted),
         cmocka_unit_test(a_repeat_is_stale),
-        cmocka_unit_test(taking_back_what_was_not_given_is_stale),
+        cmocka_unit_test(taking_back_a_missing_vote_is_stale),
         cmocka_unit_test(an_older_vote_is_stale_and_one_of_the_same_time_is_not),
         cmocka_unit_test(an_older_vote_does_not_pass_a_repeat),
         cmocka_unit_test(a_vote_that_comes_after_it_was_taken_back_is_stale),
-        cmocka_unit_test(only_what_changes_is_written),
+        cmocka_unit_test(only_changed_totals_are_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void assert_fault(const struct fault *is, enum fault_code code, const cha
         assert_string_equal(is->at, at);
 }
 
-static void a_task_has_all_that_was_said(void **state)
+static void a_task_has_all_given_fields(void **state)
 {
     const struct retry_new_task *task;
 
@@ -64,7 +64,7 @@ static void a_task_has_all_that_was_said(void **state)
     assert_int_equal(task->delay_ms, 7);
 }
 
-static void what_is_not_said_is_none(void **state)
+static void a_field_that_is_not_given_is_unset(void **state)
 {
     const struct retry_new_task *task;
 
@@ -170,8 +170,8 @@ static void a_found_task_shows_its_params_as_they_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_task_has_all_that_was_said, teardown),
-        cmocka_unit_test_teardown(what_is_not_said_is_none, teardown),
+        cmocka_unit_test_teardown(a_task_has_all_given_fields, teardown),
+        cmocka_unit_test_teardown(a_field_that_is_not_given_is_unset, teardown),
         cmocka_unit_test_teardown(binary_params_have_a_type_of_their_own, teardown),
         cmocka_unit_test_teardown(a_bad_task_alone_is_a_bad_request, teardown),
         cmocka_unit_test_teardown(in_an_array_it_fails_alone, teardown),

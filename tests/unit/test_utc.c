@@ -28,7 +28,7 @@ static void times_of_the_database_become_milliseconds(void **state)
     assert_int_equal(parse("0000-02-29 00:00:00"), -62162121600000);
 }
 
-static void what_is_no_time_is_unknown(void **state)
+static void a_text_that_is_no_time_is_unknown(void **state)
 {
     static const char *const texts[] = {
         "",
@@ -89,7 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_of_the_database_become_milliseconds),
-        cmocka_unit_test(what_is_no_time_is_unknown),
+        cmocka_unit_test(a_text_that_is_no_time_is_unknown),
         cmocka_unit_test(milliseconds_become_rfc_3339),
         cmocka_unit_test(every_day_comes_back_as_it_was),
     };

@@ -22,7 +22,7 @@ static void sequences_of_every_length_are_known(void **state)
     assert_int_equal(utf8_len("\xf4\x8f\xbf\xbf"), 4);
 }
 
-static void what_is_none_has_no_length(void **state)
+static void bytes_that_are_no_utf8_have_no_length(void **state)
 {
     static const char *const bad[] = {
         "",                 /* the end */
@@ -87,7 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_of_every_length_are_known),
-        cmocka_unit_test(what_is_none_has_no_length),
+        cmocka_unit_test(bytes_that_are_no_utf8_have_no_length),
         cmocka_unit_test(cleaning_keeps_text_and_its_length),
         cmocka_unit_test(cleaning_takes_out_everything_else),
         cmocka_unit_test(only_utf8_without_control_characters_is_text),

@@ -113,7 +113,7 @@ static enum rc run(struct fake *fake, struct seen *seen, uint64_t *violations, s
     return verify_run(&source, see, seen, violations, err);
 }
 
-static void equal_sides_hold_whatever_the_page_size(void **state)
+static void equal_sides_pass_with_any_page_size(void **state)
 {
     const struct verify_total totals[] = {{1, 5}, {2, 0}, {9, 3}, {12, 1}};
     const struct verify_total logged[] = {{1, 5}, {9, 3}, {12, 1}};
@@ -236,7 +236,7 @@ static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_sides_hold_whatever_the_page_size),
+        cmocka_unit_test(equal_sides_pass_with_any_page_size),
         cmocka_unit_test(a_difference_on_either_side_is_named),
         cmocka_unit_test(voters_that_differ_are_found_although_the_totals_agree),
         cmocka_unit_test(groups_are_not_looked_at_closer_once_enough_offenders_are_known),

@@ -69,7 +69,7 @@ static void an_event_is_written_as_documented(void **state)
     buf_done(&out);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void a_written_event_is_read_back(void **state)
 {
     static const int64_t numbers[] = {1, 9, 10, 4711, INT64_MAX - 1, INT64_MAX};
     size_t count = sizeof(numbers) / sizeof(numbers[0]);
@@ -135,7 +135,7 @@ static void order_blanks_and_unknown_fields_do_not_matter(void **state)
           &event);
 }
 
-static void what_is_no_event_is_refused_as_undecodable(void **state)
+static void bytes_that_are_no_event_are_refused_as_undecodable(void **state)
 {
     (void)state;
     refuses("", VOTE_EVENT_FAULT_DECODE, "the record has no value");
@@ -288,11 +288,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_written_as_documented),
-        cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(a_written_event_is_read_back),
         cmocka_unit_test(an_unknown_total_is_left_out),
         cmocka_unit_test(a_full_buffer_gets_no_half_event),
         cmocka_unit_test(order_blanks_and_unknown_fields_do_not_matter),
-        cmocka_unit_test(what_is_no_event_is_refused_as_undecodable),
+        cmocka_unit_test(bytes_that_are_no_event_are_refused_as_undecodable),
         cmocka_unit_test(values_that_may_not_be_are_refused_by_rule),
         cmocka_unit_test(a_value_of_any_length_is_refused_unread),
         cmocka_unit_test(both_ways_of_reading_agree_on_mutations),

@@ -248,7 +248,7 @@ static void a_single_refused_vote_is_a_fault_of_its_own(void **state)
     vote_json_done(&votes);
 }
 
-static void a_fault_is_json_whatever_its_texts_hold(void **state)
+static void a_fault_is_json_for_any_texts(void **state)
 {
     struct fault fault;
     struct buf out = {0};
@@ -276,7 +276,7 @@ int main(void)
         cmocka_unit_test(an_array_holds_a_thousand_items_and_no_more),
         cmocka_unit_test(a_bad_item_fails_alone_and_in_place),
         cmocka_unit_test(a_single_refused_vote_is_a_fault_of_its_own),
-        cmocka_unit_test(a_fault_is_json_whatever_its_texts_hold),
+        cmocka_unit_test(a_fault_is_json_for_any_texts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

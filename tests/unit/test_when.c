@@ -9,7 +9,7 @@
 
 #define NOW_MS INT64_C(1790000000000)
 
-static void times_are_read(void **state)
+static void times_of_every_form_are_read(void **state)
 {
     int64_t ms = 0;
 
@@ -28,7 +28,7 @@ static void times_are_read(void **state)
     assert_int_equal(ms, INT64_C(1795280700000));
 }
 
-static void what_is_no_time_is_refused(void **state)
+static void a_text_that_is_no_time_is_refused(void **state)
 {
     static const char *const texts[] = {"",
                                         "soon",
@@ -49,7 +49,7 @@ static void what_is_no_time_is_refused(void **state)
         assert_false(when_read(texts[i], NOW_MS, &ms));
 }
 
-static void ages_are_short(void **state)
+static void ages_are_printed_in_one_unit(void **state)
 {
     static const struct {
         int64_t age_ms;
@@ -81,10 +81,10 @@ static void times_are_written_in_utc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_read),
-        cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(times_of_every_form_are_read),
+        cmocka_unit_test(a_text_that_is_no_time_is_refused),
         cmocka_unit_test(times_are_written_in_utc),
-        cmocka_unit_test(ages_are_short),
+        cmocka_unit_test(ages_are_printed_in_one_unit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 #define SEQS 4000
 
-static void what_was_added_is_inside_until_it_is_removed(void **state)
+static void an_added_seq_is_inside_until_it_is_removed(void **state)
 {
     struct window window;
 
@@ -59,7 +59,7 @@ static void it_agrees_with_a_plain_table_at_every_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_added_is_inside_until_it_is_removed),
+        cmocka_unit_test(an_added_seq_is_inside_until_it_is_removed),
         cmocka_unit_test(it_agrees_with_a_plain_table_at_every_step),
     };
 

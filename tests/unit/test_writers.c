@@ -43,7 +43,7 @@ static void heard(int64_t asked_ms, uint64_t newest)
     writers_mysql_give(&writers, SERVER, asked_ms, &answer);
 }
 
-static void one_lane_asks_and_all_have_its_answer(void **state)
+static void one_lane_queries_and_all_use_its_answer(void **state)
 {
     struct source_writers answer;
 
@@ -159,7 +159,7 @@ static void *lane(void *arg)
     return NULL;
 }
 
-static void threads_never_ask_at_the_same_time(void **state)
+static void threads_never_query_at_the_same_time(void **state)
 {
     pthread_t threads[8];
 
@@ -174,7 +174,7 @@ static void threads_never_ask_at_the_same_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_lane_asks_and_all_have_its_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_lane_queries_and_all_use_its_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_next_question_waits_its_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_answer_that_does_not_count_leaves_the_one_before, set_up,
                                         tear_down),
@@ -182,7 +182,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_answer_of_another_server_is_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_question_has_a_number_of_its_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_never_ask_at_the_same_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_never_query_at_the_same_time, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
