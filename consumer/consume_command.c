@@ -296,22 +296,22 @@ static void consume_health(void *role, struct health *health)
     bool bad = false;
 
     for (size_t i = 0; i < consume->count && !bad; i++)
-        bad = trouble_read(&consume->appliers[i].applier.database, &err);
+        bad = condition_read(&consume->appliers[i].applier.database, &err);
     if (bad)
         health_bad(health, "sink", "%s", err.text);
     else
         health_good(health, "sink");
-    if (trouble_read(&consume->fetch.broker, &err))
+    if (condition_read(&consume->fetch.broker, &err))
         health_bad(health, "kafka", "%s", err.text);
     else
         health_good(health, "kafka");
-    if (trouble_read(&consume->fetch.partitions, &err))
+    if (condition_read(&consume->fetch.partitions, &err))
         health_bad(health, "partitions", "%s", err.text);
     else
         health_good(health, "partitions");
-    if (trouble_read(&consume->fetch.access, &err))
+    if (condition_read(&consume->fetch.access, &err))
         health_bad(health, "rights", "%s", err.text);
-    if (trouble_read(&consume->fetch.topics, &err))
+    if (condition_read(&consume->fetch.topics, &err))
         health_warn(health, "topics", "%s", err.text);
     if (age_ms > consume->settings->admin.stale_ms)
         health_bad(health, "records",

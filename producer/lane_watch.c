@@ -16,46 +16,33 @@ void lane_watch_init(struct lane_watch *watch, const struct lane_watch_ops *ops,
     watch->ops = *ops;
     watch->lane_count = lane_count;
     watch->grace_ms = grace_ms;
-    pthread_mutex_init(&watch->lock, NULL);
+    condition_init(&watch->number, CONDITION_WORK,
+                   "what=votes role=serve reason=lane_count lane_count=%lld",
+                   (long long)lane_count);
+    condition_init(&watch->unserved, CONDITION_CHECK,
+                   "check=lanes_served role=serve lane_count=%lld", (long long)lane_count);
 }
 
 void lane_watch_done(struct lane_watch *watch)
 {
-    if (watch->lane_count > 0)
-        pthread_mutex_destroy(&watch->lock);
-    watch->lane_count = 0;
+    condition_done(&watch->number);
+    condition_done(&watch->unserved);
 }
 
-/* Writes text when it is another one; logs what begins and what is over. */
-static void tell(struct lane_watch *watch, char *told, const char *text, const char *begins,
-                 const char *ends)
-{
-    struct err err;
-    bool same = strcmp(told, text) == 0;
-
-    pthread_mutex_lock(&watch->lock);
-    snprintf(told, sizeof(watch->number), "%s", text);
-    pthread_mutex_unlock(&watch->lock);
-    if (same)
-        return;
-    err_set(&err, "%s", text);
-    if (text[0])
-        log_error(LOG_ERROR, begins, &err, "lane_count=%lld", (long long)watch->lane_count);
-    else
-        log_event(LOG_INFO, ends, "lane_count=%lld", (long long)watch->lane_count);
-}
-
-static void look_at_number(struct lane_watch *watch, const struct lanes *lanes)
+static void check_number(struct lane_watch *watch, const struct lanes *lanes, int64_t now_ms)
 {
     struct err err = {0};
-    enum rc rc = lanes_check(lanes, watch->lane_count, &err);
 
-    tell(watch, watch->number, rc == RC_OK ? "" : err.text, "votes_not_taken", "votes_taken");
+    if (lanes_check(lanes, watch->lane_count, &err) == RC_OK)
+        condition_ok(&watch->number, now_ms);
+    else
+        condition_fail(&watch->number, now_ms, &err);
 }
 
-static void look_at_relays(struct lane_watch *watch, const bool *served, int64_t now_ms)
+static void check_relays(struct lane_watch *watch, const bool *served, int64_t now_ms)
 {
-    char text[sizeof(watch->unserved)] = "";
+    char text[sizeof(((struct err *)0)->text)] = "";
+    struct err err;
     size_t len = 0;
 
     for (int64_t i = 0; i < watch->lane_count && i < LANES_MAX; i++) {
@@ -74,10 +61,12 @@ static void look_at_relays(struct lane_watch *watch, const bool *served, int64_t
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
                                     len > 0 ? ", " : "no live relay serves ", name);
     }
-    if (len > 0)
-        snprintf(text + len, sizeof(text) - len,
-                 ": votes written there wait; start a relay, or add to relay.lanes");
-    tell(watch, watch->unserved, text, "lanes_unserved", "lanes_served");
+    if (len == 0) {
+        condition_ok(&watch->unserved, now_ms);
+        return;
+    }
+    err_set(&err, "%s: votes written there wait; start a relay, or add to relay.lanes", text);
+    condition_fail(&watch->unserved, now_ms, &err);
 }
 
 int64_t lane_watch_step(void *arg, int64_t now_ms)
@@ -86,18 +75,10 @@ int64_t lane_watch_step(void *arg, int64_t now_ms)
     bool served[LANES_MAX] = {false};
     struct lanes lanes = {0};
 
-    /* A database that is away is told of by those who write there. */
+    /* The workers report a database that does not answer. */
     if (watch->ops.look(watch->ops.ctx, &lanes, served, NULL) != RC_OK)
         return LOOK_MS;
-    look_at_number(watch, &lanes);
-    look_at_relays(watch, served, now_ms);
+    check_number(watch, &lanes, now_ms);
+    check_relays(watch, served, now_ms);
     return LOOK_MS;
-}
-
-void lane_watch_read(struct lane_watch *watch, char *number, char *unserved)
-{
-    pthread_mutex_lock(&watch->lock);
-    snprintf(number, sizeof(watch->number), "%s", watch->number);
-    snprintf(unserved, sizeof(watch->unserved), "%s", watch->unserved);
-    pthread_mutex_unlock(&watch->lock);
 }

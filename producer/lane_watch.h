@@ -6,6 +6,7 @@
 #ifndef PRODUCER_LANE_WATCH_H
 #define PRODUCER_LANE_WATCH_H
 
+#include "common/condition.h"
 #include "common/err.h"
 #include "outbox/lanes.h"
 
@@ -25,9 +26,8 @@ struct lane_watch {
     int64_t lane_count;
     int64_t grace_ms;
     int64_t since_ms[LANES_MAX]; /* unserved since; 0: served */
-    pthread_mutex_t lock;        /* guards the texts */
-    char number[384];            /* what is wrong with the number of lanes, or "" */
-    char unserved[384];          /* which lanes nobody serves, or "" */
+    struct condition number;     /* fails while votes wait for the number of lanes */
+    struct condition unserved;   /* fails while no live relay serves a lane */
 };
 
 void lane_watch_init(struct lane_watch *watch, const struct lane_watch_ops *ops, int64_t lane_count,
@@ -36,8 +36,5 @@ void lane_watch_done(struct lane_watch *watch);
 
 /* A loop_step. */
 int64_t lane_watch_step(void *watch, int64_t now_ms);
-
-/* Copies the texts, of sizeof(watch->number); "" where all is well. */
-void lane_watch_read(struct lane_watch *watch, char *number, char *unserved);
 
 #endif

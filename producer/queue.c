@@ -2,6 +2,7 @@
 #include "producer/queue.h"
 
 #include "common/backoff.h"
+#include "common/condition.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -30,9 +31,8 @@ struct queue {
     size_t weight;  /* of what waits in all shards */
     size_t running; /* entries in workers' hands */
     struct breaker breaker;
-    bool unseen;     /* open from the start: the first failure is news */
-    int64_t away_ms; /* since when the breaker is open, after a failure */
     bool closed;
+    struct condition database; /* has a lock of its own */
 };
 
 static void list_add(struct list *list, struct queue_entry *entry)
@@ -75,7 +75,8 @@ enum rc queue_open(struct queue **out, const struct queue_config *config, struct
     queue->breaker.backoff.base_ms = config->breaker_base_ms;
     queue->breaker.backoff.cap_ms = config->breaker_cap_ms;
     queue->breaker.open = true;
-    queue->unseen = true;
+    condition_init(&queue->database, CONDITION_DEPENDENCY,
+                   "dep=mysql role=serve reason=no_answer queue=%s", config->name);
     pthread_mutex_init(&queue->lock, NULL);
     *out = queue;
     return RC_OK;
@@ -86,6 +87,7 @@ void queue_free(struct queue *queue)
     if (!queue)
         return;
     assert(queue->weight == 0 && queue->running == 0);
+    condition_done(&queue->database);
     pthread_mutex_destroy(&queue->lock);
     free(queue->shards);
     free(queue);
@@ -367,29 +369,20 @@ int64_t queue_wait_ms(struct queue *queue, int64_t now_ms)
     return wait_ms;
 }
 
-bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms)
+void queue_worked(struct queue *queue, int64_t now_ms)
 {
-    bool closed;
-
     pthread_mutex_lock(&queue->lock);
-    closed = breaker_worked(&queue->breaker);
-    *after_ms = queue->unseen ? 0 : now_ms - queue->away_ms;
-    queue->unseen = false;
+    breaker_worked(&queue->breaker);
     pthread_mutex_unlock(&queue->lock);
-    return closed;
+    condition_ok(&queue->database, now_ms);
 }
 
-bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t random_bits)
+void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, const struct err *err)
 {
-    bool opened;
-
     pthread_mutex_lock(&queue->lock);
-    opened = breaker_failed(&queue->breaker, now_ms, random_bits) || queue->unseen;
-    if (opened)
-        queue->away_ms = now_ms;
-    queue->unseen = false;
+    breaker_failed(&queue->breaker, now_ms, rng);
     pthread_mutex_unlock(&queue->lock);
-    return opened;
+    condition_fail(&queue->database, now_ms, err);
 }
 
 bool queue_is_away(struct queue *queue)

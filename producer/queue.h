@@ -48,6 +48,7 @@ struct queue_config {
     void (*wake)(void *ctx, size_t shard);
     void *wake_ctx;
     struct metric *waiting; /* gauge of the weight that waits, or NULL */
+    const char *name;       /* for the log; static */
 };
 
 /* It opens with the breaker open and due: the first worker that reaches the database closes it. */
@@ -87,13 +88,12 @@ size_t queue_waiting(struct queue *queue);
 bool queue_idle(struct queue *queue);
 bool queue_is_full(struct queue *queue);
 
-/* The breaker, for workers: may the database be asked now (a true must be followed by one of the
- * two outcomes), how long until then; the outcomes are true when they are news: it closed after
- * *after_ms, it opened, or it is the first one ever. */
+/* The circuit breaker, for workers: whether a worker may use the database now, and how long until
+ * then. After a true the worker must report one of the two outcomes. */
 bool queue_may_try(struct queue *queue, int64_t now_ms);
 int64_t queue_wait_ms(struct queue *queue, int64_t now_ms);
-bool queue_worked(struct queue *queue, int64_t now_ms, int64_t *after_ms);
-bool queue_failed(struct queue *queue, int64_t now_ms, uint64_t random_bits);
+void queue_worked(struct queue *queue, int64_t now_ms);
+void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, const struct err *err);
 bool queue_is_away(struct queue *queue);
 
 #endif

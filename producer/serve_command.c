@@ -97,15 +97,18 @@ static enum rc queues_open(struct serve *serve, struct err *err)
         .wake = wake_committer,
         .wake_ctx = serve,
         .waiting = &serve_queue_votes,
+        .name = "votes",
     };
     enum rc rc = queue_open(&serve->votes, &config, err);
 
     config.wake = wake_totals_reader;
     config.waiting = &serve_queue_reads;
+    config.name = "totals";
     if (rc == RC_OK)
         rc = queue_open(&serve->reads, &config, err);
     config.wake = wake_task_intake;
     config.waiting = &serve_queue_tasks;
+    config.name = "tasks";
     return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
 }
 
@@ -346,14 +349,12 @@ static void queue_health(struct health *health, struct queue *queue, const char 
 
 static void lanes_health(struct health *health, struct serve *serve)
 {
-    char number[sizeof(serve->lane_watch.number)];
-    char unserved[sizeof(serve->lane_watch.unserved)];
+    struct err err;
 
-    lane_watch_read(&serve->lane_watch, number, unserved);
-    if (number[0])
-        health_bad(health, "number of lanes", "%s", number);
-    if (unserved[0])
-        health_bad(health, "lanes", "%s", unserved);
+    if (condition_read(&serve->lane_watch.number, &err))
+        health_bad(health, "number of lanes", "%s", err.text);
+    if (condition_read(&serve->lane_watch.unserved, &err))
+        health_bad(health, "lanes", "%s", err.text);
     else
         health_good(health, "lanes");
 }

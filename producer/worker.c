@@ -86,12 +86,8 @@ static void hand_drop_late(struct worker *worker)
 
 static void database_there(struct worker *worker, int64_t now_ms)
 {
-    int64_t after_ms;
-
     worker->losses = 0;
-    if (queue_worked(worker->config.queue, now_ms, &after_ms))
-        log_event(LOG_INFO, "database_there", "worker=%s after_ms=%" PRId64, worker->config.name,
-                  after_ms);
+    queue_worked(worker->config.queue, now_ms);
 }
 
 /* A connection that an idle time-out or a restart has cut is made again by the second try; only
@@ -102,15 +98,14 @@ static int64_t database_away(struct worker *worker, int64_t now_ms, const struct
 
     if (worker->losses++ == 0 && !queue_is_away(config->queue))
         return 0;
-    if (queue_failed(config->queue, now_ms, config->rng()))
-        log_error(LOG_WARN, "database_away", err, "worker=%s", config->name);
+    queue_failed(config->queue, now_ms, config->rng(), err);
     worker->try_ms = now_ms + queue_wait_ms(config->queue, now_ms);
     return worker->try_ms - now_ms;
 }
 
 static int64_t worker_broken(struct worker *worker, const struct err *err)
 {
-    log_error(LOG_ERROR, "worker_broken", err, "worker=%s", worker->config.name);
+    log_error(LOG_ERROR, "role_failed", err, "role=serve worker=%s", worker->config.name);
     queue_close(worker->config.queue);
     hand_end(worker, QUEUE_UNKNOWN);
     stop_fail(worker->config.stop);

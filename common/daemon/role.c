@@ -2,6 +2,7 @@
 #include "common/daemon/role.h"
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"
 #include "common/daemon/notify.h"
@@ -98,35 +99,26 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
     return rc;
 }
 
-/* Says it once per reason: the database may be away for hours. */
-static void say_waiting(struct daemon *daemon, const struct err *err, char *said, size_t size)
-{
-    readiness_wait(&daemon->readiness, err);
-    if (strcmp(said, err->text) == 0)
-        return;
-    snprintf(said, size, "%s", err->text);
-    log_error(LOG_WARN, "start_waits", err, "role=%s", daemon->command);
-}
-
-/* RC_OK also when stop was requested meanwhile. */
+/* Returns RC_OK also when a stop was requested meanwhile. */
 static enum rc pass_gate(struct daemon *daemon, struct err *err)
 {
     struct backoff backoff = {.base_ms = GATE_WAIT_MS, .cap_ms = GATE_WAIT_MS_MAX};
-    char said[sizeof(err->text)] = "";
-    int64_t from_ms = os_now_ms();
+    struct condition start;
+    enum rc rc = RC_OK;
 
+    condition_init(&start, CONDITION_WORK, "what=start role=%s", daemon->command);
     while (daemon->gate && !stop_requested(&daemon->stop)) {
-        enum rc rc = daemon->gate(daemon->settings, daemon->migrate, err);
-
-        if (rc == RC_OK && *said)
-            log_event(LOG_INFO, "start_goes_on", "role=%s after_ms=%" PRId64, daemon->command,
-                      os_now_ms() - from_ms);
+        rc = daemon->gate(daemon->settings, daemon->migrate, err);
+        if (rc == RC_OK)
+            condition_ok(&start, os_now_ms());
         if (rc != RC_RETRY)
-            return rc;
-        say_waiting(daemon, err, said, sizeof(said));
+            break;
+        readiness_wait(&daemon->readiness, err);
+        condition_fail(&start, os_now_ms(), err);
         stop_wait(&daemon->stop, backoff_next_ms(&backoff, os_random_u64()));
     }
-    return RC_OK;
+    condition_done(&start);
+    return rc == RC_RETRY ? RC_OK : rc;
 }
 
 static enum rc start_parts(struct daemon *daemon, struct err *err)
@@ -155,7 +147,7 @@ static enum rc run_parts(struct daemon *daemon, struct err *err)
     if (rc != RC_OK)
         return rc;
     readiness_run(&daemon->readiness, daemon->parts, daemon->count);
-    log_event(LOG_INFO, "working", "role=%s", daemon->command);
+    log_event(LOG_INFO, "started", "role=%s", daemon->command);
     notify_send(&daemon->notify, "READY=1");
     while (!stop_wait(&daemon->stop, -1)) {
     }
@@ -206,7 +198,7 @@ static int64_t on_look(void *ctx, int64_t now_ms)
     int64_t starting_ms = atomic_load(&daemon->starting_ms);
 
     if (starting_ms > 0 && now_ms - starting_ms > START_MS_MAX) {
-        log_event(LOG_ERROR, "start_hangs",
+        log_event(LOG_ERROR, "start_stalled",
                   "role=%s ms=%" PRId64 " hint=\"is there memory, and room for threads?\"",
                   daemon->command, now_ms - starting_ms);
         _exit(EXIT_FAILED);

@@ -73,13 +73,13 @@ static void feed_manager(struct watch *watch, int64_t now_ms)
     if (atomic_load(&watch->readiness->state) != READINESS_STOPPING &&
         loops_stuck(now_ms, watch->watchdog_ms, name)) {
         if (!watch->starving)
-            log_event(LOG_ERROR, "watchdog_starves", "role=%s loop=%s watchdog_ms=%" PRId64,
+            log_event(LOG_ERROR, "watchdog_withheld", "role=%s loop=%s watchdog_ms=%" PRId64,
                       watch->role, name, watch->watchdog_ms);
         watch->starving = true;
         return;
     }
     if (watch->starving)
-        log_event(LOG_WARN, "watchdog_fed_again", "role=%s", watch->role);
+        log_event(LOG_WARN, "watchdog_resumed", "role=%s", watch->role);
     watch->starving = false;
     notify_send(watch->notify, "WATCHDOG=1");
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/kafka/kafka.h"
 
+#include "common/condition.h"
 #include "common/config/setting.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/os.h"
-#include "common/said.h"
 
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
@@ -94,22 +94,22 @@ static enum log_level map_level(int level, const char *facility, const char *tex
 #define SAY_AGAIN_MS 60000
 #define DEBUG_LEVEL 7
 
-static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER; /* guards said */
-static struct said said;
+static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER; /* guards logged */
+static struct reasons logged;
 
 /* Called by librdkafka's threads. */
 static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
 {
     struct err line;
-    bool news = true;
+    bool is_new = true;
 
     /* Who asks for debugging wants all of it. */
     if (level < DEBUG_LEVEL) {
-        pthread_mutex_lock(&said_lock);
-        news = said_now(&said, text, os_now_ms(), SAY_AGAIN_MS);
-        pthread_mutex_unlock(&said_lock);
+        pthread_mutex_lock(&logged_lock);
+        is_new = reasons_add(&logged, text, os_now_ms(), SAY_AGAIN_MS);
+        pthread_mutex_unlock(&logged_lock);
     }
-    if (!news)
+    if (!is_new)
         return;
     err_set(&line, "%s", text);
     log_error(map_level(level, facility, text), "kafka_library", &line, "client=%s facility=%s",

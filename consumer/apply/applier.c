@@ -21,7 +21,9 @@ enum rc applier_init(struct applier *applier, const struct applier_config *confi
     memset(applier, 0, sizeof(*applier));
     applier->config = *config;
     applier->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
-    trouble_init(&applier->database, "the database has not answered yet");
+    condition_init(&applier->database, CONDITION_DEPENDENCY,
+                   "dep=sink role=consume reason=cannot_apply");
+    condition_assume_failing(&applier->database, "the database has not answered yet");
     rc = ring_init(&applier->given, config->jobs_max, err);
     if (rc == RC_OK)
         rc = ring_init(&applier->done, config->jobs_max * 2, err);
@@ -40,7 +42,7 @@ void applier_done(struct applier *applier)
     ring_done(&applier->given);
     ring_done(&applier->done);
     apply_done(&applier->apply);
-    trouble_done(&applier->database);
+    condition_done(&applier->database);
 }
 
 /* Whatever partition is claimed is claimed again then: the database may have gone back. */
@@ -60,19 +62,15 @@ static void watch_session(struct applier *applier)
 
 static void database_good(struct applier *applier, int64_t now_ms)
 {
-    int64_t after_ms;
-
     backoff_reset(&applier->backoff);
-    if (trouble_clear(&applier->database, now_ms, &after_ms))
-        log_event(LOG_INFO, "consumer_database_back", "role=consume after_ms=%" PRId64, after_ms);
+    condition_ok(&applier->database, now_ms);
 }
 
 static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.rng());
 
-    if (trouble_set(&applier->database, now_ms, err))
-        log_error(LOG_WARN, "consumer_database_trouble", err, "rc=retry wait_ms=%" PRId64, wait_ms);
+    condition_fail(&applier->database, now_ms, err);
     applier->retry_ms = now_ms + wait_ms;
     return wait_ms;
 }
@@ -189,8 +187,8 @@ static int64_t tried(struct applier *applier, enum rc rc, const struct err *err,
     case RC_FATAL:
         break;
     }
-    log_error(LOG_ERROR, "consumer_database_failed", err, "rc=fatal");
-    trouble_set(&applier->database, now_ms, err);
+    log_error(LOG_ERROR, "role_failed", err, "role=consume");
+    condition_fail(&applier->database, now_ms, err);
     applier->failed = true;
     return LOOP_END;
 }

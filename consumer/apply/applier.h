@@ -10,11 +10,11 @@
 #define CONSUMER_APPLY_APPLIER_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "common/ring.h"
 #include "consumer/apply/apply.h"
 #include "consumer/ingest/job.h"
-#include "consumer/ingest/trouble.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,7 +51,7 @@ struct applier {
     int64_t ping_ms;        /* look after the database, when idle */
     uint64_t session;       /* of the sink, as last seen */
     atomic_uint reconnects; /* how often it changed; for the fetching step */
-    struct trouble database;
+    struct condition database;
     bool failed; /* RC_FATAL: the step has ended; the reason is in database */
 };
 

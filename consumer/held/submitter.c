@@ -21,7 +21,8 @@ enum rc submitter_init(struct submitter *submitter, const struct held_store *sto
     submitter->group = group;
     submitter->rng = rng;
     submitter->backoff = (struct backoff){.base_ms = RETRY_BASE_MS, .cap_ms = RETRY_CAP_MS};
-    trouble_init(&submitter->trouble, NULL);
+    condition_init(&submitter->submitting, CONDITION_DEPENDENCY,
+                   "dep=sink role=consume reason=cannot_submit_held");
     submitter->page = calloc(SUBMITTER_PAGE_ROWS, sizeof(*submitter->page));
     submitter->tasks = calloc(HELD_SUBMIT_MAX, sizeof(*submitter->tasks));
     if (submitter->page && submitter->tasks)
@@ -37,7 +38,7 @@ void submitter_done(struct submitter *submitter)
     free(submitter->page);
     free(submitter->tasks);
     dead_keys_done(&submitter->keys);
-    trouble_done(&submitter->trouble);
+    condition_done(&submitter->submitting);
 }
 
 void submitter_note(struct submitter *submitter)
@@ -121,8 +122,7 @@ static int64_t fail_pass(struct submitter *submitter, const struct err *err, int
 {
     int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->rng());
 
-    if (trouble_set(&submitter->trouble, now_ms, err))
-        log_error(LOG_WARN, "held_wait", err, "wait_ms=%" PRId64, wait_ms);
+    condition_fail(&submitter->submitting, now_ms, err);
     submitter->looking = false;
     submitter->began_ms = now_ms + wait_ms - SUBMITTER_GAP_MS;
     submitter->next_ms = now_ms + wait_ms;
@@ -131,11 +131,8 @@ static int64_t fail_pass(struct submitter *submitter, const struct err *err, int
 
 static int64_t end_pass(struct submitter *submitter, int64_t now_ms)
 {
-    int64_t after_ms;
-
     metric_set(&consume_held, submitter->found);
-    if (trouble_clear(&submitter->trouble, now_ms, &after_ms))
-        log_event(LOG_INFO, "held_goes_on", "after_ms=%" PRId64, after_ms);
+    condition_ok(&submitter->submitting, now_ms);
     backoff_reset(&submitter->backoff);
     submitter->looking = false;
     submitter->next_ms = submitter->began_ms + SUBMITTER_LOOK_MS;

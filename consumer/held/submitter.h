@@ -10,10 +10,10 @@
 #define CONSUMER_HELD_SUBMITTER_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
 #include "consumer/dead/dead.h"
-#include "consumer/ingest/trouble.h"
 #include "outbox/retry/retry.h"
 
 #include <stdatomic.h>
@@ -74,7 +74,7 @@ struct submitter {
     struct held_task *tasks; /* HELD_SUBMIT_MAX of them */
     bool full;               /* no memory for a key */
     struct backoff backoff;
-    struct trouble trouble;
+    struct condition submitting;
 };
 
 /* store and group are borrowed for the life of submitter. RC_FATAL: no memory. */

@@ -33,18 +33,14 @@ static void fail_step(struct fetch *fetch, const struct err *err)
 
 static void mark_broker_good(struct fetch *fetch, int64_t now_ms)
 {
-    int64_t after_ms;
-
     fetch->heard_ms = now_ms;
     fetch->unanswered = 0;
-    if (trouble_clear(&fetch->broker, now_ms, &after_ms))
-        log_event(LOG_INFO, "consumer_broker_back", "role=consume after_ms=%" PRId64, after_ms);
+    condition_ok(&fetch->broker, now_ms);
 }
 
 static void mark_broker_bad(struct fetch *fetch, int64_t now_ms, const struct err *err)
 {
-    if (trouble_set(&fetch->broker, now_ms, err))
-        log_error(LOG_WARN, "consumer_broker_trouble", err, "rc=retry");
+    condition_fail(&fetch->broker, now_ms, err);
 }
 
 /* An empty job; NULL when all are in use (their return signals our wakeup), or memory is out. */
@@ -84,14 +80,16 @@ static void stop_part(struct fetch *fetch, struct part *part, const struct err *
 {
     drop_filling(fetch, part);
     if (part_stop(part, err, now_ms))
-        log_error(LOG_ERROR, "partition_stopped", err, "topic=%s partition=%" PRId32, part->topic,
+        log_error(LOG_ERROR, "work_paused", err,
+                  "what=partition role=consume topic=%s partition=%" PRId32, part->topic,
                   part->holding.place.partition);
 }
 
 static void log_recovered(struct part *part)
 {
     if (part_recovered(part))
-        log_event(LOG_INFO, "partition_recovered", "topic=%s partition=%" PRId32, part->topic,
+        log_event(LOG_INFO, "work_resumed",
+                  "what=partition role=consume topic=%s partition=%" PRId32, part->topic,
                   part->holding.place.partition);
 }
 
@@ -230,20 +228,12 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
     return fetch->parts[fetch->part_count] ? fetch->parts[fetch->part_count++] : NULL;
 }
 
-static void access_good(struct fetch *fetch, int64_t now_ms)
-{
-    int64_t after_ms;
-
-    if (trouble_clear(&fetch->access, now_ms, &after_ms))
-        log_event(LOG_INFO, "consumer_access_given", "after_ms=%" PRId64, after_ms);
-}
-
 static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
     mark_broker_good(fetch, now_ms);
     if (event->count > 0)
-        access_good(fetch, now_ms);
+        condition_ok(&fetch->access, now_ms);
     for (size_t i = 0; i < event->count; i++) {
         struct part *part = find_part(fetch, &event->places[i].place);
         struct err err = {0};
@@ -278,8 +268,7 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
 static void stream_trouble(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     if (event->denied) {
-        if (trouble_set(&fetch->access, now_ms, &event->err))
-            log_error(LOG_WARN, "consumer_access_denied", &event->err, "rc=retry");
+        condition_fail(&fetch->access, now_ms, &event->err);
         return;
     }
     switch (event->rc) {
@@ -291,7 +280,7 @@ static void stream_trouble(struct fetch *fetch, const struct stream_event *event
     case RC_REJECT:
         /* The relay makes topics: before its first event there is nothing to read, and that is not
          * a fault of ours. */
-        log_error(LOG_WARN, "consumer_topic_trouble", &event->err, "rc=retry");
+        log_error(LOG_WARN, "topic_missing", &event->err, "role=consume");
         break;
     case RC_FATAL:
         fail_step(fetch, &event->err);
@@ -327,7 +316,7 @@ static void follow_group(struct fetch *fetch, int64_t now_ms)
 static void watch_broker(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
-    bool is_away = trouble_read(&fetch->broker, NULL);
+    bool is_away = condition_read(&fetch->broker, NULL);
     struct err err = {0};
 
     if (now_ms < fetch->probe_ms || (!is_away && now_ms - fetch->heard_ms < QUIET_MS))
@@ -599,14 +588,11 @@ static void watch_topics(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
     struct err err = {0};
-    int64_t after_ms;
 
-    if (stream->check_topics(stream->ctx, &err) == RC_REJECT) {
-        if (trouble_set(&fetch->topics, now_ms, &err))
-            log_error(LOG_WARN, "topic_config_unsafe", &err, "role=consume");
-    } else if (trouble_clear(&fetch->topics, now_ms, &after_ms)) {
-        log_event(LOG_INFO, "topic_config_safe", "role=consume after_ms=%" PRId64, after_ms);
-    }
+    if (stream->check_topics(stream->ctx, &err) == RC_REJECT)
+        condition_fail(&fetch->topics, now_ms, &err);
+    else
+        condition_ok(&fetch->topics, now_ms);
 }
 
 static int64_t part_lag(const struct fetch *fetch, const struct part *part)
@@ -623,7 +609,6 @@ static void count_parts(struct fetch *fetch, int64_t now_ms)
 {
     int64_t wall_ms = fetch->config.wall_ms();
     int64_t oldest_ms = 0;
-    int64_t after_ms;
     int64_t lag = 0;
     int64_t held = 0;
     int64_t stopped = 0;
@@ -651,19 +636,26 @@ static void count_parts(struct fetch *fetch, int64_t now_ms)
     metric_set(&consume_lag, lag);
     metric_set(&consume_oldest_age, oldest_ms);
     if (stopped > 0)
-        trouble_set(&fetch->partitions, now_ms, &err);
+        condition_fail(&fetch->partitions, now_ms, &err);
     else
-        trouble_clear(&fetch->partitions, now_ms, &after_ms);
+        condition_ok(&fetch->partitions, now_ms);
+}
+
+static void conditions_init(struct fetch *fetch)
+{
+    condition_init(&fetch->broker, CONDITION_DEPENDENCY, "dep=kafka role=consume reason=no_answer");
+    condition_assume_failing(&fetch->broker, "no broker has answered yet");
+    condition_init(&fetch->partitions, CONDITION_SILENT, "what=partitions role=consume");
+    condition_init(&fetch->access, CONDITION_DEPENDENCY,
+                   "dep=kafka role=consume reason=access_denied");
+    condition_init(&fetch->topics, CONDITION_CHECK, "check=topic_config role=consume");
 }
 
 enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struct err *err)
 {
     memset(fetch, 0, sizeof(*fetch));
     fetch->config = *config;
-    trouble_init(&fetch->broker, "no broker has answered yet");
-    trouble_init(&fetch->partitions, NULL);
-    trouble_init(&fetch->access, NULL);
-    trouble_init(&fetch->topics, NULL);
+    conditions_init(fetch);
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
     fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
@@ -685,10 +677,10 @@ void fetch_done(struct fetch *fetch)
     free(fetch->parts);
     free(fetch->records);
     free(fetch->reconnects);
-    trouble_done(&fetch->broker);
-    trouble_done(&fetch->partitions);
-    trouble_done(&fetch->access);
-    trouble_done(&fetch->topics);
+    condition_done(&fetch->broker);
+    condition_done(&fetch->partitions);
+    condition_done(&fetch->access);
+    condition_done(&fetch->topics);
     memset(fetch, 0, sizeof(*fetch));
 }
 
@@ -710,7 +702,7 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
     }
     if (!fetch->failed)
         return wait_ms;
-    log_error(LOG_ERROR, "consumer_failed", &fetch->err, "rc=fatal");
+    log_error(LOG_ERROR, "role_failed", &fetch->err, "role=consume");
     return LOOP_END;
 }
 

@@ -10,10 +10,10 @@
 #define CONSUMER_INGEST_FETCH_H
 
 #include "common/buf.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "common/ring.h"
 #include "consumer/apply/apply_row.h"
-#include "consumer/ingest/trouble.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -130,12 +130,12 @@ struct fetch {
     int64_t heard_ms;    /* when the broker last showed that it is there */
     unsigned unanswered; /* questions to it, since then */
     int64_t tick_ms;
-    struct trouble broker;
-    struct trouble partitions; /* the first of those that are stopped */
-    struct trouble topics;     /* their configuration loses records: a warning */
-    struct trouble access;     /* a right is missing: over when partitions are assigned */
-    bool failed;               /* RC_FATAL: the step has ended */
-    struct err err;            /* why */
+    struct condition broker;
+    struct condition partitions; /* the first of those that are stopped */
+    struct condition topics;     /* their configuration loses records: a warning */
+    struct condition access;     /* a right is missing: over when partitions are assigned */
+    bool failed;                 /* RC_FATAL: the step has ended */
+    struct err err;              /* why */
 };
 
 /* RC_FATAL: no memory. config's pointers are borrowed for the life of fetch. */

@@ -81,7 +81,7 @@ static enum rc look_for_work(struct housekeep *housekeep, int64_t now_ms, int64_
 /* Somebody else took over while we were silent for longer than the lease: the round is theirs. */
 static void abandon_round(struct housekeep *housekeep)
 {
-    log_event(LOG_WARN, "housekeep_lease_lost", "epoch=%" PRId64, housekeep->lease.epoch);
+    log_event(LOG_WARN, "lease_lost", "job=housekeep epoch=%" PRId64, housekeep->lease.epoch);
     housekeep->phase = HOUSEKEEP_LOOK;
 }
 
@@ -117,7 +117,7 @@ static void choose_next(struct housekeep *housekeep, const struct housekeep_stat
 /* What the database will not do waits for the next round, and the rest goes on without it. */
 static void postpone_work(struct housekeep *housekeep, const char *what)
 {
-    log_error(LOG_ERROR, "housekeep_postponed", &housekeep->err, "what=%s", what);
+    log_error(LOG_ERROR, "housekeeping_postponed", &housekeep->err, "what=%s", what);
     metric_add(&housekeep_failures, 1);
     housekeep->counts.postponed++;
     housekeep->tries = 0;
@@ -200,7 +200,7 @@ static enum rc make_part(struct housekeep *housekeep)
     if (rc == RC_OK)
         rc = store->make_part(store->ctx, &housekeep->part, last, &housekeep->err);
     if (rc == RC_OK) {
-        log_event(LOG_INFO, "partition_made", "partition=%s", housekeep->part.name);
+        log_event(LOG_INFO, "partition_created", "partition=%s", housekeep->part.name);
         metric_add(&housekeep_made, 1);
         housekeep->counts.made++;
     }
@@ -222,7 +222,7 @@ static enum rc move_begin(struct housekeep *housekeep)
         return RC_OK;
     }
     date_text(housekeep->part.limit_day, date);
-    log_event(LOG_INFO, "log_begins", "date=%s", date);
+    log_event(LOG_INFO, "log_begin_moved", "date=%s", date);
     housekeep->phase = HOUSEKEEP_FOLDING;
     return RC_OK;
 }
@@ -308,7 +308,7 @@ static void log_finished(const struct housekeep_counts *counts)
 
     for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
         deleted += counts->deleted[i];
-    log_event(LOG_INFO, "house_kept",
+    log_event(LOG_INFO, "housekeeping_finished",
               "made=%" PRIu64 " dropped=%" PRIu64 " folded=%" PRIu64 " deleted=%" PRIu64
               " postponed=%" PRIu64 " ms=%" PRId64,
               counts->made, counts->dropped, counts->folded, deleted, counts->postponed,
@@ -348,9 +348,7 @@ static const char *phase_name(enum housekeep_phase phase)
 
 static int64_t end_good_step(struct housekeep *housekeep, int64_t now_ms, int64_t wait_ms)
 {
-    if (housekeep->failing)
-        log_event(LOG_INFO, "housekeep_works_again", "tries=%u", housekeep->backoff.tries);
-    housekeep->failing = false;
+    condition_ok(&housekeep->database, now_ms);
     backoff_reset(&housekeep->backoff);
     if (housekeep->phase == HOUSEKEEP_ENDED)
         return LOOP_END;
@@ -359,11 +357,11 @@ static int64_t end_good_step(struct housekeep *housekeep, int64_t now_ms, int64_
     return wait_ms;
 }
 
-static int64_t fail_engine(struct housekeep *housekeep)
+static int64_t fail_engine(struct housekeep *housekeep, int64_t now_ms)
 {
-    log_error(LOG_ERROR, "housekeep_broken", &housekeep->err, "step=%s",
-              phase_name(housekeep->phase));
-    housekeep->failing = true;
+    err_wrap(&housekeep->err, "%s", phase_name(housekeep->phase));
+    log_error(LOG_ERROR, "role_failed", &housekeep->err, "role=housekeep");
+    condition_fail(&housekeep->database, now_ms, &housekeep->err);
     housekeep->phase = HOUSEKEEP_ENDED;
     if (housekeep->config.stop)
         stop_fail(housekeep->config.stop);
@@ -377,15 +375,12 @@ static int64_t handle_result(struct housekeep *housekeep, int64_t now_ms, int64_
         return end_good_step(housekeep, now_ms, wait_ms);
     case RC_RETRY:
         metric_add(&housekeep_failures, 1);
-        if (!housekeep->failing)
-            log_error(LOG_WARN, "housekeep_waits", &housekeep->err, "step=%s",
-                      phase_name(housekeep->phase));
-        housekeep->failing = true;
+        condition_fail(&housekeep->database, now_ms, &housekeep->err);
         return backoff_next_ms(&housekeep->backoff, housekeep->config.rng());
     case RC_REJECT: /* where it can be put off, it was; of anything else it will stay */
     case RC_FATAL:
         metric_add(&housekeep_failures, 1);
-        return fail_engine(housekeep);
+        return fail_engine(housekeep, now_ms);
     }
     return LOOP_END;
 }
@@ -557,11 +552,14 @@ enum rc housekeep_init(struct housekeep *housekeep, const struct housekeep_confi
     housekeep->parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*housekeep->parts));
     if (!housekeep->parts)
         return err_fail(err, RC_FATAL, 0, "out of memory");
+    condition_init(&housekeep->database, CONDITION_DEPENDENCY,
+                   "dep=sink role=housekeep reason=cannot_housekeep");
     return RC_OK;
 }
 
 void housekeep_done(struct housekeep *housekeep)
 {
+    condition_done(&housekeep->database);
     free(housekeep->parts);
     housekeep->parts = NULL;
 }
@@ -607,7 +605,7 @@ void housekeep_leave(struct housekeep *housekeep)
     bool holds = housekeep->phase != HOUSEKEEP_LOOK && housekeep->phase != HOUSEKEEP_ENDED;
 
     /* In trouble the way to the store may take longer than the lease would last. */
-    if (holds && !housekeep->failing)
+    if (holds && !condition_read(&housekeep->database, NULL))
         housekeep->config.store->release(housekeep->config.store->ctx, &housekeep->lease);
     housekeep->phase = HOUSEKEEP_ENDED;
 }

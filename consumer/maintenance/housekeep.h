@@ -12,6 +12,7 @@
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "common/stop.h"
 #include "consumer/singleton_lease.h"
@@ -182,9 +183,9 @@ struct housekeep {
     struct housekeep_counts counts;
 
     struct backoff backoff;
-    bool failing;
-    enum rc rc;     /* of the last step */
-    struct err err; /* while failing */
+    struct condition database; /* as the last step found it */
+    enum rc rc;                /* of the last step */
+    struct err err;            /* while failing */
     /* Since when a due round makes no progress, on the caller's clock; SINGLETON_ON_TIME: none. */
     int64_t late_since_ms;
     int64_t rounds;                   /* finished by this engine */

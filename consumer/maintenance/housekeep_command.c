@@ -42,15 +42,17 @@ static int64_t step_job(void *arg, int64_t now_ms, struct singleton_progress *pr
 {
     struct housekeep_job *job = arg;
     struct housekeep *housekeep = &job->housekeep;
+    bool failing;
     int64_t wait_ms;
 
     housekeep->config.interval_ms = job->settings->housekeep.interval_ms;
     housekeep->config.rules = read_rules(job->settings);
     wait_ms = housekeep_step(housekeep, now_ms);
+    failing = condition_read(&housekeep->database, NULL);
     *progress = (struct singleton_progress){
-        .failing = housekeep->failing,
+        .failing = failing,
         .reached = housekeep->rc == RC_OK,
-        .working = housekeep->phase != HOUSEKEEP_LOOK && !housekeep->failing,
+        .working = housekeep->phase != HOUSEKEEP_LOOK && !failing,
         .late_since_ms = housekeep->late_since_ms,
         .other = housekeep->other,
         .err = &housekeep->err,

@@ -185,7 +185,7 @@ static enum rc read_page(struct rollup *rollup)
 /* Somebody else took over while we were silent for longer than the lease: the window is theirs. */
 static void abandon_window(struct rollup *rollup)
 {
-    log_event(LOG_WARN, "rollup_lease_lost", "epoch=%" PRId64, rollup->lease.epoch);
+    log_event(LOG_WARN, "lease_lost", "job=rollup epoch=%" PRId64, rollup->lease.epoch);
     rollup->phase = ROLLUP_LOOK;
 }
 
@@ -199,7 +199,7 @@ static void narrow_refused(struct rollup *rollup, size_t count)
         rollup->write_rows_max = count / 2;
         return;
     }
-    log_error(LOG_WARN, "rollup_refused", &rollup->err, "content=%" PRId64, row->place.content_id);
+    log_error(LOG_WARN, "total_refused", &rollup->err, "content=%" PRId64, row->place.content_id);
     metric_add(&rollup_failures, 1);
     rollup->counts.refused++;
     rollup->at++;
@@ -260,7 +260,7 @@ static enum rc finish_window(struct rollup *rollup, int64_t now_ms)
     rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_LOOK;
     metric_observe_us(&rollup_seconds, counts->ms * 1000);
     if (!rollup->config.once)
-        log_event(LOG_INFO, "rolled_up",
+        log_event(LOG_INFO, "rollup_finished",
                   "contents=%" PRIu64 " changed=%" PRIu64 " missing=%" PRIu64 " refused=%" PRIu64
                   " ms=%" PRId64,
                   counts->contents, counts->changed, counts->missing, counts->refused, counts->ms);
@@ -286,10 +286,7 @@ static const char *phase_name(enum rollup_phase phase)
 
 static int64_t end_good_step(struct rollup *rollup, int64_t now_ms, int64_t wait_ms)
 {
-    if (rollup->failing)
-        log_event(LOG_INFO, "rollup_works_again", "tries=%u after_ms=%" PRId64,
-                  rollup->backoff.tries, now_ms - rollup->failing_ms);
-    rollup->failing = false;
+    condition_ok(&rollup->database, now_ms);
     backoff_reset(&rollup->backoff);
     if (rollup->phase == ROLLUP_ENDED)
         return LOOP_END;
@@ -298,10 +295,11 @@ static int64_t end_good_step(struct rollup *rollup, int64_t now_ms, int64_t wait
     return wait_ms;
 }
 
-static int64_t fail_engine(struct rollup *rollup)
+static int64_t fail_engine(struct rollup *rollup, int64_t now_ms)
 {
-    log_error(LOG_ERROR, "rollup_broken", &rollup->err, "step=%s", phase_name(rollup->phase));
-    rollup->failing = true;
+    err_wrap(&rollup->err, "%s", phase_name(rollup->phase));
+    log_error(LOG_ERROR, "role_failed", &rollup->err, "role=rollup");
+    condition_fail(&rollup->database, now_ms, &rollup->err);
     rollup->phase = ROLLUP_ENDED;
     if (rollup->config.stop)
         stop_fail(rollup->config.stop);
@@ -315,16 +313,12 @@ static int64_t handle_result(struct rollup *rollup, int64_t now_ms, int64_t wait
         return end_good_step(rollup, now_ms, wait_ms);
     case RC_RETRY:
         metric_add(&rollup_failures, 1);
-        if (!rollup->failing) {
-            rollup->failing_ms = now_ms;
-            log_error(LOG_WARN, "rollup_waits", &rollup->err, "step=%s", phase_name(rollup->phase));
-        }
-        rollup->failing = true;
+        condition_fail(&rollup->database, now_ms, &rollup->err);
         return backoff_next_ms(&rollup->backoff, rollup->config.rng());
     case RC_REJECT: /* of a single row it was handled; of anything else it will not change */
     case RC_FATAL:
         metric_add(&rollup_failures, 1);
-        return fail_engine(rollup);
+        return fail_engine(rollup, now_ms);
     }
     return LOOP_END;
 }
@@ -358,7 +352,7 @@ void rollup_leave(struct rollup *rollup)
     bool holds = rollup->phase != ROLLUP_LOOK && rollup->phase != ROLLUP_ENDED;
 
     /* In trouble the way to the store may take longer than the lease would last. */
-    if (holds && !rollup->failing)
+    if (holds && !condition_read(&rollup->database, NULL))
         rollup->config.store->release(rollup->config.store->ctx, &rollup->lease);
     rollup->phase = ROLLUP_ENDED;
 }
@@ -375,11 +369,14 @@ enum rc rollup_init(struct rollup *rollup, const struct rollup_config *config, s
     rollup->rows = calloc(config->batch_rows_max, sizeof(*rollup->rows));
     if (!rollup->rows)
         return err_fail(err, RC_FATAL, 0, "out of memory");
+    condition_init(&rollup->database, CONDITION_DEPENDENCY,
+                   "dep=sink role=rollup reason=cannot_roll_up");
     return RC_OK;
 }
 
 void rollup_done(struct rollup *rollup)
 {
+    condition_done(&rollup->database);
     free(rollup->rows);
     rollup->rows = NULL;
 }

@@ -12,6 +12,7 @@
 #define CONSUMER_ROLLUP_ROLLUP_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "common/stop.h"
 #include "consumer/singleton_lease.h"
@@ -139,10 +140,9 @@ struct rollup {
     struct rollup_counts counts;
 
     struct backoff backoff;
-    bool failing;
-    int64_t failing_ms; /* since then */
-    enum rc rc;         /* of the last step */
-    struct err err;     /* while failing */
+    struct condition database; /* as the last step found it */
+    enum rc rc;                /* of the last step */
+    struct err err;            /* while failing */
     /* Since when a due window makes no progress, on the caller's clock; SINGLETON_ON_TIME: none. */
     int64_t late_since_ms;
     int64_t windows;                  /* finished by this engine */

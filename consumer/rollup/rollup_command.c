@@ -23,14 +23,16 @@ static int64_t step_job(void *arg, int64_t now_ms, struct singleton_progress *pr
 {
     struct rollup_job *job = arg;
     struct rollup *rollup = &job->rollup;
+    bool failing;
     int64_t wait_ms;
 
     rollup->config.interval_ms = job->settings->rollup.interval_ms;
     wait_ms = rollup_step(rollup, now_ms);
+    failing = condition_read(&rollup->database, NULL);
     *progress = (struct singleton_progress){
-        .failing = rollup->failing,
+        .failing = failing,
         .reached = rollup->rc == RC_OK,
-        .working = rollup->phase != ROLLUP_LOOK && !rollup->failing,
+        .working = rollup->phase != ROLLUP_LOOK && !failing,
         .late_since_ms = rollup->late_since_ms,
         .other = rollup->other,
         .err = &rollup->err,

@@ -19,7 +19,7 @@
 /* This part of a lease is left unused: for a pause between the look at the clock and the send. */
 #define MARGIN_PART 8
 
-void leases_init(struct leases *leases, const char *word, const char *name,
+void leases_init(struct leases *leases, const char *role, const char *word, const char *name,
                  const struct lease_store *store, int64_t lease_ms, uint64_t seed)
 {
     memset(leases, 0, sizeof(*leases));
@@ -30,12 +30,15 @@ void leases_init(struct leases *leases, const char *word, const char *name,
     leases->lease_ms = lease_ms;
     leases->rng = seed;
     leases->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    note_init(&leases->trouble, "leases_not_kept", "all");
+    condition_init(&leases->store_state, CONDITION_DEPENDENCY,
+                   "dep=mysql role=%s reason=cannot_renew_leases", role);
+    condition_init(&leases->clock, CONDITION_CHECK, "check=database_clock role=%s", role);
 }
 
 void leases_done(struct leases *leases)
 {
-    note_done(&leases->trouble);
+    condition_done(&leases->store_state);
+    condition_done(&leases->clock);
 }
 
 void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_t count)
@@ -92,12 +95,8 @@ static void show(struct metric *metric, int64_t value)
         metric_set(metric, value);
 }
 
-/* "lane_taken", "shard_lost" ... */
-static void say(const struct leases *leases, const struct lease *lease, const char *what)
+static void log_lease(const struct leases *leases, const struct lease *lease, const char *event)
 {
-    char event[32];
-
-    snprintf(event, sizeof(event), "%s_%s", leases->word, what);
     log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->label,
               lease->epoch);
 }
@@ -116,11 +115,11 @@ static void take_up(struct leases *leases, struct lease *lease, int64_t epoch, i
     extend(leases, lease, now_ms);
     show(leased->held, 1);
     show(leased->told_epoch, epoch);
-    say(leases, lease, "taken");
+    log_lease(leases, lease, "lease_taken");
     wake(leased);
 }
 
-static void drop(const struct leases *leases, struct lease *lease, const char *how)
+static void drop(const struct leases *leases, struct lease *lease, const char *event)
 {
     struct leased *leased = lease->leased;
 
@@ -128,7 +127,7 @@ static void drop(const struct leases *leases, struct lease *lease, const char *h
     atomic_store(&leased->valid_until_ms, 0);
     atomic_store(&leased->leaving, false);
     show(leased->held, 0);
-    say(leases, lease, how);
+    log_lease(leases, lease, event);
     wake(leased);
 }
 
@@ -165,7 +164,7 @@ static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
     bool mine = strcmp(lease->view.owner, leases->name) == 0;
 
     if (lease->held && (!mine || lease->view.epoch != lease->epoch)) {
-        drop(leases, lease, "lost");
+        drop(leases, lease, "lease_lost");
         return;
     }
     if (!mine || !leases->beaten)
@@ -356,7 +355,7 @@ static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *e
         rc = leases->store.release(leases->store.ctx, leased->name, lease->epoch, err);
         if (rc != RC_OK)
             return rc;
-        drop(leases, lease, "released");
+        drop(leases, lease, "lease_released");
         /* Who counts next must not count it as ours. */
         lease->view.owner[0] = '\0';
     }
@@ -421,20 +420,26 @@ static bool names_clock(const struct leases *leases, struct err *err)
     return false;
 }
 
+bool leases_failing(struct leases *leases, struct err *err)
+{
+    return condition_read(&leases->store_state, err) || condition_read(&leases->clock, err);
+}
+
 int64_t leases_step(void *arg, int64_t now_ms)
 {
     struct leases *leases = arg;
     struct err err = {0};
 
     if (keep(leases, now_ms, &err) == RC_OK) {
+        condition_ok(&leases->store_state, now_ms);
         if (names_clock(leases, &err))
-            note_set(&leases->trouble, now_ms, &err);
+            condition_fail(&leases->clock, now_ms, &err);
         else
-            note_clear(&leases->trouble, now_ms);
+            condition_ok(&leases->clock, now_ms);
         backoff_reset(&leases->backoff);
         return tick_ms(leases);
     }
-    note_set(&leases->trouble, now_ms, &err);
+    condition_fail(&leases->store_state, now_ms, &err);
     leases->beat_at_ms = now_ms;
     return backoff_next_ms(&leases->backoff, rng_next(&leases->rng));
 }
@@ -466,7 +471,7 @@ void leases_release(struct leases *leases)
             continue;
         atomic_store(&lease->leased->valid_until_ms, 0);
         leases->store.release(leases->store.ctx, lease->leased->name, lease->epoch, NULL);
-        drop(leases, lease, "released");
+        drop(leases, lease, "lease_released");
     }
     leases->store.leave(leases->store.ctx, NULL);
 }

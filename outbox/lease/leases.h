@@ -7,10 +7,10 @@
 #define OUTBOX_LEASE_LEASES_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "common/metrics.h"
-#include "outbox/relay/note.h"
 #include "outbox/relay/relay_ops.h"
 
 #include <stdatomic.h>
@@ -60,8 +60,9 @@ struct leases {
     const char *name;     /* of this instance */
     int64_t lease_ms;
     int64_t beat_at_ms;
-    bool beaten; /* in this step */
-    struct note trouble;
+    bool beaten;                  /* in this step */
+    struct condition store_state; /* the database, as the renewals find it */
+    struct condition clock;       /* fails while a lease ends implausibly late */
     struct backoff backoff;
     uint64_t rng;
 
@@ -72,7 +73,7 @@ struct leases {
 };
 
 /* Everything is borrowed for the life of leases. */
-void leases_init(struct leases *leases, const char *word, const char *name,
+void leases_init(struct leases *leases, const char *role, const char *word, const char *name,
                  const struct lease_store *store, int64_t lease_ms, uint64_t seed);
 void leases_done(struct leases *leases);
 
@@ -81,6 +82,10 @@ void leases_done(struct leases *leases);
 /* A name that all instances share which list these lanes, in any order: only they compete. */
 void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_t count);
 void leases_add(struct leases *leases, struct leased *leased);
+
+/* Returns whether the leases cannot be renewed or end implausibly, and the reason in err then. Any
+ * thread. */
+bool leases_failing(struct leases *leases, struct err *err);
 
 /* A loop_step. */
 int64_t leases_step(void *leases, int64_t now_ms);

@@ -94,7 +94,7 @@ static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err 
 {
     int64_t wait_ms = backoff_next_ms(&deleter->backoff, rng_next(&deleter->rng));
 
-    note_set(&deleter->lane->deleting, now_ms, err);
+    condition_fail(&deleter->lane->deleting, now_ms, err);
     deleter->wait_until_ms = now_ms + wait_ms;
     return wait_ms;
 }
@@ -103,11 +103,11 @@ static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err 
 static int64_t give_up(struct deleter *deleter, int64_t now_ms, const char *why)
 {
     if (deleter->rows > 0)
-        log_event(LOG_WARN, "deletes_given_up", "lane=%s rows=%zu reason=%s", deleter->lane->name,
+        log_event(LOG_WARN, "deletes_abandoned", "lane=%s rows=%zu reason=%s", deleter->lane->name,
                   deleter->rows, why);
     give(deleter, deleter->held_count);
     /* What went wrong with them is not ours any more. */
-    note_clear(&deleter->lane->deleting, now_ms);
+    condition_ok(&deleter->lane->deleting, now_ms);
     backoff_reset(&deleter->backoff);
     deleter->wait_until_ms = 0;
     return 0;
@@ -129,7 +129,7 @@ static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_m
         return failed(deleter, now_ms, &err);
     if (fenced)
         return give_up(deleter, now_ms, "fenced");
-    note_clear(&lane->deleting, now_ms);
+    condition_ok(&lane->deleting, now_ms);
     backoff_reset(&deleter->backoff);
     metric_add(&lane->metrics->deleted, (int64_t)used);
     deleter->work_done += used;

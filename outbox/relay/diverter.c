@@ -32,14 +32,14 @@ static int64_t failed(struct diverter *diverter, int64_t now_ms, const struct er
 {
     int64_t wait_ms = backoff_next_ms(&diverter->backoff, rng_next(&diverter->rng));
 
-    note_set(&diverter->lane->moving, now_ms, err);
+    condition_fail(&diverter->lane->diverting, now_ms, err);
     diverter->wait_until_ms = now_ms + wait_ms;
     return wait_ms;
 }
 
 static void worked(struct diverter *diverter, int64_t now_ms)
 {
-    note_clear(&diverter->lane->moving, now_ms);
+    condition_ok(&diverter->lane->diverting, now_ms);
     backoff_reset(&diverter->backoff);
 }
 
@@ -100,7 +100,7 @@ static int64_t move(struct diverter *diverter, const struct relay_move *moves, s
     enum rc rc = diverter->ops.move_rows(diverter->ops.ctx, moves, count, epoch, &fenced, &err);
 
     if (rc == RC_OK && fenced) {
-        log_event(LOG_WARN, "moves_given_up", "lane=%s reason=fenced", lane->name);
+        log_event(LOG_WARN, "diversions_abandoned", "lane=%s reason=fenced", lane->name);
         return give_up(diverter, now_ms);
     }
     if (rc != RC_OK && atomic_load(&lane->lease.leaving))

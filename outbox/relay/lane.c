@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "outbox/relay/relay_ops.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,13 +61,21 @@ static void wake_all(void *ctx)
         lane_wake(ctx, step);
 }
 
+static void read_diverted_reason(struct lane *lane, struct lease_news *news)
+{
+    struct err err;
+
+    if (condition_read(&lane->key_delivery, &err))
+        snprintf(news->diverted_reason, sizeof(news->diverted_reason), "%s", err.text);
+}
+
 static void put_news(void *ctx, struct lease_news *news)
 {
     struct lane *lane = ctx;
 
     news->diverted_keys = metric_value(&lane->metrics->diverted_keys);
     if (news->diverted_keys > 0)
-        note_read(&lane->stopping, news->diverted_reason, sizeof(news->diverted_reason));
+        read_diverted_reason(lane, news);
 }
 
 static void lease_init(struct lane *lane)
@@ -81,6 +90,22 @@ static void lease_init(struct lane *lane)
     atomic_init(&lane->lease.idle, true);
 }
 
+static void conditions_init(struct lane *lane)
+{
+    condition_init(&lane->reading, CONDITION_DEPENDENCY,
+                   "dep=mysql role=relay reason=cannot_read lane=%s", lane->name);
+    condition_init(&lane->sending, CONDITION_DEPENDENCY,
+                   "dep=kafka role=relay reason=cannot_send lane=%s", lane->name);
+    condition_init(&lane->deleting, CONDITION_DEPENDENCY,
+                   "dep=mysql role=relay reason=cannot_delete lane=%s", lane->name);
+    condition_init(&lane->diverting, CONDITION_DEPENDENCY,
+                   "dep=mysql role=relay reason=cannot_divert lane=%s", lane->name);
+    condition_init(&lane->key_delivery, CONDITION_WORK,
+                   "what=diverted_keys role=relay reason=keys_diverted lane=%s", lane->name);
+    condition_init(&lane->lane_delivery, CONDITION_WORK,
+                   "what=lane role=relay reason=diverted_keys_full lane=%s", lane->name);
+}
+
 enum rc lane_init(struct lane *lane, const struct lane_settings *own,
                   const struct settings *settings, struct relay_metrics *metrics, struct err *err)
 {
@@ -92,12 +117,7 @@ enum rc lane_init(struct lane *lane, const struct lane_settings *own,
     lane->own = own;
     lane->settings = settings;
     lane->metrics = metrics;
-    note_init(&lane->reading, "lane_cannot_read", name);
-    note_init(&lane->sending, "lane_cannot_send", name);
-    note_init(&lane->deleting, "lane_cannot_delete", name);
-    note_init(&lane->moving, "lane_cannot_move", name);
-    note_init(&lane->stopping, "keys_diverted", name);
-    note_init(&lane->full, "diverted_keys_full", name);
+    conditions_init(lane);
     lease_init(lane);
     rc = rings_init(lane, err);
     if (rc == RC_OK)
@@ -124,12 +144,12 @@ void lane_done(struct lane *lane)
     ring_done(&lane->dropped);
     ring_done(&lane->gone);
     ring_done(&lane->blank);
-    note_done(&lane->reading);
-    note_done(&lane->sending);
-    note_done(&lane->deleting);
-    note_done(&lane->moving);
-    note_done(&lane->stopping);
-    note_done(&lane->full);
+    condition_done(&lane->reading);
+    condition_done(&lane->sending);
+    condition_done(&lane->deleting);
+    condition_done(&lane->diverting);
+    condition_done(&lane->key_delivery);
+    condition_done(&lane->lane_delivery);
 }
 
 void lane_wake(const struct lane *lane, enum lane_step step)

@@ -12,12 +12,12 @@
 #ifndef OUTBOX_RELAY_LANE_H
 #define OUTBOX_RELAY_LANE_H
 
+#include "common/condition.h"
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/ring.h"
 #include "outbox/lease/leases.h"
 #include "outbox/relay/diverted_keys.h"
-#include "outbox/relay/note.h"
 #include "outbox/relay/relay_metrics.h"
 #include "outbox/relay/relay_row.h"
 
@@ -74,12 +74,12 @@ struct lane {
 
     struct diverted_keys diverted; /* keys whose rows go through the retry queue */
 
-    struct note reading;  /* the reader's trouble */
-    struct note sending;  /* the sender's */
-    struct note deleting; /* the deleter's */
-    struct note moving;   /* the diverter's, which is the deleter's thread */
-    struct note stopping; /* the newest diverted key, while there is one; the sender's */
-    struct note full;     /* too many diverted keys; the sender's */
+    struct condition reading;       /* MySQL, as the reader finds it */
+    struct condition sending;       /* Kafka, as the sender finds it */
+    struct condition deleting;      /* MySQL, as the deleter finds it */
+    struct condition diverting;     /* MySQL, as the diverter finds it; the deleter's thread */
+    struct condition key_delivery;  /* fails while a key is diverted, with the newest one; sender */
+    struct condition lane_delivery; /* fails while too many keys are diverted; sender */
 };
 
 /* RC_FATAL: no memory. own, settings and metrics are borrowed for the lane's life. */

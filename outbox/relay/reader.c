@@ -211,7 +211,7 @@ static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const s
 {
     int64_t wait_ms = FATAL_WAIT_MS;
 
-    note_set(&reader->lane->reading, now_ms, err);
+    condition_fail(&reader->lane->reading, now_ms, err);
     if (rc != RC_FATAL)
         wait_ms = backoff_next_ms(&reader->backoff, rng_next(&reader->rng));
     reader->retry_ms = now_ms + wait_ms;
@@ -235,7 +235,7 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
 
         reader->look_at_ms = now_ms + LOOK_REST_MS;
         if (look_once(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
-            note_clear(&reader->lane->reading, now_ms);
+            condition_ok(&reader->lane->reading, now_ms);
             /* It knows no lower bound: it may have passed many deleted rows. */
             reader->look_at_ms += look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
         } else {
@@ -620,7 +620,7 @@ static int64_t read_on(struct reader *reader, int64_t now_ms)
         rc = close_gaps(reader, now_ms, &err);
     if (rc != RC_OK)
         return failed(reader, now_ms, rc, &err);
-    note_clear(&reader->lane->reading, now_ms);
+    condition_ok(&reader->lane->reading, now_ms);
     backoff_reset(&reader->backoff);
     return more ? 0 : idle_wait_ms(reader, now_ms);
 }

@@ -213,8 +213,8 @@ static enum rc leases_open(struct relay *relay, struct err *err)
     if (rc != RC_OK)
         return rc;
     store = lease_mysql_ops(&relay->store);
-    leases_init(&relay->leases, "lane", env->instance, &store, env->settings->relay.lease_ms,
-                os_random_u64());
+    leases_init(&relay->leases, "relay", "lane", env->instance, &store,
+                env->settings->relay.lease_ms, os_random_u64());
     for (size_t i = 0; i < relay->count; i++)
         leases_add(&relay->leases, &relay->runtimes[i]->lane.lease);
     return loop_init(&relay->renewer, "relay-lease", leases_step, &relay->leases, env->stop, err);
@@ -270,16 +270,16 @@ static enum rc relay_start(void *role, struct err *err)
     return rc;
 }
 
-static void note_health(struct health *health, const char *lane, const char *what,
-                        struct note *note)
+static void condition_health(struct health *health, const char *lane, const char *what,
+                             struct condition *condition)
 {
     char dependency[SETTING_NAME_SIZE + 32];
-    char text[sizeof(note->text)];
+    struct err err;
 
-    if (!note_read(note, text, sizeof(text)))
+    if (!condition_read(condition, &err))
         return;
     snprintf(dependency, sizeof(dependency), "%s %s", lane, what);
-    health_bad(health, dependency, "%s", text);
+    health_bad(health, dependency, "%s", err.text);
 }
 
 /* A lane that another process holds is its business. */
@@ -291,11 +291,11 @@ static void lane_health(const struct relay *relay, struct lane_runtime *runtime,
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[SETTING_NAME_SIZE + 32];
 
-    note_health(health, lane->name, "reading", &lane->reading);
-    note_health(health, lane->name, "sending", &lane->sending);
-    note_health(health, lane->name, "deleting", &lane->deleting);
-    note_health(health, lane->name, "moving", &lane->moving);
-    note_health(health, lane->name, "diverted keys", &lane->full);
+    condition_health(health, lane->name, "reading", &lane->reading);
+    condition_health(health, lane->name, "sending", &lane->sending);
+    condition_health(health, lane->name, "deleting", &lane->deleting);
+    condition_health(health, lane->name, "diverting", &lane->diverting);
+    condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,
@@ -308,10 +308,10 @@ static void lane_health(const struct relay *relay, struct lane_runtime *runtime,
 static void relay_health(void *role, struct health *health)
 {
     struct relay *relay = role;
-    char text[sizeof(relay->leases.trouble.text)];
+    struct err err;
 
-    if (note_read(&relay->leases.trouble, text, sizeof(text)))
-        health_bad(health, "leases", "%s", text);
+    if (leases_failing(&relay->leases, &err))
+        health_bad(health, "leases", "%s", err.text);
     else
         health_good(health, "leases");
     for (size_t i = 0; i < relay->count; i++)

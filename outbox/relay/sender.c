@@ -92,7 +92,7 @@ static void accept_row(struct sender *sender, const struct flight_row *row, int6
     if (sender->alone)
         suspects_remove(&sender->suspects, row->seq);
     if (breaker_worked(&sender->breaker))
-        note_clear(&sender->lane->sending, now_ms);
+        condition_ok(&sender->lane->sending, now_ms);
 }
 
 /* Acknowledged rows at the front go to the deleter. */
@@ -190,9 +190,9 @@ static void forget_all(struct sender *sender, int64_t now_ms)
     topics_forget_all(&sender->topics);
     sender->pause_until_ms = 0;
     breaker_worked(&sender->breaker);
-    note_clear(&lane->sending, now_ms);
-    note_clear(&lane->stopping, now_ms);
-    note_clear(&lane->full, now_ms);
+    condition_ok(&lane->sending, now_ms);
+    condition_ok(&lane->key_delivery, now_ms);
+    condition_ok(&lane->lane_delivery, now_ms);
 }
 
 static void begin_full_scan(struct sender *sender, uint64_t scan)
@@ -219,17 +219,17 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
                 "more than relay.diverted_keys_max = %zu keys of this lane have tasks in the retry "
                 "queue; nothing is sent until they are fewer",
                 lane->diverted.count_max);
-        note_set(&lane->full, now_ms, &err);
+        condition_fail(&lane->lane_delivery, now_ms, &err);
     }
     sender->generation = diverted_keys_adopt(&lane->diverted, sender->epoch);
     if (sender->generation == 0)
         return false;
-    note_clear(&lane->full, now_ms);
+    condition_ok(&lane->lane_delivery, now_ms);
     count = atomic_load(&lane->diverted.count);
     err_set(&err, "%zu keys have tasks in the retry queue since before this process took the lane",
             count);
     if (count > 0)
-        note_set(&lane->stopping, now_ms, &err);
+        condition_fail(&lane->key_delivery, now_ms, &err);
     return true;
 }
 
@@ -240,7 +240,7 @@ static void show_keys(struct sender *sender, int64_t now_ms)
 
     metric_set(&lane->metrics->diverted_keys, (int64_t)count);
     if (count == 0 && sender->generation != 0)
-        note_clear(&lane->stopping, now_ms);
+        condition_ok(&lane->key_delivery, now_ms);
 }
 
 static bool has_work(const struct sender *sender)
@@ -272,7 +272,7 @@ static void say_full(struct sender *sender, const char *why, int64_t now_ms)
         "more than relay.diverted_keys_max = %zu keys are diverted behind refused events; the lane "
         "waits relay.full_scan_ms and tries again; the last one: %s",
         sender->lane->diverted.count_max, why);
-    note_set(&sender->lane->full, now_ms, &err);
+    condition_fail(&sender->lane->lane_delivery, now_ms, &err);
 }
 
 /* Hands a row over, which stops its key, and tells people. name: of the key. */
@@ -297,7 +297,8 @@ static enum diverted_given give(struct sender *sender, const struct relay_move *
         metric_add(&lane->metrics->refused, 1);
     if (news) {
         err_set(&err, "seq %" PRId64 ", key \"%s\": %s", move->seq, name, move->reason);
-        note_set(&lane->stopping, now_ms, &err);
+        log_error(LOG_WARN, "key_diverted", &err, "lane=%s", lane->name);
+        condition_fail(&lane->key_delivery, now_ms, &err);
     }
     return given;
 }
@@ -339,7 +340,7 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
     sender->alone = sender->finished = false;
     reset_producer(sender);
     if (breaker_worked(&sender->breaker))
-        note_clear(&sender->lane->sending, now_ms);
+        condition_ok(&sender->lane->sending, now_ms);
 }
 
 static void late(struct sender *sender, int64_t now_ms)
@@ -649,7 +650,7 @@ static void end_drain(struct sender *sender, int64_t now_ms)
         reset_producer(sender);
     if (sender->penalty && sender->refused == 0) {
         breaker_failed(&sender->breaker, now_ms, rng_next(&sender->rng));
-        note_set(&sender->lane->sending, now_ms, &sender->report);
+        condition_fail(&sender->lane->sending, now_ms, &sender->report);
     }
     if (sender->keys_full)
         sender->pause_until_ms = now_ms + sender->lane->settings->relay.full_scan_ms;
@@ -710,7 +711,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
         begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
     if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
         sender->pause_until_ms = 0;
-        note_clear(&sender->lane->full, now_ms);
+        condition_ok(&sender->lane->lane_delivery, now_ms);
     }
     return send_rows(sender, now_ms);
 }

@@ -170,8 +170,9 @@ void destinations_failed(struct destinations *destinations, struct destination *
     destination->opened_ms = now_ms;
     destination->return_ms = 0;
     set_open(destinations, destination, true);
-    log_error(LOG_WARN, "breaker_opened", err, "destination=%s failures=%u", destination->name,
-              destination->failures);
+    log_error(LOG_WARN, "dependency_down", err,
+              "dep=destination role=retry reason=breaker_open destination=%s failures=%u",
+              destination->name, destination->failures);
 }
 
 void destinations_worked(struct destinations *destinations, struct destination *destination,
@@ -181,8 +182,9 @@ void destinations_worked(struct destinations *destinations, struct destination *
     if (!breaker_worked(&destination->breaker))
         return;
     set_open(destinations, destination, false);
-    log_event(LOG_INFO, "breaker_closed", "destination=%s after_ms=%" PRId64, destination->name,
-              now_ms - destination->opened_ms);
+    log_event(LOG_INFO, "dependency_up",
+              "dep=destination role=retry reason=breaker_open destination=%s after_ms=%" PRId64,
+              destination->name, now_ms - destination->opened_ms);
 }
 
 void destination_learned_nothing(struct destination *destination)

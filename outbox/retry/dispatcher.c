@@ -185,7 +185,9 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
                 "the database clock was set back: leases of %zu tasks ended too far in the future, "
                 "and now end within their length unless they are renewed",
                 shortened);
-        note_set(&dispatcher->pool->notes[POOL_RESCUE], now_ms, &err);
+        condition_fail(&dispatcher->pool->clock, now_ms, &err);
+    } else {
+        condition_ok(&dispatcher->pool->clock, now_ms);
     }
     metric_add(&retry_rescued, (int64_t)count);
     if (count < rows_max)

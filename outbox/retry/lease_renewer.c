@@ -100,7 +100,7 @@ static void note_leases(struct lease_renewer *renewer, int64_t sent_ms)
 int64_t lease_renewer_step(void *arg, int64_t now_ms)
 {
     struct lease_renewer *renewer = arg;
-    struct note *note = &renewer->pool->notes[POOL_BEAT];
+    struct condition *renewal = &renewer->pool->conditions[POOL_BEAT];
     struct err err = {0};
 
     gather_due_leases(renewer, now_ms);
@@ -108,11 +108,11 @@ int64_t lease_renewer_step(void *arg, int64_t now_ms)
         memset(renewer->lost, 0, renewer->count * sizeof(*renewer->lost));
         if (renewer->store.beat(renewer->store.ctx, renewer->ids, renewer->epochs, renewer->count,
                                 renewer->lease_ms, renewer->lost, &err) != RC_OK) {
-            note_set(note, now_ms, &err);
+            condition_fail(renewal, now_ms, &err);
             return backoff_next_ms(&renewer->backoff, rng_next(&renewer->rng));
         }
         note_leases(renewer, now_ms);
-        note_clear(note, now_ms);
+        condition_ok(renewal, now_ms);
         backoff_reset(&renewer->backoff);
     }
     if (renewer->next_ms <= now_ms)

@@ -9,16 +9,18 @@
 
 #define SHARDS_AUTO "auto"
 
-static void notes_init(struct pool *pool)
+static void conditions_init(struct pool *pool)
 {
-    static const char *const events[POOL_CALLS] = {
-        [POOL_SCENES] = "retry_cannot_read_scenes", [POOL_LOOK] = "retry_cannot_look",
-        [POOL_CLAIM] = "retry_cannot_claim",        [POOL_FINISH] = "retry_cannot_write_back",
-        [POOL_BEAT] = "retry_cannot_beat",          [POOL_RESCUE] = "retry_cannot_rescue",
-        [POOL_DEPTHS] = "retry_cannot_count",       [POOL_EXPIRE] = "retry_cannot_expire"};
+    static const char *const reasons[POOL_CALLS] = {
+        [POOL_SCENES] = "cannot_read_scenes", [POOL_LOOK] = "cannot_find_due_tasks",
+        [POOL_CLAIM] = "cannot_claim",        [POOL_FINISH] = "cannot_write_back",
+        [POOL_BEAT] = "cannot_renew_tasks",   [POOL_RESCUE] = "cannot_rescue",
+        [POOL_DEPTHS] = "cannot_count",       [POOL_EXPIRE] = "cannot_expire"};
 
     for (size_t i = 0; i < POOL_CALLS; i++)
-        note_init(&pool->notes[i], events[i], "retry");
+        condition_init(&pool->conditions[i], CONDITION_DEPENDENCY, "dep=mysql role=retry reason=%s",
+                       reasons[i]);
+    condition_init(&pool->clock, CONDITION_CHECK, "check=database_clock role=retry");
 }
 
 static void init_shard(struct pool *pool, size_t handler, unsigned number, bool fixed)
@@ -158,7 +160,7 @@ enum rc pool_init(struct pool *pool, const struct settings *settings,
     pool->workers = (size_t)settings->retry.threads;
     pool->slot_count = (size_t)settings->retry.in_flight_max;
     pthread_mutex_init(&pool->lock, NULL);
-    notes_init(pool);
+    conditions_init(pool);
     rc = init_shards(pool, err);
     pool->slots = calloc(pool->slot_count, sizeof(*pool->slots));
     pool->done = calloc(pool->slot_count, sizeof(struct slot *));
@@ -194,7 +196,8 @@ void pool_done(struct pool *pool)
     pool->done = NULL;
     pool->idle = NULL;
     for (size_t i = 0; i < POOL_CALLS; i++)
-        note_done(&pool->notes[i]);
+        condition_done(&pool->conditions[i]);
+    condition_done(&pool->clock);
     pthread_mutex_destroy(&pool->lock);
 }
 

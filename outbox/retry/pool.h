@@ -10,10 +10,10 @@
 #define OUTBOX_RETRY_POOL_H
 
 #include "common/buf.h"
+#include "common/condition.h"
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "outbox/lease/leases.h"
-#include "outbox/relay/note.h"
 #include "outbox/retry/fair_queue.h"
 #include "outbox/retry/handler.h"
 #include "outbox/retry/retry_ops.h"
@@ -117,9 +117,10 @@ struct pool {
      * in one shard. Invariant: those of a handler that does not run here are never held. */
     struct leased *shards;
     char (*shard_names)[POOL_SHARD_NAME_SIZE];
-    atomic_bool leaving;     /* claim nothing more, give back what has not begun */
-    atomic_llong oldest_age; /* ms that the oldest task is due which we could run */
-    struct note notes[POOL_CALLS];
+    atomic_bool leaving;                     /* claim nothing more, give back what has not begun */
+    atomic_llong oldest_age;                 /* ms that the oldest task is due which we could run */
+    struct condition conditions[POOL_CALLS]; /* MySQL, as each kind of call finds it */
+    struct condition clock;                  /* fails after leases that ended implausibly late */
     struct pool_unserved unserved;
 };
 

@@ -272,15 +272,17 @@ static void retry_health(void *role, struct health *health)
     struct retry *retry = role;
     int64_t age_ms = atomic_load(&retry->pool.oldest_age);
     int64_t stale_ms = retry->env->settings->admin.stale_ms;
-    char text[sizeof(retry->pool.notes[0].text)];
+    struct err err;
 
-    if (shard_leases_trouble(&retry->leases, text, sizeof(text)))
-        health_bad(health, "shards", "%s", text);
+    if (shard_leases_failing(&retry->leases, &err))
+        health_bad(health, "shards", "%s", err.text);
     else
         health_good(health, "shards");
     for (size_t i = 0; i < POOL_CALLS; i++)
-        if (note_read(&retry->pool.notes[i], text, sizeof(text)))
-            health_bad(health, names[i], "%s", text);
+        if (condition_read(&retry->pool.conditions[i], &err))
+            health_bad(health, names[i], "%s", err.text);
+    if (condition_read(&retry->pool.clock, &err))
+        health_bad(health, "database clock", "%s", err.text);
     if (age_ms > stale_ms)
         health_bad(health, "age",
                    "the oldest task that could run is due for %" PRId64 " ms, admin.stale_ms is "

@@ -19,7 +19,7 @@ static void init_set(struct shard_set *set, struct pool *pool, size_t handler, c
                      const struct lease_store *store, uint64_t seed)
 {
     set->handler = handler;
-    leases_init(&set->leases, "shard", name, store, pool->settings->retry.lease_ms, seed);
+    leases_init(&set->leases, "retry", "shard", name, store, pool->settings->retry.lease_ms, seed);
     /* There are many of them: the log has their number instead. */
     set->leases.level = LOG_DEBUG;
     for (unsigned i = 0; pool_shares(pool) && i < TASK_SHARDS; i++) {
@@ -63,7 +63,7 @@ static void log_held_shards(const struct shard_leases *leases, struct shard_set 
     if (held == set->held)
         return;
     set->held = held;
-    log_event(LOG_INFO, "shards_held", "handler=%s held=%u of=%d instances=%zu",
+    log_event(LOG_INFO, "shards_leased", "handler=%s held=%u of=%d instances=%zu",
               leases->pool->handlers->list[set->handler]->name, held, TASK_SHARDS,
               set->leases.instances);
 }
@@ -98,10 +98,10 @@ void shard_leases_release(struct shard_leases *leases)
         leases_release(&leases->sets[i].leases);
 }
 
-bool shard_leases_trouble(struct shard_leases *leases, char *text, size_t size)
+bool shard_leases_failing(struct shard_leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++)
-        if (note_read(&leases->sets[i].leases.trouble, text, size))
+        if (leases_failing(&leases->sets[i].leases, err))
             return true;
     return false;
 }

@@ -3,7 +3,7 @@
  * The processes that run a handler share its shards, and only they compete for them; so no process
  * holds tasks that it cannot run, whatever the others run. Where retry.shards fixes the shards
  * nothing is leased, and the process only tells the others which handlers it runs. One thread, but
- * for shard_leases_trouble(). */
+ * for shard_leases_failing(). */
 #ifndef OUTBOX_RETRY_SHARD_LEASES_H
 #define OUTBOX_RETRY_SHARD_LEASES_H
 
@@ -49,7 +49,8 @@ int64_t shard_leases_step(void *leases, int64_t now_ms);
 /* Gives all of them back, for a clean stop. */
 void shard_leases_release(struct shard_leases *leases);
 
-/* False: they are kept. Else text says what is wrong. Any thread. */
-bool shard_leases_trouble(struct shard_leases *leases, char *text, size_t size);
+/* Returns whether the leases of a handler cannot be renewed or end implausibly, and the reason in
+ * err then. Any thread. */
+bool shard_leases_failing(struct shard_leases *leases, struct err *err);
 
 #endif

@@ -24,7 +24,7 @@ void store_calls_failed(struct store_calls *calls, enum pool_call call, enum rc 
 {
     int64_t wait_ms = backoff_next_ms(&calls->backoffs[call], rng_next(calls->rng));
 
-    note_set(&calls->pool->notes[call], now_ms, err);
+    condition_fail(&calls->pool->conditions[call], now_ms, err);
     if (rc == RC_FATAL && wait_ms < FATAL_WAIT_MS)
         wait_ms = FATAL_WAIT_MS;
     calls->at_ms[call] = now_ms + wait_ms;
@@ -32,6 +32,6 @@ void store_calls_failed(struct store_calls *calls, enum pool_call call, enum rc 
 
 void store_calls_worked(struct store_calls *calls, enum pool_call call, int64_t now_ms)
 {
-    note_clear(&calls->pool->notes[call], now_ms);
+    condition_ok(&calls->pool->conditions[call], now_ms);
     backoff_reset(&calls->backoffs[call]);
 }

@@ -79,7 +79,7 @@ static void log_exhausted(struct writeback *writeback, const struct slot *slot, 
 
     metric_add(&scene->metrics->exhausted, 1);
     snprintf(key, sizeof(key), "%s/%s", scene->group, scene->name);
-    if (!said_now(&writeback->said, key, now_ms, SAID_AGAIN_MS))
+    if (!reasons_add(&writeback->logged, key, now_ms, SAID_AGAIN_MS))
         return;
     err_set(&err, "%s", slot->reason);
     log_error(LOG_WARN, "task_exhausted", &err,
@@ -345,7 +345,7 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
     if (lost == 0)
         return;
     metric_add(&retry_lost, lost);
-    if (said_now(&writeback->said, "lost", now_ms, (int64_t)POOL_WAIT_MS * 600))
+    if (reasons_add(&writeback->logged, "lost", now_ms, (int64_t)POOL_WAIT_MS * 600))
         log_event(LOG_WARN, "tasks_lost",
                   "count=%" PRId64 " text=\"their leases ran out: others try them again\"", lost);
 }

@@ -5,8 +5,8 @@
 #ifndef OUTBOX_RETRY_WRITEBACK_H
 #define OUTBOX_RETRY_WRITEBACK_H
 
+#include "common/condition.h"
 #include "common/err.h"
-#include "common/said.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
 #include "outbox/retry/store_calls.h"
@@ -28,7 +28,7 @@ struct writeback {
     struct task_update *updates;
     bool *lost;
     bool more_due; /* a result made another task due; the dispatcher clears it */
-    struct said said;
+    struct reasons logged;
 };
 
 /* RC_FATAL: no memory. All is borrowed; rng: the state of rng_next(). */

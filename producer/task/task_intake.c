@@ -262,7 +262,8 @@ static enum rc show(struct task_intake *intake, struct err *err)
 static void request_break(struct task_intake *intake, const struct err *err)
 {
     if (!intake->broken)
-        log_error(LOG_ERROR, "tasks_broken", err, "what=\"the retry queue cannot be asked\"");
+        log_error(LOG_ERROR, "task_intake_failed", err,
+                  "role=serve text=\"the retry queue cannot be asked\"");
     intake->broken = true;
     intake->request->failed = true;
     fault_set(&intake->request->fault, FAULT_AWAY,

@@ -9,12 +9,12 @@ TIME = re.compile(r"time=(\S+)Z ")
 # common/kafka/kafka.c lets librdkafka say the same again after a minute.
 AGAIN_S = 59
 
-# What says that trouble is over. The next spell of it is said again, and a busy machine may make
+# The event that ends a condition. The next failure is logged again, and a busy machine may cause
 # one.
-ENDS = {"ready_again": "not_ready", "database_there": "database_away",
-        "consumer_broker_back": "consumer_broker_trouble",
-        "consumer_database_back": "consumer_database_trouble",
-        "partitions_assigned": "partitions_lost", "rollup_works_again": "rollup_waits"}
+ENDS = {"ready_again": "not_ready", "dependency_up": "dependency_down",
+        "work_resumed": "work_paused", "check_passed": "check_failed",
+        "partitions_assigned": "partitions_lost"}
+PLACE = re.compile(r"^ ?(.*?)(?: (?:err|after_ms|count)=.*)?$")
 SPELLS_MAX = 3
 
 
@@ -23,16 +23,22 @@ def event_lines(role):
     return EVENT.findall(role.log_text())
 
 
+def place_of(rest):
+    """The `key=value` pairs that both events of a condition have."""
+    return re.sub(r"\d+", "#", PLACE.match(rest)[1])
+
+
 def repeated(role):
-    """Lines of a log that say the same more than once in a spell of trouble, or in more than a few
-    spells, whatever their numbers."""
+    """Lines of a log that say the same more than once while a condition fails, or in more than a
+    few failures, whatever their numbers."""
     said, times, found = {}, {}, {}
     for text in role.log_text().splitlines():
         event, time = EVENT.search(text), TIME.match(text)
         if not event:
             continue
-        over = event[2] if "state=over" in event[3] else ENDS.get(event[2])
-        said = {line: at for line, at in said.items() if line[0] != over}
+        ended = ENDS.get(event[2]), place_of(event[3])
+        said = {line: at for line, at in said.items()
+                if (line[0], place_of(line[1])) != ended}
         if event[1] not in ("warn", "error"):
             continue
         line = event[2], re.sub(r"\d+", "#", event[3])
@@ -45,8 +51,12 @@ def repeated(role):
     return found
 
 
-def spells(role, event):
-    """How often trouble of this name began, and how often it ended."""
-    lines = [rest for _, name, rest in event_lines(role) if name == event]
-    over = [rest for rest in lines if "state=over" in rest]
-    return len(lines) - len(over), len(over)
+def recovered(text, place):
+    """A condition whose place contains this text failed, and all such conditions are ok again."""
+    states = {}
+    for _, event, rest in EVENT.findall(text):
+        if place in rest and event in ENDS:
+            states[ENDS[event], place_of(rest)] = True
+        elif place in rest and event in ENDS.values():
+            states[event, place_of(rest)] = False
+    return bool(states) and all(states.values())

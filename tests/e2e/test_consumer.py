@@ -208,7 +208,7 @@ class Compacted(ConsumerCase):
             if line.startswith("consume topics: warning: ")])
         self.assertIn(f"topic {self.stack.topic} is compacted", page[0])
         self.assertEqual(consume.admin("/readyz").status, 200)
-        self.assertEqual(consume.log_text().count("event=topic_config_unsafe"), 1)
+        self.assertEqual(consume.log_text().count("event=check_failed check=topic_config"), 1)
 
 
 class ForeignVotes(ConsumerCase):

@@ -370,13 +370,13 @@ class SingletonLease(HousekeepCase):
         os.kill(first.pid, signal.SIGSTOP)
         self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
         second = self.stack.role("housekeep", sets={**sets, "housekeep.pause_ms": 0})
-        house.wait_for("the other one to finish", lambda: "event=house_kept" in second.log_text(),
+        house.wait_for("the other one to finish", lambda: "event=housekeeping_finished" in second.log_text(),
                        120)
         self.assertEqual(self.parts()[0], self.months.name(-1))
         base = self.stack.sql("SELECT * FROM vote_base ORDER BY content_id")
         os.kill(first.pid, signal.SIGCONT)
-        house.wait_for("the first one to see it", lambda: "housekeep_lease_lost" in
-                       first.log_text() or "housekeep_waits" in first.log_text())
+        house.wait_for("the first one to see it", lambda: "event=lease_lost" in
+                       first.log_text() or "event=dependency_down" in first.log_text())
         self.assertEqual(self.stack.sql("SELECT * FROM vote_base ORDER BY content_id"), base)
         self.stack.verify()
 

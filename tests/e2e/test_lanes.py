@@ -82,7 +82,7 @@ class Agreement(Lanes):
         status = json.loads(self.stack.tallybox("status", "--json").stdout)
         self.assertEqual(status["outbox"]["written"]["unserved"], ["outbox_1"])
         self.assertIn("outbox_1: no live relay serves it", self.stack.tallybox("status").stdout)
-        self.assertIn("lanes_unserved", serve.log_text())
+        self.assertIn("check=lanes_served", serve.log_text())
         self.start("relay", sets=BOTH)
         serve.wait_ready()
         house.wait_for("status without it", lambda: not json.loads(
@@ -101,7 +101,7 @@ class Agreement(Lanes):
         self.assertFalse(taken_over())
         first.kill()
         house.wait_for("the other relay to hold the lane", taken_over)
-        self.assertNotIn("lanes_unserved", serve.log_text())
+        self.assertNotIn("check=lanes_served", serve.log_text())
 
 
 class Change(Lanes):

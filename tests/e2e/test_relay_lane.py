@@ -133,7 +133,7 @@ class Lane(house.Case):
         self.stack.wait_drained()
         self.assertEqual(set(self.first_records()), {one["id"] for one in events})
         self.assertEqual(relay.metric("tallybox_relay_diverted_keys"), 0)
-        self.assertNotIn("diverted_keys_full", relay.log_text())
+        self.assertNotIn("reason=diverted_keys_full", relay.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1000)
 
         # A row that is refused is no longer behind what a client wrote for its key.
@@ -188,7 +188,7 @@ class Lane(house.Case):
         relay = self.start("relay", ready=False)
         one = event(self.kind, "good", 0)
         self.stack.append([one])
-        house.wait_for("the trouble to be said", lambda: "lane_cannot_move" in relay.log_text())
+        house.wait_for("the trouble to be said", lambda: "reason=cannot_divert" in relay.log_text())
         self.wait_not_ready(relay)
         self.stack.sql("RENAME TABLE elsewhere TO retry_task")
         self.stack.wait_drained()

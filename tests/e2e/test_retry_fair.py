@@ -115,7 +115,7 @@ class Destinations(FairCase):
         self.put("mail", "http", {"url": f"http://127.0.0.1:{dead_port}/"}, 60)
         house.wait_for("the breaker to open",
                        lambda: role.metric("tallybox_retry_breakers_open") == 1)
-        self.assertIn(f"event=breaker_opened destination=http://127.0.0.1:{dead_port} ",
+        self.assertIn(f"event=dependency_down dep=destination role=retry reason=breaker_open destination=http://127.0.0.1:{dead_port} ",
                       role.log_text())
         self.put("mail", "http", {"url": f"http://127.0.0.1:{living.server_port}/"}, 20)
         house.wait_for("the living one to be called", lambda: living.asked == 20, 20)

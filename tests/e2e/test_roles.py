@@ -226,7 +226,7 @@ class Stopping(house.Case):
 
     def test_a_role_that_still_waits_for_its_database_stops_too(self):
         role = self.start("run", ready=False, sets={"mysql.port": 1, **self.patient})
-        house.wait_for("its log", lambda: "start_waits" in role.log_text())
+        house.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
         self.stop_soon(role, seconds=15)
 
     def test_roles_stop_while_kafka_is_away(self):
@@ -311,7 +311,7 @@ class Settings(house.Case):
             self.assertNotIn(SECRET, done.stdout + done.stderr)
         role = self.start("serve", ready=False, sets={
             "mysql.password_file": path, "mysql.port": 1, "log.level": "debug"})
-        house.wait_for("its log", lambda: "start_waits" in role.log_text())
+        house.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
         self.assertNotIn(SECRET, role.log_text())
         self.assertNotIn(SECRET, role.admin("/readyz").body.decode())
         words = subprocess.run(["ps", "-o", "args=", "-p", str(role.pid)], check=True,

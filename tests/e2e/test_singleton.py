@@ -74,8 +74,8 @@ class RollupSingleton(house.Case):
         self.wait_taken_over(second)
         self.wait_rolled_up()
         self.assertGreater(reached, 0)
-        self.assertNotIn("rolled_up", first.log_text())
-        house.wait_for("it to be said", lambda: "rolled_up" in second.log_text())
+        self.assertNotIn("rollup_finished", first.log_text())
+        house.wait_for("it to be said", lambda: "rollup_finished" in second.log_text())
 
     def test_a_stopped_one_hands_over_at_once(self):
         first, second = self.two()
@@ -99,7 +99,7 @@ class RollupSingleton(house.Case):
                        lambda: "rollup_lease_lost" in first.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
                                            "votes_seq <> 0"), 0)
-        self.assertNotIn("rolled_up", first.log_text())
+        self.assertNotIn("rollup_finished", first.log_text())
 
     def test_an_epoch_that_was_given_out_twice_has_one_holder(self):
         """A fail-over that lost commits gives the same epoch to another one."""
@@ -127,11 +127,11 @@ class RollupSingleton(house.Case):
         self.stack.sql("UPDATE vote_tally SET votes = votes + 1, seq = seq + 1, changed_at = "
                        "UTC_TIMESTAMP(3) - INTERVAL 2 DAY WHERE content_id <= 10")
         role = self.start("rollup", sets=QUICK)
-        house.wait_for("the window", lambda: "event=rolled_up" in role.log_text())
+        house.wait_for("the window", lambda: "event=rollup_finished" in role.log_text())
         self.assertEqual(self.stack.number(
             "SELECT COUNT(*) FROM remark r JOIN vote_tally t ON t.content_id = r.id "
             "WHERE r.votes_seq <> t.seq"), 0)
-        self.assertEqual(role.log_text().count("event=rolled_up"), 1)
+        self.assertEqual(role.log_text().count("event=rollup_finished"), 1)
 
 
 if __name__ == "__main__":

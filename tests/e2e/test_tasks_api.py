@@ -296,7 +296,7 @@ class Finding(TasksCase):
         answer = serve.call("POST", "/v1/votes", vote, {"Authorization": f"Bearer {VOTES}"})
         self.assertEqual(answer.status, 200, answer.body)
         # Each of the two task intakes says it once.
-        self.assertIn(serve.log_text().count("event=tasks_broken"), (1, 2))
+        self.assertIn(serve.log_text().count("event=task_intake_failed"), (1, 2))
 
 
 class Scopes(TasksCase):

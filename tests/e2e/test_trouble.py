@@ -175,11 +175,6 @@ class Silence(EdgeCase):
                        lambda: role.metric(metric) > first + 1)
 
     def test_a_database_that_comes_and_goes(self):
-        # Each queue of the API says once that its database is there, which readiness waits for only
-        # with votes and totals.
-        house.wait_for("the first words of serve", lambda: all(
-            f"event=database_there worker={name}" in self.serve.log_text()
-            for name in ("committer", "totals_reader", "intake")))
         marks = {role: len(role.log_text()) for role in self.all()}
         house.kafka()
         # A row that Kafka may not have yet, and one that the log may not have yet.
@@ -203,14 +198,13 @@ class Silence(EdgeCase):
         for role in self.all():
             self.wait_over(role, "not_ready", "ready_again", marks[role])
             self.assertEqual(logs.repeated(role), {}, role.name)
-        for begin, end, role in (("database_away", "database_there", self.serve),
-                                 ("consumer_database_trouble", "consumer_database_back",
-                                  self.consume),
-                                 ("rollup_waits", "rollup_works_again", self.rollup)):
-            self.wait_over(role, begin, end, marks[role])
-            self.assertRegex(role.log_text(), f"event={end} .*after_ms=[0-9]")
-        house.wait_for("the relay to read again",
-                       lambda: all(logs.spells(self.relay, "lane_cannot_read")))
+        for place, role in (("dep=mysql role=serve ", self.serve),
+                            ("dep=sink role=consume ", self.consume),
+                            ("dep=sink role=rollup ", self.rollup),
+                            ("dep=mysql role=relay reason=cannot_read ", self.relay)):
+            house.wait_for(f"{place}to recover", lambda role=role, place=place: logs.recovered(
+                role.log_text()[marks[role]:], place))
+            self.assertRegex(role.log_text(), f"event=dependency_up {place}.*after_ms=[0-9]")
 
     def test_a_kafka_that_is_away(self):
         self.serve.vote((2, 1, 1))
@@ -231,8 +225,9 @@ class Silence(EdgeCase):
             self.wait_said(role, "event=ready_again", marks[role])
             self.assertEqual(logs.repeated(role), {}, role.name)
         self.stack.wait_drained()
-        self.wait_said(self.consume, "consumer_broker_back", marks[self.consume])
-        self.wait_said(self.relay, "lane_cannot_send lane=outbox state=over", marks[self.relay])
+        self.wait_said(self.consume, "event=dependency_up dep=kafka role=consume",
+                       marks[self.consume])
+        self.wait_said(self.relay, "event=dependency_up dep=kafka role=relay", marks[self.relay])
 
 
 class Group(EdgeCase):
@@ -332,7 +327,7 @@ class Memory(house.Case):
         self.assertNotEqual(role.process.returncode, 0)
         if role.process.returncode > 0:
             self.assertRegex(role.log_text(), r"(?i)memory|resource|cannot (start|allocate)|"
-                             r"failed to (map|create)|unable to create|start_hangs",
+                             r"failed to (map|create)|unable to create|start_stalled",
                              role.log_text()[-2000:])
 
     def test_every_role_under_every_limit_works_or_says_why_not(self):
@@ -504,7 +499,7 @@ class DeletedTopic(house.Case):
         serve.vote((2, 2, 1))
         self.stack.wait_drained()
         house.wait_for("the consumer to stop its partitions",
-                       lambda: "event=partition_stopped" in consume.log_text())
+                       lambda: "event=work_paused what=partition" in consume.log_text())
         house.wait_for("it not to be ready", lambda: consume.admin("/readyz").status == 503)
         self.assertTrue(relay.alive() and consume.alive())
         partition = house.wait_for("the record in the new topic", self.stack.records)[0].partition
@@ -577,7 +572,7 @@ class FullDisk(unittest.TestCase):
         self.fill()
         full = self.vote_until_full(serve)
         house.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503)
-        house.wait_for("a reason", lambda: "event=database_away" in serve.log_text())
+        house.wait_for("a reason", lambda: "event=dependency_down dep=mysql" in serve.log_text())
         self.assertTrue(all(role.alive() for role in roles))
         (self.folder / "ballast").unlink()
         # MySQL ends itself rather than lose a line of its binary log.

@@ -48,6 +48,7 @@ static void wake_totals_reader(void *ctx, size_t shard)
 static void queues_open(struct api_fixture *fixture)
 {
     struct queue_config config = {
+        .name = "votes",
         .shards = 1,
         .weight_max = 1000,
         .timeout_ms = TIMEOUT_MS,

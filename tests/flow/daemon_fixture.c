@@ -209,7 +209,7 @@ void child_works(struct child *child, const char *const *arguments)
 {
     child_start(child, arguments);
     child_listens(child);
-    child_says(child, "event=working");
+    child_says(child, "event=started");
 }
 
 int child_end(struct child *child)

@@ -23,14 +23,16 @@ static void a_gate_keeps_the_process_alive_and_unready(void **state)
     atomic_store(&shared->gate, RC_RETRY);
     child_start(&child, TEXTS("--migrate"));
     child_listens(&child);
-    child_says(&child, "event=start_waits role=pair err=\"the schema is version 1; expected 2\"");
+    child_says(
+        &child,
+        "event=work_paused what=start role=pair err=\"the schema is version 1; expected 2\"");
     assert_int_equal(child_ask(&child, "GET", "/healthz"), 200);
     assert_int_equal(child_ask(&child, "GET", "/readyz"), 503);
     assert_non_null(strstr(child_answer(), "\r\n\r\nnot ready\n"
                                            "start: the schema is version 1; expected 2\n"));
     assert_true(atomic_load(&shared->migrate));
     atomic_store(&shared->gate, RC_OK);
-    child_says(&child, "event=working");
+    child_says(&child, "event=started");
     assert_int_equal(child_ask(&child, "GET", "/readyz"), 200);
     kill(child.pid, SIGTERM);
     assert_int_equal(child_end(&child), EXIT_DONE);
@@ -137,7 +139,7 @@ static void the_pages_can_be_off(void **state)
     (void)state;
     child_start(&child, TEXTS("--set=admin.listen=off"));
     child_says(&child, "start two");
-    child_says_next(&child, TEXTS("event=working"));
+    child_says_next(&child, TEXTS("event=started"));
     kill(child.pid, SIGTERM);
     assert_int_equal(child_end(&child), EXIT_DONE);
 }

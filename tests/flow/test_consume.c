@@ -66,7 +66,7 @@ static bool stopped_because(const char *words)
 {
     struct err err = {0};
 
-    return trouble_read(&fixture.fetch.partitions, &err) && strstr(err.text, words) != NULL;
+    return condition_read(&fixture.fetch.partitions, &err) && strstr(err.text, words) != NULL;
 }
 
 static void all_records_of_all_partitions_are_applied(void **state)
@@ -169,11 +169,11 @@ static void while_the_database_is_unavailable_memory_is_bounded_and_nothing_is_l
     sink.faults.away = true;
     put_votes(100, 800);
     run(60000);
-    assert_true(trouble_read(&fixture.appliers[0].database, NULL));
+    assert_true(condition_read(&fixture.appliers[0].database, NULL));
     assert_true(fixture.fetch.job_count <= standard.batches_max);
     sink.faults.away = false;
     run(10000);
-    assert_false(trouble_read(&fixture.appliers[0].database, NULL));
+    assert_false(condition_read(&fixture.appliers[0].database, NULL));
     assert_all_applied(900);
     consume_fixture_kill(&fixture);
 }
@@ -488,14 +488,14 @@ static void an_unavailable_broker_is_probed_until_it_is_back(void **state)
 {
     (void)state;
     open_fixture();
-    assert_true(trouble_read(&fixture.fetch.broker, NULL));
+    assert_true(condition_read(&fixture.fetch.broker, NULL));
     fixture.stream.away = true;
     run(10000);
-    assert_true(trouble_read(&fixture.fetch.broker, NULL));
+    assert_true(condition_read(&fixture.fetch.broker, NULL));
     assert_in_range(fixture.stream.probes, 4, 6);
     fixture.stream.away = false;
     run(3000);
-    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    assert_false(condition_read(&fixture.fetch.broker, NULL));
     fixture.stream.probes = 0;
     run(10000);
     assert_in_range(fixture.stream.probes, 0, 2);
@@ -510,14 +510,14 @@ static void a_broker_that_stops_answering_is_noticed(void **state)
     (void)state;
     open_fixture();
     run(3000);
-    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    assert_false(condition_read(&fixture.fetch.broker, NULL));
     fixture.stream.away = true;
     run(15000);
-    assert_true(trouble_read(&fixture.fetch.broker, &err));
+    assert_true(condition_read(&fixture.fetch.broker, &err));
     assert_non_null(strstr(err.text, "nobody answers"));
     fixture.stream.away = false;
     run(3000);
-    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    assert_false(condition_read(&fixture.fetch.broker, NULL));
     consume_fixture_kill(&fixture);
 }
 
@@ -532,9 +532,9 @@ static void one_late_answer_is_no_failure(void **state)
         run(100);
     assert_int_equal(fixture.stream.probes, 1);
     fixture.stream.away = false;
-    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    assert_false(condition_read(&fixture.fetch.broker, NULL));
     run(3000);
-    assert_false(trouble_read(&fixture.fetch.broker, NULL));
+    assert_false(condition_read(&fixture.fetch.broker, NULL));
     consume_fixture_kill(&fixture);
 }
 
@@ -544,14 +544,14 @@ static void a_missing_privilege_is_reported_until_partitions_are_assigned(void *
 
     (void)state;
     open_fixture();
-    assert_false(trouble_read(&fixture.fetch.access, NULL));
+    assert_false(condition_read(&fixture.fetch.access, NULL));
     fixture.stream.denied = true;
     run(20000);
-    assert_true(trouble_read(&fixture.fetch.access, &err));
+    assert_true(condition_read(&fixture.fetch.access, &err));
     assert_string_equal(err.text, "no right");
     own_all();
     run(100);
-    assert_false(trouble_read(&fixture.fetch.access, NULL));
+    assert_false(condition_read(&fixture.fetch.access, NULL));
     consume_fixture_kill(&fixture);
 }
 
@@ -563,16 +563,16 @@ static void a_compacted_topic_is_reported_until_it_is_not(void **state)
     open_fixture();
     own_all();
     run(1500);
-    assert_false(trouble_read(&fixture.fetch.topics, NULL));
+    assert_false(condition_read(&fixture.fetch.topics, NULL));
     fixture.stream.compacted = true;
     put_votes(0, 8);
     run(1500);
-    assert_true(trouble_read(&fixture.fetch.topics, &err));
+    assert_true(condition_read(&fixture.fetch.topics, &err));
     assert_non_null(strstr(err.text, "compacted"));
     assert_all_applied(8);
     fixture.stream.compacted = false;
     run(1500);
-    assert_false(trouble_read(&fixture.fetch.topics, NULL));
+    assert_false(condition_read(&fixture.fetch.topics, NULL));
     consume_fixture_kill(&fixture);
 }
 

@@ -288,7 +288,7 @@ static void a_refused_vote_holds_only_its_content(void **state)
     for (int i = 0; i < 45; i++)
         topic_put_vote(&topic, i, i % 3 == 0 ? 1 : 5, 1);
     run(1500);
-    assert_false(trouble_read(&consumer.fetch.partitions, NULL));
+    assert_false(condition_read(&consumer.fetch.partitions, NULL));
     assert_int_equal(sink.data.tallies[5].seq, 30);
     assert_int_equal(sink.data.tallies[1].seq, 0);
     assert_int_equal(count_held("refused"), 1);

@@ -167,7 +167,7 @@ static void every_call_may_fail_once(void **state)
             engine_start(&one, "a", true);
             run_round(&one);
             assert_kept();
-            assert_false(one.failing);
+            assert_false(condition_read(&one.database, NULL));
             assert_string_equal(fake.state.owner, "");
             housekeep_done(&one);
             if (fake.calls < call)
@@ -349,7 +349,7 @@ static void a_fatal_error_ends_the_round(void **state)
     fake.fail_rc = RC_FATAL;
     engine_start(&one, "a", false);
     assert_int_equal(step(&one), LOOP_END);
-    assert_true(one.failing);
+    assert_true(condition_read(&one.database, NULL));
     assert_int_equal(one.phase, HOUSEKEEP_ENDED);
     housekeep_done(&one);
 }

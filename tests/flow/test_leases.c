@@ -95,7 +95,7 @@ static void relay_start(size_t number)
     for (size_t i = 0; i < LANES; i++)
         relay->store.leases[i] = &rows[i];
     store = fake_lease_store_ops(&relay->store);
-    leases_init(&relay->leases, "lane", relay->name, &store, LEASE_MS, number);
+    leases_init(&relay->leases, "relay", "lane", relay->name, &store, LEASE_MS, number);
     for (size_t i = 0; i < LANES; i++) {
         snprintf(own_settings[i].name, sizeof(own_settings[i].name), "lane_%zu", i);
         snprintf(own_settings[i].table, sizeof(own_settings[i].table), "%s", lane_names[i]);
@@ -345,11 +345,11 @@ static void a_relay_that_cannot_reach_the_database_stops_believing_before_others
     pass(LEASE_MS + 1100);
     assert_int_equal(held_by(0), 0);
     assert_int_equal(held_by(1), LANES);
-    assert_true(relays[0].leases.trouble.on);
+    assert_true(condition_read(&relays[0].leases.store_state, NULL));
     relays[0].cut_off = false;
     pass(10000);
     assert_int_equal(held_by(0), 2);
-    assert_false(relays[0].leases.trouble.on);
+    assert_false(leases_failing(&relays[0].leases, NULL));
 }
 
 static void a_take_whose_answer_was_lost_is_noticed(void **state)
@@ -393,7 +393,7 @@ static void set_back(int64_t ms)
 static void a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back(
     void **state)
 {
-    char text[384];
+    struct err err;
 
     (void)state;
     start(0);
@@ -403,12 +403,12 @@ static void a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_wa
     start(1);
     pass(1000);
     assert_int_equal(held_by(1), 0);
-    assert_true(note_read(&relays[1].leases.trouble, text, sizeof(text)));
-    assert_non_null(strstr(text, "the database clock was set back"));
-    assert_non_null(strstr(text, "relay-0"));
+    assert_true(condition_read(&relays[1].leases.clock, &err));
+    assert_non_null(strstr(err.text, "the database clock was set back"));
+    assert_non_null(strstr(err.text, "relay-0"));
     pass(LEASE_MS + 500);
     assert_int_equal(held_by(1), LANES);
-    assert_false(note_read(&relays[1].leases.trouble, text, sizeof(text)));
+    assert_false(leases_failing(&relays[1].leases, NULL));
 }
 
 /* Whenever the other one sees it: the one that lives renews its leases, and nobody takes them. */
@@ -433,8 +433,8 @@ static void a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back(v
         assert_int_equal(held_by(0), 2);
         assert_int_equal(held_by(1), 2);
     }
-    assert_false(relays[0].leases.trouble.on);
-    assert_false(relays[1].leases.trouble.on);
+    assert_false(leases_failing(&relays[0].leases, NULL));
+    assert_false(leases_failing(&relays[1].leases, NULL));
 }
 
 /* Its length is in the row: another relay may be set otherwise. */
@@ -449,7 +449,7 @@ static void a_longer_lease_of_another_relay_is_plausible(void **state)
     pass(10000);
     assert_int_equal(held_by(0), LANES - 1);
     assert_int_equal(rows[2].until_ms - now_ms, 50000);
-    assert_false(relays[0].leases.trouble.on);
+    assert_false(leases_failing(&relays[0].leases, NULL));
 }
 
 static void a_clean_stop_releases_all_and_another_relay_has_them_in_a_second(void **state)
@@ -492,12 +492,12 @@ static void diverted_keys_are_written_into_the_lease(void **state)
     start(0);
     pass(1000);
     metric_set(&relays[0].lanes[1].metrics->diverted_keys, 2);
-    note_set(&relays[0].lanes[1].stopping, now_ms, &err);
+    condition_fail(&relays[0].lanes[1].key_delivery, now_ms, &err);
     pass(1100);
     assert_int_equal(rows[1].news.diverted_keys, 2);
     assert_string_equal(rows[1].news.diverted_reason, err.text);
     metric_set(&relays[0].lanes[1].metrics->diverted_keys, 0);
-    note_clear(&relays[0].lanes[1].stopping, now_ms);
+    condition_ok(&relays[0].lanes[1].key_delivery, now_ms);
     pass(1100);
     assert_int_equal(rows[1].news.diverted_keys, 0);
     assert_string_equal(rows[1].news.diverted_reason, "");

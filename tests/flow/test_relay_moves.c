@@ -70,10 +70,10 @@ static void a_refused_row_goes_into_the_retry_queue_with_all_of_its_key(void **s
     assert_int_equal(fixture.fake.tasks[0], bad);
     assert_int_equal(fixture.fake.tasks[6], behind);
     assert_int_equal(atomic_load(&fixture.lane.diverted.count), 1);
-    assert_true(fixture.lane.stopping.on);
+    assert_true(fixture.lane.key_delivery.failing);
     fixture.fake.task_chance = 50;
     assert_true(relay_fixture_drain(&fixture, 60000));
-    assert_false(fixture.lane.stopping.on);
+    assert_false(fixture.lane.key_delivery.failing);
     assert_all_is_well();
 }
 
@@ -201,13 +201,13 @@ static void a_retry_queue_that_takes_nothing_delays_its_keys_only(void **state)
     fixture.fake.rows[bad].sync_bad = true;
     append_some(600);
     relay_fixture_run(&fixture, 5000);
-    assert_true(fixture.lane.moving.on);
+    assert_true(fixture.lane.diverting.failing);
     assert_int_equal(fixture.fake.task_count, 0);
     assert_int_equal(fake_relay_left(&fixture.fake), 1 + 50);
     assert_int_equal(published(600), 1);
     fixture.fake.faults.move = 0;
     assert_true(relay_fixture_drain(&fixture, 60000));
-    assert_false(fixture.lane.moving.on);
+    assert_false(fixture.lane.diverting.failing);
     assert_all_is_well();
 }
 
@@ -241,7 +241,7 @@ static void a_gap_in_the_lease_that_only_the_diverter_sees_begins_anew(void **st
     fixture.fake.rows[bad].sync_bad = true;
     fixture.fake.faults.move = 1000;
     relay_fixture_run(&fixture, 200);
-    assert_true(fixture.lane.moving.on);
+    assert_true(fixture.lane.diverting.failing);
     atomic_store(&fixture.lane.lease.valid_until_ms, 0);
     deleter_step(&fixture.deleter, fixture.fake.now_ms);
     atomic_store(&fixture.lane.lease.valid_until_ms, INT64_MAX);
@@ -267,7 +267,7 @@ static void the_keys_are_known_to_the_next_holder_of_the_lane(void **state)
     assert_int_equal(published(behind), 0);
     assert_int_equal(fake_relay_key_tasks(&fixture.fake, 4), 2);
     assert_int_equal(atomic_load(&fixture.lane.diverted.count), 1);
-    assert_true(fixture.lane.stopping.on);
+    assert_true(fixture.lane.key_delivery.failing);
     fixture.fake.task_chance = 50;
     assert_true(relay_fixture_drain(&fixture, 30000));
     assert_all_is_well();
@@ -287,11 +287,11 @@ static void nothing_is_sent_while_more_keys_are_in_the_retry_queue_than_may_be(v
     relay_fixture_take_lease(&fixture);
     append_some(12);
     relay_fixture_run(&fixture, 3000);
-    assert_true(fixture.lane.full.on);
+    assert_true(fixture.lane.lane_delivery.failing);
     assert_int_equal(fake_relay_left(&fixture.fake), 12);
     fake_relay_run_task(&fixture.fake, 2);
     relay_fixture_run(&fixture, 3000);
-    assert_false(fixture.lane.full.on);
+    assert_false(fixture.lane.lane_delivery.failing);
     assert_int_equal(fake_relay_left(&fixture.fake), 0);
     fixture.fake.task_chance = 50;
     assert_true(relay_fixture_drain(&fixture, 30000));
@@ -308,11 +308,11 @@ static void a_row_read_after_another_relay_took_the_lane_is_not_sent(void **stat
     fixture.fake.epoch++;
     seq = fake_relay_append(&fixture.fake, 4);
     relay_fixture_run(&fixture, 500);
-    assert_true(fixture.lane.reading.on);
+    assert_true(fixture.lane.reading.failing);
     assert_int_equal(published(seq), 0);
     relay_fixture_take_lease(&fixture);
     assert_true(relay_fixture_drain(&fixture, 10000));
-    assert_false(fixture.lane.reading.on);
+    assert_false(fixture.lane.reading.failing);
     assert_all_is_well();
 }
 
@@ -323,10 +323,10 @@ static void too_many_diverted_keys_pause_the_lane_and_say_so(void **state)
         fixture.fake.rows[fake_relay_append(&fixture.fake, key)].oversize = true;
     append_some(60);
     relay_fixture_run(&fixture, 500);
-    assert_true(fixture.lane.full.on);
+    assert_true(fixture.lane.lane_delivery.failing);
     fixture.fake.healed = true;
     assert_true(relay_fixture_drain(&fixture, 10000));
-    assert_false(fixture.lane.full.on);
+    assert_false(fixture.lane.lane_delivery.failing);
     assert_all_is_well();
 }
 

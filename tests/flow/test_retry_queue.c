@@ -79,10 +79,10 @@ static void a_paused_scene_waits_until_it_is_resumed(void **state)
 
 static bool says_too_many_rows(void)
 {
-    char text[384];
+    struct err err;
 
-    return note_read(&fixture.hosts[0].pool.notes[POOL_SCENES], text, sizeof(text)) &&
-           strstr(text, "more than 1024 rows");
+    return condition_read(&fixture.hosts[0].pool.conditions[POOL_SCENES], &err) &&
+           strstr(err.text, "more than 1024 rows");
 }
 
 /* A row that is not read may pause a scene. */

@@ -26,7 +26,7 @@ static void a_term_stops_cleanly_and_in_order(void **state)
     child_start(&child, NULL);
     child_says(&child, "event=starting role=pair version=");
     child_says_next(&child, TEXTS("open one", "open two", "event=admin_listening", "start one",
-                                  "start two", "event=working"));
+                                  "start two", "event=started"));
     kill(child.pid, SIGTERM);
     child_says_next(&child, TEXTS("event=stopping signal=SIGTERM stop_timeout_ms=10000", "join one",
                                   "join two", "close two", "close one", "event=stopped"));
@@ -182,7 +182,7 @@ static void the_manager_hears_of_a_whole_life(void **state)
     kill(child.pid, SIGHUP);
     child_says(&child, "event=reloaded");
     atomic_store(&shared->gate, RC_OK);
-    child_says(&child, "event=start_goes_on role=pair after_ms=");
+    child_says(&child, "event=work_resumed what=start role=pair after_ms=");
     manager_hears_of_work(&manager);
     manager_hears(&manager, "WATCHDOG=1", NULL);
     kill(child.pid, SIGHUP);
@@ -276,7 +276,7 @@ static void a_process_that_waits_at_the_gate_can_be_stopped(void **state)
     (void)state;
     atomic_store(&shared->gate, RC_RETRY);
     child_start(&child, NULL);
-    child_says(&child, "event=start_waits");
+    child_says(&child, "event=work_paused what=start");
     kill(child.pid, SIGTERM);
     child_says_next(&child, TEXTS("event=stopping", "close two", "close one", "event=stopped"));
     assert_int_equal(child_end(&child), EXIT_DONE);

@@ -152,7 +152,8 @@ static void on_release(struct queue_entry *entry)
 
 static int setup(void **state)
 {
-    struct queue_config queue = {.shards = 1,
+    struct queue_config queue = {.name = "tasks",
+                                 .shards = 1,
                                  .weight_max = 100,
                                  .timeout_ms = 5000,
                                  .breaker_base_ms = 1,

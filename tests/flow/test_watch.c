@@ -276,7 +276,7 @@ static void a_hung_worker_starves_the_watchdog(void **state)
     watch_step(&fixture->watch, begun_ms + 4001);
     watch_step(&fixture->watch, begun_ms + 5001);
     assert_string_equal(heard(fixture), "");
-    assert_non_null(strstr(logged(fixture), "level=error event=watchdog_starves role=relay "
+    assert_non_null(strstr(logged(fixture), "level=error event=watchdog_withheld role=relay "
                                             "loop=relay-send watchdog_ms=4000\n."));
     atomic_store(&hung.free, true);
     loop_join(&loop);

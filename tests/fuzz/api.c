@@ -169,17 +169,17 @@ void http_answer(struct http_request *request, int status, const char *content_t
 
 static struct queue *queue_ready(void)
 {
-    const struct queue_config config = {.shards = 1,
+    const struct queue_config config = {.name = "votes",
+                                        .shards = 1,
                                         .weight_max = WEIGHT_MAX,
                                         .timeout_ms = 600000,
                                         .breaker_base_ms = 1,
                                         .breaker_cap_ms = 1};
     struct queue *queue = NULL;
-    int64_t after_ms;
 
     fuzz_must(queue_open(&queue, &config, NULL) == RC_OK, "a queue can be had");
     fuzz_must(queue_may_try(queue, os_now_ms()), "a new queue may be tried");
-    queue_worked(queue, os_now_ms(), &after_ms);
+    queue_worked(queue, os_now_ms());
     return queue;
 }
 

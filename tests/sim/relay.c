@@ -224,7 +224,7 @@ static void start(struct proc *proc)
     link_init(&relay->lease_adapter.link, proc, sim->main_db);
     relay->lease_adapter.lane_count = relay->count;
     store = tables_leases(&relay->lease_adapter);
-    leases_init(&relay->leases, "lane", proc->name, &store, sim->settings.relay.lease_ms,
+    leases_init(&relay->leases, "relay", "lane", proc->name, &store, sim->settings.relay.lease_ms,
                 sim_rng());
     for (size_t i = 0; i < relay->count; i++) {
         runtime_start(relay, i);

@@ -15,8 +15,10 @@ static struct lane_watch watch;
 static struct lanes there;
 static bool serves[LANES_MAX];
 static bool away;
-static char number[sizeof(watch.number)];
-static char unserved[sizeof(watch.unserved)];
+static struct err number_err;
+static struct err unserved_err;
+static const char *number;
+static const char *unserved;
 
 static enum rc look(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
 {
@@ -51,7 +53,8 @@ static int tear_down(void **state)
 static void at(int64_t now_ms)
 {
     assert_true(lane_watch_step(&watch, now_ms) > 0);
-    lane_watch_read(&watch, number, unserved);
+    number = condition_read(&watch.number, &number_err) ? number_err.text : "";
+    unserved = condition_read(&watch.unserved, &unserved_err) ? unserved_err.text : "";
 }
 
 static void lanes_that_are_served_are_fine(void **state)

@@ -242,7 +242,7 @@ static void every_call_may_fail_once(void **state)
             engine_start(&rollup, &fixture, "a", true);
             run_window(&rollup);
             assert_rolled_up(&fixture);
-            assert_false(rollup.failing);
+            assert_false(condition_read(&rollup.database, NULL));
             assert_string_equal(fixture.state.owner, "");
             assert_int_equal(fixture.state.rolled_until_ms, NOON_MS);
             rollup_done(&rollup);
@@ -264,7 +264,7 @@ static void a_failure_delays_the_next_step(void **state)
     fixture.fail_call = 1;
     engine_start(&rollup, &fixture, "a", false);
     assert_true(rollup_step(&rollup, 0) > 0);
-    assert_true(rollup.failing);
+    assert_true(condition_read(&rollup.database, NULL));
     assert_string_equal(rollup.err.text, "call 1 failed");
     rollup_done(&rollup);
 }

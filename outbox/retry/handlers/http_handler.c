@@ -114,7 +114,7 @@ static void end_picked(struct http *http, const struct http_url *url, bool faile
     pthread_mutex_unlock(&http->lock);
     /* With no other one to go to it is called all the same. */
     if (out && !alone)
-        log_error(LOG_WARN, "retry_endpoint_left_out", err, "endpoint=%s", url->origin);
+        log_error(LOG_WARN, "retry_endpoint_ignored", err, "endpoint=%s", url->origin);
 }
 
 static void put_own_headers(struct buf *buf, const struct retry_job *job)
