@@ -3,6 +3,7 @@
 #include "common/config/config_command.h"
 #include "common/daemon/metrics_command.h"
 #include "common/daemon/role.h"
+#include "common/log_events.h"
 #include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
@@ -137,6 +138,7 @@ static const struct command commands[] = {
     {"config", "shows every setting and where it came from", config_command},
     {"metrics", "lists every metric", print_metrics_command},
     {"openapi", "prints the description of the HTTP API", openapi_command},
+    {"events", "lists every log event", log_events_command},
     {"help", "shows this page, or the one of a command", NULL},
     {"version", "shows the version", version_command},
 };

@@ -5,7 +5,7 @@
 # shellcheck source=scripts/format.sh
 . "$ROOT/scripts/format.sh"
 
-LINT_RULES=(layout layers sql skips scripts python gcc clang headers tidy)
+LINT_RULES=(layout layers sql events skips scripts python gcc clang headers tidy)
 
 lint_help() {
     cat <<'END'
@@ -16,6 +16,7 @@ Without a RULE all of them:
   layout    clang-format 14 would change nothing           (./dev format does it for you)
   layers    which file may include which, sizes of files and functions, and the check's own test
   sql       no text is put into a statement as it is; and the check's own test
+  events    log events are those of common/log_events.c; and the check's own test
   skips     tests/skips.txt can be read; and the check's own test
   scripts   shellcheck of all bash
   python    all Python compiles
@@ -43,6 +44,10 @@ lint_layers() {
 
 lint_sql() {
     tests/lint/sql && quietly /usr/bin/python3 -B tests/lint/test_sql.py
+}
+
+lint_events() {
+    tests/lint/log_events && quietly /usr/bin/python3 -B tests/lint/test_log_events.py
 }
 
 lint_skips() { quietly /usr/bin/python3 -B tests/lint/test_skips.py; }

@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"
+#include "common/log_events.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
 #include "consumer/maintenance/housekeep_command.h"
@@ -79,6 +80,15 @@ static void metrics_table_is_the_one_of_the_program(void **state)
     assert_block_of("docs/metrics.md", "<!-- metrics:", "<!-- /metrics", &table);
 }
 
+static void events_table_is_the_one_of_the_program(void **state)
+{
+    struct buf table = {0};
+
+    (void)state;
+    log_events_put_table(&table);
+    assert_block_of("OPERATIONS.md", "<!-- events:", "<!-- /events", &table);
+}
+
 static void grants_are_those_the_program_prints(void **state)
 {
     static struct settings settings = {
@@ -127,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_table_is_the_one_of_the_program),
         cmocka_unit_test(metrics_table_is_the_one_of_the_program),
+        cmocka_unit_test(events_table_is_the_one_of_the_program),
         cmocka_unit_test(grants_are_those_the_program_prints),
         cmocka_unit_test(tables_of_the_retry_queue_are_those_of_the_program),
         cmocka_unit_test(the_description_of_the_api_is_the_one_of_the_program),
