@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* libinih splits sections, keys and values; how long its lines may be (mostly 197 bytes), whether
- * it knows comments behind values and what it takes for a continued line was decided when it was
- * packaged. So it gets every line cleaned, and a long one in pieces: it hands a piece that starts
- * with a blank on as more of the value before. */
+/* libinih splits sections, keys and values. The distribution decided at build time how long its
+ * lines may be (mostly 197 bytes), whether it knows comments after values, and what it treats as
+ * a continued line. Therefore each line is cleaned before libinih gets it, and a long line is cut
+ * into pieces: libinih appends a piece that starts with a blank to the value before it. */
 struct ini {
     const struct ini_handler *handler;
     const char *name; /* of the file */
@@ -17,11 +17,11 @@ struct ini {
     struct err *err;
     enum rc rc;
     int line;
-    char text[INI_LINE_BYTES];  /* the line under way, without blanks around it and comment */
-    size_t at;                  /* how much of it was handed out */
-    bool is_value;              /* it must bring a key and a value */
-    bool found;                 /* it did */
-    char section[96];           /* of the lines under way; libinih would cut it at 49 bytes */
+    char text[INI_LINE_BYTES];  /* the current line without outer blanks and comment */
+    size_t at;                  /* bytes of it that libinih has got */
+    bool is_value;              /* the line must have a key and a value */
+    bool found;                 /* libinih has found them */
+    char section[96];           /* of the current lines; libinih would cut it at 49 bytes */
     char key[INI_LINE_BYTES];   /* whose value is complete when the next line is asked for */
     char value[INI_LINE_BYTES]; /* never longer than its line */
 };
@@ -31,7 +31,7 @@ static enum rc fail_at_line(struct ini *ini, const char *what)
     return err_fail(ini->err, RC_FATAL, 0, "%.160s:%d: %s", ini->name, ini->line, what);
 }
 
-/* Blanks at the start must go: indented keys are common, and not continued values. */
+/* Removes the blanks at the start, because an indented key is no continued value. */
 static void clean_line(char *text)
 {
     size_t start = strspn(text, " \t\r\f\v");
@@ -48,7 +48,7 @@ static void clean_line(char *text)
     text[len] = '\0';
 }
 
-/* Reads one line of the file as it stands. False at its end. */
+/* Reads one line of the file unchanged. False at the end of the file. */
 static bool read_line(struct ini *ini)
 {
     size_t len = 0;
@@ -85,7 +85,7 @@ static enum rc check_heading(struct ini *ini)
     return RC_OK;
 }
 
-/* Stores the value of the line before, which is known to be complete now. */
+/* Stores the value of the line before, which is complete now. */
 static enum rc finish_value(struct ini *ini)
 {
     if (!ini->is_value)
@@ -99,7 +99,7 @@ static enum rc finish_value(struct ini *ini)
                                   ini->err);
 }
 
-/* Goes on to the next line that says something. False at the end and after a mistake. */
+/* Reads up to the next line with content. False at the end of the file and after an error. */
 static bool read_next_line(struct ini *ini)
 {
     ini->rc = finish_value(ini);
@@ -119,8 +119,8 @@ static bool read_next_line(struct ini *ini)
     return ini->rc == RC_OK;
 }
 
-/* A piece may end where neither side of the cut is a blank, which libinih would drop, and where
- * the next one does not look like a comment. 0: there is no such place. */
+/* The length of the next piece. libinih would drop blanks at a cut and treat a piece that begins
+ * with a comment mark as a comment, so neither may be next to the cut. 0: no cut is possible. */
 static size_t find_piece_len(const char *text, size_t room)
 {
     size_t len = strlen(text);
@@ -133,7 +133,7 @@ static size_t find_piece_len(const char *text, size_t room)
     return 0;
 }
 
-/* libinih's reader, in the manner of fgets(). */
+/* Called by libinih like fgets(). */
 static char *read_piece(char *to, int size, void *stream)
 {
     struct ini *ini = stream;
@@ -153,7 +153,7 @@ static char *read_piece(char *to, int size, void *stream)
     return to;
 }
 
-/* libinih's handler: called once per piece. */
+/* Called by libinih once per piece. */
 static int take_piece(void *user, const char *section, const char *key, const char *value)
 {
     struct ini *ini = user;
@@ -177,7 +177,7 @@ enum rc ini_file_read(FILE *file, const char *name, const struct ini_handler *ha
     struct ini ini = {.handler = handler, .name = name, .file = file, .err = err};
     int code = ini_parse_stream(read_piece, &ini, take_piece, &ini);
 
-    /* What libinih did not understand brought no value, and the reader has named its line. */
+    /* A line that libinih cannot parse has no value; finish_value() has named that line. */
     if (ini.rc == RC_OK && code != 0)
         ini.rc = fail_at_line(&ini, "cannot be read as an INI file");
     return ini.rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an INI file line by line and hands each section and value to its reader. Any thread. */
+/* Reads an INI file line by line and calls a handler for each section and value. Any thread. */
 #ifndef COMMON_CONFIG_INI_FILE_H
 #define COMMON_CONFIG_INI_FILE_H
 
@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
-#define INI_LINE_BYTES 1500 /* a line has less, with blanks and comment */
+#define INI_LINE_BYTES 1500 /* a line is shorter, blanks and comment included */
 
-/* What a file holds, in its order. A result other than RC_OK ends the reading. The texts are
- * borrowed for the call. */
+/* Called in the order of the file. A result other than RC_OK ends the reading. The texts live for
+ * the call. */
 struct ini_handler {
     /* line: from 1. err: what is wrong, without the place. */
     enum rc (*on_section)(void *ctx, const char *section, int line, struct err *err);
@@ -20,7 +20,7 @@ struct ini_handler {
     void *ctx;
 };
 
-/* name: of the file, for people. RC_FATAL: err names the line. */
+/* Reads the whole file. name: of the file, for error texts. RC_FATAL: err names the line. */
 enum rc ini_file_read(FILE *file, const char *name, const struct ini_handler *handler,
                       struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Every setting of the program, as one struct, and the one table that feeds the parser, `tallybox
- * config`, --help and docs/settings.md. Any thread may read. It is frozen before threads start, but
- * for what is _Atomic: those settings are live, a SIGHUP may change each between two looks at
- * it. */
+/* Every setting of the program in one struct, and the one table that feeds the parser, `tallybox
+ * config`, --help and docs/settings.md. Any thread may read. Settings do not change after threads
+ * have started, except the _Atomic ones: they are live, and SIGHUP may change each of them between
+ * two reads. */
 #ifndef COMMON_CONFIG_SETTINGS_H
 #define COMMON_CONFIG_SETTINGS_H
 
@@ -21,7 +21,7 @@
 #define KAFKA_PROPERTIES_MAX 64
 
 /* One database server and the account on it: sections [mysql] and [sink]. An empty text or a -1 in
- * [sink] means: as in [mysql]; settings_load() has filled them in. */
+ * [sink] means "as in [mysql]"; config_load() replaces both by the value of [mysql]. */
 struct mysql_settings {
     char host[SETTING_TEXT_SIZE];
     int64_t port;
@@ -36,7 +36,7 @@ struct mysql_settings {
     int64_t query_timeout_ms;
 };
 
-/* One property handed to librdkafka as it stands. */
+/* One property that librdkafka gets unchanged. */
 struct kafka_property {
     char name[KAFKA_NAME_SIZE];
     char value[KAFKA_VALUE_SIZE];
@@ -142,7 +142,7 @@ struct settings {
         _Atomic int64_t move_rows_max;
         _Atomic int64_t batch_rows_max;
         _Atomic int64_t pause_ms;
-        _Atomic int64_t instance_days; /* 0: for ever, as the next four */
+        _Atomic int64_t instance_days; /* 0: kept for ever, as in the next four */
         _Atomic int64_t progress_days;
         _Atomic int64_t dead_days;
         _Atomic int64_t dead_history_days;
@@ -158,7 +158,7 @@ struct settings {
         int64_t connections_per_address_max;
         int64_t header_timeout_ms;
         int64_t body_timeout_ms;
-        _Atomic int64_t stale_ms;        /* readiness goes red past this age of waiting work */
+        _Atomic int64_t stale_ms;        /* not ready while waiting work is older */
         _Atomic int64_t stop_timeout_ms; /* bound of a clean stop */
     } admin;
     struct {
