@@ -40,8 +40,8 @@ struct commit_fixture {
     struct err err;
 };
 
-/* For cmocka. The tear-down drops what waits and fails unless everybody was answered once, released
- * once, and the database tells one story. */
+/* For cmocka. The tear-down drops waiting requests, and fails unless each request was answered once
+ * and released once, and the database is consistent. */
 int commit_fixture_set_up(void **state);
 int commit_fixture_tear_down(void **state);
 

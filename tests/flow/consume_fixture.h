@@ -25,7 +25,7 @@ struct consume_fixture {
     struct applier appliers[FIXTURE_APPLIERS];
     struct fetch_link links[FIXTURE_APPLIERS];
     struct fetch fetch;
-    int64_t fetch_ms; /* when the steps want to be called again */
+    int64_t fetch_ms; /* when the steps are due */
     int64_t apply_ms[FIXTURE_APPLIERS];
     bool ended; /* a step has returned LOOP_END */
 };
@@ -43,7 +43,7 @@ void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *to
 /* As the process' sudden end: nothing is handed back. */
 void consume_fixture_kill(struct consume_fixture *fixture);
 
-/* Steps what is due at now_ms: the fetching step (which 0), or an applier (1 ...). */
+/* Calls the step if it is due at now_ms: the fetching step (which 0), or an applier (1 ...). */
 void consume_fixture_step(struct consume_fixture *fixture, int which, int64_t now_ms);
 
 /* Steps all that is due until nothing is before until_ms, moving *now_ms on. */

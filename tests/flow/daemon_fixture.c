@@ -191,7 +191,7 @@ void child_says_next(struct child *child, const char *const *texts)
     for (; *texts; texts++) {
         do
             assert_non_null(fgets(child->line, sizeof(child->line), child->log));
-        /* Said or not by who runs the test. */
+        /* The environment of the test may set it. */
         while (strstr(child->line, "event=runs_as_root"));
         if (!strstr(child->line, *texts))
             fail_msg("expected \"%s\" in: %s", *texts, child->line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A daemon of two made-up roles in a child process, whose log is read as it comes and whose admin
- * pages can be asked. Nobody waits for a time: every step waits for a line. */
+/* A daemon of two invented roles in a child process. The test reads its log while it runs and
+ * requests its admin pages. No step waits for a fixed time: each waits for a line of the log. */
 #ifndef TESTS_FLOW_DAEMON_FIXTURE_H
 #define TESTS_FLOW_DAEMON_FIXTURE_H
 
@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* What the test and its child both see. */
+/* Memory that the test and its child share. */
 struct shared {
-    atomic_int gate;     /* what the gate says, an enum rc */
-    atomic_bool migrate; /* what the gate was told */
+    atomic_int gate;     /* the answer of the gate, an enum rc */
+    atomic_bool migrate; /* the argument of the gate */
     atomic_bool sick;    /* the first role is not ready */
     atomic_bool fail;    /* the roles stop the process */
     atomic_bool join_waits;

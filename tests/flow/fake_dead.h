@@ -13,7 +13,7 @@ struct fake_dead {
     struct dead_store store;
 };
 
-/* Knows ids, reason_class, id_max and what is held of a filter; the topic is "votes". */
+/* Supports the fields ids, reason_class, id_max and held of a filter; the topic is "votes". */
 void fake_dead_init(struct fake_dead *fake, struct fake_sink *sink);
 
 #endif

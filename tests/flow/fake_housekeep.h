@@ -65,8 +65,8 @@ enum fake_housekeep_call {
  * move. */
 void fake_housekeep_init(struct fake_housekeep *fake);
 
-/* The rows that count and what is folded in are together what they were in the beginning, nothing
- * lies in a dropped partition, and nothing is dropped that is not folded in. Fails the test. */
+/* Fails the test unless the rows and vote_base together have all votes of the beginning, no row is
+ * in a dropped partition, and every dropped row is in vote_base. */
 void fake_housekeep_check(const struct fake_housekeep *fake);
 
 /* Is there (still) a partition of that name? */

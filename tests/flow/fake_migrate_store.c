@@ -145,7 +145,7 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
     return leave(fake, shape_apply(&fake->shape, &statement, err), err);
 }
 
-/* What a crashed server left stands in the way of the table until it is swept. */
+/* A file that a crashed server left blocks the table until it is removed. */
 static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
 {
     struct fake *fake = ctx;

@@ -20,7 +20,7 @@
 extern const struct migration_set fake_set;
 #define FAKE_CHANGES 2 /* statements on rows in all of them */
 
-/* What happens at call number `trouble_at`. */
+/* The fault at call number `trouble_at`. */
 enum fake_trouble {
     TROUBLE_NONE,
     TROUBLE_DIES_BEFORE, /* the process ends; the call never reached the server */
@@ -32,7 +32,7 @@ enum fake_trouble {
 struct fake {
     struct migrate_store store;
 
-    /* What the database keeps. */
+    /* The state of the database. */
     bool has_database;
     struct shape shape;
     struct history_row rows[FAKE_ROWS_MAX];
@@ -42,7 +42,7 @@ struct fake {
     const char *left_over;    /* a partition that a crash left, or empty */
     const char *left_over_by; /* how the statement starts that cannot be done then */
 
-    /* What ends with the process. */
+    /* The state of the process. */
     bool locked;
     bool dead;
     int calls;
@@ -55,7 +55,7 @@ struct fake {
 void fake_init(struct fake *fake);
 void fake_done(struct fake *fake);
 
-/* A new process on the same database; trouble at call number `at`. */
+/* Starts a new process on the same database, with a fault at call number `at`. */
 void fake_restart(struct fake *fake, enum fake_trouble trouble, int at);
 
 /* NULL when there is none. */
@@ -64,7 +64,7 @@ struct history_row *fake_row(struct fake *fake, int version);
 /* A runner of fake_set on it. */
 struct migrate fake_migrate(struct fake *fake, unsigned sides);
 
-/* Somebody runs SQL there by hand. */
+/* Runs SQL as an operator would, by hand. */
 void fake_make(struct fake *fake, const char *sql);
 
 /* Is the sentence part of err? If not, both are printed. */

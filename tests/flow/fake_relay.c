@@ -232,7 +232,7 @@ void fake_relay_tick(struct fake_relay *fake)
     broker_step(fake);
 }
 
-/* A call takes its time: the others go on, and sometimes for long. */
+/* A call takes time: writers and broker continue, sometimes for long. */
 void fake_relay_pass(struct fake_relay *fake)
 {
     if (!fake->calls_advance)
@@ -276,7 +276,7 @@ static void leave_ghosts(struct fake_relay *fake)
         if (message->state != MESSAGE_QUEUED || left[message->partition] == 0 ||
             fake->ghost_count == FAKE_RELAY_MESSAGES_MAX || fake->finished)
             continue;
-        /* The broker refuses it, and what was sent after it, too: its number is missing. */
+        /* The broker refuses it and all later requests: a sequence number is missing. */
         if (fake->rows[message->seq].bad && !fake->healed) {
             left[message->partition] = 0;
             continue;
@@ -355,7 +355,7 @@ static void broker_purge(void *ctx)
 
     for (size_t i = 0; i < fake->message_count; i++)
         report(&fake->messages[i], RC_RETRY);
-    /* What was on the wire may have arrived. */
+    /* Requests in flight may have arrived. */
     for (size_t i = 0; i < fake->message_count; i++) {
         if (fake->messages[i].state == MESSAGE_QUEUED)
             fake->messages[i].state = MESSAGE_REPORTED;
@@ -373,7 +373,7 @@ struct broker fake_relay_broker(struct fake_relay *fake)
                            broker_poll, broker_purge,      broker_reset};
 }
 
-/* What came of it */
+/* Results */
 
 size_t fake_relay_left(const struct fake_relay *fake)
 {

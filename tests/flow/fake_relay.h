@@ -57,7 +57,7 @@ struct fake_relay_message {
     enum rc report;
 };
 
-/* How much goes wrong, in thousandths of calls or steps. */
+/* The probability of each fault, in thousandths of calls or steps. */
 struct fake_relay_faults {
     unsigned database;
     unsigned broker;
@@ -66,7 +66,7 @@ struct fake_relay_faults {
     unsigned hold; /* a transaction stays open for long */
     unsigned bad_row;
     unsigned move;  /* the retry queue takes nothing */
-    unsigned ghost; /* requests of a producer that was thrown away still arrive */
+    unsigned ghost; /* requests of a producer that was reset still arrive */
 };
 
 struct fake_relay {
@@ -78,7 +78,7 @@ struct fake_relay {
     bool writers_known;
     bool next_hidden;   /* the server does not tell the table's next AUTO_INCREMENT value */
     bool several_nodes; /* a row that is reserved only is of another node */
-    bool calls_advance; /* writers and broker go on between two calls of a step */
+    bool calls_advance; /* writers and broker continue between two calls of a step */
 
     struct fake_relay_row rows[FAKE_RELAY_ROWS_MAX + 1]; /* by seq */
     struct fake_outbox outbox;
@@ -123,8 +123,8 @@ int64_t fake_relay_reserve(struct fake_relay *fake, int key);
 void fake_relay_commit(struct fake_relay *fake, int64_t seq);
 void fake_relay_roll_back(struct fake_relay *fake, int64_t seq);
 
-/* A fail-over to a copy that never heard of the rows from this seq on: their seqs are given out
- * again. Nothing may be open or on its way to the broker. */
+/* A fail-over to a copy without the rows from this seq on: their seqs are given out again. No
+ * transaction may be open and no request in flight. */
 void fake_relay_lose_rows(struct fake_relay *fake, int64_t from);
 
 /* One millisecond passes. */
@@ -134,7 +134,7 @@ void fake_relay_tick(struct fake_relay *fake);
 bool fake_relay_chance(struct fake_relay *fake, unsigned thousandths);
 uint64_t fake_relay_below(struct fake_relay *fake, uint64_t limit);
 
-/* A process ended: its producer is gone, its requests may still arrive. */
+/* The process is killed: its producer is lost, and its requests may still arrive. */
 void fake_relay_kill(struct fake_relay *fake);
 
 struct source fake_relay_source(struct fake_relay *fake);
@@ -149,14 +149,14 @@ size_t fake_relay_tasks(const struct fake_relay *fake);
 size_t fake_relay_key_tasks(const struct fake_relay *fake, int key);
 void fake_relay_run_task(struct fake_relay *fake, int key);
 
-/* What is wrong with the log: rows whose first record came before that of a predecessor in their
- * key; committed rows without a record. */
+/* Faults of the log: the number of rows whose first record came before that of a predecessor in
+ * their key, and of committed rows without a record. */
 size_t fake_relay_overtaken(const struct fake_relay *fake);
 size_t fake_relay_lost(const struct fake_relay *fake);
 
 /* For the files of the fake only. A call is made: true when it fails, with *rc. */
 bool fake_relay_fails(struct fake_relay *fake, unsigned chance, enum rc *rc, struct err *err);
-/* A call takes its time; writers and broker go on meanwhile. */
+/* A call takes time; writers and broker continue meanwhile. */
 void fake_relay_pass(struct fake_relay *fake);
 /* The broker appends a record of the row. */
 void fake_relay_append_record(struct fake_relay *fake, int64_t seq);

@@ -46,7 +46,7 @@ struct sink_data {
     int64_t begin_day; /* of the log */
 };
 
-/* What the next calls do. Calls are counted over all connections. */
+/* The faults of the next calls. Calls are counted over all connections. */
 struct sink_faults {
     int calls;
     int fail_at; /* this call fails with rc; 0: none does */
@@ -56,11 +56,11 @@ struct sink_faults {
     uint64_t session;    /* of every connection */
     int64_t refused;     /* votes for this content are RC_REJECT */
     bool refused_totals; /* no total can be written: RC_REJECT */
-    int refused_event;   /* the vote whose event ends with this number is; 0: none */
+    int refused_event;   /* the vote whose event ends with this number is RC_REJECT; 0: none */
 };
 
 struct fake_sink_db {
-    struct sink_data data; /* what is committed */
+    struct sink_data data; /* the committed data */
     struct sink_faults faults;
     int searches; /* for duplicates */
     int commits;

@@ -63,7 +63,7 @@ static void place_add(struct fake_stream *fake, struct stream_event *event, stru
     event->places = fake->places;
 }
 
-/* News of either kind: what went away first. */
+/* Reports changes of the assignment, revoked partitions first. */
 static void fake_poll(void *ctx, struct stream_event *event)
 {
     struct fake_stream *fake = ctx;

@@ -26,7 +26,7 @@ struct topic_record {
 
 struct topic_partition {
     struct topic_record records[TOPIC_RECORDS_MAX];
-    int64_t begin; /* records before it are gone */
+    int64_t begin; /* records before it were deleted */
     int64_t end;
     int owner; /* index of a member, or TOPIC_NOBODY */
 };
@@ -52,14 +52,14 @@ struct fake_stream {
     struct topic_hold holds[TOPIC_PARTITIONS];
     struct stream_place places[TOPIC_PARTITIONS];
     int64_t stored[TOPIC_PARTITIONS];
-    bool deaf;           /* hears no news of the group: frozen, or cut off */
+    bool deaf;           /* learns nothing of the group: frozen, or cut off */
     int seeks_lost;      /* so many seeks that come next have no effect */
     bool seek_lost_ends; /* and leave the position at the end instead of the beginning */
     int seeks_refused;   /* so many answer RC_RETRY */
     bool id_unknown;     /* topic_id() has no answer yet */
     bool away;           /* the broker answers nothing */
     bool failed;         /* the next read is RC_FATAL */
-    bool denied;         /* the next poll says that a right is missing */
+    bool denied;         /* the next poll reports a missing privilege */
     bool compacted;      /* so is the topic */
     int probes;
 };

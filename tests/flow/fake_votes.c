@@ -41,7 +41,7 @@ static struct vote_state_row *state_find(struct fake_tables *tables, int64_t vot
     return NULL;
 }
 
-/* Only what is there: this happens in every transaction. */
+/* Copies only existing rows, because every transaction does this. */
 static void tables_copy(struct fake_tables *to, const struct fake_tables *from)
 {
     memcpy(to->counts, from->counts, from->count_count * sizeof(from->counts[0]));

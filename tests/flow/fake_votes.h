@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A database in memory behind the vote engine's ops: transactions, locks by turn (there is one
- * writer at a time), calls that fail when told to, and COMMITs whose answer is lost. */
+/* A database in memory behind the vote engine's ops: transactions, locks (there is one writer at a
+ * time), calls that fail when told to, and COMMITs whose answer is lost. */
 #ifndef TESTS_FLOW_FAKE_VOTES_H
 #define TESTS_FLOW_FAKE_VOTES_H
 
@@ -49,18 +49,19 @@ struct fake_votes {
     unsigned fail_at; /* this call, counted from 1, fails with fail_rc; 0: none */
     enum rc fail_rc;
     bool away;             /* every call fails with RC_RETRY */
-    bool collides;         /* what fails is a collision */
+    bool collides;         /* a failing call reports a conflict */
     unsigned commits;      /* that happened */
     enum fake_commit next; /* commit; falls back to FAKE_COMMIT_WORKS */
     int64_t refused_voter; /* writing a state of this voter is RC_REJECT; 0: none */
-    void (*before_begin)(struct fake_votes *fake); /* NULL or what others do meanwhile */
+    void (*before_begin)(
+        struct fake_votes *fake); /* writes of other clients meanwhile; may be NULL */
 };
 
 /* The fake must not move. */
 void fake_votes_init(struct fake_votes *fake);
 void fake_votes_done(struct fake_votes *fake);
 
-/* What another writer does in a transaction of his own. */
+/* Writes of another client, in a transaction of its own. */
 void fake_votes_change(struct fake_votes *fake, int64_t voter_id, int64_t content_id, int voting);
 
 /* 0 / false when there is no row. */

@@ -50,7 +50,7 @@ struct client {
     struct buf in;
 };
 
-/* False: nobody listens there. */
+/* False: no process listens there. */
 bool client_try(struct client *client, const char *host, int port);
 void client_open(struct client *client, const struct fixture *fixture);
 void client_close(struct client *client);

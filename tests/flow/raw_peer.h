@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A server on the loopback that answers HTTP as badly as the path of the request says, on a thread
- * of its own, one connection at a time. */
+/* An HTTP server on the loopback whose faults are chosen by the path of the request; it runs on a
+ * thread of its own and serves one connection at a time. */
 #ifndef TESTS_FLOW_RAW_PEER_H
 #define TESTS_FLOW_RAW_PEER_H
 

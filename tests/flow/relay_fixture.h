@@ -33,7 +33,7 @@ void relay_fixture_done(struct relay_fixture *fixture);
 void relay_fixture_take_lease(struct relay_fixture *fixture);
 void relay_fixture_lose_lease(struct relay_fixture *fixture);
 
-/* A kill: the engines are gone with all they know, and new ones start. */
+/* Kills the process: the engines lose their state, and new ones start. */
 void relay_fixture_restart(struct relay_fixture *fixture);
 
 /* Lets ms milliseconds pass. */

@@ -126,7 +126,7 @@ static enum rc store_record(void *ctx, int64_t change, struct err *err)
     return answer(CALL_RECORD, err);
 }
 
-/* Somebody of its key runs, or stands before it. */
+/* A task of its key runs, or is ahead of it. */
 static bool is_behind(const struct task *task)
 {
     if (!task->key[0])
@@ -267,7 +267,7 @@ static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t
     return rc;
 }
 
-/* The smallest of the key, if nobody stands in its way. */
+/* Wakes the smallest task of the key, unless another one blocks the key. */
 static void key_wake(const char *key)
 {
     struct task *first = NULL;
@@ -439,7 +439,7 @@ static void fail_as(const struct task *task, struct attempt_result *attempt)
     err_set(&attempt->err, "it does not work");
 }
 
-/* Does what the task tells it to; the effect counts once a run. */
+/* Fails or succeeds as the task says; the effect counts once a run. */
 static void handler_run(void *handler, size_t worker, const struct retry_job *job,
                         struct attempt_result *attempt)
 {
@@ -467,7 +467,7 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     fail_as(task, attempt);
 }
 
-/* What the task's options have behind "to". */
+/* The value of "to" in the task's options. */
 static void handler_destination(const struct retry_handlers *all, const struct retry_job *job,
                                 struct buf *name)
 {

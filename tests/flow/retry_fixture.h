@@ -48,8 +48,8 @@ struct task {
     char result[64];
     enum retry_owner origin;
     unsigned shard;
-    int state;           /* enum task_state; -1: gone */
-    const char *outcome; /* of one that is gone: deleted, done, exhausted */
+    int state;           /* enum task_state; -1: ended */
+    const char *outcome; /* of an ended task: deleted, done, exhausted */
     int64_t attempts;
     int64_t made_ms;
     int64_t next_ms;
@@ -62,11 +62,11 @@ struct task {
     size_t claims;
     size_t finishes;
 
-    /* What the handler did and is to do. */
+    /* The results of the handler, and its next one. */
     size_t runs;
     size_t done;      /* effects */
     size_t fail_runs; /* so many runs fail before the first that works */
-    int64_t takes_ms; /* of a host whose workers are timed */
+    int64_t takes_ms; /* length of a run, on a host whose workers are timed */
     int64_t began_ms; /* of its last run */
     enum attempt_end end;
     enum fault_class fault;
@@ -87,7 +87,7 @@ struct host {
     size_t number;
     struct settings settings;
     struct retry_handlers handlers;
-    void *opened[2]; /* only "test" runs here, unless a test says otherwise */
+    void *opened[2]; /* the handler "test" only, unless a test opens another one */
     struct pool pool;
     struct dispatcher dispatcher;
     struct lease_renewer renewer;
@@ -136,7 +136,7 @@ struct retry_fixture {
 
 extern struct retry_fixture fixture;
 
-/* Everything anew; hosts are there, but do not live. */
+/* Resets all state; no host is started. */
 void retry_fixture_reset(uint64_t seed);
 void host_start(size_t number);
 /* A kill. */
@@ -149,7 +149,7 @@ void retry_fixture_scene(const char *scene, const char *policy, const char *opti
 /* One with this name, made when it is new: enabled, of clients, and allowing everything. */
 struct retry_group *retry_fixture_group(const char *name);
 struct task *retry_fixture_find(int64_t id);
-/* Tasks in this state; -1: gone. */
+/* The number of tasks in this state; -1: ended. */
 size_t retry_fixture_count(int state);
 
 /* The next count calls of this kind fail. */
@@ -157,7 +157,7 @@ void retry_fixture_fail_next(enum call kind, size_t count);
 
 /* Lets ms milliseconds pass. */
 void retry_fixture_run(int64_t ms);
-/* Until all tasks are gone; false when ms have passed. */
+/* Runs until all tasks have ended; false when ms have passed. */
 bool retry_fixture_drain(int64_t ms);
 
 #endif

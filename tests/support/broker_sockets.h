@@ -10,7 +10,7 @@
 /* The next IPv4 sockets are bound to this port, until it is 0 again. */
 void broker_sockets_set_port(int port);
 
-/* Whether the port of 127.0.0.1 can be bound. When not, errno says why. */
+/* True when the port of 127.0.0.1 can be bound. If not, errno has the reason. */
 bool broker_sockets_port_is_free(int port);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tallybox-broker: librdkafka's in-process broker as a process of its own, for the demo and for
- * tests that want a Kafka in half a second. It forgets everything when it ends, keeps 5 MiB per
- * partition and drops what is older, and knows neither transactions nor an admin API. */
+ * tests that need a Kafka within half a second. It keeps all data in memory, at most the newest 5
+ * MiB of a partition, and supports neither transactions nor the admin API. */
 #include "tests/support/broker_sockets.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static bool number_parse(const char *text, int min, int max, int *out)
     return true;
 }
 
-/* Returns -1 to go on, else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int option_take(struct options *options, int option)
 {
     switch (option) {
@@ -126,7 +126,8 @@ static int options_parse(struct options *options, int argc, char **argv)
     return -1;
 }
 
-/* Written beside its place and moved there: whoever waits for the file reads a whole line. */
+/* Writes another file and renames it, so that a process that waits for the file reads a whole line.
+ */
 static bool port_file_write(const char *path, const char *bootstrap)
 {
     char beside[4096];

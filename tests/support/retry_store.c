@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tallybox-retry-store: the retry queue's store as a process of its own, for the tests that want it
+/* tallybox-retry-store: the retry queue's store as a process of its own, for tests that need it
  * without the engine. The argument is a JSON object: host, port, user, password, database, owner,
- * compareAndSet. Each line of standard input is a JSON object whose "do" says what to call; each
- * answer is a line with "rc", "error" and what the call gave. */
+ * compareAndSet. Each line of standard input is a JSON object whose "do" names the call; each
+ * answer is a line with "rc", "error" and the results of the call. */
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/retry/retry.h"

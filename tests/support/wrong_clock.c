@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Preloaded into a process it makes the wall clock wrong by WRONG_CLOCK_S seconds and leaves the
  * steady clocks alone. A wait until a time of that clock ends when the process believes it does, as
- * it would if the clock were wrong for everybody on the machine. */
+ * it would if the clock of the machine were wrong. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,10 +10,10 @@
 #include <threads.h>
 #include <time.h>
 
-/* Nobody waits longer; what is further away is a time of another clock. */
+/* No wait is longer; a later time belongs to another clock. */
 #define WAIT_S_MAX 86400
 
-/* A function pointer cannot be made from what dlsym() gives but through memory. */
+/* ISO C converts the result of dlsym() to a function pointer only through memory. */
 union found {
     void *symbol;
     int (*clock_gettime)(clockid_t, struct timespec *);
