@@ -8,7 +8,7 @@
 #include "producer/http/api.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/vote/commit.h"
-#include "tests/flow/fake_votes.h"
+#include "tests/fakes/fake_votes.h"
 
 #define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"
 #define JSON "Content-Type: application/json\r\n"

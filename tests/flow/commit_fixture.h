@@ -5,7 +5,7 @@
 
 #include "common/stop.h"
 #include "producer/vote/commit.h"
-#include "tests/flow/fake_votes.h"
+#include "tests/fakes/fake_votes.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
 #include "consumer/apply/applier.h"
 #include "consumer/ingest/fetch.h"
 #include "consumer/ingest/part.h"
-#include "tests/flow/fake_sink.h"
-#include "tests/flow/fake_stream.h"
+#include "tests/fakes/fake_sink.h"
+#include "tests/fakes/fake_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include "outbox/relay/lane.h"
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
-#include "tests/flow/fake_relay.h"
+#include "tests/fakes/fake_relay.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include "consumer/apply/applier.h"
 
 #include "consumer/consumer_metrics.h"
-#include "tests/flow/fake_sink.h"
+#include "tests/fakes/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

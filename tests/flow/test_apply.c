@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/apply/apply.h"
 
-#include "tests/flow/fake_sink.h"
+#include "tests/fakes/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "consumer/held/vote_task.h"
-#include "tests/flow/fake_dead.h"
+#include "tests/fakes/fake_dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -3,8 +3,8 @@
 #include "consumer/held/held.h"
 
 #include "consumer/apply/apply.h"
+#include "tests/fakes/fake_sink.h"
 #include "tests/flow/consume_fixture.h"
-#include "tests/flow/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

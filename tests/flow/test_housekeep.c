@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/apply/date.h"
-#include "tests/flow/fake_housekeep.h"
+#include "tests/fakes/fake_housekeep.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

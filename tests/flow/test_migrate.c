@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate/migrate.h"
 
-#include "tests/flow/fake_migrate_store.h"
+#include "tests/fakes/fake_migrate_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "schema/migrate/state.h"
 
 #include "schema/migrate/migrate.h"
-#include "tests/flow/fake_migrate_store.h"
+#include "tests/fakes/fake_migrate_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

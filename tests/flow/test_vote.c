@@ -2,7 +2,7 @@
 #include "producer/vote/vote.h"
 
 #include "common/os.h"
-#include "tests/flow/fake_votes.h"
+#include "tests/fakes/fake_votes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/vote_task.h"
 
-#include "tests/flow/fake_dead.h"
-#include "tests/flow/fake_sink.h"
+#include "tests/fakes/fake_dead.h"
+#include "tests/fakes/fake_sink.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -126,8 +126,7 @@ static int options_parse(struct options *options, int argc, char **argv)
     return -1;
 }
 
-/* Writes another file and renames it, so that a process that waits for the file reads a whole line.
- */
+/* Writes another file and renames it, so that a process that waits for it reads all. */
 static bool port_file_write(const char *path, const char *bootstrap)
 {
     char beside[4096];

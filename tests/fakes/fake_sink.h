@@ -4,8 +4,8 @@
  * Any number of connections; one thread. A transaction works on a copy of all data; the
  * simulation's fake (tests/sim/sink.c) has row locks, deadlocks and two versions of each row, so
  * the two share no code. */
-#ifndef TESTS_FLOW_FAKE_SINK_H
-#define TESTS_FLOW_FAKE_SINK_H
+#ifndef TESTS_FAKES_FAKE_SINK_H
+#define TESTS_FAKES_FAKE_SINK_H
 
 #include "consumer/apply/sink_ops.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A database in memory behind the runner's ops: it does DDL through shape_apply(), which refuses
- * what a server refuses, and can fail or end the process at any one call. */
-#ifndef TESTS_FLOW_FAKE_MIGRATE_STORE_H
-#define TESTS_FLOW_FAKE_MIGRATE_STORE_H
+/* A fake of the database that the migration runner changes: shape_apply() does its DDL and refuses
+ * what a server refuses; any call can fail or end the process. The simulation runs no migrations.
+ */
+#ifndef TESTS_FAKES_FAKE_MIGRATE_STORE_H
+#define TESTS_FAKES_FAKE_MIGRATE_STORE_H
 
 #include "schema/migrate/migrate_ops.h"
 #include "schema/migrate/state.h"

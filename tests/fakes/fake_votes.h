@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A database in memory behind the vote engine's ops: transactions, locks (there is one writer at a
- * time), calls that fail when told to, and COMMITs whose answer is lost. */
-#ifndef TESTS_FLOW_FAKE_VOTES_H
-#define TESTS_FLOW_FAKE_VOTES_H
+/* A fake of the vote engine's database: transactions with one writer at a time, calls that fail on
+ * demand, and COMMITs whose answer is lost. Its tables are copied at COMMIT; the simulation's fake
+ * (tests/sim/votes.c) has row locks and several writers, so the two share no code. */
+#ifndef TESTS_FAKES_FAKE_VOTES_H
+#define TESTS_FAKES_FAKE_VOTES_H
 
 #include "producer/vote/vote_ops.h"
 

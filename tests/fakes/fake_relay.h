@@ -5,8 +5,8 @@
  * now and then. All of it runs in virtual time and is decided by one seed. The reader's statements
  * are those of tests/fakes/fake_outbox.h. The broker has one producer and one log; the simulation's
  * fake (tests/sim/broker.c) has brokers, leaders and holes. */
-#ifndef TESTS_FLOW_FAKE_RELAY_H
-#define TESTS_FLOW_FAKE_RELAY_H
+#ifndef TESTS_FAKES_FAKE_RELAY_H
+#define TESTS_FAKES_FAKE_RELAY_H
 
 #include "outbox/relay/relay_ops.h"
 #include "tests/fakes/fake_outbox.h"

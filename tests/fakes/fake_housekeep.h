@@ -4,8 +4,8 @@
  * take effect, and fake_housekeep_check() says after any call whether the data may be so. Any
  * number of engines; one thread. Each op is one step here; the simulation's fake
  * (housekeep_store.c) models the transactions and locks of an op, so the two share no code. */
-#ifndef TESTS_FLOW_FAKE_HOUSEKEEP_H
-#define TESTS_FLOW_FAKE_HOUSEKEEP_H
+#ifndef TESTS_FAKES_FAKE_HOUSEKEEP_H
+#define TESTS_FAKES_FAKE_HOUSEKEEP_H
 
 #include "consumer/maintenance/housekeep.h"
 

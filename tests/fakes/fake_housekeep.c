@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_housekeep.h"
+#include "tests/fakes/fake_housekeep.h"
 
 #include "consumer/apply/date.h"
 

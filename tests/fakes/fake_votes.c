@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_votes.h"
+#include "tests/fakes/fake_votes.h"
 
 #include "schema/vote_event.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_stream.h"
+#include "tests/fakes/fake_stream.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_dead.h"
+#include "tests/fakes/fake_dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_migrate_store.h"
+#include "tests/fakes/fake_migrate_store.h"
 
 #include "schema/migrate/shape.h"
 

@@ -2,11 +2,11 @@
 /* A fake of dead_record and dead_history on a connection of fake_sink.h: it shares the sink's
  * transaction and its faults. One thread. It knows the filters of an operator; the simulation's
  * fake (replays.c) knows only held records, but their row locks, so the two share no code. */
-#ifndef TESTS_FLOW_FAKE_DEAD_H
-#define TESTS_FLOW_FAKE_DEAD_H
+#ifndef TESTS_FAKES_FAKE_DEAD_H
+#define TESTS_FAKES_FAKE_DEAD_H
 
 #include "consumer/dead/dead.h"
-#include "tests/flow/fake_sink.h"
+#include "tests/fakes/fake_sink.h"
 
 struct fake_dead {
     struct fake_sink *sink;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_sink.h"
+#include "tests/fakes/fake_sink.h"
 
 #include "consumer/apply/date.h"
 

@@ -2,8 +2,8 @@
 /* A fake of a topic and of the members of a group that read it, for the fetching engine: the test
  * decides which member owns a partition, and when each member learns of it. One thread. The
  * simulation's fake (tests/sim/group.c) has a coordinator that decides this by itself. */
-#ifndef TESTS_FLOW_FAKE_STREAM_H
-#define TESTS_FLOW_FAKE_STREAM_H
+#ifndef TESTS_FAKES_FAKE_STREAM_H
+#define TESTS_FAKES_FAKE_STREAM_H
 
 #include "consumer/ingest/fetch.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/flow/fake_relay.h"
+#include "tests/fakes/fake_relay.h"
 
 #include "common/hash.h"
 
