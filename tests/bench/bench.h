@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bench's small programs share: their command line, clocks, random numbers, and the one
+/* The parts that the bench's small programs share: command line, clocks, random numbers, and the
  * JSON line that each prints at its end. Main thread. */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -15,7 +15,7 @@ long long bench_number(int argc, char **argv, const char *name, long long standa
 
 int64_t bench_now_us(void);
 
-/* Starts the clocks; bench_print() says what has passed since, for so many rows. */
+/* Starts the clocks; bench_print() prints the time since then, for so many rows. */
 void bench_start(void);
 void bench_print(long long rows);
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The ceilings of the consumer: the rows of vote_document are ready-made in memory, and a bare loop
- * on one connection writes them.
- *
- *     ceiling_apply --database D --what insert|transaction [--rows 1000000] [--batch 5000]
- *                   [--contents 20000] [--kind uniform|zipf]
- *
- * insert: the bulk INSERT alone. transaction: with the upsert of the tallies and of the progress,
- * in one transaction a batch. Totals are counted before the clock starts. */
+/* The ceilings of the consumer: the rows of vote_document are prepared in memory, and a bare loop
+ * on one connection writes them. ceiling_apply --database D --what insert|transaction [--rows
+ * 1000000] [--batch 5000] [--contents 20000] [--kind uniform|zipf] insert: the bulk INSERT alone.
+ * transaction: with the upsert of the tallies and of the progress, in one transaction a batch.
+ * Totals are counted before the clock starts. */
 #include "common/buf.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_db.h"

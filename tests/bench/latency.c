@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a committed row takes until somebody else sees it: writers INSERT vote events into the
- * outbox at a steady rate, each in a transaction of its own, and a reader waits for them at the
- * other end: in the topic (--see kafka) or in vote_document (--see log). Counted from the answer to
- * the COMMIT; what is seen before that counts as 0.
- *
- *     latency --bootstrap H:P --topic T --database D --see kafka|log [--rate 1000] [--seconds 10]
- *             [--writers 8] */
+/* Measures the time from the COMMIT of a row until it is visible: writers INSERT vote events into
+ * the outbox at a steady rate, each in a transaction of its own, and a reader waits for them in the
+ * topic (--see kafka) or in vote_document (--see log). The time starts with the answer to the
+ * COMMIT; a row that is seen before counts as 0. latency --bootstrap H:P --topic T --database D
+ * --see kafka|log [--rate 1000] [--seconds 10] [--writers 8] */
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_db.h"
@@ -24,8 +22,7 @@
 #define WARM_UP_SHARE 5
 #define WAIT_US_MAX INT64_C(60000000)
 #define PARTITIONS_MAX 64
-/* A transaction that is open longer than that is not waited for: nobody's ids are looked for so
- * long. */
+/* No transaction is open longer than that: a missing id is not searched for any longer. */
 #define HOLE_US_MAX INT64_C(10000000)
 #define HOLES_MAX 256
 
@@ -148,8 +145,8 @@ static void read_kafka(int64_t until_us)
     rd_kafka_destroy(kafka);
 }
 
-/* Ids between others that were seen: of a transaction that is still open (appliers commit in any
- * order), or nobody's. */
+/* Ids that are missing between others: of a transaction that is still open (appliers commit in any
+ * order), or never used. */
 struct hole {
     long long from;
     long long to;
@@ -168,8 +165,8 @@ static void hole_put(struct holes *holes, long long from, long long to, int64_t 
         holes->list[holes->count++] = (struct hole){from, to, since_us};
 }
 
-/* Sees the rows of the range; what lies between them goes to holes. The last id that was seen, or
- * the one before the range. */
+/* Records the rows of the range; missing ids between them go to holes. The last id that was seen,
+ * or the one before the range. */
 static long long range_read(MYSQL *db, const struct hole *range, struct holes *holes)
 {
     long long last = range->from - 1;
@@ -239,7 +236,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* What so many thousandths of the sorted waits do not pass. */
+/* The value that so many thousandths of the sorted waits do not exceed. */
 static double wait_ms(const int64_t *waits, long long count, long long thousandths)
 {
     long long at = count * thousandths / 1000;

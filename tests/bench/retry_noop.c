@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry` with one handler, noop, which does nothing: what the lane itself costs.
- *
- *     retry_noop retry [--config FILE] [--set NAME=VALUE]...      as the role of the program */
+/* `tallybox retry` with one handler, noop, which does nothing: measures the cost of the retry queue
+ * itself. retry_noop retry [--config FILE] [--set NAME=VALUE]... as the role of the program */
 #include "common/daemon/role.h"
 #include "outbox/retry/handler.h"
 #include "outbox/retry/retry_command.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fills a topic with vote events, as fast as it goes: what the consumer's case reads.
- *
- *     votes_produce --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf]
- *                   [--repeat 0]    every so many-th record is sent twice
- *                   [--form vote]   connect: the row of vote_document that an event becomes, behind
- *                                   its schema, as sinks of Kafka Connect want it */
+/* Fills a topic with vote events as fast as possible; the consumer's case reads them. votes_produce
+ * --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf] [--repeat 0] every so
+ * many-th record is sent twice [--form vote] connect: the row of vote_document that an event
+ * becomes, behind its schema, in the form that sinks of Kafka Connect need */
 #include "common/base64.h"
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"

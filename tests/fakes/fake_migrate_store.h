@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A fake of the database that the migration runner changes: shape_apply() does its DDL and refuses
- * what a server refuses; any call can fail or end the process. The simulation runs no migrations.
- */
+ * what a server refuses; any call can fail or end the process. The simulation does not migrate. */
 #ifndef TESTS_FAKES_FAKE_MIGRATE_STORE_H
 #define TESTS_FAKES_FAKE_MIGRATE_STORE_H
 

@@ -83,7 +83,7 @@ static int status_of(const struct raw_peer *peer)
     return (int)strtol(strstr(peer->request, "/status/") + 8, NULL, 10);
 }
 
-/* True: the connection goes on. */
+/* True: the connection stays open. */
 static bool answer(struct raw_peer *peer, int fd)
 {
     static const char block[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
@@ -165,7 +165,7 @@ void raw_peer_open(struct raw_peer *peer)
     assert_int_equal(pthread_create(&peer->thread, NULL, peer_main, peer), 0);
 }
 
-/* Whoever had connections has closed them before. */
+/* All clients have closed their connections before. */
 void raw_peer_close(struct raw_peer *peer)
 {
     atomic_store(&peer->over, true);

@@ -129,7 +129,7 @@ static void a_refused_method_names_those_that_work(void **state)
     expect_header(fixture, "Allow: GET, HEAD, POST, OPTIONS\r\n");
 }
 
-/* A web page whose name stands for 127.0.0.1 all at once cannot vote. */
+/* A web page whose name suddenly resolves to 127.0.0.1 cannot vote (DNS rebinding). */
 static void a_request_for_another_host_is_421(void **state)
 {
     struct api_fixture *fixture = *state;

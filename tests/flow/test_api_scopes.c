@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each token may do, and what may be done without one. */
+/* The requests that each token allows, and those that need none. */
 #include "tests/flow/api_fixture.h"
 
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static void tasks_are_off_unless_they_are_switched_on(void **state)
     ask(fixture, "GET", "/v1/tasks", BEARER(TASKS_TOKEN), NULL);
     expect_fault(fixture, 403, "forbidden", NULL);
 
-    /* Nobody could have the scope. */
+    /* No token could have the scope. */
     snprintf(fixture->settings.api.tasks, sizeof(fixture->settings.api.tasks), "on");
     fixture->settings.api.token_file[0] = '\0';
     assert_int_equal(api_open(&api, &config, &err), RC_REJECT);

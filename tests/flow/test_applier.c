@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An applier by itself, with jobs that a test has made: which of them share a transaction, and what
- * becomes of the others when one of them cannot be applied. */
+/* An applier alone, with jobs that the test makes: which jobs share a transaction, and how the
+ * others end when one of them cannot be applied. */
 #include "consumer/apply/applier.h"
 
 #include "consumer/consumer_metrics.h"

@@ -270,7 +270,7 @@ static void assert_fenced(void)
     assert_false(fixture.fake.open);
 }
 
-/* After a fail-over that lost its claim: somebody else has got the same epoch. */
+/* After a fail-over that lost its claim, another process has the same epoch. */
 static void another_owner_with_the_same_epoch_fences_it(void **state)
 {
     struct progress_row other = {0};
@@ -463,7 +463,7 @@ static void keep_lasts(void)
     assert_int_equal(apply_keep_lasts(&fixture.apply, ROWS_MAX, NULL), RC_OK);
 }
 
-/* Every total is the number of voters whose last vote is 1, whatever was repeated. */
+/* Every total is the number of voters whose last vote is 1, with any repeats. */
 static void assert_totals_are_voters(void)
 {
     int64_t sums[SINK_CONTENTS] = {0};

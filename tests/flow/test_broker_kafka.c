@@ -164,17 +164,17 @@ static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void *
     for (int i = 0; i < ROWS; i++)
         acknowledged += fixture->reports[i] == RC_OK;
     assert_true(acknowledged <= records_in_the_log(fixture));
-    /* The trouble did happen. */
+    /* The failure did happen. */
     assert_int_equal(records_in_the_log(fixture), 1);
     assert_int_equal(fixture->reports[0], RC_RETRY);
     assert_int_equal(fixture->reports[1], RC_OK);
 }
 
-/* One answer of the broker to one request, and what becomes of its row. */
+/* One answer of the broker to one request, and the result of its row. */
 static const struct answer {
     rd_kafka_resp_err_t code;
-    bool passes;  /* trouble of the broker: the row is acknowledged, or is to be sent again */
-    bool refused; /* this row alone; otherwise the producer is at its end, or goes on */
+    bool passes;  /* a failure of the broker: the row is acknowledged, or must be sent again */
+    bool refused; /* only this row; otherwise the producer is finished, or continues */
 } answers[] = {
     {RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, true, false},
     {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, false},
@@ -236,7 +236,7 @@ static void every_answer_of_the_broker_means_one_thing(void **state)
         rc = send_and_await(fixture, answer->refused);
         if (answer->refused != (rc == RC_REJECT) || (answer->passes && rc == RC_FATAL))
             fail_msg("%s made %s", rd_kafka_err2name(answer->code), rc_name(rc));
-        /* Acknowledged is what the log has. */
+        /* Exactly the records of the log are acknowledged. */
         if (rc == RC_OK)
             assert_int_equal(records_in_the_log(fixture), before + 1);
         rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);

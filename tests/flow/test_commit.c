@@ -119,7 +119,7 @@ static void the_least_busy_shard_is_the_one_that_works_on_the_least(void **state
     assert_int_equal(queue_shard_least(fixture->queue), 1);
     fixture->fake.calls = 0;
     fixture->fake.fail_at = 1;
-    commit_fixture_step(fixture, 0); /* in hand, not done */
+    commit_fixture_step(fixture, 0); /* in flight, not done */
     assert_int_equal(queue_waiting(fixture->queue), 0);
     assert_int_equal(queue_shard_least(fixture->queue), 1);
     commit_fixture_step(fixture, 0);

@@ -362,7 +362,7 @@ static void a_seek_lost_to_the_end_skips_nothing(void **state)
     consume_fixture_kill(&fixture);
 }
 
-/* Nothing comes that would show it: reads go on to say that they are at the end. */
+/* No record shows it: reads still report the end of the partition. */
 static void a_seek_lost_to_the_end_of_an_idle_partition_skips_nothing(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void offsets_without_records_at_the_end_are_no_lag(void **state)
     assert_int_equal(metric_value(&consume_lag), 0);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
     assert_int_equal(fixture.stream.stored[1], 2);
-    /* Alone, behind what is applied. */
+    /* Alone, behind the applied records. */
     topic_put_hole(&topic, 1);
     run(3000);
     assert_all_applied(1);
@@ -450,7 +450,7 @@ static void a_stale_owner_is_fenced_and_comes_back_when_it_still_holds_the_parti
     open_fixture();
     topic.partitions[1].owner = 0;
     run(500);
-    /* Somebody else has claimed it and gone again, and the group never heard of it. */
+    /* Another process has claimed the partition and ended, and the group did not notice. */
     sink.data.progress[1].epoch++;
     for (int i = 0; i < 30; i++)
         topic_put_vote(&topic, i, 1, 1);
@@ -471,7 +471,7 @@ static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void
     run(500);
     assert_int_equal(sink.data.vote_count, 1);
     sink.data.begin_day = 20718;
-    /* The first one again: its event id is gone with its row. */
+    /* The first event again: its event id was dropped with its row. */
     sink.data.vote_count = 0;
     topic_put_vote(&topic, 0, 1, 1);
     topic_put_vote(&topic, 1, 1, 1);
@@ -607,7 +607,7 @@ static void waiting_records_grow_older_while_servers_are_unavailable(void **stat
     own_all();
     run(1500);
     assert_int_equal(metric_value(&consume_oldest_age), 0);
-    /* In hand, and not to be written. */
+    /* In flight, and must not be written. */
     sink.faults.away = true;
     put_votes(0, 8);
     run(1500);

@@ -89,7 +89,7 @@ static int setup(void **state)
     snprintf(settings.consumer.topics, sizeof(settings.consumer.topics), TOPIC);
     settings.consumer.memory_max = INT64_C(64) << 20;
     property("bootstrap.servers", rd_kafka_mock_cluster_bootstraps(broker));
-    /* A member that says nothing for so long loses its partitions, also where its threads or the
+    /* A member that sends nothing for so long loses its partitions, also where its threads or the
      * broker's only wait for a processor. */
     property("consumer.session.timeout.ms", "30000");
     property("consumer.heartbeat.interval.ms", "200");

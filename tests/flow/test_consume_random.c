@@ -139,7 +139,7 @@ static int64_t lane_now_ms(void)
 
 static atomic_llong far_lease = INT64_MAX;
 
-/* The retry queue's handler at work on what is held of a content. */
+/* Runs the retry queue's handler on the held records of a content. */
 static void replay(int content)
 {
     const struct vote_task task = {.sink = &lane_sink.ops,
@@ -179,7 +179,7 @@ static size_t count_dead(bool held)
     return count;
 }
 
-/* One live member's step, or time goes on. */
+/* Calls one step of a live member, or moves the time. */
 static void step(void)
 {
     if (random_below(3) == 0)
@@ -202,7 +202,8 @@ static bool all_applied(void)
     return true;
 }
 
-/* The group comes to rest: everybody hears, nothing fails, one member has it all. */
+/* Ends the faults: every member learns of the group, no call fails, and one member has all
+ * partitions. */
 static void settle(void)
 {
     memset(&sink.faults, 0, sizeof(sink.faults));
@@ -234,7 +235,8 @@ static void check_order(void)
     }
 }
 
-/* The cause is gone: what is held goes in order, however much comes behind it meanwhile. */
+/* The cause has ended: held records are applied in order, however many arrive behind them
+ * meanwhile. */
 static void settle_held(void)
 {
     for (int i = 0; i < 1000 && count_dead(true) > 0; i++)

@@ -364,7 +364,7 @@ static void fill(void)
     put_vote(5, 3, 7);
 }
 
-/* Fails at one call; what is done and told in the end is always the same. */
+/* Fails at one call; the final data and the reports are always the same. */
 static void fails_at(int call, bool lost, int *calls)
 {
     fixture_open();
@@ -395,7 +395,7 @@ static void a_commit_whose_answer_is_lost_is_reported_once(void **state)
         fails_at(call, true, &calls);
 }
 
-/* Killed at any call, and replayed by somebody else. */
+/* Killed at any call, and replayed by another process. */
 static void a_replay_that_was_killed_is_finished_by_the_next(void **state)
 {
     (void)state;

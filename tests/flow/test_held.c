@@ -111,7 +111,7 @@ static const struct sink_dead *kept(size_t index, const char *reason_class, int6
     return dead;
 }
 
-/* Behind the first vote that is refused its content stays in order; others go on. */
+/* Behind the first refused vote, its content stays in order; other contents continue. */
 static void put_refused(void)
 {
     fixture.db.faults.refused_event = 2;
@@ -159,7 +159,7 @@ static void held_contents_are_known_to_the_next_claim_and_stay_held(void **state
     assert_false(result.clear);
     assert_int_equal(result.applied, 1);
     kept(3, "behind", 6);
-    /* Somebody decides on all of them: the next vote of the content is applied. */
+    /* An operator decides on all of them: the next vote of the content is applied. */
     for (size_t i = 1; i < 4; i++)
         snprintf(fixture.db.data.dead[i].decision, sizeof(fixture.db.data.dead[i].decision), "x");
     batch_reset(&fixture.batch, 8, 3);
@@ -293,7 +293,7 @@ static void a_refused_vote_holds_only_its_content(void **state)
     assert_int_equal(sink.data.tallies[1].seq, 0);
     assert_int_equal(count_held("refused"), 1);
     assert_int_equal(count_held("behind"), 14);
-    /* The cause is gone, and the order stays: also for who reads the partition next. */
+    /* The cause has ended, and the order stays, also for the next reader of the partition. */
     sink.faults.refused = 0;
     topic_put_vote(&topic, 100, 1, 1);
     run(1000);
@@ -305,7 +305,8 @@ static void a_refused_vote_holds_only_its_content(void **state)
     run(1000);
     assert_int_equal(count_held("behind"), 16);
     assert_int_equal(sink.data.tallies[5].seq, 31);
-    /* What is held is gone: on with it, and after a while without keeping whole records. */
+    /* Nothing is held any more: the content continues, and after a while the records are not kept
+     * whole. */
     for (size_t i = 0; i < sink.data.dead_count; i++)
         snprintf(sink.data.dead[i].decision, sizeof(sink.data.dead[i].decision), "applied");
     for (int i = 200; i < 220; i++) {

@@ -52,8 +52,8 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
     assert_int_equal(housekeep_init(housekeep, &config, NULL), RC_OK);
 }
 
-/* One step, time passing as it says, the data right after it. Who has lost the lease sees it before
- * the next change. */
+/* Calls one step, moves the time as it asks, and checks the data. An engine that has lost the lease
+ * notices it before its next change. */
 static int64_t step(struct housekeep *housekeep)
 {
     bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->lease.epoch != fake.state.epoch;
@@ -155,7 +155,8 @@ static void a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift(void
     housekeep_done(&one);
 }
 
-/* Every call fails once, before or after its effect: the engine goes on and the end is the same. */
+/* Every call fails once, before or after its effect: the engine continues and the result is the
+ * same. */
 static void every_call_may_fail_once(void **state)
 {
     (void)state;
@@ -176,8 +177,8 @@ static void every_call_may_fail_once(void **state)
     }
 }
 
-/* The process ends before any call, or behind one whose effect it never hears of, and whoever comes
- * next does the rest. */
+/* The process ends before any call, or behind one whose answer it never gets, and the next process
+ * does the rest. */
 static void killed_anywhere_the_next_one_does_the_rest(void **state)
 {
     (void)state;
@@ -311,7 +312,7 @@ static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **stat
     assert_true(fake_housekeep_has(&fake, "p_before"));
     housekeep_done(&one);
 
-    /* The next round begins where this one ended: what is folded in stays so. */
+    /* The next round begins where this one ended: folded rows stay folded. */
     fake.fail_kind = 0;
     engine_start(&one, "a", true);
     run_round(&one);
@@ -373,7 +374,7 @@ static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
     housekeep_done(&one);
 }
 
-/* The partition of all later days says nothing about the month that it begins with. */
+/* The name of the partition of all later days does not tell its first month. */
 static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
 {
     const int64_t newest_day = 130;

@@ -278,7 +278,7 @@ static void both_families_can_be_listened_on(void **state)
         struct answer answer;
         struct client probe;
 
-        /* A machine without IPv6 cannot be asked for it. */
+        /* A machine without IPv6 cannot run this part. */
         if (i == 0) {
             int fd = socket(AF_INET6, SOCK_STREAM, 0);
 

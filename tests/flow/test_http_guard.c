@@ -66,7 +66,7 @@ static void shut(struct fixture *fixture)
     buf_done(&fixture->arguments);
 }
 
-/* Only what no other machine can reach is open to all by default. */
+/* Only addresses that no other machine can reach are open without a token by default. */
 static void an_address_others_can_reach_needs_a_token(void **state)
 {
     static const char *const wide[] = {"0.0.0.0:0", "[::]:0", "*:0"};
@@ -143,7 +143,7 @@ static void only_a_token_opens_and_files_are_read_again(void **state)
     shut(&fixture);
 }
 
-/* A file whose tokens open nothing here is refused, also when it is read again. */
+/* A file whose tokens allow nothing here is refused, also when it is read again. */
 static void a_needed_scope_must_be_had_by_a_token(void **state)
 {
     const struct http_guard_config guard = {
@@ -165,7 +165,7 @@ static void a_needed_scope_must_be_had_by_a_token(void **state)
     shut(&fixture);
 }
 
-/* The body of who may not come in is never kept, and the handler never called. */
+/* The body of an unauthorised request is never kept, and the handler is never called. */
 static void a_refused_body_is_dropped(void **state)
 {
     const struct http_guard_config guard = {.section = "api", .token_file = path};
@@ -184,7 +184,7 @@ static void a_refused_body_is_dropped(void **state)
     assert_true(client_send(&client, body, sizeof(body)));
     client_answer(&client, &answer, true);
     assert_int_equal(answer.status, 401);
-    /* The connection may go on with a token. */
+    /* The connection may continue with a token. */
     client_say(&client, "GET /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " OLD "\r\n\r\n");
     client_answer(&client, &answer, true);
     assert_int_equal(answer.status, 200);
@@ -231,7 +231,7 @@ static void expect_hosts(const struct fixture *fixture, const char *address,
     }
 }
 
-/* A web page whose name its owner makes stand for 127.0.0.1 has a browser send that name. */
+/* A web page whose owner lets its name resolve to 127.0.0.1 makes a browser send that name. */
 static void only_the_listen_address_and_loopback_names_are_answered_by_default(void **state)
 {
     static const struct host_case cases[] = {
@@ -298,7 +298,7 @@ static void named_hosts_are_the_only_ones(void **state)
     (void)state;
     assert_int_equal(open_with(&fixture, "127.0.0.1:0", guard, &err), RC_OK);
     expect_hosts(&fixture, "127.0.0.1", cases, sizeof(cases) / sizeof(cases[0]));
-    /* No browser speaks HTTP/1.0 or leaves Host out; probes do. The open path tells nothing. */
+    /* No browser speaks HTTP/1.0 or leaves Host out; probes do. The open path reveals nothing. */
     assert_int_equal(status_for(&fixture, "127.0.0.1", "/x HTTP/1.0", ""), 200);
     assert_int_equal(status_for(&fixture, "127.0.0.1", "/x HTTP/1.0", "Host: localhost\r\n"), 421);
     assert_int_equal(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the server refuses, and that refusing costs it nothing. */
+/* The requests that the server refuses, and the low cost of refusing them. */
 #include "common/os.h"
 #include "tests/flow/http_fixture.h"
 
@@ -127,7 +127,7 @@ static void an_endless_body_ends_with_its_connection(void **state)
     client_close(&client);
 }
 
-/* What stands behind such a request is not taken for another one. */
+/* Bytes behind such a request are not taken for another one. */
 static void a_request_without_a_clear_end_is_refused_and_its_connection_closed(void **state)
 {
     static const char *const headers[] = {
@@ -196,7 +196,7 @@ static void all_bodies_together_are_bounded(void **state)
     assert_true(client_send(&first, zeros, sizeof(zeros)));
     client_answer(&first, &answer, false);
     assert_int_equal(answer.status, 200);
-    /* What was held is free again. */
+    /* The held memory is free again. */
     post(&fixture, (size_t)18 << 20, false, &answer);
     assert_non_null(strstr(answer.head, "200 OK"));
     client_close(&first);
@@ -300,7 +300,7 @@ static void a_request_that_trickles_in_is_closed_in_its_time(void **state)
     assert_true(ms >= BODY_MS && ms < TRICKLE_MS_MAX);
     assert_int_equal(atomic_load(&fixture.handled), 0);
     /* The next request of a connection may begin at the last moment, and has its time then. Not
-     * when this thread was away for so long that the connection was idle. */
+     * when this thread did not run for so long that the connection was idle. */
     do {
         from_ms = client_begin(&client, &fixture, whole, 200);
         handled = atomic_load(&fixture.handled);

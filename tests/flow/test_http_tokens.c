@@ -20,7 +20,7 @@
 #define FIRST "first-token-0123456789"
 #define SECOND "c2Vjb25kIHRva2VuLi4u+/.~_=="
 
-/* What a sanitizer adds takes as many steps as it likes. */
+/* The code that a sanitizer adds takes any number of steps. */
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define STEPS_COUNT 0
@@ -212,7 +212,7 @@ static void child_run(const struct http_tokens *tokens, const unsigned char *dig
 }
 
 /* How many instructions the child takes from its one stop to the other; -1 where a process may not
- * be traced. *found: what it found. */
+ * be traced. *found: its result. */
 static long steps_of(const struct http_tokens *tokens, const unsigned char *digest, bool *found)
 {
     pid_t pid = fork();

@@ -265,7 +265,7 @@ static void a_bad_value_is_named_but_no_secret(void **state)
         assert_null(strstr(err.text, "hunter2"));
 }
 
-/* What only shows when a handle is made is found as well, and for each role. */
+/* Faults that only appear when a handle is made are found as well, for each role. */
 static void all_properties_together_are_checked(void **state)
 {
     static const char *const good[][2] = {{"bootstrap.servers", "127.0.0.1:1"},

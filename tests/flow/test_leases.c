@@ -175,7 +175,7 @@ static void come_to_rest(struct relay *relay)
     }
 }
 
-/* Each relay steps when it asked to; lanes that leave are finished after a while. */
+/* Calls the step of each relay when it is due; lanes that leave are finished after a while. */
 static void pass(int64_t ms)
 {
     for (int64_t until_ms = now_ms + ms; now_ms < until_ms; now_ms += 50) {
@@ -381,7 +381,7 @@ static void a_lane_that_another_relay_took_is_given_up_at_once(void **state)
     assert_false(believes(0, 2));
 }
 
-/* The clock of the database: what it has written lies so much in its future. */
+/* Sets the clock of the database back: the written times lie so much in its future. */
 static void set_back(int64_t ms)
 {
     for (size_t i = 0; i < LANES; i++)
@@ -411,7 +411,7 @@ static void a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_wa
     assert_false(leases_failing(&relays[1].leases, NULL));
 }
 
-/* Whenever the other one sees it: the one that lives renews its leases, and nobody takes them. */
+/* At any time when the other relay looks: the live one renews its leases, and none takes them. */
 static void a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back(void **state)
 {
     (void)state;

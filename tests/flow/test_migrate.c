@@ -79,7 +79,7 @@ static void up_again_takes_no_lock_and_runs_nothing(void **state)
     fake_done(&fake);
 }
 
-/* Trouble at each call in turn, then a run without; true when `at` was beyond the last call. */
+/* A fault at call `at`, then a run without one; true when `at` was beyond the last call. */
 static bool survives(enum fake_trouble trouble, int at)
 {
     struct fake fake;
@@ -111,7 +111,7 @@ static void survives_each(enum fake_trouble trouble)
 
     while (!survives(trouble, at))
         at++;
-    /* Far fewer calls would mean that the fake was not asked. */
+    /* Far fewer calls would mean that the fake was not called. */
     assert_in_range(at, 30, 100);
 }
 
@@ -262,7 +262,7 @@ static void a_refused_statement_is_not_in_doubt(void **state)
     assert_says(&err, "migration 0001_first, statement 1 of 5: no right");
     assert_int_equal(fake_row(&fake, 1)->state, HISTORY_RUNNING);
     assert_int_equal(fake_row(&fake, 1)->statement, 0);
-    /* So what somebody makes meanwhile is not taken for ours. */
+    /* So an object that another user makes meanwhile is not taken for ours. */
     fake_make(&fake, "CREATE TABLE a (other INT NULL) ENGINE = InnoDB");
     fake_restart(&fake, TROUBLE_NONE, 0);
     assert_int_equal(up(&fake, &err), RC_FATAL);

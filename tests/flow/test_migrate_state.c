@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said of a database, verify and baseline. */
+/* The report on a database, verify and baseline. */
 #include "schema/migrate/state.h"
 
 #include "schema/migrate/migrate.h"
@@ -30,7 +30,7 @@ static enum rc up(struct fake *fake, struct err *err)
     return migrate_up(&migrate, MIGRATION_NEWEST, err);
 }
 
-/* What the gate says about the fake's database. */
+/* The answer of the gate about the fake's database. */
 static void judged(struct fake *fake, enum rc expected, const char *sentence)
 {
     struct migrate migrate = fake_migrate(fake, FAKE_BOTH);
@@ -207,7 +207,7 @@ static void baseline_records_existing_migrations(void **state)
     assert_int_equal(fake.row_count, 2);
     assert_true(fake_row(&fake, 1)->baseline);
     assert_int_equal(fake_row(&fake, 1)->state, HISTORY_APPLIED);
-    /* The rest is run, and what was recorded is not run again. */
+    /* The rest is run, and recorded migrations are not run again. */
     up_works(&fake);
     assert_int_equal(fake.row_count, 3);
     assert_false(fake_row(&fake, 3)->baseline);

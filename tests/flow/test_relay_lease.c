@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lane whose lease ends, whose clock leaps, whose database is another one. */
+/* A lane whose lease ends, whose clock jumps, or whose database is another one. */
 #include "common/log.h"
 #include "tests/flow/relay_fixture.h"
 
@@ -116,7 +116,7 @@ static void a_clock_that_leaps_by_an_hour_loses_nothing(void **state)
     fixture.fake.now_ms += 3600000;
     log_count = fixture.fake.log_count;
     relay_fixture_run(&fixture, 3000);
-    /* What the producer had taken over may arrive, and no more. */
+    /* The records that the producer had accepted may arrive, and no others. */
     assert_true(fixture.fake.log_count <= log_count + FAKE_RELAY_MESSAGES_MAX);
     assert_true(atomic_load(&fixture.lane.lease.idle));
     fixture.fake.epoch++;
@@ -189,7 +189,7 @@ static void a_lane_that_leaves_deletes_acknowledged_rows_and_becomes_idle(void *
     assert_true(atomic_load(&fixture.lane.lease.idle));
     log_count = fixture.fake.log_count;
     assert_true(log_count > 0 && log_count < 300);
-    /* All that was sent was also deleted: whoever comes next publishes nothing twice. */
+    /* All sent rows were also deleted: the next relay publishes nothing twice. */
     assert_int_equal(fake_relay_left(&fixture.fake), 300 - log_count);
     for (int64_t seq = 1; seq < fixture.fake.outbox.seq_next; seq++)
         assert_true(published(seq) <= 1);

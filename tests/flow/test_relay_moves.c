@@ -170,8 +170,8 @@ static void several_refused_keys_stop_and_all_others_continue(void **state)
     assert_all_is_well();
 }
 
-/* What was sent of the key before may still fail, and is sent again then: it must not come
- * after. */
+/* Records of the key that were sent before may still fail, and are sent again then: they must not
+ * come later. */
 static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
 {
     int64_t before = fake_relay_append(&fixture.fake, 4);
@@ -190,7 +190,7 @@ static void a_refused_row_waits_for_the_answers_to_those_before_it(void **state)
     assert_all_is_well();
 }
 
-/* The retry queue takes nothing: the key's rows stay in the table, and everything else goes on. */
+/* The retry queue accepts nothing: the key's rows stay in the table, and other keys continue. */
 static void a_retry_queue_that_takes_nothing_delays_its_keys_only(void **state)
 {
     int64_t bad;
@@ -211,8 +211,8 @@ static void a_retry_queue_that_takes_nothing_delays_its_keys_only(void **state)
     assert_all_is_well();
 }
 
-/* More than may follow it: the rest stays in the table, and is sent in order when the tasks are
- * gone. */
+/* More rows than may follow it: the rest stays in the table, and is sent in order when the tasks
+ * have ended. */
 static void all_of_many_rows_of_a_key_reach_the_retry_queue(void **state)
 {
     int64_t bad = fake_relay_append(&fixture.fake, 4);
@@ -361,7 +361,7 @@ static void a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key(v
     assert_all_is_well();
 }
 
-/* The reader goes on where it was: behind the rows of the diverted key. */
+/* The reader continues where it was: behind the rows of the diverted key. */
 static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(void **state)
 {
     int64_t refused = fake_relay_append(&fixture.fake, 1);

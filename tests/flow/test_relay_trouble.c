@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Single troubles, one after the other, and what the relay makes of each. */
+/* Single failures, one in each test, and the reaction of the relay. */
 #include "common/log.h"
 #include "tests/flow/relay_fixture.h"
 
@@ -51,7 +51,8 @@ static void rows_are_published_once_and_deleted(void **state)
     assert_int_equal(fixture.fake.log_count, 500);
 }
 
-/* Rows before and behind the trouble, an open transaction, a roll-back: most calls there are. */
+/* Rows before and behind the failure, an open transaction, a roll-back: these make most kinds of
+ * calls. */
 static void story(size_t fail_call, enum rc fail_rc)
 {
     int64_t late;
@@ -104,7 +105,7 @@ static void a_silent_broker_gets_the_rows_again(void **state)
     assert_all_is_well();
 }
 
-/* While the broker is away one row knocks, not all of them. */
+/* While the broker is unavailable, one row probes it, not all of them. */
 static void an_unavailable_broker_is_probed_with_one_row_at_a_time(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void a_row_in_a_gap_that_was_closed_is_found_by_the_full_scan(void **stat
     assert_int_equal(fake_relay_lost(&fixture.fake), 0);
 }
 
-/* TRUNCATE: what was read before is gone, and its seqs are given out again. */
+/* TRUNCATE: the rows that were read before are deleted, and their seqs are given out again. */
 static void truncate_table(void)
 {
     fake_relay_lose_rows(&fixture.fake, 1);
@@ -331,7 +332,7 @@ static void a_gap_that_no_node_fills_is_closed_after_the_longest_wait(void **sta
     assert_int_equal(fixture.reader.gaps.count, 1);
     relay_fixture_run(&fixture, 3000);
     assert_int_equal(fixture.reader.gaps.count, 0);
-    /* A cluster that went back to one writer is as quick as any server. */
+    /* A cluster that has one writer again is as quick as a single server. */
     fixture.fake.several_nodes = false;
     relay_fixture_run(&fixture, 11000);
     gone = fake_relay_reserve(&fixture.fake, 3);
@@ -458,7 +459,7 @@ static int64_t fake_relay_time_ms(void *ctx)
     return fixture.fake.now_ms;
 }
 
-/* A relay that does not hold the lane has to hear of the row's end from the table alone. */
+/* A relay that does not hold the lane learns of the row's end from the table alone. */
 static void look_slowly_at_rest(unsigned failures)
 {
     int64_t seq = fixture.fake.outbox.seq_next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a task in the retry queue, on a fake store: attempts, waits, ends, callbacks,
- * steps, options. */
+/* The life of a task in the retry queue, on a fake store: attempts, waits, ends, callbacks, steps,
+ * options. */
 #include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"
@@ -150,7 +150,7 @@ static void tasks_of_a_key_run_in_order_also_across_hosts(void **state)
         host_start(i);
     while (retry_fixture_count(-1) < 30) {
         retry_fixture_run(1);
-        /* Who has ended has no predecessor that has not. */
+        /* No task ends before its predecessor. */
         for (size_t i = 2; i < 30; i++)
             assert_true(tasks[i]->runs == 0 || tasks[i - 2]->state == -1);
         assert_true(fixture.now_ms < 1100000);

@@ -44,7 +44,7 @@ static int setup(void **state)
 
     memset(&fixture, 0, sizeof(fixture));
     signal(SIGPIPE, SIG_IGN);
-    /* What a bad parent of ours may have done. */
+    /* A careless parent process may have done this. */
     signal(SIGCHLD, SIG_IGN);
     snprintf(fixture.settings.retry.exec_programs, sizeof(fixture.settings.retry.exec_programs),
              "%s", PROGRAMS);
@@ -65,7 +65,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Whatever happened: nobody is left. */
+/* After any result, no process is left. */
 static int teardown(void **state)
 {
     struct fixture *fixture = *state;
@@ -369,7 +369,7 @@ static void a_program_need_not_read(void **state)
     free(much);
 }
 
-/* Gone, or a zombie of somebody else's. */
+/* Ended, or a zombie of another parent. */
 static bool is_gone(long pid)
 {
     char path[64];

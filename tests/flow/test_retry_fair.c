@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tasks of one scene, or to one destination, do to the others: nothing. In virtual time,
- * with tasks that occupy their threads. */
+/* The tasks of one scene, or to one destination, do not delay the others. In virtual time, with
+ * tasks that occupy their threads. */
 #include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"

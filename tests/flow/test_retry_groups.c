@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the groups of tasks let run, on a fake store. */
+/* The tasks that the groups allow, on a fake store. */
 #include "tests/flow/retry_fixture.h"
 
 #include "common/log.h"

@@ -204,7 +204,7 @@ static void the_status_decides_the_result(void **state)
     assert_int_equal(attempt->delay_ms, ATTEMPT_NO_DELAY);
 }
 
-/* Nor does an error quote what the URL, the headers or the parameters hold. */
+/* Nor does an error quote the URL, the headers or the parameters. */
 static void a_redirect_is_not_followed(void **state)
 {
     struct fixture *fixture = *state;
@@ -453,7 +453,7 @@ static void a_certificate_is_checked_and_so_is_its_name(void **state)
     certificate_write(folder);
     server = tls_open(folder, cert, key);
     attempt = run_tls(fixture, "localhost", http_port(server));
-    assert_failed(attempt, -60); /* nobody we trust signed it */
+    assert_failed(attempt, -60); /* no trusted authority signed it */
     assert_int_equal(attempt->fault, FAULT_OURS);
     snprintf(fixture->settings.retry.http_ca, sizeof(fixture->settings.retry.http_ca), "%s", cert);
     assert_done(run_tls(fixture, "localhost", http_port(server)));

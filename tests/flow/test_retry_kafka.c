@@ -212,7 +212,7 @@ static void a_task_without_params_is_a_tombstone(void **state)
     rd_kafka_destroy(reader);
 }
 
-/* One answer of the broker, and what it means for the task. */
+/* One answer of the broker, and the result of the task. */
 static const struct answer {
     rd_kafka_resp_err_t code;
     bool done; /* librdkafka sends it again by itself */
@@ -282,8 +282,8 @@ static struct attempt_result run_leased(struct fixture *fixture, struct retry_jo
     return run(fixture, job);
 }
 
-/* What had no answer within the lease is not sent when the broker is there again: its key may have
- * gone on. */
+/* A record without an answer within the lease is not sent when the broker is available again: its
+ * key may have continued. */
 static void a_record_whose_lease_ran_out_is_not_sent_later(void **state)
 {
     struct fixture *fixture = *state;

@@ -200,7 +200,7 @@ static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
     assert_int_equal(fixture.tasks[0].claims, 0);
 }
 
-/* Also when the next look at the tasks is far away. */
+/* Also when the next look at the tasks is due much later. */
 static void tasks_that_wait_for_a_thread_go_back_before_a_pause_is_recorded(void **state)
 {
     struct host *host = &fixture.hosts[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The retry queue's steps as threads, as the role runs them: nothing is done twice, nothing is
- * left, and a stop in the middle gives back what has not begun. For the thread sanitizer above
- * all. */
+ * left, and a stop in the middle gives back tasks that have not begun. Mainly for the thread
+ * sanitizer. */
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry queue in trouble, on a fake store: leases that run out, kills, stops, and every call
+/* Failures of the retry queue, on a fake store: leases that run out, kills, stops, and every call
  * made to fail before and after it was done. */
 #include "tests/flow/retry_fixture.h"
 
@@ -213,7 +213,7 @@ static void a_task_in_flight_is_recognised_when_it_is_claimed_again(void **state
     assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
 
-/* An operator edited the task after its lease had ended: the process must not run what it read at
+/* An operator edited the task after its lease had ended: the process must not run the version of
  * its first claim. */
 static void an_edited_task_in_flight_is_read_again(void **state)
 {

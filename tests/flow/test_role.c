@@ -208,7 +208,7 @@ static void a_second_signal_ends_at_once(void **state)
     assert_int_equal(child_end(&child), EXIT_FAILED);
 }
 
-/* How a process ends that hears the same signal again. */
+/* The end of a process that gets the same signal again. */
 static int echo_end(void)
 {
     struct child child;

@@ -110,7 +110,7 @@ static void put(int partition, int key)
     snprintf(row->key, sizeof(row->key), "%d", key);
 }
 
-/* Steps until it would wait for longer than max_ms; time moves as it asks. */
+/* Calls the step until it would wait for longer than max_ms, and moves the time as it asks. */
 static void run(int64_t max_ms)
 {
     for (int i = 0; i < 10000; i++) {

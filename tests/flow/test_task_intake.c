@@ -21,7 +21,7 @@ struct fixture {
     struct task_intake_request request;
     struct task_item items[ITEMS];
     int64_t now_ms;
-    int rooms;   /* times that the store was asked */
+    int rooms;   /* reads of the number of tasks */
     int appends; /* tasks that were handed over */
     struct retry_room room;
     struct retry_group group;

@@ -443,7 +443,7 @@ static void a_refused_vote_fails_alone(void **state)
             expect(fixture, i, true, (int64_t)(i < 4 ? i + 1 : i));
     }
     assert_int_equal(fake_votes_total(&fixture->fake, 10), 29);
-    /* Its neighbours went together, not one by one. */
+    /* Its neighbours were committed together, not one by one. */
     assert_true(fixture->fake.commits <= 10);
 }
 
@@ -461,8 +461,8 @@ static void a_batch_of_refused_votes_ends(void **state)
     assert_int_equal(fixture->fake.committed->count_count, 0);
 }
 
-/* Many random batches, with calls failing and commits lost in both ways, against what plain
- * arithmetic says must come out. */
+/* Many random batches, with calls failing and commits lost in both ways, compared with the result
+ * of plain arithmetic. */
 static void random_failures_never_lose_or_double_a_vote(void **state)
 {
     struct fixture *fixture = *state;

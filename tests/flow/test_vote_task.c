@@ -107,7 +107,7 @@ static const char *decision(int64_t id)
     return fixture.db.data.dead[id - 1].decision;
 }
 
-/* A record that never can be applied, what is held of its key behind it, and of another key. */
+/* A record that can never be applied, held records of its key behind it, and of another key. */
 static void put_held(void)
 {
     put(1, "decode", 5, "poison");
@@ -181,7 +181,7 @@ static void named_records_are_replayed_or_rejected(void **state)
     /* An older one of its key was not named. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[4]}}"), ATTEMPT_FAILED);
     assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
-    /* Those that somebody has dropped or replayed meanwhile are done. */
+    /* Records that were dropped or replayed meanwhile are done. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
 }
 

@@ -237,7 +237,7 @@ static void a_stop_is_no_failure(void **state)
     assert_string_equal(heard(fixture), "WATCHDOG=1");
 }
 
-/* A worker whose step lasts until it is let go. */
+/* A worker whose step lasts until the test ends it. */
 struct hung {
     struct wakeup inside;
     atomic_bool free;

@@ -256,7 +256,7 @@ static void work_tasks(const struct queue_entry *entry)
                   "only the token's group is looked at");
 }
 
-/* What a worker does, and how it ends. */
+/* The work of a worker, and its end. */
 static void work(uint8_t how)
 {
     static const enum queue_end ends[] = {QUEUE_DONE, QUEUE_DONE,    QUEUE_DONE,   QUEUE_DONE,
@@ -271,7 +271,7 @@ static void work(uint8_t how)
         work_reads(entry);
         queue_finish(reads, 0, entry, ends[how % 8]);
     }
-    /* What is written to a task store, and read back, is tested elsewhere. */
+    /* Other tests write to a task store and read back. */
     while ((entry = queue_take(tasks, 0, WEIGHT_MAX, os_now_ms()))) {
         work_tasks(entry);
         queue_finish(tasks, 0, entry, QUEUE_UNKNOWN);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings from a file, --set and the environment: what is taken lies within the table's bounds,
- * and what is printed is read again as it was.
- *
- *     the file, then, each behind a byte 0x1e, texts for --set or, as TALLYBOX_X=Y, variables */
+/* Settings from a file, --set and the environment: accepted values lie within the table's bounds,
+ * and printed settings are read back unchanged. the file, then, each behind a byte 0x1e, texts for
+ * --set or, as TALLYBOX_X=Y, variables */
 #include "common/config/config.h"
 
 #include "common/config/setting.h"
@@ -125,7 +124,7 @@ static bool is_printed_as_it_is(const struct settings *settings)
         const struct setting *setting = &settings_table[i];
         const char *text = setting_text(setting, settings);
 
-        /* What a lane takes has no control bytes. */
+        /* A lane accepts no control bytes. */
         if (is_of_lane(setting))
             continue;
         if (setting->kind != SETTING_NUMBER && has_control(text))

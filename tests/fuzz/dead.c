@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dead records shown to people and scripts, whatever bytes they hold, and the words by which people
- * choose them.
- *
- *     how | 8 bytes: the record's time | words, key and headers up to a line end each | payload */
+/* Dead records with any bytes, shown as text and as JSON, and the arguments that choose them. how |
+ * 8 bytes: the record's time | words, key and headers up to a line end each | payload */
 #include "consumer/dead/dead_request.h"
 
 #include "common/base64.h"
@@ -19,7 +17,7 @@
 #define TIME_MS_END UINT64_C(253402300800000) /* the column's last time is of the year 9999 */
 #define WORDS_MAX 8
 
-/* A member of the JSON that stands for bytes brings them back. */
+/* A JSON member that encodes bytes decodes to the same bytes. */
 static void check_member(const json_t *object, const char *name, const char *coded_name,
                          const void *bytes, size_t len)
 {

@@ -50,7 +50,7 @@ char *fuzz_text(struct fuzz_input *input, char until)
     len += end ? 1 : 0;
     input->data += len;
     input->size -= len;
-    /* Without what stands behind a zero byte: who reads past the end must be caught there. */
+    /* Without a zero byte behind the data, so that the sanitizer catches a read past the end. */
     return realloc(text, strlen(text) + 1);
 }
 

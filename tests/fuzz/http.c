@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The HTTP server on a real socket: whatever bytes come, handlers see whole requests, every request
- * is answered or its connection ends, and the next client is served.
- *
- *     how | the bytes of one connection, which is then closed */
+/* The HTTP server on a real socket: for any bytes, handlers see whole requests, every request is
+ * answered or its connection ends, and the next client is served. how | the bytes of one
+ * connection, which is then closed */
 #include "common/http/http.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -93,7 +92,7 @@ static void *answer_late(void *unused)
     return NULL;
 }
 
-/* libFuzzer's timer would break off what this thread does on sockets. The other threads take it. */
+/* libFuzzer's timer would interrupt the socket calls of this thread. Other threads handle it. */
 static void timer_block(void)
 {
     sigset_t timer;
@@ -157,7 +156,7 @@ static bool send_all(int fd, const uint8_t *data, size_t size)
     return true;
 }
 
-/* Up to the end of the connection; the beginning of what came. */
+/* Reads up to the end of the connection, and keeps the beginning. */
 static size_t read_all(int fd, char *text, size_t size)
 {
     char more[4096];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Migration files: splitting them into statements and following what those change.
- *
- *     the first byte chooses the side, the rest is the file */
+/* Migration files: splits them into statements and follows their changes. the first byte chooses
+ * the side, the rest is the file */
 #include "schema/migrate/migration.h"
 
 #include "schema/migrate/ddl.h"
@@ -17,7 +16,7 @@ static enum rc on_name(void *ctx, const char *name, struct err *err)
     return RC_OK;
 }
 
-/* What was split off is one statement, also by itself. */
+/* Each part is one statement, also when it is split again. */
 static void check_split(const struct statement *statement)
 {
     const char *at = statement->sql;

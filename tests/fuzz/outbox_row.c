@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the relay reads in a row of the outbox that anybody may have written: the headers column,
- * the aggregate type that names a topic, and the time; and that outbox_append() lets nothing pass
- * which the relay would refuse.
- *
- *     relay.topics \n type \n created_at \n headers */
+/* The fields that the relay parses in an outbox row, which any application may have written: the
+ * headers column, the aggregate type that names a topic, and the time; and outbox_append() accepts
+ * nothing that the relay would refuse. relay.topics \n type \n created_at \n headers */
 #include "common/config/setting.h"
 #include "common/db/db.h"
 #include "common/utc.h"
@@ -20,7 +18,7 @@
 
 static struct settings settings;
 
-/* A server that takes everything stands in for common/db/db.c. */
+/* A fake of common/db/db.c that accepts everything. */
 enum rc db_exec(struct db *db, const char *sql, size_t len, uint64_t *affected, struct err *err)
 {
     (void)db;

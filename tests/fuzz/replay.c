@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives a target what is in files: each of them whole, and those that were written by hand cut off
- * at every byte, too. It stands in for libFuzzer, so that any compiler's build, with or without
- * sanitizers, proves that what was found once stays away.
- *
- *     fuzz_NAME FILE|FOLDER... */
+/* Calls a target with the contents of files: each of them whole, and those that were written by
+ * hand also cut off at every byte. It replaces libFuzzer, so that any build, with or without
+ * sanitizers, proves that a fixed fault does not return. fuzz_NAME FILE|FOLDER... */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -16,7 +14,7 @@
 #define CUTS_MAX 512
 
 static size_t inputs;
-static char now[4096]; /* for who looks at a core */
+static char now[4096]; /* visible in a core dump */
 
 /* In memory of just that size, so that a read past the end is seen. */
 static void give(const uint8_t *data, size_t size)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What tasks of the retry queue tell their handlers to do; anybody who may insert one writes it.
- *
- *     k, h, e or s for the handler | the options */
+/* The options of tasks, which any client that may insert a task writes. k, h, e or s for the
+ * handler | the options */
 #include "outbox/relay/topics.h"
 #include "outbox/retry/handlers/exec_options.h"
 #include "outbox/retry/handlers/http_options.h"
@@ -88,7 +87,7 @@ static bool is_listed(const char *host)
            (len > 10 && strcasecmp(host + len - 10, ".b.example") == 0);
 }
 
-/* Who decides which host may be called and who calls it must see the same one. */
+/* The check of the allowed hosts and the call must see the same host. */
 static void check_url(const struct http_url *url)
 {
     CURLU *parsed = curl_url();

@@ -19,7 +19,7 @@ struct seen {
     uint64_t hash; /* of all votes, lines and reasons in their order */
 };
 
-static struct seen imported; /* what the command's engine was given */
+static struct seen imported; /* the votes that the command's engine got */
 
 static void hash_put(struct seen *seen, const void *bytes, size_t len)
 {

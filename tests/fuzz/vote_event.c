@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The vote event on the wire: what is taken keeps the rules and survives writing and reading. */
+/* The vote event on the wire: an accepted event keeps the rules and survives a round trip. */
 #include "schema/vote_event.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Small texts: words of a command line, ids and dates as people write them; and what is made of
- * bytes from outside so that others read them: JSON, SQL; files of tokens.
- *
- *     the first byte chooses, the rest is the text */
+/* Small texts: words of a command line, ids and dates; the encoding of untrusted bytes as JSON and
+ * SQL; files of tokens. the first byte chooses, the rest is the text */
 #include "common/db/literal.h"
 #include "common/http/tokens.h"
 #include "common/id.h"
@@ -192,7 +190,7 @@ static char unescaped(char c)
     }
 }
 
-/* Nothing in a quoted text ends it, and the server reads what was meant. */
+/* Nothing in a quoted text ends it, and the server reads the original bytes. */
 static void sql_literal(const struct fuzz_input *input)
 {
     struct buf out = {0};

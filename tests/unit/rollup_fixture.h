@@ -53,7 +53,7 @@ void run_window(struct rollup *rollup);
 /* Every remark has its content's total. */
 void assert_rolled_up(const struct rollup_fixture *fixture);
 
-/* One more vote, said to be from then. */
+/* Adds one vote, with this changed_ms. */
 void rollup_fixture_change(struct rollup_fixture *fixture, int64_t id, int64_t changed_ms);
 
 #endif

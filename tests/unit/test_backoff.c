@@ -114,7 +114,7 @@ static void a_half_open_breaker_lets_one_probe_pass(void **state)
     assert_false(breaker_allows(&breaker, 9999));
 }
 
-/* Else a loop that sleeps as long as it is told would spin until the probe is answered. */
+/* Otherwise a loop that sleeps for the returned time would spin until the probe is answered. */
 static void while_a_probe_runs_every_caller_has_to_wait(void **state)
 {
     struct breaker breaker = closed_breaker();
@@ -156,7 +156,7 @@ static void a_probe_that_failed_opens_for_longer(void **state)
     assert_true(breaker_allows(&breaker, 1300));
 }
 
-/* A hundred calls were under way when the first one failed: they are one piece of news. */
+/* A hundred calls were under way when the first one failed: they count as one failure. */
 static void late_failures_do_not_lengthen_the_wait(void **state)
 {
     struct breaker breaker = closed_breaker();

@@ -562,7 +562,7 @@ static void a_secret_is_never_in_an_error(void **state)
             "environment TALLYBOX_MYSQL_PASSWORD: is 300 bytes long; expected 255 at most");
 }
 
-/* `ps` shows a command line to everybody. */
+/* `ps` shows a command line to every user. */
 static void a_secret_is_not_taken_from_the_command_line(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static bool is_leap(int year)
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* Against the calendar as everybody learns it. */
+/* Compared with the rules of the Gregorian calendar. */
 static void every_day_of_five_hundred_years_follows_the_one_before(void **state)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};

@@ -85,7 +85,8 @@ static void hex_is_right_in_any_session(void **state)
     buf_done(&sql);
 }
 
-/* The ceiling is the server's packet: what fits must not fail because it might have been longer. */
+/* The ceiling is the server's packet: a text that fits must not fail because it might have been
+ * longer. */
 static void a_literal_that_fits_its_buf_is_taken(void **state)
 {
     struct buf sql;

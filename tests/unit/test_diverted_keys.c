@@ -56,7 +56,7 @@ static enum diverted_keys_say ask(int number)
     return diverted_keys_ask(&diverted, generation, key_of(number));
 }
 
-/* The diverter takes what there is. */
+/* The diverter takes the existing moves. */
 static void move_all(void)
 {
     size_t count;
@@ -207,7 +207,7 @@ static void with_the_lease_all_of_it_is_void(void **state)
     assert_int_equal(seq, 100);
     assert_true(diverted_keys_load_begin(&diverted));
     assert_int_equal(atomic_load(&diverted.count), 0);
-    /* Nobody knows yet: also where the list is empty. */
+    /* Unknown yet, also when the list is empty. */
     assert_int_equal(ask(7), DIVERTED_STALE);
     assert_true(diverted_keys_put(&diverted, "t/8"));
     diverted_keys_load_end(&diverted, EPOCH + 1);

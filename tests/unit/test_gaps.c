@@ -133,7 +133,7 @@ static void ranges_come_from_the_top_down_and_end_at_the_limit(void **state)
     assert_int_equal(from, 0);
 }
 
-/* The gap closer, with an answer that another lane asked for. */
+/* The gap closer, with an answer to the query of another lane. */
 
 static struct source_writers told;
 
@@ -177,7 +177,7 @@ static void an_answer_from_before_a_gap_was_seen_closes_nothing(void **state)
     (void)state;
     gap_closer_init(&closer, 60000, 600000);
     gaps_add(&gaps, 5, 5, 10000);
-    /* Nothing was open when it was asked, long before and just after the gap was first seen. */
+    /* No transaction was open at the query, long before and just after the gap was first seen. */
     told = (struct source_writers){.known = true, .asked_ms = 9000};
     assert_int_equal(closed_until(&closer, 10000, 15000), 0);
     told.asked_ms = 10500;
@@ -193,7 +193,7 @@ static void an_answer_that_grows_old_is_no_knowledge_in_the_end(void **state)
     (void)state;
     gap_closer_init(&closer, 5000, 600000);
     gaps_add(&gaps, 5, 5, 10000);
-    /* One transaction was open, and nobody can be asked any more. */
+    /* One transaction was open, and no later query is possible. */
     told = (struct source_writers){.known = true, .asked_ms = 12000, .oldest = 3, .newest = 3};
     assert_int_equal(closed_until(&closer, 12000, 16950), 0);
     assert_int_equal(closed_until(&closer, 16950, 19000), 1);

@@ -76,7 +76,7 @@ static void two_databases_get_the_rights_of_their_side(void **state)
     /* Of the whole server, where the outbox is. */
     assert_int_equal(count_of(&text, "GRANT PROCESS"), 2);
     assert_null(strstr(sink, "GRANT PROCESS"));
-    /* Every daemon reads what version both have. */
+    /* Every daemon reads the versions of both databases. */
     assert_int_equal(count_of(&text, "d.schema_history TO 'tallybox_rollup'"), 1);
     assert_int_equal(count_of(&text, "e.schema_history TO 'tallybox_rollup'"), 1);
     buf_done(&text);
@@ -119,7 +119,7 @@ static void a_database_of_any_name_is_quoted(void **state)
     buf_done(&text);
 }
 
-/* What run may do is what its roles may do, no more and no less. */
+/* The grants of run are those of its roles, no more and no fewer. */
 static void run_has_the_rights_of_its_roles(void **state)
 {
     static const char *const roles[] = {"serve'",   "relay'",  "retry'",

@@ -137,7 +137,7 @@ static void the_oldest_is_dropped_when_all_of_it_may_go(void **state)
     assert_int_equal(drops(parts, 3, "1970-01-01", day_at("2025-12-31")), HOUSEKEEP_NOTHING);
     assert_int_equal(drops(parts, 3, "1970-01-01", day_at("2026-01-01")), HOUSEKEEP_BEGIN);
     assert_int_equal(drops(parts, 3, "1970-01-01", HOUSEKEEP_KEEP_ALL), HOUSEKEEP_NOTHING);
-    /* Once the log begins behind it, it goes, whatever the settings say by now. */
+    /* Once the log begins behind it, the partition is dropped under any settings. */
     assert_int_equal(drops(parts, 3, "2026-01-01", HOUSEKEEP_KEEP_ALL), HOUSEKEEP_DROP);
     assert_int_equal(drops(parts, 3, "2025-12-01", HOUSEKEEP_KEEP_ALL), HOUSEKEEP_NOTHING);
 }

@@ -210,7 +210,7 @@ static void a_connection_too_many_is_reserved_and_the_oldest_is_closed(void **st
     assert_false(enter(&clients[2], HTTP_PHASE_BODY, 4));
     assert_true(enter(&clients[3], HTTP_PHASE_HANDLER, 4));
     assert_null(come("10.0.0.4", 5)->connection);
-    /* Whoever asks when there is room is one like the others. */
+    /* A client that connects while there is space is like the others. */
     go(&clients[0]);
     assert_true(http_connection_admit(&all, clients[1].connection));
     assert_false(http_connection_admit(&all, clients[3].connection));
@@ -232,7 +232,7 @@ static void a_reserved_connection_without_its_body_is_closed(void **state)
     assert_non_null(come("10.0.0.1", 2)->connection);
     assert_true(is_shut(&clients[1]));
     assert_false(is_shut(&clients[2]));
-    /* One whose answer is being sent stays. */
+    /* A connection whose answer is being sent stays open. */
     assert_true(enter(&clients[2], HTTP_PHASE_ANSWER, 3));
     assert_non_null(come("10.0.0.1", 4)->connection);
     assert_false(is_shut(&clients[2]));

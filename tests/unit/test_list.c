@@ -38,7 +38,7 @@ static void words_come_one_after_the_other(void **state)
     assert_end(NULL);
 }
 
-/* So that whoever checks the words finds them, and no comma too many goes unnoticed. */
+/* So a check of the words sees them, and notices a surplus comma. */
 static void empty_words_count(void **state)
 {
     const char *rest = "";

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#define LONG_MS 60000 /* nobody sleeps that long here: something wakes them */
+#define LONG_MS 60000 /* no thread sleeps that long here: a wakeup ends the wait */
 
-/* An engine that says what its script says, and signals a wakeup at every step. */
+/* An engine that returns the times of its script, and signals a wakeup at every step. */
 struct engine {
     const int64_t *script; /* NULL: it never sleeps, however many steps that makes */
     atomic_int steps;

@@ -36,7 +36,7 @@ static const struct option_parse without_arguments = {
 
 static struct options options;
 
-/* What the call wrote to a stream, for it writes to the real ones. */
+/* The output of the call, which writes to the real streams. */
 static char said[8192];
 
 static int parse_catching(FILE *stream, const struct option_parse *parse, int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* outbox_append() against a server that only writes down what it is told: db_ functions of this
- * file stand in for common/db/db.c. */
+/* outbox_append() on a fake server that only records statements: the db_ functions of this file
+ * replace common/db/db.c. */
 #include "outbox/outbox.h"
 
 #include "common/db/db.h"

@@ -196,7 +196,7 @@ static void a_key_may_be_missing_or_empty(void **state)
                    "{\"topic\":\"\",\"key\":\"\"," OWN_HEADERS "],\"timestampMs\":1772600767089}");
 }
 
-/* Nothing is left out in silence: as a text they are what no handler takes. */
+/* Nothing is left out silently: as texts they are values that no handler accepts. */
 static void headers_that_make_no_record_stand_as_they_are(void **state)
 {
     static const char *const columns[][2] = {

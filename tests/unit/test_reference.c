@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The generated tables of docs/ and RETRY.md stay equal to what the program says of itself.
- * scripts/reference writes them again. */
+/* The generated tables of docs/ and RETRY.md are equal to the program's own tables.
+ * scripts/reference regenerates them. */
 #include "common/buf.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"

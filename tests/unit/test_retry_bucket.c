@@ -87,7 +87,7 @@ static void several_are_taken_at_once_as_far_as_there_are_any(void **state)
     bucket_spend(&bucket, 100);
     assert_int_equal(bucket_count(&bucket, 0), 0);
     assert_int_equal(bucket_count(&bucket, 250), 2);
-    /* What is less than a token is not lost. */
+    /* A fraction of a token is not lost. */
     bucket_spend(&bucket, 2);
     assert_int_equal(bucket_count(&bucket, 300), 1);
     bucket_init(&bucket, 0, 1, 0);

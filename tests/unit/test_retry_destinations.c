@@ -97,7 +97,7 @@ static void tasks_that_are_put_off_come_back_one_by_one(void **state)
     assert_int_equal(destination_put_off_ms(dead, 60), 40 + 2 * DESTINATION_RETURN_MS);
     for (size_t i = 0; i < 100000; i++)
         assert_true(destination_put_off_ms(dead, 60) <= DESTINATION_PUT_OFF_MS_MAX);
-    /* Behind a probe nobody knows when it is over. */
+    /* The end of a running probe is unknown. */
     assert_true(passes(dead, 400000));
     assert_int_equal(destination_put_off_ms(dead, 400000), 1000);
 }

@@ -176,7 +176,7 @@ static void destinations_of_a_scene_share_its_threads(void **state)
         threads[take()->destination]++;
     assert_int_equal(threads[0], 3);
     assert_int_equal(threads[1], 3);
-    /* What comes later does not wait behind what is there. */
+    /* A later scene does not wait behind all queued tasks. */
     end(&items[0]);
     put_for(0, 2, 1);
     assert_int_equal(take()->destination, 2);

@@ -30,7 +30,7 @@ static void a_list_allows_what_it_names(void **state)
     assert_true(retry_list_allows("a*", "a"));
     assert_false(retry_list_allows("a*", "b"));
     assert_true(retry_list_allows("*", "anything"));
-    /* What a check would refuse allows nothing by mistake. */
+    /* A list that the check would refuse allows nothing by mistake. */
     assert_false(retry_list_allows(",", "a"));
     assert_false(retry_list_allows(" a", "a"));
     assert_false(retry_list_allows("a,,b", ""));

@@ -171,8 +171,7 @@ static void only_listed_hosts_are_allowed(void **state)
     }
 }
 
-/* Longer ones would not fit into the origin, and what decides on a host would look behind its
- * end. */
+/* Longer ones would not fit into the origin, and the check of the host would read past its end. */
 static void a_host_in_brackets_is_an_address_and_no_longer(void **state)
 {
     static const char *const bad[] = {"[]",    "[1.2.3.4]",  "[::g]",   "[1:2]",

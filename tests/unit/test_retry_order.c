@@ -51,7 +51,7 @@ static void a_task_behind_a_locked_task_is_queued(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
-        /* Whatever their ids. */
+        /* With any ids. */
         assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, busy[i], true),
                                                             .waiting = row(5, TASK_WAITING, true)}),
                          ORDER_QUEUE);
@@ -83,7 +83,7 @@ static void a_task_behind_an_unlocked_task_is_left(void **state)
 static void one_is_not_queued_while_another_transaction_may_end_the_busy_one(void **state)
 {
     (void)state;
-    /* That transaction has looked for queued tasks already, and nobody else will. */
+    /* That transaction has looked for queued tasks already, and no other one will. */
     assert_int_equal(decide_one(5, (struct order_ahead){.busy = row(2, TASK_RUNNING, false),
                                                         .waiting = row(3, TASK_WAITING, true)}),
                      ORDER_LEAVE);

@@ -96,7 +96,7 @@ static void a_scenes_rule_comes_before_the_common_one(void **state)
     assert_int_equal(class_of(&mine, FAULT_HTTP, 503), FAULT_TRANSIENT);
     assert_int_equal(class_of(&mine, FAULT_SIGNAL, 9), FAULT_REFUSED);
     assert_int_equal(class_of(&mine, FAULT_EXIT, 9), FAULT_TRANSIENT);
-    /* Nobody has a rule: who got the code knows best. */
+    /* No rule matches: the handler's own decision counts. */
     assert_int_equal(policy_classify(&mine, FAULT_KAFKA, 10, FAULT_REFUSED), FAULT_REFUSED);
     assert_int_equal(policy_classify(&mine, FAULT_PLAIN, 0, FAULT_OURS), FAULT_OURS);
     assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404, FAULT_OURS), FAULT_TRANSIENT);

@@ -12,7 +12,7 @@
 
 #define UNTIL_MS 10000
 
-/* The live processes, and what each has recorded. */
+/* The live processes, and the change that each has recorded. */
 static struct {
     size_t count;
     int64_t recorded[16];

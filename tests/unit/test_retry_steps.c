@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* A handler that writes down what it got, and says what it is told to. */
+/* A handler that records its arguments and returns a given result. */
 struct echo {
     char seen[256];
     enum attempt_end end;

@@ -42,7 +42,7 @@ static void a_window_is_due_at_the_full_interval_of_the_databases_clock(void **s
     assert_int_equal(singleton_due_ms(NOON_MS, NOON_MS, HOUR_MS), NOON_MS + HOUR_MS);
     assert_int_equal(singleton_due_ms(NOON_MS + 1, NOON_MS + 2, HOUR_MS), NOON_MS + HOUR_MS);
     assert_int_equal(singleton_due_ms(NOON_MS - 1, NOON_MS - 1, HOUR_MS), NOON_MS);
-    /* The clock was set back: nobody waits for the old time to come again. */
+    /* The clock was set back: the engine does not wait for the old time to come again. */
     assert_int_equal(singleton_due_ms(NOON_MS + HOUR_MS, NOON_MS, HOUR_MS), NOON_MS);
 }
 
@@ -54,7 +54,7 @@ static void windows_do_not_drift_with_the_time_they_take(void **state)
     (void)state;
     rollup_fixture_init(&fixture);
     engine_start(&rollup, &fixture, "a", false);
-    fixture.state.now_ms = NOON_MS + 1234; /* late, because nobody ran at noon */
+    fixture.state.now_ms = NOON_MS + 1234; /* late, because no engine ran at noon */
     run_window(&rollup);
     assert_in_range(rollup_step(&rollup, 0), 1, 10000); /* clocks may be set meanwhile */
     fixture.state.now_ms = NOON_MS + HOUR_MS - 1;
@@ -119,7 +119,7 @@ static void a_commit_that_comes_late_is_found_within_the_overlap(void **state)
     rollup_fixture_init(&fixture);
     engine_start(&rollup, &fixture, "a", false);
     run_window(&rollup);
-    /* Said it changed before the window, was committed after it. */
+    /* Its changed_ms is before the window, and its COMMIT after it. */
     rollup_fixture_change(&fixture, 4, NOON_MS - OVERLAP_MS);
     fixture.state.now_ms = NOON_MS + HOUR_MS;
     run_window(&rollup);
@@ -227,7 +227,8 @@ static void every_call_may_fail_once_while_late_remarks_are_caught_up(void **sta
     }
 }
 
-/* Every call fails once, before or after its effect: the engine goes on and the end is the same. */
+/* Every call fails once, before or after its effect: the engine continues and the result is the
+ * same. */
 static void every_call_may_fail_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who works, and what a successor does with what was begun. */
+/* The lease of the roll-up, and the continuation of a window by a successor. */
 #include "consumer/rollup/rollup.h"
 
 #include "common/log.h"
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The process ends before any call, or behind one whose effect it never hears of; another engine
- * takes over once the lease is over. */
+/* The process ends before any call, or behind one whose answer it never gets; another engine takes
+ * over when the lease has expired. */
 static void killed_anywhere_the_next_engine_does_the_rest(void **state)
 {
     (void)state;
@@ -72,8 +72,8 @@ static void a_successor_starts_where_the_dead_one_was(void **state)
     rollup_done(&rollup);
 }
 
-/* It began in the middle of an interval, because nobody ran before, and got beyond the interval's
- * beginning: what is left must not wait for the next one. */
+/* The window began in the middle of an interval, because no engine ran before, and passed the
+ * interval's beginning: the rest must not wait for the next interval. */
 static void a_late_window_that_was_cut_off_is_due_at_once(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void a_late_window_that_was_cut_off_is_due_at_once(void **state)
     }
 }
 
-/* Another one may take over at any step: what the state says is done must be done. */
+/* Another engine may take over at any step: the work before rolled_until must be done. */
 static void progress_never_goes_back_nor_past_the_start_of_the_window(void **state)
 {
     struct rollup_fixture fixture;

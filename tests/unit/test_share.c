@@ -87,7 +87,7 @@ static void nothing_moves_when_all_is_even(void **state)
         assert_false(gives((size_t[]){1, 0, 0, 1}, 4, me, 2));
 }
 
-/* Everybody acts on the same numbers, one after the other, from any start. */
+/* All instances act on the same numbers, one after the other, from any start. */
 static void from_any_start_it_ends_even_with_few_moves(void **state)
 {
     uint64_t rng = 5;

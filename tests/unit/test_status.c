@@ -170,7 +170,7 @@ static void lag_counts_the_records_that_can_still_be_read(void **state)
     } cases[] = {
         {5, 0, 8, 3},
         {8, 0, 8, 0},
-        {9, 0, 8, 0}, /* a topic made again: the consumer says so, there is no lag */
+        {9, 0, 8, 0}, /* a recreated topic: the consumer reports it, and there is no lag */
         {5, 6, 8, 2},
         {STATUS_UNKNOWN, 6, 8, 2},
         {STATUS_UNKNOWN, 0, 0, 0},

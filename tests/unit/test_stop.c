@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define SOON_MS 1
-#define LONG_MS 60000 /* nobody sleeps that long here: something wakes them */
+#define LONG_MS 60000 /* no thread sleeps that long here: a wakeup ends the wait */
 
 struct fixture {
     struct stop stop;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* What a whole input gives, one word per line that is not skipped: "v3:1/2/1" for a vote, "b3" for
- * a bad line 3, "h" for no header. */
+/* The result of a whole input, one word for each line that is not skipped: "v3:1/2/1" for a vote,
+ * "b3" for a bad line 3, "h" for no header. */
 static void read_all(const char *text, size_t len, size_t step, char *found, size_t size)
 {
     struct vote_csv csv;

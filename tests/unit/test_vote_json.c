@@ -257,7 +257,7 @@ static void a_fault_is_json_for_any_texts(void **state)
     fault_set(&fault, FAULT_NOT_JSON, "a \"b\" \\ \n \xc3\xa9 \xc3( \xed\xa0\x80 \x7f");
     fault_at(&fault, "a\n\x7f \"\\ \xff");
     fault_put(&out, &fault);
-    /* The sentence is for people; the place is what a client wrote. */
+    /* The sentence is for operators; the place is a path in the client's JSON. */
     assert_string_equal(buf_text(&out),
                         "{\"error\":{\"code\":\"not_json\",\"message\":\"a \\\"b\\\" "
                         "\\\\   \xc3\xa9 ?( ??? ?\",\"at\":\"a\\u000a\\u007f "

@@ -50,7 +50,7 @@ static void one_lane_queries_and_all_use_its_answer(void **state)
     (void)state;
     assert_true(takes(1000, &answer));
     assert_false(answer.known);
-    /* Nobody asks meanwhile, however long it takes. */
+    /* No lane queries meanwhile, however long it takes. */
     assert_false(takes(1000, &answer));
     assert_false(takes(90000, &answer));
     heard(1000, 5);
@@ -140,8 +140,8 @@ static atomic_llong clock_ms;
 static atomic_int askers;
 static atomic_int asked;
 
-/* Time goes on while somebody asks, however long that takes on a busy machine: the questions are
- * waited for, not the time. */
+/* Time passes during a query, however long it takes on a busy machine: the test waits for the
+ * queries, not for a time. */
 static void *lane(void *arg)
 {
     (void)arg;
