@@ -96,7 +96,7 @@ class RollupSingleton(house.Case):
         self.stack.sql("UPDATE remark SET votes = -1, votes_seq = 0")
         os.kill(first.pid, signal.SIGCONT)
         house.wait_for("the frozen one to see it",
-                       lambda: "rollup_lease_lost" in first.log_text())
+                       lambda: "event=lease_lost" in first.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
                                            "votes_seq <> 0"), 0)
         self.assertNotIn("rollup_finished", first.log_text())
@@ -115,7 +115,7 @@ class RollupSingleton(house.Case):
                        f"{LEASE_S + 5} SECOND")
         os.kill(first.pid, signal.SIGCONT)
         house.wait_for("the first one to see it",
-                       lambda: "rollup_lease_lost" in first.log_text(), LEASE_S)
+                       lambda: "event=lease_lost" in first.log_text(), LEASE_S)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
                                            "votes_seq <> 0"), 0)
         self.assertEqual(self.stack.number("SELECT owner FROM rollup_state"), "another")
