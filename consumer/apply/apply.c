@@ -34,8 +34,8 @@ static enum rc write_claim(struct apply *apply, const struct place *place,
 
 enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
 
-/* Where the batch stands against the locked row. A batch must begin where the row ends, or before
- * it: one that begins behind it would skip what lies between. */
+/* Compares the batch with the locked row. A batch must begin at or before the end of the row: a
+ * later beginning would skip the records between. */
 static enum progress_fit progress_fit(const struct batch *batch, const char *owner, int64_t epoch,
                                       const struct progress_row *progress)
 {
@@ -46,14 +46,15 @@ static enum progress_fit progress_fit(const struct batch *batch, const char *own
         return FIT_APPLIED;
     if (batch->from_offset > progress->next_offset)
         return FIT_FENCED;
-    /* Months were dropped since the claim: their votes must be judged again, and kept whole. */
+    /* Months were dropped since the claim, so older votes must be decided again and stored
+     * whole. */
     if (progress->begin_day > batch->begin_day &&
         batch_has_older(batch, progress->begin_day, progress->next_offset))
         return FIT_FENCED;
     return FIT_BEGINS;
 }
 
-/* Do all batches of the group begin here? If not, result says what has become of them. */
+/* Whether all batches of the group begin here. If not, result tells the outcome. */
 static bool group_may_begin(struct apply *apply, const struct apply_group *group,
                             struct apply_result *result)
 {
@@ -67,7 +68,7 @@ static bool group_may_begin(struct apply *apply, const struct apply_group *group
     if (counts[FIT_BEGINS] == group->count)
         return true;
     *result = (struct apply_result){0};
-    /* What was applied by a COMMIT whose answer was lost still counts, once. */
+    /* A COMMIT whose answer was lost is counted here, once. */
     if (counts[FIT_APPLIED] > 0 && apply->commit_unknown) {
         *result = apply->reckon;
         apply->commit_unknown = false;
@@ -90,7 +91,7 @@ static enum rc lock_tallies(struct apply *apply, struct err *err)
         all = all && tally->rows[i].found;
     if (rc != RC_OK || all)
         return rc;
-    /* Another writer may make the same rows at the same time: make, then lock what is there. */
+    /* Another writer may insert the same rows at the same time, so insert first and then lock. */
     rc = sink->make_tallies(sink->ctx, tally->rows, tally->count, err);
     if (rc == RC_OK)
         rc = sink->lock_tallies(sink->ctx, tally->rows, tally->count, err);
@@ -150,8 +151,8 @@ static size_t count_votes(const struct vote_row *rows, size_t count)
     return left;
 }
 
-/* Invariant: the tallies are locked before the log is searched for duplicates and the last votes
- * are read, so that two writers of one content cannot both find an event missing. */
+/* Invariant: the tallies are locked before the log is searched for duplicates and before the last
+ * votes are read, so two writers of one content cannot both find an event missing. */
 static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t count,
                            struct apply_result *reckon, bool *duplicate, struct err *err)
 {
@@ -182,8 +183,8 @@ static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t co
     return sink->write_tallies(sink->ctx, tally->rows, tally->count, err);
 }
 
-/* A topic that is not ours would otherwise be poured into dead_record as a whole. The batch that
- * goes past the limit is still kept, so that there is something to look at. */
+/* Protects dead_record from a topic with other records. The batch that exceeds the limit is still
+ * stored, so that an operator can look at its records. */
 static enum rc check_dead_limit(struct apply *apply, const struct place *place, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -230,7 +231,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
     return rc;
 }
 
-/* Of a whole batch: which votes are kept. */
+/* Decides which votes of a whole batch are held. */
 static enum rc hold_votes(struct apply *apply, const struct place *place, struct batch *batch,
                           size_t *kept, struct err *err)
 {
@@ -245,9 +246,9 @@ static void skip_before(struct batch *batch, int64_t next_offset)
         batch->rows[i].skip = batch->rows[i].offset < next_offset;
 }
 
-/* The votes of all batches from where the partitions' progress ends, those of one partition in
- * their order. A group of one gives its own rows, and the others are `skip` in it; else they are
- * copied into rows, which has room for all. */
+/* Returns the votes of all batches from the end of the partitions' progress on, those of one
+ * partition in their order. A group of one batch returns that batch's rows, with applied ones
+ * marked `skip`. Otherwise the votes are copied into rows, which has room for all. */
 static struct vote_row *collect_rows(struct apply_group *group, struct vote_row *rows,
                                      size_t *count)
 {
@@ -278,13 +279,13 @@ static enum rc move_progress(struct apply *apply, struct apply_group *group, str
     return sink->move_progress(sink->ctx, group->places, group->progress, group->count, err);
 }
 
-/* Inside the transaction, up to and with its COMMIT. RC_OK without a commit: *duplicate, or
- * result->end says why there was nothing to write. */
+/* The body of the transaction, including its COMMIT. RC_OK without a COMMIT: *duplicate is set, or
+ * result->end tells why nothing was written. */
 static enum rc write_group(struct apply *apply, struct apply_group *group, bool *duplicate,
                            struct apply_result *result, struct err *err)
 {
     const struct sink *sink = apply->sink;
-    struct batch *first = group->batches[0]; /* the only one, where it is whole or has dead */
+    struct batch *first = group->batches[0]; /* the only batch if it is whole or has dead records */
     struct apply_result reckon = {.end = APPLY_DONE};
     struct vote_row *rows;
     size_t count = 0;
@@ -326,12 +327,12 @@ static enum rc try_group(struct apply *apply, struct apply_group *group, bool *d
     apply->refused = false;
     *duplicate = false;
     rc = write_group(apply, group, duplicate, result, err);
-    sink->rollback(sink->ctx); /* where it was not committed */
+    sink->rollback(sink->ctx); /* has no effect after a COMMIT */
     return rc;
 }
 
-/* As group_try(). The usual batch has no duplicate and pays for no search; this one starts over
- * with it. */
+/* As try_group(), but repeats a group that has a duplicate with a search for duplicates. The usual
+ * group has none and does not pay for the search. */
 static enum rc try_group_twice(struct apply *apply, struct apply_group *group, bool *duplicate,
                                struct apply_result *result, struct err *err)
 {
@@ -343,7 +344,7 @@ static enum rc try_group_twice(struct apply *apply, struct apply_group *group, b
     return try_group(apply, group, duplicate, result, err);
 }
 
-/* After a try: marks the votes that the log does not take. *found 0: it was not their fault. */
+/* After a try: marks the votes that the database refuses. *found 0: the votes are not the cause. */
 static enum rc find_refused(struct apply *apply, struct batch *batch, size_t *found,
                             struct err *err)
 {
@@ -363,8 +364,8 @@ static void clear_keep(struct batch *batch)
         batch->rows[i].keep = VOTE_NOT_KEPT;
 }
 
-/* After a try of one batch that the database refuses: tries again without the votes it does not
- * take, if they are the cause. */
+/* After the database refused a batch: holds the votes that it refuses, if they are the cause, and
+ * tries again without them. */
 static enum rc hold_and_retry(struct apply *apply, struct apply_group *group, bool *duplicate,
                               struct apply_result *result, struct err *err)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* One batch, or a group of them, one transaction: fence, skip what is applied, count, write, move
- * on. Decides what a duplicate is, what a batch changes, what of it is kept for a cause that may
- * pass (held.h), and which batches may share a transaction. What a COMMIT is waited for costs as
- * much for one batch as for several, so small batches of other partitions come along; but each is
- * fenced for itself, and a group is applied as a whole or not at all.
+/* Applies one batch, or a group of batches, in one transaction: checks the fence, skips what is
+ * applied, computes totals, writes, moves the offset. Decides what a duplicate is, what a batch
+ * changes, which of its votes are held (held.h), and which batches may share a transaction. Waiting
+ * for a COMMIT costs as much for one batch as for several, so small batches of other partitions
+ * share it. Each batch is fenced for itself, and a group is applied as a whole or not at all.
  *
- * Invariant: what is held is read and written by whoever has the partition's row of
- * consumer_progress locked, and every batch is whole while something is: the votes of a content
- * are in the log, or behind its first one that is held, in the order of their offsets.
+ * Invariant: held records are read and written only with the partition's row of consumer_progress
+ * locked, and every batch is whole while a content of the partition is held. The votes of a content
+ * are therefore either in the log or behind its first held vote, in the order of their offsets.
  *
- * It may be ended between any two calls of the sink, and done again: nothing is applied twice. One
- * thread at a time. */
+ * The process may end between any two calls of the sink and the work may be repeated: nothing is
+ * applied twice. One thread at a time. */
 #ifndef CONSUMER_APPLY_APPLY_H
 #define CONSUMER_APPLY_APPLY_H
 
@@ -28,29 +28,31 @@
 
 #define APPLY_GROUP_MAX 16
 
-/* Batches of several partitions on their way into one transaction. */
+/* Batches of several partitions that share one transaction. */
 struct apply_group {
     size_t count;
     struct batch *batches[APPLY_GROUP_MAX];
     struct place places[APPLY_GROUP_MAX];
-    int64_t epochs[APPLY_GROUP_MAX];               /* with which they are claimed */
-    struct progress_row progress[APPLY_GROUP_MAX]; /* as the last try has found it */
+    int64_t epochs[APPLY_GROUP_MAX];               /* of the claims */
+    struct progress_row progress[APPLY_GROUP_MAX]; /* as the last try found it */
 };
 
 enum apply_end {
     APPLY_DONE,
-    APPLY_FENCED, /* another owner, not where this batch begins, or the log begins later now */
-    APPLY_AGAIN,  /* votes of it must be kept, and it is not whole: nothing was done */
-    APPLY_APART,  /* of a group: not with one another, and nothing was done: apply each alone */
+    /* another owner, or the row ends before the batch begins, or the beginning of the log moved */
+    APPLY_FENCED,
+    APPLY_AGAIN, /* votes must be held, but the batch is not whole; nothing was done */
+    /* of a group: it cannot be applied as a whole and nothing was done; apply each batch alone */
+    APPLY_APART,
 };
 
 struct apply_result {
     enum apply_end end;
-    size_t applied;                  /* rows in the log */
-    size_t duplicates;               /* votes that were in it before */
+    size_t applied;                  /* rows added to the log */
+    size_t duplicates;               /* votes that were in the log before */
     size_t stale;                    /* votes that changed nothing; see apply_keep_lasts() */
-    size_t dead[RECORD_CLASS_COUNT]; /* records kept, by the class of their reason */
-    bool clear; /* the batch is whole, and needs not be: nothing of the partition is held */
+    size_t dead[RECORD_CLASS_COUNT]; /* stored records, by the class of their reason */
+    bool clear; /* the batch is whole and need not be: no content of the partition is held */
 };
 
 struct apply {
@@ -64,10 +66,12 @@ struct apply {
     struct held held;
     const _Atomic int64_t *dead_max; /* see apply_limit_dead() */
     bool keeps_lasts;
-    bool refused;               /* the log did not take the votes of the last try */
-    bool careful;               /* look for duplicates before writing: there were some just now */
-    struct apply_result reckon; /* of a transaction whose COMMIT may have worked */
-    bool commit_unknown;        /* there is one, and it is not counted yet; see apply_forget() */
+    bool refused; /* the database refused the votes of the last try */
+    /* search for duplicates before writing, because the last batch had some */
+    bool careful;
+    struct apply_result reckon; /* the counts of a transaction whose COMMIT may have worked */
+    /* reckon is of such a transaction and not counted yet; see apply_forget() */
+    bool commit_unknown;
 };
 
 /* sink and owner are borrowed for the life of apply. RC_FATAL: no memory. */
@@ -75,47 +79,44 @@ enum rc apply_init(struct apply *apply, const struct sink *sink, const char *own
                    size_t batch_rows_max, struct err *err);
 void apply_done(struct apply *apply);
 
-/* From now on every vote is held against the last one of its voter on its content, in vote_last:
- * for events that need not be changes. Repeated and older votes are stale and change nothing.
- * RC_FATAL: no memory.
- */
+/* From now on each vote is compared with the last vote of its voter on its content, in vote_last.
+ * For events that need not be changes: repeated and older votes are stale and change nothing.
+ * RC_FATAL: no memory. */
 enum rc apply_keep_lasts(struct apply *apply, size_t batch_rows_max, struct err *err);
 
-/* From now on a batch with dead records is refused while so many of its partition are kept already
- * and nobody has decided on them; 0: it never is. dead_max is borrowed for the life of apply, and
- * may change. */
+/* From now on a batch with dead records is refused while its partition has *dead_max undecided dead
+ * records; 0: never. dead_max is borrowed for the life of apply, and its value may change. */
 void apply_limit_dead(struct apply *apply, const _Atomic int64_t *dead_max);
 
-/* Takes the partition: the owners before are fenced. progress->topic_id is kept where the row has
- * none, and *progress filled with what the row says now. RC_RETRY: perhaps taken, do it again. */
+/* Takes the partition and fences its earlier owners. Stores progress->topic_id if the row has none,
+ * and fills *progress from the row. RC_RETRY: the claim may have been stored; repeat it. */
 enum rc apply_claim(struct apply *apply, const struct place *place, struct progress_row *progress,
                     struct err *err);
 
-/* Applies a batch of the partition claimed with epoch. RC_OK: see result. RC_RETRY: nothing, or
- * nobody knows; call again with the same batch. RC_REJECT: the database refuses this batch.
- * After all but RC_OK result is left alone. */
+/* Applies a batch of the partition that was claimed with epoch. RC_OK: see result. RC_RETRY:
+ * nothing was applied or the COMMIT is unknown; call again with the same batch. RC_REJECT: the
+ * database refuses this batch. result is set by RC_OK only. */
 enum rc apply_batch(struct apply *apply, const struct place *place, int64_t epoch,
                     struct batch *batch, struct apply_result *result, struct err *err);
 
-/* Takes the batch in; an empty group takes any. False: it cannot share this group's transaction, or
- * there would be more than rows_max votes. Each batch of a group is of another partition, and none
- * is whole or has dead records, which are looked at partition by partition. */
+/* Adds the batch to the group. An empty group takes any batch. False: the batch cannot share the
+ * group's transaction, or the group would exceed rows_max votes. Each batch of a group is of
+ * another partition. A batch that is whole or has dead records is applied alone. */
 bool apply_group_add(struct apply_group *group, size_t rows_max, const struct place *place,
                      int64_t epoch, struct batch *batch);
 
-/* The same for all batches of a group; result is of all of them together. RC_RETRY: nothing, all,
- * or nobody knows; call again with the same group, or apply each alone. Whoever is fenced, or
- * refused, does not hold up the others: the group then ends as APPLY_APART. */
+/* Applies all batches of a group; result is of all of them together. RC_RETRY: all, none or
+ * unknown; call again with the same group, or apply each batch alone. One fenced or refused batch
+ * does not delay the others: the group then ends as APPLY_APART. */
 enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply_result *result,
                     struct err *err);
 
-/* What was applied last is given up, or over: what comes now is other batches. Until then a COMMIT
- * whose answer was lost is counted by the first batch of its group that is found applied. */
+/* Forgets a COMMIT whose answer was lost: the next calls have other batches. Until then such a
+ * COMMIT is counted by the first batch of its group that is found applied. */
 void apply_forget(struct apply *apply);
 
-/* Applies votes, batch_rows_max at most, inside a transaction of the sink that the caller has begun
- * and ends: those whose event is in the log already become `skip`. RC_RETRY and RC_REJECT: roll
- * back. */
+/* Applies at most batch_rows_max votes inside a transaction of the sink that the caller begins and
+ * ends. Votes whose event is in the log become `skip`. RC_RETRY and RC_REJECT: roll back. */
 enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
                     struct apply_result *result, struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is applied: records as Kafka hands them out, and the rows they become. Pure data. */
+/* The records that Kafka delivers and the rows that they become. Pure data. */
 #ifndef CONSUMER_APPLY_APPLY_ROW_H
 #define CONSUMER_APPLY_APPLY_ROW_H
 
@@ -9,48 +9,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOPIC_SIZE 250 /* Kafka's longest name and the end */
+#define TOPIC_SIZE 250 /* Kafka's longest name and a zero byte */
 #define TOPIC_ID_SIZE 37
 #define OWNER_SIZE 129
-#define VOTE_KEY_SIZE 25 /* the longest key of a vote and the end */
+#define VOTE_KEY_SIZE 25 /* the longest key of a vote and a zero byte */
 
-/* Where nothing has been applied yet: start at the beginning. */
+/* The offset while nothing is applied: start at the beginning. */
 #define OFFSET_BEGINNING (-1)
 
-/* The two classes of dead records whose cause may pass; held.h says what they mean. A record of any
- * other can never be applied as it stands. */
+/* The two classes of dead records whose cause may pass; see held.h. A record of any other class can
+ * never be applied unchanged. */
 #define REASON_REFUSED "refused"
 #define REASON_BEHIND "behind"
 
-/* One partition; the group is the process' own. */
+/* One partition. The consumer group is that of the process. */
 struct place {
     const char *topic;
     int32_t partition;
 };
 
-/* One Kafka record; all pointers belong to the stream, until its next call. */
+/* One Kafka record. The pointers belong to the stream and are valid until its next call. */
 struct record {
     int64_t offset;
-    int64_t time_ms;      /* ms since 1970; -1: the record has no time */
-    int32_t leader_epoch; /* of the leader that took it; never falls in a partition; -1: unknown */
-    const void *key;      /* NULL: none */
+    int64_t time_ms; /* ms since 1970; -1: the record has no time */
+    /* of the leader that appended it; never falls in a partition; -1: unknown */
+    int32_t leader_epoch;
+    const void *key; /* NULL: none */
     size_t key_len;
-    const void *value; /* NULL: none, a tombstone */
+    const void *value; /* NULL: a tombstone */
     size_t value_len;
-    const void *message; /* the stream's own */
+    const void *message; /* for the stream */
 };
 
-/* Why a vote is kept in dead_record instead; see held.h. */
+/* Why a vote is stored in dead_record instead of the log; see held.h. */
 enum vote_keep { VOTE_NOT_KEPT, VOTE_REFUSED, VOTE_BEHIND };
 
-/* A row of vote_document in the making. */
+/* A row for vote_document. */
 struct vote_row {
     struct vote_event event;
     int64_t offset;
     int64_t votes;
     int64_t content_seq;
-    bool skip;  /* already in the log, or no change: do not write it */
-    bool stale; /* skip, because it is no change */
+    bool skip;  /* do not write it: it is in the log already, or stale, or held */
+    bool stale; /* skip, because it changes nothing */
     enum vote_keep keep;
     size_t reason_at; /* of VOTE_REFUSED */
 };
@@ -68,7 +69,7 @@ struct tally_row {
 struct last_row {
     int64_t content_id;
     int64_t voter_id;
-    int64_t occurred_ms; /* of the vote it stands for, ms since 1970 */
+    int64_t occurred_ms; /* of the last vote, ms since 1970 */
     int voting;
     bool found;   /* the row exists */
     bool changed; /* voting and occurred_ms are new */
@@ -96,12 +97,12 @@ struct progress_row {
     int64_t epoch;
     char owner[OWNER_SIZE];
     char topic_id[TOPIC_ID_SIZE]; /* "": unknown */
-    /* Not of the row: the day since 1970 with which the log began when the row was locked. It stays
-     * until the end of the transaction. */
+    /* Not a column: the day since 1970 with which the log began when the row was locked. It does
+     * not change before the end of the transaction. */
     int64_t begin_day;
-    /* Nor this: contents are held when the partition is claimed; see held.h. */
+    /* Not a column: the partition had held contents when it was claimed; see held.h. */
     bool holds;
-    /* Nor this: there is a row, and it is locked. */
+    /* Not a column: the row exists and is locked. */
     bool found;
 };
 

@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The calendar's cycle of 400 years is counted from a 1 March: leap days then stand at the end of a
- * year. */
+/* The cycle of 400 years is counted from a 1 March, so that leap days are at the end of a year. */
 #define EPOCH_DAYS INT64_C(719468) /* from 0000-03-01 to 1970-01-01 */
 #define ERA_DAYS INT64_C(146097)
 
@@ -83,7 +82,7 @@ bool date_parse(const char *text, int64_t *day)
     found = count_days(&date);
     if (found > DATE_DAY_MAX)
         return false;
-    /* A 30 February comes back as another day. */
+    /* Rejects dates such as 30 February, which do not convert back to themselves. */
     date_text(found, again);
     if (strcmp(again, text) != 0)
         return false;

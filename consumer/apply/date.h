@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dates as days since 1970-01-01, in the calendar that the servers count in. Pure; any thread. */
+/* Dates as days since 1970-01-01 in the Gregorian calendar, as the servers use it. Pure; any
+ * thread. */
 #ifndef CONSUMER_APPLY_DATE_H
 #define CONSUMER_APPLY_DATE_H
 
@@ -7,9 +8,9 @@
 #include <stdint.h>
 
 #define DATE_MS INT64_C(86400000)
-#define DATE_SIZE 11 /* "2026-01-31" and the end */
+#define DATE_SIZE 11 /* "2026-01-31" and a zero byte */
 
-/* 0000-03-01 and 9999-12-31: the days that the functions below know. */
+/* 0000-03-01 and 9999-12-31, the range of the functions below. */
 #define DATE_DAY_MIN INT64_C(-719468)
 #define DATE_DAY_MAX INT64_C(2932896)
 
@@ -21,13 +22,13 @@ struct date {
 
 struct date date_of(int64_t day);
 
-/* "YYYY-MM-DD". */
+/* Writes "YYYY-MM-DD". */
 void date_text(int64_t day, char text[DATE_SIZE]);
 
-/* False: text is not a date of that form, and *day is left alone. */
+/* Parses "YYYY-MM-DD". On false *day is not changed. */
 bool date_parse(const char *text, int64_t *day);
 
-/* The first day of the month that comes `months` (may be below 0) after the month of day. */
+/* Returns the first day of the month that is `months` (may be negative) after the month of day. */
 int64_t date_month(int64_t day, int64_t months);
 
 #endif

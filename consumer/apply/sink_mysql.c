@@ -11,15 +11,15 @@
 
 struct sink_mysql {
     struct db *db;
-    struct buf sql; /* keeps its memory, unless a dead record has made it big */
+    struct buf sql; /* keeps its memory, unless a large dead record made it big */
     struct sink ops;
     const char *group;
     int64_t idle_ms;
-    uint64_t session; /* the one that knows idle_ms */
+    uint64_t session; /* the session whose wait_timeout is set */
 };
 
-/* A consumer that works is never silent for long, in a transaction or out of it. One that was
- * frozen in the middle of a transaction loses its locks after this, and its successor can go on. */
+/* A working consumer is never silent for long, inside or outside a transaction. If it freezes in a
+ * transaction, the server releases its locks after this time and its successor can continue. */
 #define SILENT_MS_MAX 15000
 
 #define SQL_KEPT_BYTES ((size_t)2 << 20)
@@ -34,7 +34,7 @@ static void put_text(struct sink_mysql *sink, const char *text)
     db_put_text(sink->db, &sink->sql, text, strlen(text));
 }
 
-/* A write that touches nothing: it also fails where nothing could be written. */
+/* A write that changes no row: it also fails if the server is read-only. */
 static enum rc sink_ping(void *ctx, struct err *err)
 {
     struct sink_mysql *sink = ctx;
@@ -49,7 +49,8 @@ static uint64_t sink_session(void *ctx)
     return db_session(sink->db);
 }
 
-/* The roll-up counts on it: a row of vote_tally that is stamped is committed or gone soon after. */
+/* The roll-up relies on this limit: a row of vote_tally with a changed_at is committed or rolled
+ * back soon after that time. */
 static enum rc set_up_session(struct sink_mysql *sink, struct err *err)
 {
     int64_t silent_ms = sink->idle_ms < SILENT_MS_MAX ? sink->idle_ms : SILENT_MS_MAX;
@@ -137,7 +138,7 @@ static enum rc on_progress_row(void *ctx, const struct db_row *row, struct err *
     return RC_OK;
 }
 
-/* The shared lock keeps housekeeping from moving the beginning while this transaction writes. */
+/* The shared lock prevents housekeeping from moving the beginning while this transaction writes. */
 static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct sink_mysql *sink = ctx;
@@ -154,7 +155,7 @@ static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
                     "dropped: restore it, with begin_date 1970-01-01 when none ever was");
 }
 
-/* The primary key is forced, or a small table would be locked as a whole. */
+/* FORCE INDEX, because a scan of a small table would lock all of its rows. */
 static enum rc sink_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
                                   size_t count, struct err *err)
 {
@@ -322,7 +323,7 @@ static void put_dead(struct sink_mysql *sink, const struct place *place,
     put_bytes(sink, dead->value, dead->value_len);
     buf_char(sql, ',');
     db_put_text(sink->db, sql, dead->headers, dead->headers_len);
-    /* A time before 1970 or behind the calendar of DATETIME is none. */
+    /* DATETIME cannot store a time before 1970-01-01 or after 9999-12-31 here: store NULL. */
     if (dead->time_ms >= 0 && dead->time_ms < INT64_C(253402300800000))
         buf_print(sql,
                   ",TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64
@@ -388,8 +389,7 @@ struct held_reader {
     void *ctx;
 };
 
-/* A key that is no number was let in by a person (`dead replay --ignore-key`), and holds
- * nothing. */
+/* A key that is not a number was accepted by `dead replay --ignore-key`, and holds no content. */
 static enum rc on_held_row(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct held_reader *reader = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The applying engine's database. One thread at a time. */
+/* The database adapter of the applying engine. One thread at a time. */
 #ifndef CONSUMER_APPLY_SINK_MYSQL_H
 #define CONSUMER_APPLY_SINK_MYSQL_H
 
@@ -12,16 +12,16 @@
 
 struct sink_mysql;
 
-/* settings and group are borrowed for the life of the sink. A transaction that its owner leaves
- * alone for idle_ms is undone by the server. RC_FATAL: no memory. */
+/* settings and group are borrowed until the close. The server rolls back a transaction without
+ * statements for idle_ms. RC_FATAL: no memory. */
 enum rc sink_mysql_open(struct sink_mysql **sink, const struct mysql_settings *settings,
                         const char *group, int64_t idle_ms, struct err *err);
 void sink_mysql_close(struct sink_mysql *sink);
 
-/* Lives as long as the sink. */
+/* Valid until the close. */
 const struct sink *sink_mysql_ops(struct sink_mysql *sink);
 
-/* The sink's connection, for who shares its transactions. */
+/* The sink's connection, for adapters that share its transactions. */
 struct db *sink_mysql_db(struct sink_mysql *sink);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The statements of sink_mysql.c that grow with the batch: cut so that none is larger than the
- * server takes, nor longer than its planner likes. One thread at a time. */
+/* The statements of sink_mysql.c whose size grows with the batch. They are split so that the server
+ * accepts and plans each of them quickly. One thread at a time. */
 #ifndef CONSUMER_APPLY_SINK_ROWS_MYSQL_H
 #define CONSUMER_APPLY_SINK_ROWS_MYSQL_H
 
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* See sink_ops.h. sql is for the statement at hand and keeps its memory. */
+/* See sink_ops.h. sql is scratch memory for one statement. */
 enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
                           struct err *err);
 enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The slot of content_id, or the free one where it belongs. */
+/* Returns the slot of content_id, or the free slot where it belongs. */
 static uint32_t *find_content_slot(struct tally *tally, int64_t content_id)
 {
     uint64_t hash = (uint64_t)content_id * UINT64_C(0x9e3779b97f4a7c15);
@@ -29,7 +29,8 @@ static int compare_tallies(const void *left, const void *right)
     return (a->content_id > b->content_id) - (a->content_id < b->content_id);
 }
 
-/* Hashes both halves: in one kind of UUID the first bytes are a clock, in another random. */
+/* Hashes both halves, because the first bytes of some UUIDs are a clock and those of others
+ * random. */
 static size_t hash_event(const struct id *event_id)
 {
     uint64_t halves[2];
@@ -65,9 +66,9 @@ static struct last_row make_last_key(const struct vote_event *event)
     return (struct last_row){.content_id = event->content_id, .voter_id = event->voter_id};
 }
 
-/* Whether the vote changes its voter's last one, which it becomes unless it is older. A repeat is
- * the last vote too, and so is one taken back that was not given, or not yet: what is older and
- * comes later must not pass for news. */
+/* Whether the vote changes its voter's last vote. Unless it is older it becomes the last one, even
+ * if it is a repeat or withdraws a vote that was not there: an even older event that comes later
+ * must then be recognized as stale. */
 static bool change_last(struct last_row *last, const struct vote_event *event)
 {
     bool change = event->voting != (last->found ? last->voting : 0);

@@ -15,7 +15,7 @@ void held_done(struct held *held)
     memset(held, 0, sizeof(*held));
 }
 
-/* The place of content_id among the contents, or where it belongs. */
+/* Returns the index of content_id among the contents, or the index where it belongs. */
 static size_t find_content_index(const struct held *held, int64_t content_id)
 {
     size_t from = 0;
@@ -88,8 +88,8 @@ static void mark_refused(struct held *held, struct vote_row *row, const struct e
     buf_char(&held->reasons, '\0');
 }
 
-/* Halves what is refused until a single vote is left. A duplicate refuses a statement too, and
- * behind it may be more. */
+/* Halves a refused list of votes until single votes are left. A duplicate is refused too, and votes
+ * after it may also be refused. */
 static enum rc probe_votes(struct held *held, const struct sink *sink, struct vote_row *rows,
                            size_t count, size_t *found, struct err *err)
 {
@@ -135,7 +135,8 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
 
         if (row->skip)
             continue;
-        /* What was refused just now does not go before what is held already. */
+        /* A vote that was refused just now does not pass older votes of its content that are
+         * held. */
         if (is_held(held, row->event.content_id))
             row->keep = VOTE_BEHIND;
         else if (row->keep == VOTE_REFUSED)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which votes of a batch are kept in dead_record for a cause that may pass, and why: those that the
- * database refuses, and, because order is per key, those of their contents that follow. Decides
- * what follows, and finds out which votes are refused. One thread at a time.
+/* Decides which votes of a batch are stored in dead_record for a cause that may pass: the votes
+ * that the database refuses and, because order is per key, the later votes of the same contents.
+ * Such a content is held. Also finds out which votes of a batch are refused. One thread at a time.
  *
- * Such a vote is not like a record that can never be applied, which its successors pass: it is
- * expected to be applied, so its content's votes stay in the order in which they were made. The
- * total does not depend on that (it is a sum), but the log does, the total of every row in it, and
- * where events need not be changes, which of a voter's votes is the last. */
+ * A held vote differs from a record that can never be applied, which later records pass. It is
+ * expected to be applied, so the votes of its content keep their order. The total of a content does
+ * not depend on that order (it is a sum), but three things do: the log, the total in each of its
+ * rows and, if events need not be changes, which vote of a voter is the last one. */
 #ifndef CONSUMER_HELD_HELD_H
 #define CONSUMER_HELD_HELD_H
 
@@ -20,31 +20,31 @@
 #include <stdint.h>
 
 struct held {
-    int64_t *contents; /* that are held, sorted */
+    int64_t *contents; /* the held contents, sorted */
     size_t count;
     size_t size;
-    struct buf reasons; /* of the refused votes of the batch in hand, each ended by a zero byte */
-    bool failed;        /* no memory */
+    struct buf reasons; /* of the refused votes of the current batch, each ended by a zero byte */
+    bool failed;        /* memory ran out */
 };
 
 /* A zeroed held is empty. */
 void held_done(struct held *held);
 
-/* Reads which contents of place are held, in the sink's transaction. */
+/* Reads which contents of the place are held, in the sink's transaction. */
 enum rc held_read(struct held *held, const struct sink *sink, const struct place *place,
                   struct err *err);
 
-/* Marks votes that are not `skip` as refused: those which the log does not take, one by one. In a
- * transaction that is rolled back afterwards. *found: how many. */
+/* Inserts the votes that are not `skip`, down to one by one, and marks those that the database
+ * refuses. The caller rolls the transaction back. *found: how many were refused. */
 enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *rows, size_t count,
                    size_t *found, struct err *err);
 
-/* Makes `skip` of what is refused, and of what follows it or is of a held content. *kept: how many.
- * RC_FATAL: no memory. */
+/* Marks as `skip` the refused votes, the votes that follow them and all votes of held contents.
+ * *kept: how many. RC_FATAL: no memory. */
 enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *kept,
                   struct err *err);
 
-/* Why a vote is kept: the class of its reason (static), and a sentence. */
+/* The reason for which a vote is stored in dead_record: its class (static) and a sentence. */
 const char *held_class(const struct vote_row *row);
 const char *held_reason(const struct held *held, const struct vote_row *row);
 

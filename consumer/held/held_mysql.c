@@ -68,7 +68,7 @@ static enum rc submit_in_transaction(struct held_mysql *held, const struct retry
 
     if (rc != RC_OK)
         return rc;
-    /* All of them are of one consumer group. */
+    /* All tasks belong to one consumer group. */
     if (count > 0)
         rc = retry_group_own(held->writers, tasks[0].group, OWNER_CONSUMER, &owner, err);
     if (rc == RC_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is held of a consumer group, and the tasks that replay it. One thread at a time. */
+/* The adapter of struct held_store: reads the held records of a consumer group and submits the
+ * tasks that replay them. One thread at a time. */
 #ifndef CONSUMER_HELD_HELD_MYSQL_H
 #define CONSUMER_HELD_HELD_MYSQL_H
 
@@ -9,12 +10,12 @@
 
 struct held_mysql;
 
-/* settings are borrowed for its life. Neither side is asked before it is needed. RC_FATAL: no
+/* settings are borrowed until the close. Connects to each database at the first use. RC_FATAL: no
  * memory. */
 enum rc held_mysql_open(struct held_mysql **held, const struct settings *settings, struct err *err);
 void held_mysql_close(struct held_mysql *held);
 
-/* Lives as long as it. */
+/* Valid until the close. */
 const struct held_store *held_mysql_store(struct held_mysql *held);
 
 #endif

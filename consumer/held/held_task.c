@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is left of a name that does not fit, before its hash. */
+/* The part of a long name that remains in front of its hash. */
 #define NAME_KEPT 47
 
 static bool is_name_char(char c)
@@ -17,7 +17,8 @@ static bool is_name_char(char c)
            (c != '\0' && strchr("_.:-", c));
 }
 
-/* A consumer group may have a longer name, and any characters. */
+/* Makes a valid group name of the retry queue. The name of a consumer group may be longer and may
+ * have any characters. */
 static void fit_group_name(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
 {
     size_t len = strlen(group);
@@ -70,7 +71,7 @@ void held_task_done(struct held_task *task)
     buf_done(&task->options);
 }
 
-/* Without an idempotency key a task is told from others by what it does: its options. */
+/* A task without an idempotency key is identified by its options. */
 struct retry_new_task held_task_view(struct held_task *task)
 {
     return (struct retry_new_task){

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands what is held (held.h) to the retry queue: one task for each key, which replays it there.
- * Decides when to look. What is held is in the sink, and tasks may be on another server, so nothing
- * is handed over with the COMMIT that holds it: it is looked for, at the start, soon after an
- * applier has kept something, and every minute, and a key that has a task gets no second one. A
- * kill between the two loses nothing, a writers' side that is away delays tasks and stops nobody.
+/* Submits held keys (held.h) to the retry queue: one task for each key, which replays its records.
+ * Decides when to search for held keys. Held records are in the sink database and tasks may be on
+ * another server, so a task cannot be part of the COMMIT that holds a record. The submitter
+ * therefore searches at the start, soon after an applier has stored a held record, and every
+ * minute. A key that has an active task gets no second one. If the process is killed between the
+ * two databases, nothing is lost. If the database of the tasks is unavailable, tasks are delayed
+ * and consuming continues.
  *
- * submitter_step() is the loop of one thread (common/loop.h). Any number may run for a group. */
+ * submitter_step() is the loop of one thread (common/loop.h). Several may run for one group. */
 #ifndef CONSUMER_HELD_SUBMITTER_H
 #define CONSUMER_HELD_SUBMITTER_H
 
@@ -25,7 +27,7 @@ struct held_task;
 
 #define HELD_SUBMIT_MAX 100
 
-/* A key that is held, by one of its dead records. */
+/* A held key, represented by one of its dead records. */
 struct held_key {
     int64_t id; /* of the record */
     char topic[TOPIC_SIZE];
@@ -33,46 +35,46 @@ struct held_key {
     char key[VOTE_KEY_SIZE];
 };
 
-/* What is needed of the sink, where held keys are read, and of the writers' side, where tasks are.
- * No transaction spans both, and none stays open between calls. */
+/* What the submitter needs of the sink database, which has the held records, and of the database
+ * that has the tasks. No transaction spans both, and none stays open between calls. */
 struct held_store {
     void *ctx;
 
-    /* Calls on_key for records of the group that are held, with higher ids than after, in the order
-     * of their ids, rows_max at most. */
+    /* Calls on_key for held records of the group with an id above `after`, ordered by id, at most
+     * rows_max. */
     enum rc (*read_keys)(void *ctx, int64_t after, size_t rows_max,
                          void (*on_key)(void *key_ctx, const struct held_key *key), void *key_ctx,
                          struct err *err);
 
-    /* Submits the tasks, HELD_SUBMIT_MAX at most, all or none. *made: how many of them were not
-     * there already. Done twice is as good as once. */
+    /* Submits the tasks, at most HELD_SUBMIT_MAX, all or none. *made: how many of them are new. A
+     * second call has no further effect. */
     enum rc (*submit)(void *ctx, const struct retry_new_task *tasks, size_t count, size_t *made,
                       struct err *err);
 };
 
-/* More rows than keys: what waits behind a key has rows, and no task, of its own. */
+/* More rows than keys: later records of a held key have rows, but no task of their own. */
 #define SUBMITTER_PAGE_ROWS 500
 #define SUBMITTER_LOOK_MS 60000
-/* Between two looks, however much is kept meanwhile. */
+/* The shortest time between the starts of two searches. */
 #define SUBMITTER_GAP_MS 5000
 
 struct submitter {
     const struct held_store *store;
     const char *group; /* of the consumers */
     uint64_t (*rng)(void);
-    atomic_uint kept; /* grows when something was kept; any thread */
-    unsigned seen;    /* of it, when the last look began */
+    atomic_uint kept; /* grows when an applier has stored a held record; any thread */
+    unsigned seen;    /* the value of kept when the last search began */
     bool looking;
-    int64_t began_ms; /* the last look */
-    int64_t next_ms;  /* the next one, when nothing is kept meanwhile */
+    int64_t began_ms; /* of the last search */
+    int64_t next_ms;  /* of the next search, unless kept grows earlier */
     int64_t after;
-    size_t rows;             /* of the page in hand */
-    struct dead_keys keys;   /* of this look */
-    size_t count;            /* keys of the page that are new */
-    int64_t found;           /* keys of this look */
+    size_t rows;             /* of the current page */
+    struct dead_keys keys;   /* found by this search */
+    size_t count;            /* new keys of the page */
+    int64_t found;           /* keys found by this search */
     struct held_key *page;   /* SUBMITTER_PAGE_ROWS of them */
     struct held_task *tasks; /* HELD_SUBMIT_MAX of them */
-    bool full;               /* no memory for a key */
+    bool full;               /* memory for a key ran out */
     struct backoff backoff;
     struct condition submitting;
 };
@@ -82,10 +84,11 @@ enum rc submitter_init(struct submitter *submitter, const struct held_store *sto
                        const char *group, uint64_t (*rng)(void), struct err *err);
 void submitter_done(struct submitter *submitter);
 
-/* Something was kept: look soon. Any thread; the loop has to be woken, too. */
+/* Asks for a search soon, because a held record was stored. Any thread; the caller also wakes the
+ * loop. */
 void submitter_note(struct submitter *submitter);
 
-/* A loop_step: one page. */
+/* A loop_step: handles one page. */
 int64_t submitter_step(void *submitter, int64_t now_ms);
 
 #endif

@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A replay of many pages lets other tasks have the thread after this. */
+/* After this time a replay of many pages ends its attempt and lets other tasks use the thread. */
 #define RUN_MS_MAX 20000
 
 struct vote_worker {
-    struct dead_mysql *mysql; /* NULL: not needed yet */
+    struct dead_mysql *mysql; /* NULL: not opened yet */
     char group[VOTE_OPTIONS_GROUP_SIZE];
 };
 
 struct vote_handler {
     const struct settings *settings;
     const struct stop *stop;
-    char by[192]; /* in dead_history: who decided */
+    char by[192]; /* the name in dead_history.decided_by */
     struct vote_worker *workers;
     size_t count;
 };
@@ -55,7 +55,7 @@ static void vote_close(void *ctx)
     free(handler);
 }
 
-/* The connection of the worker, for dead records of that group. */
+/* Opens the worker's connection for dead records of the group, unless it is open. */
 static enum rc open_worker_store(struct vote_handler *handler, struct vote_worker *worker,
                                  const char *group, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry queue's handler `vote`: see vote_task.h. Every worker has a connection to the sink of
- * its own. */
+/* The handler `vote` of the retry queue; see vote_task.h. Each worker has its own connection to the
+ * sink. */
 #ifndef CONSUMER_HELD_VOTE_HANDLER_H
 #define CONSUMER_HELD_VOTE_HANDLER_H
 

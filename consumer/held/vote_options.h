@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options of a task for the handler `vote` say:
+/* The options of a task for the handler `vote`:
  *     {"dead": {"group": "tallybox", "topic": "vote-events", "partition": 3, "key": "42"}}
  *     {"dead": {"group": "tallybox", "ids": [17, 18]}}
  * Without "dead" the parameters are the vote event to apply. Pure; any thread. */
@@ -22,7 +22,7 @@
 struct vote_options {
     bool has_dead;
     char group[VOTE_OPTIONS_GROUP_SIZE];
-    /* Either these three: what is held of a key (held.h) ... */
+    /* Either these three: the held records of a key (held.h) ... */
     char topic[VOTE_OPTIONS_TOPIC_SIZE];
     int32_t partition;
     char key[VOTE_KEY_SIZE];
@@ -31,13 +31,13 @@ struct vote_options {
     size_t id_count;
 };
 
-/* text may be NULL. RC_REJECT: err says what is wrong. RC_FATAL: no memory. */
+/* Parses the options; text may be NULL. RC_REJECT: err tells what is wrong. RC_FATAL: no memory. */
 enum rc vote_options_read(struct vote_options *options, const char *text, struct err *err);
 
-/* Appends them as JSON. out->failed: no memory. */
+/* Appends the options as JSON. If memory runs out, out becomes failed. */
 void vote_options_put(struct buf *out, const struct vote_options *options);
 
-/* The dead records that are meant; borrows options. */
+/* Returns the filter for these dead records; it borrows options. */
 struct dead_filter vote_options_filter(const struct vote_options *options);
 
 #endif

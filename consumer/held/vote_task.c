@@ -17,13 +17,13 @@ static void fail_attempt(struct attempt_result *attempt, enum rc rc, const struc
     attempt->err = *err;
 }
 
-/* What became of the records. */
+/* The outcomes of the records of a replay. */
 struct replay {
-    uint64_t gone;    /* applied, or done before */
-    uint64_t refused; /* by the database, which may change its mind */
-    uint64_t wait;    /* behind an older one that stays */
+    uint64_t gone;    /* applied now or before, or dropped */
+    uint64_t refused; /* refused by the database, possibly for a time */
+    uint64_t wait;    /* behind an older record that stays dead */
     uint64_t lost;    /* can never be applied */
-    int64_t id;       /* the first that stays */
+    int64_t id;       /* the first record that stays dead */
     char reason_class[33];
     char reason[400];
 };
@@ -58,8 +58,8 @@ static void on_result(void *ctx, const struct dead_result *result)
     snprintf(replay->reason, sizeof(replay->reason), "%s", result->reason);
 }
 
-/* A record of a key that can never be applied stays dead and is passed, as the consumer would pass
- * it; one that was named is what the task is about. */
+/* Decides the attempt's result. A record of a held key that can never be applied stays dead and is
+ * passed, as in the consumer. For records selected by id it is the result of the task. */
 static void decide_result(const struct replay *replay, bool named, int code,
                           struct attempt_result *attempt)
 {
@@ -104,7 +104,7 @@ static void run_replay(const struct vote_task *task, struct dead *dead, const st
     struct err err = {0};
     bool more = true;
 
-    /* What is refused holds all that comes behind it of a key. */
+    /* A refused record holds all later records of its key. */
     while (more && (named || replay->refused == 0)) {
         enum rc rc;
 
@@ -179,7 +179,7 @@ static enum rc try_vote(const struct vote_task *task, const struct record *recor
         rc = sink->begin(sink->ctx, err);
     if (rc == RC_OK) {
         rc = write_vote(&apply, record, never, err);
-        sink->rollback(sink->ctx); /* where it was not committed */
+        sink->rollback(sink->ctx); /* has no effect after a COMMIT */
     }
     apply_done(&apply);
     return rc;
