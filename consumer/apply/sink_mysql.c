@@ -323,7 +323,7 @@ static void put_dead(struct sink_mysql *sink, const struct place *place,
     put_bytes(sink, dead->value, dead->value_len);
     buf_char(sql, ',');
     db_put_text(sink->db, sql, dead->headers, dead->headers_len);
-    /* DATETIME cannot store a time before 1970-01-01 or after 9999-12-31 here: store NULL. */
+    /* A record time before 1970 or after 9999-12-31 is stored as NULL. */
     if (dead->time_ms >= 0 && dead->time_ms < INT64_C(253402300800000))
         buf_print(sql,
                   ",TIMESTAMPADD(MICROSECOND, %" PRId64 ", TIMESTAMPADD(SECOND, %" PRId64

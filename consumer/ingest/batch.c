@@ -58,7 +58,7 @@ size_t batch_room(const struct batch *batch)
     return batch->rows_max - count;
 }
 
-/* Sees to one more element; the array doubles, so that this is rare and then stops. */
+/* Makes room for one more element. The size doubles, so growing is rare and ends. */
 static enum rc grow_array(void **array, size_t *size, size_t count, size_t element, size_t max,
                           struct err *err)
 {
@@ -107,7 +107,8 @@ static enum rc grow_dead(struct batch *batch, struct err *err)
     return rc;
 }
 
-/* Keeps a record whole: *out says where. A vote has no reason (yet). */
+/* Copies a record with key, value, headers and reason into the batch, and fills *out. A vote has no
+ * reason yet. */
 static enum rc keep_record(struct batch *batch, const struct record *record,
                            const char *reason_class, const char *reason, batch_headers headers,
                            void *headers_ctx, struct batch_dead *out, struct err *err)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the protocol; older libraries have no name for it. */
+/* An error code of the protocol that older libraries do not name. */
 #define UNRELEASED_INSTANCE_ID 111
 
 #define LEAVE_POLL_MS 50
@@ -39,7 +39,7 @@ static void free_leaving(struct group *group)
     group->leaving_count = 0;
 }
 
-/* Room for `more` partitions in all three arrays. */
+/* Makes room for `more` partitions in all three arrays. */
 static bool grow_arrays(struct group *group, size_t more)
 {
     size_t size = group->partition_count + more;
@@ -74,8 +74,8 @@ static struct group_partition *find_partition(const struct group *group, const c
     return NULL;
 }
 
-/* Its queue is taken out of the common one before the first record can come, so that records wait
- * where only its reader looks. */
+/* Separates the partition's queue from the common queue before the first record can arrive, so that
+ * records wait where only their reader polls. */
 static struct group_partition *make_partition(struct group *group, const char *topic,
                                               int32_t number)
 {
@@ -118,7 +118,8 @@ static bool is_cooperative(rd_kafka_t *kafka)
     return protocol && strcmp(protocol, "COOPERATIVE") == 0;
 }
 
-/* A group that cannot be answered would wait for us until it throws us out: start over. */
+/* A rebalance without an answer blocks the member until the group expels it: fail, so that the
+ * consumer starts again. */
 static void check_answer(struct stream_event *event, int code, const char *what)
 {
     struct err err = {0};
@@ -146,8 +147,8 @@ static void answer_group(struct group *group, struct stream_event *event,
         rd_kafka_error_destroy(error);
 }
 
-/* They start at their beginnings; the seek that follows the claim says where they really start.
- * Should it ever get lost, records come that are applied already, and none is skipped. */
+/* Assigned partitions start at their beginnings. The seek after the claim sets the real position.
+ * If that seek is lost, applied records are read again and none is skipped. */
 static void take_assigned(struct group *group, rd_kafka_topic_partition_list_t *list,
                           struct stream_event *event)
 {
@@ -224,8 +225,7 @@ static const char *advice_of(int code)
     return "";
 }
 
-/* Of errors that concern a topic or a partition the caller is told as RC_REJECT: the broker itself
- * is well. */
+/* An error of one topic or partition is reported as RC_REJECT: the broker itself works. */
 static void take_error(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
 {
     int code = (int)rd_kafka_event_error(got);
@@ -251,7 +251,7 @@ void group_poll(struct group *group, struct stream_event *event, int wait_ms)
 
     free_leaving(group);
     *event = (struct stream_event){.kind = STREAM_NOTHING};
-    /* Some events are nobody's business: go on to the next one, or to the end. */
+    /* Events without meaning for the consumer are skipped. */
     while (event->kind == STREAM_NOTHING) {
         got = rd_kafka_queue_poll(group->queue, wait_ms);
         if (!got)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Membership in a consumer group: hears of partitions that come and go, answers the broker at once,
- * and gives every partition a queue of its own, apart from the news. One thread. */
+/* Membership in a consumer group: reports partitions that are assigned and revoked, answers the
+ * broker at once, and gives each partition a queue of its own, separate from the events of the
+ * group. One thread. */
 #ifndef CONSUMER_INGEST_GROUP_KAFKA_H
 #define CONSUMER_INGEST_GROUP_KAFKA_H
 
@@ -15,11 +16,11 @@
 struct rd_kafka_s;
 struct rd_kafka_queue_s;
 
-/* A partition of ours, between its assignment and its revocation: the handle of struct stream. */
+/* An assigned partition: the handle of struct stream. */
 struct group_partition {
     struct rd_kafka_queue_s *queue;
-    bool answered; /* the broker has told something of it since it was assigned or sought */
-    bool ended;    /* nothing is fetched any more: see group_renew() */
+    bool answered; /* a record or an end arrived since the partition was assigned or sought */
+    bool ended;    /* librdkafka fetches no more from it; see group_renew() */
     char name[TOPIC_SIZE];
     int32_t number;
     int64_t end; /* see struct stream */
@@ -27,7 +28,7 @@ struct group_partition {
 
 struct group {
     struct rd_kafka_s *kafka;
-    struct rd_kafka_queue_s *queue; /* news of the group and of the handle */
+    struct rd_kafka_queue_s *queue; /* events of the group and of the handle */
     int wakeup_fd;
     struct group_partition **partitions;
     size_t partition_count;
@@ -37,21 +38,22 @@ struct group {
     size_t size; /* of these three arrays */
 };
 
-/* Borrows the handle. Whenever there is something to poll, or to read from a partition, eight bytes
- * are written to wakeup_fd. */
+/* Borrows the handle. Whenever an event can be polled or a record can be read, eight bytes are
+ * written to wakeup_fd. */
 void group_init(struct group *group, struct rd_kafka_s *kafka, int wakeup_fd);
-/* After the last event; before the handle is destroyed. Harmless on a zeroed group. */
+/* After the last event and before the handle is destroyed. Accepts a zeroed group. */
 void group_done(struct group *group);
 
-/* The next piece of news, answered; waits for it up to wait_ms. */
+/* Returns the next event, already answered. Waits for it up to wait_ms. */
 void group_poll(struct group *group, struct stream_event *event, int wait_ms);
 
-/* A partition whose offset is gone is fetched no more and cannot be sought: takes it anew.
- * RC_RETRY: it did not work. */
+/* librdkafka stops fetching a partition whose offset does not exist, and a seek does not help:
+ * assigns it again. RC_RETRY: that failed. */
 enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err);
 
-/* librdkafka can hang when an assignment arrives while it closes: so leave first, answer what
- * comes, and close when nothing is held. False when that did not come to an end within wait_ms. */
+/* Leaves the group, answers its events, and returns when no partition is assigned. librdkafka can
+ * hang if an assignment arrives while it closes, so call this before. False: that took longer than
+ * wait_ms. */
 bool group_leave(struct group *group, int64_t wait_ms);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fetching step hands to an applying step and gets back: claim a partition, apply a batch.
- * Whoever holds a job owns all of it; the rings between the steps pass it on. */
+/* A job that the fetching step gives to an applying step and takes back: claim a partition, or
+ * apply a batch. The step that has the job owns all of it; rings between the steps pass it on. */
 #ifndef CONSUMER_INGEST_JOB_H
 #define CONSUMER_INGEST_JOB_H
 
@@ -15,24 +15,26 @@ enum job_kind { JOB_CLAIM, JOB_APPLY };
 
 enum job_end {
     JOB_DONE,
-    JOB_FENCED,  /* see APPLY_FENCED: it must be claimed again */
-    JOB_AGAIN,   /* see APPLY_AGAIN: it must be read again, into whole batches */
-    JOB_DROPPED, /* the partition was given up before the job was done */
-    JOB_STOPPED, /* the database refuses it: see err */
+    JOB_FENCED,  /* see APPLY_FENCED: claim the partition again */
+    JOB_AGAIN,   /* see APPLY_AGAIN: read the records again, into whole batches */
+    JOB_DROPPED, /* the partition was revoked or restarted before the job was done */
+    JOB_STOPPED, /* the database refuses it; err tells why */
 };
 
-/* What both steps know of a partition. */
+/* The part of a partition that both steps use. */
 struct holding {
     struct place place;
-    atomic_uint generation; /* changes when it is given up; written by the fetching step alone */
+    /* changes when earlier jobs become void; written by the fetching step */
+    atomic_uint generation;
 };
 
 struct job {
     enum job_kind kind;
     struct holding *holding;
-    unsigned generation;          /* of the holding, when the job was made */
-    struct progress_row progress; /* apply: epoch; claim: topic_id, and then all of it */
-    struct batch batch;           /* apply only */
+    unsigned generation; /* of the holding, when the job was made */
+    /* apply: the claimed row; claim: topic_id, and afterwards the claimed row */
+    struct progress_row progress;
+    struct batch batch; /* apply only */
     enum job_end end;
     bool clear; /* of JOB_DONE: see struct apply_result */
     struct err err;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stopped partition is claimed again this often: the cause may have gone, or a person may have
- * set its offset. */
+/* A stopped partition is claimed again after this time: the cause may have passed, or an operator
+ * may have set its offset. */
 #define STOPPED_RETRY_MS 10000
 
 #define QUIET_MS 15000
-/* Seeks that have to come to the same end before it is believed: 45 s, below the 60 s after which a
- * partition counts as stale. */
+/* This many seeks must reach the same end before it is accepted. That takes 45 s, less than the 60
+ * s after which a partition counts as stale. */
 #define END_SEEKS 3
 
 _Static_assert(offsetof(struct part, holding) == 0, "part_of() turns one into the other");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One partition as the fetching step sees it: from the assignment over the claim and the seek to
- * its records, and back. Decides in which order that goes and how long to wait in between. Belongs
- * to the fetching step, but for what job.h shares. */
+/* A partition in the fetching step: from the assignment over the claim and the seek to its records.
+ * Decides the order of these stages and how long to wait between them. Used by the fetching step
+ * only, except for the fields that job.h shares. */
 #ifndef CONSUMER_INGEST_PART_H
 #define CONSUMER_INGEST_PART_H
 
@@ -13,111 +13,117 @@
 #include <stdint.h>
 
 enum part_state {
-    PART_IDLE,     /* not ours */
-    PART_WAITING,  /* ours; to be claimed at retry_ms */
+    PART_IDLE,     /* not assigned to this process */
+    PART_WAITING,  /* assigned; to be claimed at retry_ms */
     PART_CLAIMING, /* the claim is with the applier */
-    PART_CLAIMED,  /* to be sought to position, at retry_ms */
+    PART_CLAIMED,  /* to be sought to position at retry_ms */
     PART_RUNNING,  /* records are read and applied */
 };
 
 #define PART_SENT_MAX 2
 
 struct part {
-    struct holding holding; /* first: see part_of() */
+    struct holding holding; /* must be first: see part_of() */
     char topic[TOPIC_SIZE];
     enum part_state state;
     void *handle; /* of the stream */
     size_t link;
     int64_t retry_ms;
-    int64_t since_ms;   /* of the state */
+    int64_t since_ms;   /* when the state began */
     int64_t position;   /* the next record to read */
     int32_t last_epoch; /* leader epoch of the record before it; -1: unknown */
-    int64_t quiet_ms;   /* reads have brought nothing since then; 0: the last one did */
-    bool arrived;       /* a record has come since the seek */
-    int64_t doubted;    /* where another seek shall show whether records before are gone */
-    int64_t end;        /* where reads came to the end without a record since the seek */
-    unsigned end_seeks; /* repeated since then */
-    char topic_id[TOPIC_ID_SIZE]; /* the broker's, when it was claimed; "": unknown */
-    struct progress_row row;      /* as of the last claim; next_offset moves with what is applied */
-    /* Of this claim: batches are whole, because something is held, or may have to be up to
-     * whole_until. It stays so until the next claim: those under way must not be mixed. */
+    int64_t quiet_ms;   /* when reads began to return no records; 0: the last one returned some */
+    bool arrived;       /* a record has arrived since the seek */
+    /* offset of a record after a gap; another seek decides whether the gap is real */
+    int64_t doubted;
+    int64_t end;                  /* the end that reads reached without a record since the seek */
+    unsigned end_seeks;           /* seeks since then */
+    char topic_id[TOPIC_ID_SIZE]; /* the broker's id at the claim; "": unknown */
+    /* of the last claim; next_offset moves with the applied batches */
+    struct progress_row row;
+    /* Batches of this claim are whole, because a content is held or votes up to whole_until may
+     * have to be. Constant until the next claim, because pending batches must be of one kind. */
     bool whole;
     int64_t whole_until;
     struct job claim;
-    bool claim_out; /* with the applier; it must come back before the next one */
+    bool claim_out; /* with the applier; must return before the next claim */
     struct job *filling;
-    int64_t filling_ms;             /* when it was begun */
-    unsigned sent;                  /* batches with the applier */
-    int64_t sent_ms[PART_SENT_MAX]; /* record time of the first in each, oldest first */
-    bool stopped;                   /* a person must act; it is claimed again now and then */
-    struct err reason;              /* why it stopped */
-    int64_t well_ms;                /* it moved, or nothing waited in it */
+    int64_t filling_ms;             /* when its first record was added */
+    unsigned sent;                  /* number of batches with the applier */
+    int64_t sent_ms[PART_SENT_MAX]; /* record time of the first record in each, oldest first */
+    /* an operator must act; the partition is claimed again from time to time */
+    bool stopped;
+    struct err reason; /* why it is stopped */
+    int64_t well_ms;   /* when it last moved or had no lag */
 };
 
-/* The partition that a job is about. */
+/* Returns the partition of a job. */
 struct part *part_of(struct holding *holding);
 
-/* NULL: no memory. */
+/* Returns NULL if memory runs out. */
 struct part *part_make(const struct place *place, size_t link);
 void part_free(struct part *part);
 
-/* The group gave it to us, or took it back. Jobs made before are void. */
+/* The group assigned or revoked the partition. Earlier jobs become void. */
 void part_assign(struct part *part, void *handle, int64_t now_ms);
 void part_revoke(struct part *part, int64_t now_ms);
 
-/* The next step has been taken. */
+/* Enters a state. */
 void part_enter(struct part *part, enum part_state state, int64_t now_ms);
 
-/* Begins again with a claim after wait_ms; jobs made before are void. */
+/* Starts again with a claim after wait_ms. Earlier jobs become void. */
 void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms);
 
-/* As part_restart(), because of err: rarely, until a person has acted. True when err is news. */
+/* As part_restart(), because of err, and with longer waits until an operator has acted. True if err
+ * differs from the reason before. */
 bool part_stop(struct part *part, const struct err *err, int64_t now_ms);
 
-/* It works (again). True when it was stopped. */
+/* The partition works. True if it was stopped before. */
 bool part_recovered(struct part *part);
 
-/* The claim has come back done. RC_REJECT: the row belongs to another topic of the same name. */
+/* Takes in a finished claim. RC_REJECT: the row belongs to a deleted topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
 
-/* A batch up to next_offset must be read again, into whole batches. */
+/* Records up to next_offset must be read again, into whole batches. */
 void part_read_whole(struct part *part, int64_t next_offset, int64_t now_ms);
 
-/* All that had to be read into whole batches is applied. */
+/* Whether everything that had to be read into whole batches is applied. */
 bool part_is_past(const struct part *part);
 
-/* A read has brought records, or none; and has it been none for long? */
+/* part_hear() records whether a read returned records; part_is_quiet() tells whether reads have
+ * returned none for long. */
 void part_hear(struct part *part, bool records, int64_t now_ms);
 bool part_is_quiet(const struct part *part, int64_t now_ms);
 
-/* Goes to where it reads already, once more: reads bring nothing, though there is more. */
+/* Seeks to the current position again, because reads return nothing although the partition has
+ * more. */
 void part_seek_quiet(struct part *part, int64_t now_ms);
 
-/* Is the first record since the seek the one that was looked for? A hole before it is legal (a
- * compacted topic, the marks of transactions), but a seek that got lost looks the same: such a
- * record is believed when a second seek brings it again. False: seek again. */
+/* Whether the first record since the seek is the expected one. A gap before it is legal (compacted
+ * records, transaction markers), but a lost seek looks the same. A record after a gap is therefore
+ * accepted when a second seek returns it again. False: seek again. */
 bool part_arrive(struct part *part, int64_t offset, int64_t now_ms);
 
-/* The reads came to the end of the partition at `end`, and no record lies between its position and
- * that: only marks of transactions, aborted or compacted records. True: its position is moved
- * there. A seek that got lost looks the same; so, when no record has come since the seek, the end
- * is believed only after several more seeks, made by part_seek_quiet(), came to the same one. */
+/* Reads reached the end of the partition at `end`, with no record between the position and it, only
+ * transaction markers and aborted or compacted records. True: the position was moved there. A lost
+ * seek looks the same, so without a record since the seek the end is accepted only after several
+ * more seeks by part_seek_quiet() reached the same end. */
 bool part_reach_end(struct part *part, int64_t end);
 
-/* May a record with this leader epoch follow in this partition? RC_REJECT: no, the log is another
- * one than before. */
+/* RC_REJECT: a record with this leader epoch cannot follow, so the log is not the one that was read
+ * before. */
 enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct err *err);
 
-/* Does the topic still have the id that was claimed? RC_REJECT: no. Unknown ids fit. */
+/* RC_REJECT: the topic no longer has the id of the claim. Unknown ids are accepted. */
 enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err);
 
-/* Books a batch as handed to the applier, and as come back. */
+/* Record that a batch was given to the applier, and that it returned. */
 void part_sent(struct part *part, int64_t oldest_ms);
 void part_returned(struct part *part);
 
-/* Age of the oldest record that is not applied, as far as is known: while none of those that lag
- * behind is in hand, or it cannot be known what waits, as long as it has not moved. */
+/* Returns the age of the oldest record that is not applied. If none of the records in the lag was
+ * read yet, or the lag is unknown, returns the time since the partition last moved. */
 int64_t part_age_ms(struct part *part, int64_t lag, int64_t wall_ms, int64_t now_ms);
 
 #endif

@@ -23,8 +23,8 @@ size_t record_class_index(const char *reason_class)
     return i;
 }
 
-/* The key says which records Kafka keeps in order: a vote under another key, or none, may have
- * overtaken the one before it. */
+/* Kafka keeps the order of the records of one key. A vote with another key, or none, may have
+ * overtaken an earlier one. */
 static bool key_is_content(const struct record *record, int64_t content_id)
 {
     char text[24];

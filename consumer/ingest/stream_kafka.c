@@ -17,8 +17,8 @@
 #define READ_MAX 512
 #define SEEK_WAIT_MS 500
 #define PROBE_WAIT_MS 300
-#define CLOSE_MS_MAX 1000 /* of one that has never worked */
-/* After so many questions in a row without an answer the brokers are named again. */
+#define CLOSE_MS_MAX 1000 /* for a stream that failed to open */
+/* After this many unanswered probes in a row the list of brokers is set again. */
 #define NAME_AGAIN_PROBES 5
 
 struct stream_kafka {
@@ -55,13 +55,13 @@ static enum rc seek_result(const struct group_partition *partition, int code, co
 {
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         return RC_OK;
-    /* Mostly "erroneous state": the assignment has not taken effect yet. */
+    /* Usually "erroneous state": the assignment has not taken effect yet. */
     return err_fail(err, kafka_classify(code) == RC_FATAL ? RC_FATAL : RC_RETRY, code,
                     "cannot seek %s/%d: %s", partition->name, (int)partition->number, text);
 }
 
-/* A seek while librdkafka still asks where the beginning is gets lost when the late answer comes.
- * So wait until a fetch has answered: with a record, or with the end of the partition
+/* A seek is lost if librdkafka is still asking for the beginning of the partition and the answer
+ * arrives later. So wait until a fetch has returned a record or the end of the partition
  * (enable.partition.eof). */
 static bool has_answered(struct stream_kafka *stream, struct group_partition *partition)
 {
@@ -110,7 +110,7 @@ static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t lead
         rd_kafka_error_destroy(error);
     rd_kafka_topic_partition_list_destroy(list);
     partition->end = -1;
-    /* The beginning must be asked for, too. */
+    /* librdkafka asks the broker for the beginning, too. */
     if (rc == RC_OK)
         partition->answered = offset != OFFSET_BEGINNING;
     return rc;
@@ -206,7 +206,7 @@ static void stream_store_offset(void *ctx, void *handle, int64_t next_offset)
 
     rd_kafka_topic_partition_list_add(list, partition->name, partition->number)->offset =
         next_offset;
-    /* It can fail while the group changes; nothing rests on it. */
+    /* Fails while the group rebalances. Correctness does not depend on it. */
     (void)rd_kafka_offsets_store(stream->kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
 }
@@ -246,7 +246,7 @@ static enum rc stream_check_topics(void *ctx, struct err *err)
     return topic_ids_check(stream->topics, err);
 }
 
-/* An answer that there are no brokers is none. */
+/* A cluster without brokers counts as no answer. */
 static enum rc stream_probe(void *ctx, struct err *err)
 {
     struct stream_kafka *stream = ctx;
@@ -271,7 +271,8 @@ static enum rc stream_probe(void *ctx, struct err *err)
     return RC_RETRY;
 }
 
-/* With group.protocol=consumer the broker assigns, and naming an assignor is an error. */
+/* With group.protocol=consumer the broker assigns partitions, and setting an assignor is an
+ * error. */
 static bool broker_assigns_partitions(const struct settings *settings)
 {
     for (size_t i = 0; i < settings->kafka.count; i++) {
@@ -283,7 +284,7 @@ static bool broker_assigns_partitions(const struct settings *settings)
     return false;
 }
 
-/* Is there a property of this name in the library that runs? */
+/* Whether the linked librdkafka has this property. */
 static bool library_knows_property(const char *name, const char *value)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
@@ -300,10 +301,10 @@ struct fetch_limits {
     char queue_kbytes[16];
 };
 
-/* Limits count what travels, which is compressed. What becomes of it in memory is a hundred times
- * as much in the worst case that we plan for: with 12 partitions that hold a slice each, a third of
- * consumer.memory_max. Measured with records of 900 kB that zstd packs 100:1, on 12 partitions: 292
- * MiB with slices of 128 KiB, 46 to 51 MiB with these. */
+/* The limits apply to compressed bytes. The worst case that we plan for is a hundred times as much
+ * in memory: with 12 partitions that have one slice each, a third of consumer.memory_max. Measured
+ * with records of 900 kB compressed 100:1 by zstd, on 12 partitions: 292 MiB with slices of 128
+ * KiB, 46 to 51 MiB with these limits. */
 static void set_fetch_limits(struct fetch_limits *limits, int64_t memory_max)
 {
     snprintf(limits->partition_bytes, sizeof(limits->partition_bytes), "%" PRId64,
@@ -313,13 +314,14 @@ static void set_fetch_limits(struct fetch_limits *limits, int64_t memory_max)
              memory_max / 128 / 1024);
 }
 
-/* What every partition holds ready for us. A record waits in a queue of its partition and costs a
- * kilobyte there whatever its size; small answers, because a record keeps the whole answer that it
- * came with in memory. Older libraries wait for a second when a queue is full: theirs is longer.
+/* Sets the sizes of the queues of fetched records. A record in a queue costs a kilobyte whatever
+ * its size. Responses are small, because each record keeps its whole response in memory. Older
+ * libraries wait for a second when a queue is full, so their queues are longer.
  *
- * A broker is asked once at a time, and not for partitions whose queue is full: while it waits for
- * something new in all others, a partition with a backlog gets nothing. So it waits for a short
- * time. With the library's 500 ms the last and hottest partition came in at 15 k records/s. */
+ * librdkafka has one request at a time to each broker and leaves out partitions whose queue is
+ * full. While such a request waits for new records of the others, a partition with a backlog gets
+ * nothing, so requests wait for a short time only. With the library's default of 500 ms the last
+ * and busiest partition arrived at 15 k records/s. */
 static size_t set_queue_defaults(const struct fetch_limits *limits, struct kafka_default *defaults)
 {
     static const char backoff[] = "fetch.queue.backoff.ms";
@@ -464,7 +466,7 @@ bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms)
     if (!stream)
         return true;
     release_messages(stream);
-    /* The rest is for commits that are under way. */
+    /* The remaining time is for offset commits. */
     if (stream->kafka && !group_leave(&stream->group, ms / 3 * 2))
         flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;
     group_done(&stream->group);

@@ -13,18 +13,18 @@
 
 #define TOPICS_MAX 64
 #define ASK_AGAIN_MS 5000
-#define ASK_SOON_MS 200 /* while an answer is waited for */
+#define ASK_SOON_MS 200 /* while a question has no answer */
 #define ANSWER_MS 3000
 #define CONFIG_AGAIN_MS 60000
 #define CONFIG_RETRY_MS 5000
 
-/* The call has come with 2.3. */
+/* rd_kafka_DescribeTopics() exists since 2.3. */
 #define CAN_ASK (RD_KAFKA_VERSION >= 0x020300ff)
 
 struct topic {
     char name[TOPIC_SIZE];
     char id[TOPIC_ID_SIZE];
-    bool known; /* answered since the last doubt, or nobody can tell */
+    bool known; /* answered since the last topic_ids_doubt(), or cannot be known */
     bool compacted;
 };
 
@@ -34,11 +34,11 @@ struct topic_ids {
     struct topic topics[TOPICS_MAX];
     size_t count;
     bool asked;
-    bool outdated;  /* the question under way is older than the last doubt */
-    int64_t ask_ms; /* not before */
+    bool outdated;  /* the pending question is older than the last topic_ids_doubt() */
+    int64_t ask_ms; /* earliest time of the next question */
     struct kafka_config_query config;
     bool config_asked;
-    int64_t config_ms; /* not before */
+    int64_t config_ms; /* earliest time of the next question */
 };
 
 enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const char *topics,
@@ -51,7 +51,8 @@ enum rc topic_ids_open(struct topic_ids **out, struct rd_kafka_s *kafka, const c
         return err_fail(err, RC_FATAL, 0, "no memory for the topics' ids");
     ids->kafka = kafka;
     ids->queue = rd_kafka_queue_new(kafka);
-    /* Not before the first assignment: until the cluster has answered once, asking waits for it. */
+    /* Do not ask before the first assignment: the call blocks until the cluster has answered
+     * once. */
     ids->config_ms = INT64_MAX;
     for (const char *topic; ids->count < TOPICS_MAX && (topic = list_next(&topics, ',', &len));) {
         ids->topics[ids->count].known = !CAN_ASK;
@@ -105,7 +106,7 @@ static void take_config(void *ctx, const char *name, const struct kafka_topic_co
 {
     struct topic_ids *ids = ctx;
 
-    (void)err; /* what was not told is not compacted */
+    (void)err; /* a topic without an answer counts as not compacted */
     for (size_t i = 0; i < ids->count; i++)
         if (strcmp(ids->topics[i].name, name) == 0)
             ids->topics[i].compacted = config->compacted;
@@ -160,7 +161,8 @@ static void ask_topics(struct topic_ids *ids)
     ids->asked = true;
 }
 
-/* A topic that is just not there has no id yet; of one that may not be seen nobody can tell. */
+/* A topic that does not exist has no id yet. The id of a topic that the ACLs hide cannot be
+ * known. */
 static void take_topic(struct topic *topic, const rd_kafka_TopicDescription_t *answer)
 {
     rd_kafka_resp_err_t code = rd_kafka_error_code(rd_kafka_TopicDescription_error(answer));
@@ -175,7 +177,7 @@ static void take_topic(struct topic *topic, const rd_kafka_TopicDescription_t *a
         snprintf(topic->id, sizeof(topic->id), "%s", rd_kafka_Uuid_base64str(id));
 }
 
-/* When nothing comes back, what was heard before stands. */
+/* A failed question keeps the earlier answers. */
 static void take_answer(struct topic_ids *ids, rd_kafka_event_t *event)
 {
     const rd_kafka_DescribeTopics_result_t *result = rd_kafka_event_DescribeTopics_result(event);

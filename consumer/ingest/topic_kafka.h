@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the broker about topics, without waiting: for their ids, which change when a topic is
- * deleted and made again, and whether they are compacted. Brokers or libraries that know no ids
- * give empty ones. One thread. */
+/* Asks the broker about topics without blocking: their ids, which change when a topic is deleted
+ * and created again, and whether they are compacted. Brokers or libraries without topic ids give
+ * empty ones. One thread. */
 #ifndef CONSUMER_INGEST_TOPIC_KAFKA_H
 #define CONSUMER_INGEST_TOPIC_KAFKA_H
 
@@ -15,23 +15,23 @@
 struct rd_kafka_s;
 struct topic_ids;
 
-/* topics: a comma-separated list. RC_FATAL: no memory. */
+/* topics is a comma-separated list. RC_FATAL: no memory. */
 enum rc topic_ids_open(struct topic_ids **ids, struct rd_kafka_s *kafka, const char *topics,
                        struct err *err);
-/* Before the handle is destroyed. */
+/* Call before the handle is destroyed. */
 void topic_ids_close(struct topic_ids *ids);
 
-/* Takes in what was answered, and asks again when the last answer is old. */
+/* Takes in answers, and asks again if the last answer is old. */
 void topic_ids_poll(struct topic_ids *ids, int64_t now_ms);
 
-/* Asks again soon: something has happened to a topic. */
+/* Asks again soon, because a topic may have changed. */
 void topic_ids_doubt(struct topic_ids *ids);
 
-/* RC_REJECT: a topic is compacted, as last heard; err names the first. RC_OK: none is, or nobody
- * can tell. */
+/* RC_REJECT: a topic is compacted according to the last answer; err names the first. RC_OK: none
+ * is, or it is not known. */
 enum rc topic_ids_check(const struct topic_ids *ids, struct err *err);
 
-/* The id as last heard; "" where nobody can tell. RC_RETRY: not answered yet. */
+/* Returns the id of the last answer; "" if it cannot be known. RC_RETRY: not answered yet. */
 enum rc topic_ids_get(const struct topic_ids *ids, const char *topic, char id[TOPIC_ID_SIZE]);
 
 /* Reads, with a client of its own and outside of any group, which records a partition holds:

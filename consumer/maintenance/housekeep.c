@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An idle engine looks this often: the clock may be set, a database may come or go. */
+/* An idle engine reads the state this often, because the clock of the database may be set. */
 #define LOOK_MS 5000
-/* While another one holds the lease. */
+/* While another process holds the lease. */
 #define BUSY_MS 1000
 #define RETRY_MS 500
 #define RETRY_MS_MAX 8000
-/* Each try to change partitions may let the writers wait for a second. */
+/* Each try to change partitions may block the writers for a second. */
 #define TRIES_MAX 5
 
 static int64_t min_ms(int64_t a, int64_t b)
@@ -43,7 +43,7 @@ static enum rc look_for_work(struct housekeep *housekeep, int64_t now_ms, int64_
     struct housekeep_state state = {0};
     bool taken = false;
     int64_t due_ms;
-    enum rc rc = config->store->look(config->store->ctx, &state, &housekeep->err);
+    enum rc rc = config->store->read_state(config->store->ctx, &state, &housekeep->err);
 
     if (rc != RC_OK)
         return rc;
@@ -78,11 +78,12 @@ static enum rc look_for_work(struct housekeep *housekeep, int64_t now_ms, int64_
     return rc;
 }
 
-/* Somebody else took over while we were silent for longer than the lease: the round is theirs. */
+/* Another process took over, because this one was silent for longer than the lease. The round
+ * belongs to that process. */
 static void abandon_round(struct housekeep *housekeep)
 {
     log_event(LOG_WARN, "lease_lost", "job=housekeep epoch=%" PRId64, housekeep->lease.epoch);
-    housekeep->phase = HOUSEKEEP_LOOK;
+    housekeep->phase = HOUSEKEEP_IDLE;
 }
 
 static void set_next(struct housekeep *housekeep, const struct housekeep_next *next,
@@ -114,7 +115,8 @@ static void choose_next(struct housekeep *housekeep, const struct housekeep_stat
         housekeep->phase = HOUSEKEEP_DELETING;
 }
 
-/* What the database will not do waits for the next round, and the rest goes on without it. */
+/* Work that the database refuses waits for the next round, and the round continues with other
+ * work. */
 static void postpone_work(struct housekeep *housekeep, const char *what)
 {
     log_error(LOG_ERROR, "housekeeping_postponed", &housekeep->err, "what=%s", what);
@@ -123,10 +125,10 @@ static void postpone_work(struct housekeep *housekeep, const char *what)
     housekeep->tries = 0;
 }
 
-/* Invariant: right before every change of partitions the lease is renewed, and what is there is
- * read anew. Whoever sleeps in between for longer than the lease asks for a partition that is there
- * already, or is gone: the change is refused, and no other can be meant, because the months only
- * move on. */
+/* Invariant: right before each change of partitions the lease is renewed and the partitions are
+ * read. A process that sleeps between these steps for longer than the lease asks to make a
+ * partition that exists or to drop one that is gone. The server refuses that change, and it cannot
+ * mean another partition, because the months only move forward. */
 static enum rc plan_next(struct housekeep *housekeep)
 {
     const struct housekeep_store *store = housekeep->config.store;
@@ -140,7 +142,7 @@ static enum rc plan_next(struct housekeep *housekeep)
         abandon_round(housekeep);
         return RC_OK;
     }
-    rc = store->look(store->ctx, &state, &housekeep->err);
+    rc = store->read_state(store->ctx, &state, &housekeep->err);
     if (rc == RC_OK)
         rc = store->read_parts(store->ctx, housekeep->parts, HOUSEKEEP_PARTS_MAX,
                                &housekeep->part_count, &housekeep->err);
@@ -154,7 +156,7 @@ static enum rc plan_next(struct housekeep *housekeep)
     return rc;
 }
 
-/* After a try to change partitions. RC_RETRY: once more, a little later. */
+/* After a try to change partitions. RC_RETRY: try again a little later. */
 static enum rc end_change(struct housekeep *housekeep, enum rc rc, bool *no_more)
 {
     bool again = rc == RC_RETRY && ++housekeep->tries < TRIES_MAX;
@@ -170,7 +172,7 @@ static enum rc end_change(struct housekeep *housekeep, enum rc rc, bool *no_more
     return RC_OK;
 }
 
-/* Rows behind the last month come from wrong clocks, or from a time without housekeeping. */
+/* The last partition has rows only if clocks were wrong or housekeeping did not run. */
 static enum rc check_move(struct housekeep *housekeep, const struct housekeep_part *last)
 {
     const struct housekeep_store *store = housekeep->config.store;
@@ -263,7 +265,7 @@ static enum rc drop_part(struct housekeep *housekeep)
     return end_change(housekeep, rc, &housekeep->drop_no_more);
 }
 
-/* A batch of one kind, or on to the next kind. */
+/* Deletes one batch of one kind, or goes on to the next kind. */
 static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
 {
     const struct housekeep_store *store = housekeep->config.store;
@@ -331,7 +333,7 @@ static enum rc finish_round(struct housekeep *housekeep, int64_t now_ms)
     counts->ms = now_ms - housekeep->start_ms;
     housekeep->rounds++;
     housekeep->late_since_ms = SINGLETON_ON_TIME;
-    housekeep->phase = housekeep->config.once ? HOUSEKEEP_ENDED : HOUSEKEEP_LOOK;
+    housekeep->phase = housekeep->config.once ? HOUSEKEEP_ENDED : HOUSEKEEP_IDLE;
     metric_set(&housekeep_postponed, (int64_t)counts->postponed);
     if (!housekeep->config.once)
         log_finished(counts);
@@ -352,7 +354,7 @@ static int64_t end_good_step(struct housekeep *housekeep, int64_t now_ms, int64_
     backoff_reset(&housekeep->backoff);
     if (housekeep->phase == HOUSEKEEP_ENDED)
         return LOOP_END;
-    if (housekeep->phase != HOUSEKEEP_LOOK)
+    if (housekeep->phase != HOUSEKEEP_IDLE)
         housekeep->late_since_ms = now_ms;
     return wait_ms;
 }
@@ -377,7 +379,7 @@ static int64_t handle_result(struct housekeep *housekeep, int64_t now_ms, int64_
         metric_add(&housekeep_failures, 1);
         condition_fail(&housekeep->database, now_ms, &housekeep->err);
         return backoff_next_ms(&housekeep->backoff, housekeep->config.rng());
-    case RC_REJECT: /* where it can be put off, it was; of anything else it will stay */
+    case RC_REJECT: /* work that can be postponed was postponed before; the rest cannot succeed */
     case RC_FATAL:
         metric_add(&housekeep_failures, 1);
         return fail_engine(housekeep, now_ms);
@@ -410,7 +412,8 @@ static enum rc report_part(struct dry *dry, enum housekeep_deed deed,
     return rc;
 }
 
-/* The parts grow at the place of the one without a limit, which is put back behind them. */
+/* The list of partitions grows at the position of the one without a limit, which is put back at the
+ * end. */
 static enum rc report_makes(struct dry *dry, struct err *err)
 {
     int64_t ahead_day = housekeep_ahead_day(dry->state.now_ms / DATE_MS, dry->rules->months_ahead);
@@ -521,8 +524,8 @@ struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, si
     return next;
 }
 
-/* A table keeps one partition that ends at a day, whatever its age: it tells where the next one
- * begins, also when none can be made just now. */
+/* The table keeps one partition that ends at a date, whatever its age: it tells where the next one
+ * begins. */
 struct housekeep_next housekeep_next_drop(const struct housekeep_part *parts, size_t count,
                                           int64_t begin_day, int64_t keep_day)
 {
@@ -570,7 +573,7 @@ int64_t housekeep_step(void *arg, int64_t now_ms)
     int64_t wait_ms = 0;
 
     switch (housekeep->phase) {
-    case HOUSEKEEP_LOOK:
+    case HOUSEKEEP_IDLE:
         housekeep->rc = look_for_work(housekeep, now_ms, &wait_ms);
         break;
     case HOUSEKEEP_PLAN:
@@ -602,9 +605,9 @@ int64_t housekeep_step(void *arg, int64_t now_ms)
 
 void housekeep_leave(struct housekeep *housekeep)
 {
-    bool holds = housekeep->phase != HOUSEKEEP_LOOK && housekeep->phase != HOUSEKEEP_ENDED;
+    bool holds = housekeep->phase != HOUSEKEEP_IDLE && housekeep->phase != HOUSEKEEP_ENDED;
 
-    /* In trouble the way to the store may take longer than the lease would last. */
+    /* While the database fails, this call may take longer than the lease lasts. */
     if (holds && !condition_read(&housekeep->database, NULL))
         housekeep->config.store->release(housekeep->config.store->ctx, &housekeep->lease);
     housekeep->phase = HOUSEKEEP_ENDED;
@@ -619,7 +622,7 @@ enum rc housekeep_dry(const struct housekeep_store *store, const struct housekee
     dry.parts = calloc(HOUSEKEEP_PARTS_MAX, sizeof(*dry.parts));
     if (!dry.parts)
         return err_fail(err, RC_FATAL, 0, "out of memory");
-    rc = store->look(store->ctx, &dry.state, err);
+    rc = store->read_state(store->ctx, &dry.state, err);
     if (rc == RC_OK)
         rc = store->read_parts(store->ctx, dry.parts, HOUSEKEEP_PARTS_MAX, &dry.count, err);
     if (rc == RC_OK)

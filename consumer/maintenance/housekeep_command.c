@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A loop_step's engine with its adapter. */
+/* The engine with its adapter. */
 struct housekeep_job {
     const struct settings *settings;
     struct housekeep_mysql *mysql;
@@ -52,7 +52,7 @@ static int64_t step_job(void *arg, int64_t now_ms, struct singleton_progress *pr
     *progress = (struct singleton_progress){
         .failing = failing,
         .reached = housekeep->rc == RC_OK,
-        .working = housekeep->phase != HOUSEKEEP_LOOK && !failing,
+        .working = housekeep->phase != HOUSEKEEP_IDLE && !failing,
         .late_since_ms = housekeep->late_since_ms,
         .other = housekeep->other,
         .err = &housekeep->err,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox housekeep`: partitions ahead and behind, and old rows; --once and --dry-run. Main
- * thread. */
+/* `tallybox housekeep`: the role that makes and drops partitions and deletes old rows, and its
+ * options --once and --dry-run. Main thread. */
 #ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_COMMAND_H
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_COMMAND_H
 
@@ -9,7 +9,8 @@
 
 extern const struct role housekeep_role;
 
-/* The daemon, or with --once or --dry-run one round. */
+/* Runs the role or, with --once or --dry-run, one round. gate is called before, as in role_main().
+ * Returns an enum exit_code. */
 int housekeep_command(role_gate gate, int argc, char **argv);
 
 #endif

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The row of housekeep_state and of log_begin. */
+/* The name of the row in housekeep_state and in log_begin. */
 #define NAME "vote_document"
 
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
@@ -28,9 +28,9 @@ struct housekeep_mysql {
     const struct settings *settings;
     struct db *sink;
     struct db *writers;
-    uint64_t sink_session; /* the one that waits no longer than a second */
+    uint64_t sink_session; /* the session whose lock waits are limited */
     uint64_t writers_session;
-    struct buf sql; /* keeps its memory */
+    struct buf sql; /* scratch memory for one statement */
     struct singleton_mysql singleton;
     struct housekeep_store store;
 };
@@ -78,7 +78,7 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static enum rc store_look(void *ctx, struct housekeep_state *state, struct err *err)
+static enum rc store_read_state(void *ctx, struct housekeep_state *state, struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
     struct state_reader reader = {.state = state};
@@ -127,7 +127,7 @@ static enum rc renew_lease(struct housekeep_mysql *mysql, const struct singleton
     return update_state(mysql, more, err);
 }
 
-/* What runs inside a transaction, after the check that the lease is still held. */
+/* The part of a transaction after the check that the lease is held. */
 typedef enum rc (*transaction_body)(struct housekeep_mysql *mysql,
                                     const struct singleton_lease *lease, void *ctx,
                                     struct err *err);
@@ -181,7 +181,7 @@ struct part_reader {
     size_t count;
 };
 
-/* The limit stands there as in the statement: '2026-01-01', or MAXVALUE. */
+/* Parses the limit as the servers show it: '2026-01-01' in quotes, or MAXVALUE. */
 static bool read_limit(const char *text, int64_t *limit_day)
 {
     char date[DATE_SIZE];
@@ -299,8 +299,9 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-/* Invariant: rows from before log_begin are in one partition at most, because folded_id counts for
- * one. A fail-over that lost commits may bring a dropped partition back after the plan was made. */
+/* Invariant: rows from before log_begin are in one partition at most, because folded_id is valid
+ * for one partition. A fail-over that lost commits may bring back a dropped partition after the
+ * plan was made. */
 static enum rc check_begin(struct housekeep_mysql *mysql, const char *date, struct err *err)
 {
     uint64_t earlier = 0;
@@ -320,9 +321,9 @@ static enum rc check_begin(struct housekeep_mysql *mysql, const char *date, stru
                     date, earlier);
 }
 
-/* Whoever applies a batch holds the row of log_begin shared until the end of the transaction: when
- * it is ours, nobody has votes from before it in hand. Moved by this call or an earlier one of the
- * same meaning: what is folded in is counted from 0 once. */
+/* A transaction that applies a batch holds a shared lock on the row of log_begin until its end.
+ * When this transaction has the exclusive lock, no other one has votes from before the new
+ * beginning. folded_id is set to 0 only by the call that moves the beginning, not by a repeat. */
 static enum rc begin_in_transaction(struct housekeep_mysql *mysql,
                                     const struct singleton_lease *lease, void *ctx, struct err *err)
 {
@@ -355,10 +356,10 @@ static enum rc store_move_begin(void *ctx, const struct singleton_lease *lease, 
 struct fold_work {
     const struct housekeep_part *part;
     size_t rows_max;
-    int64_t from_id; /* behind it */
+    int64_t from_id; /* exclusive */
     int64_t until_id;
     uint64_t rows;
-    bool begun; /* the log begins at the end of the partition, or later */
+    bool begun; /* the log begins at the end of the partition or later */
 };
 
 static enum rc fold_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -401,8 +402,7 @@ static enum rc read_fold_range(struct housekeep_mysql *mysql, struct fold_work *
                     work->part->name, date);
 }
 
-/* The assignments are made from left to right: votes must be before the seq that it is judged
- * by. */
+/* Both servers assign from left to right: votes must come before the seq that decides about it. */
 static enum rc fold_range(struct housekeep_mysql *mysql, const struct fold_work *work,
                           struct err *err)
 {
@@ -569,7 +569,7 @@ enum rc housekeep_mysql_open(struct housekeep_mysql **out, const struct settings
     mysql->settings = settings;
     mysql->store = (struct housekeep_store){
         .ctx = mysql,
-        .look = store_look,
+        .read_state = store_read_state,
         .take = store_take,
         .renew = store_renew,
         .read_parts = store_read_parts,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Housekeeping's connections to both databases. Every statement waits a second at most for others'
- * locks. One thread at a time. */
+/* The connections of housekeeping to both databases. No statement waits longer than a second for a
+ * lock. One thread at a time. */
 #ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_MYSQL_H
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_MYSQL_H
 
@@ -16,7 +16,7 @@ enum rc housekeep_mysql_open(struct housekeep_mysql **mysql, const struct settin
                              struct err *err);
 void housekeep_mysql_close(struct housekeep_mysql *mysql);
 
-/* Lives as long as mysql. */
+/* Valid until the close. */
 const struct housekeep_store *housekeep_mysql_store(const struct housekeep_mysql *mysql);
 
 #endif

@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dead record may have megabytes, and the server logs all of it once more. */
+/* A dead record may have megabytes, and the server writes all of it to its logs when it is
+ * deleted. */
 #define DEAD_ROWS_MAX 100
 #define PROGRESS_ROWS_MAX 100
-/* So may the parameters of a task; an attempt has a sentence. */
+/* The parameters of a task may be as large. An attempt has one sentence. */
 #define TASK_ROWS_MAX 100
 #define ATTEMPT_ROWS_MAX 1000
 
 struct table {
     const char *name;
     const char *key;
-    const char *time; /* the column that tells its age */
+    const char *time; /* the column that tells the age of a row */
 };
 
 static const struct table tables[] = {
@@ -36,7 +37,8 @@ static void put_text(const struct housekeep_rows *rows, const char *text)
     db_put_text(rows->db, rows->sql, text, strlen(text));
 }
 
-/* The progress that these settings go on with stays: a topic may be silent for long. */
+/* The progress of the configured group and topics is not deleted: a topic may be silent for
+ * long. */
 static void put_not_configured(const struct housekeep_rows *rows)
 {
     char topics[SETTING_LIST_SIZE];
@@ -62,10 +64,9 @@ static void put_old(const struct housekeep_rows *rows, enum housekeep_kind kind,
         put_not_configured(rows);
 }
 
-/* By age, oldest first, on the index of the time. What somebody may still want to know stays: a
- * task that a parked row stands for, and the attempts at a task that is there or in the history.
- * The joins look into primary keys; written as NOT EXISTS, MariaDB may read the whole table
- * first. */
+/* Selects by age, oldest first, on the index of the time. Excludes the history of a task that still
+ * has a row in retry_task, and the attempts at a task that exists or is in the history. The joins
+ * read primary keys; with NOT EXISTS MariaDB may read the whole table first. */
 static void put_select_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
                              int64_t days, uint64_t max)
 {
@@ -111,7 +112,7 @@ struct delete_work {
     uint64_t count;
 };
 
-/* By its key, or the rows of all others would be locked in passing, while batches are applied. */
+/* Deletes by key: a scan would lock the rows of all partitions while batches are applied. */
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct delete_work *work = ctx;
@@ -146,7 +147,7 @@ static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, 
     return rc;
 }
 
-/* Records are kept in the order of their ids: the old ones are in front. */
+/* Ids grow with time, so the old records come first. */
 static enum rc delete_dead(const struct housekeep_rows *rows, enum housekeep_kind kind,
                            int64_t days, uint64_t *count, struct err *err)
 {
@@ -180,7 +181,8 @@ static enum rc id_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* Found without a lock, deleted by primary key: nobody who ends a task waits for it. */
+/* Selects without locks and deletes by primary key, so that processes that end tasks do not
+ * wait. */
 static enum rc delete_tasks(const struct housekeep_rows *rows, enum housekeep_kind kind,
                             int64_t days, size_t rows_max, uint64_t *count, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The statements that count and delete old rows for housekeep_mysql.c. None of them locks a row
- * that is not old for longer than it takes to see that. One thread at a time. */
+/* The statements that count and delete old rows for housekeep_mysql.c. They lock only rows that are
+ * old, and others no longer than it takes to compare their age. One thread at a time. */
 #ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
 
@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 struct housekeep_rows {
-    struct db *db; /* where the rows are */
+    struct db *db; /* the database that has the rows */
     struct buf *sql;
-    const char *group; /* its progress on topics is in use, however old */
+    const char *group; /* its progress on topics is kept whatever its age */
     const char *topics;
 };
 

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An idle engine looks this often: the clock may be set, a database may come or go. */
+/* An idle engine reads the state this often, because the clock of the database may be set. */
 #define LOOK_MS 5000
-/* While another one holds the lease. */
+/* While another process holds the lease. */
 #define BUSY_MS 500
 #define RETRY_MS 200
 #define RETRY_MS_MAX 5000
 
-/* 9999-12-31 23:59:59.999, the last time the servers know. */
+/* 9999-12-31 23:59:59.999, the last time of DATETIME. */
 #define TIME_END_MS INT64_C(253402300799999)
 
 static int64_t min_ms(int64_t a, int64_t b)
@@ -31,8 +31,8 @@ static int64_t max_ms(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* When the clock was set back, contents may carry times that are still to come: then everything
- * from before the set-back on is looked at, however late it says it changed. */
+/* If the clock was set back, contents may have a changed_at in the future. The window then covers
+ * everything from the set-back on, however late its changed_at. */
 static void begin_window(struct rollup *rollup, const struct rollup_state *state, int64_t now_ms)
 {
     int64_t rolled_ms = min_ms(state->rolled_until_ms, state->now_ms);
@@ -52,7 +52,8 @@ static void begin_window(struct rollup *rollup, const struct rollup_state *state
     rollup->phase = ROLLUP_READ;
 }
 
-/* A window that was cut off is due whatever the hour: progress was noted after the last end. */
+/* A window that was interrupted is due at once: its progress was stored after the end of the last
+ * window. */
 static int64_t due_at_ms(const struct rollup *rollup, const struct rollup_state *state)
 {
     if (state->rolled_until_ms > state->finished_ms)
@@ -66,7 +67,7 @@ static enum rc look_for_work(struct rollup *rollup, int64_t now_ms, int64_t *wai
     struct rollup_state state = {0};
     bool taken = false;
     int64_t due_ms;
-    enum rc rc = store->look(store->ctx, &state, &rollup->err);
+    enum rc rc = store->read_state(store->ctx, &state, &rollup->err);
 
     if (rc != RC_OK)
         return rc;
@@ -110,8 +111,8 @@ static int compare_contents(const void *a, const void *b)
            (one->place.content_id < two->place.content_id);
 }
 
-/* Keeps the rows whose remark is behind or was never seen, in the order of their keys: whoever
- * locks remarks in that order too never meets us in a deadlock. */
+/* Keeps the rows whose remark is behind or was never rolled up, sorted by key. Transactions that
+ * lock remarks in this order cannot deadlock with the roll-up. */
 static void sift_page(struct rollup *rollup)
 {
     size_t kept = 0;
@@ -127,7 +128,8 @@ static void sift_page(struct rollup *rollup)
     qsort(rollup->rows, kept, sizeof(*rollup->rows), compare_contents);
 }
 
-/* Remarks that were inserted after their votes had been rolled up: no window covers them again. */
+/* Reads remarks that were inserted after their votes had been rolled up. No later window covers
+ * these votes. */
 static enum rc read_due_page(struct rollup *rollup)
 {
     const struct rollup_store *store = rollup->config.store;
@@ -154,7 +156,7 @@ static enum rc read_changed_page(struct rollup *rollup)
     return RC_OK;
 }
 
-/* Where the pages of this kind go on. */
+/* Returns the phase after the last row of a page. */
 static enum rollup_phase next_page_phase(struct rollup *rollup)
 {
     if (!rollup->last_page)
@@ -182,15 +184,16 @@ static enum rc read_page(struct rollup *rollup)
     return RC_OK;
 }
 
-/* Somebody else took over while we were silent for longer than the lease: the window is theirs. */
+/* Another process took over, because this one was silent for longer than the lease. The window
+ * belongs to that process. */
 static void abandon_window(struct rollup *rollup)
 {
     log_event(LOG_WARN, "lease_lost", "job=rollup epoch=%" PRId64, rollup->lease.epoch);
-    rollup->phase = ROLLUP_LOOK;
+    rollup->phase = ROLLUP_IDLE;
 }
 
-/* The database refuses something in these rows: look for it with fewer, then leave that row out.
- * Its content changes again one day, or its remark is mended; every window that covers it tries. */
+/* The database refuses one of these rows. Finds it by writing fewer rows, and leaves it out. Later
+ * windows that cover the content try again. */
 static void narrow_refused(struct rollup *rollup, size_t count)
 {
     const struct rollup_row *row = &rollup->rows[rollup->at];
@@ -215,7 +218,7 @@ static enum rc write_rows(struct rollup *rollup)
     bool held = false;
     enum rc rc;
 
-    /* Once its last rows are in, the page needs not be read again. */
+    /* When its last rows are written, the page need not be read again. */
     if (count == rest && !rollup->reading_due)
         progress_ms = min_ms(max_ms(progress_ms, rollup->after.changed_ms), rollup->target_ms);
     rc = store->write(store->ctx, &rollup->lease, progress_ms, rollup->rows + rollup->at, count,
@@ -257,7 +260,7 @@ static enum rc finish_window(struct rollup *rollup, int64_t now_ms)
     counts->ms = now_ms - rollup->start_ms;
     rollup->windows++;
     rollup->late_since_ms = SINGLETON_ON_TIME;
-    rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_LOOK;
+    rollup->phase = rollup->config.once ? ROLLUP_ENDED : ROLLUP_IDLE;
     metric_observe_us(&rollup_seconds, counts->ms * 1000);
     if (!rollup->config.once)
         log_event(LOG_INFO, "rollup_finished",
@@ -270,7 +273,7 @@ static enum rc finish_window(struct rollup *rollup, int64_t now_ms)
 static const char *phase_name(enum rollup_phase phase)
 {
     switch (phase) {
-    case ROLLUP_LOOK:
+    case ROLLUP_IDLE:
         return "look";
     case ROLLUP_READ:
         return "read";
@@ -290,7 +293,7 @@ static int64_t end_good_step(struct rollup *rollup, int64_t now_ms, int64_t wait
     backoff_reset(&rollup->backoff);
     if (rollup->phase == ROLLUP_ENDED)
         return LOOP_END;
-    if (rollup->phase != ROLLUP_LOOK)
+    if (rollup->phase != ROLLUP_IDLE)
         rollup->late_since_ms = now_ms;
     return wait_ms;
 }
@@ -315,7 +318,7 @@ static int64_t handle_result(struct rollup *rollup, int64_t now_ms, int64_t wait
         metric_add(&rollup_failures, 1);
         condition_fail(&rollup->database, now_ms, &rollup->err);
         return backoff_next_ms(&rollup->backoff, rollup->config.rng());
-    case RC_REJECT: /* of a single row it was handled; of anything else it will not change */
+    case RC_REJECT: /* a single row was left out before; other refusals are permanent */
     case RC_FATAL:
         metric_add(&rollup_failures, 1);
         return fail_engine(rollup, now_ms);
@@ -329,7 +332,7 @@ int64_t rollup_step(void *arg, int64_t now_ms)
     int64_t wait_ms = 0;
 
     switch (rollup->phase) {
-    case ROLLUP_LOOK:
+    case ROLLUP_IDLE:
         rollup->rc = look_for_work(rollup, now_ms, &wait_ms);
         break;
     case ROLLUP_READ:
@@ -349,9 +352,9 @@ int64_t rollup_step(void *arg, int64_t now_ms)
 
 void rollup_leave(struct rollup *rollup)
 {
-    bool holds = rollup->phase != ROLLUP_LOOK && rollup->phase != ROLLUP_ENDED;
+    bool holds = rollup->phase != ROLLUP_IDLE && rollup->phase != ROLLUP_ENDED;
 
-    /* In trouble the way to the store may take longer than the lease would last. */
+    /* While the database fails, this call may take longer than the lease lasts. */
     if (holds && !condition_read(&rollup->database, NULL))
         rollup->config.store->release(rollup->config.store->ctx, &rollup->lease);
     rollup->phase = ROLLUP_ENDED;

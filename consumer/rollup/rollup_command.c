@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A loop_step's engine with its adapter. */
+/* The engine with its adapter. */
 struct rollup_job {
     const struct settings *settings;
     struct rollup_mysql *mysql;
@@ -32,7 +32,7 @@ static int64_t step_job(void *arg, int64_t now_ms, struct singleton_progress *pr
     *progress = (struct singleton_progress){
         .failing = failing,
         .reached = rollup->rc == RC_OK,
-        .working = rollup->phase != ROLLUP_LOOK && !failing,
+        .working = rollup->phase != ROLLUP_IDLE && !failing,
         .late_since_ms = rollup->late_since_ms,
         .other = rollup->other,
         .err = &rollup->err,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox rollup`: the role that brings remark.votes up to date on the hour, and `--once`, which
- * does it now and says what it did. */
+/* `tallybox rollup`: the role that copies totals to remark.votes once an interval, and --once,
+ * which does it now and prints a summary. */
 #ifndef CONSUMER_ROLLUP_ROLLUP_COMMAND_H
 #define CONSUMER_ROLLUP_ROLLUP_COMMAND_H
 
@@ -9,7 +9,7 @@
 
 extern const struct role rollup_role;
 
-/* gate: asked before anything is done, as in role_main(). Returns an enum exit_code. */
+/* gate is called before, as in role_main(). Returns an enum exit_code. */
 int rollup_command(role_gate gate, int argc, char **argv);
 
 #endif

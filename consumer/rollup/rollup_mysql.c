@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The row of rollup_state. */
+/* The name of the row in rollup_state. */
 #define NAME "remark"
 
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
 
 struct rollup_mysql {
     struct db *db;
-    struct buf sql; /* keeps its memory */
+    struct buf sql; /* scratch memory for one statement */
     struct singleton_mysql singleton;
     struct rollup_store store;
 };
@@ -64,7 +64,7 @@ static enum rc read_state(struct rollup_mysql *mysql, struct state_reader *reade
     return query_sql(mysql, state_on_row, reader, err);
 }
 
-static enum rc store_look(void *ctx, struct rollup_state *state, struct err *err)
+static enum rc store_read_state(void *ctx, struct rollup_state *state, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
     struct state_reader reader = {.state = state};
@@ -111,8 +111,8 @@ static enum rc page_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* The condition is spelled out because neither server makes ranges of (a, b) > (x, y). The index
- * holds the primary key too, so rows come in order and none is read in vain. */
+/* Neither server makes ranges of (a, b) > (x, y), so the condition is written out. The index
+ * includes the primary key, so rows arrive in order and no row is read in vain. */
 static enum rc store_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
                           struct rollup_row *rows, size_t max, size_t *count, struct err *err)
 {
@@ -172,8 +172,8 @@ static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *ro
     return rc;
 }
 
-/* The rows travel as JSON, the one form of a table of values that both servers join; a JOIN with
- * vote_tally would lock its rows against the appliers. */
+/* The rows travel as JSON, the one form of a table of values that both servers can join. A join
+ * with vote_tally would lock its rows against the appliers. */
 static enum rc update_remarks(struct rollup_mysql *mysql, const struct rollup_row *rows,
                               size_t count, uint64_t *changed, struct err *err)
 {
@@ -215,7 +215,7 @@ static enum rc mark_remarks(struct rollup_mysql *mysql, const struct rollup_row 
     return due > 0 ? singleton_mysql_run(&mysql->singleton, NULL, err) : RC_OK;
 }
 
-/* The lease is renewed last, so that it begins when the others may see it. */
+/* The lease is renewed last, so that its time begins near the COMMIT. */
 static enum rc renew_lease(struct rollup_mysql *mysql, const struct singleton_lease *lease,
                            int64_t rolled_until_ms, struct err *err)
 {
@@ -312,7 +312,7 @@ enum rc rollup_mysql_open(struct rollup_mysql **out, const struct mysql_settings
         return err_fail(err, RC_FATAL, 0, "out of memory");
     mysql->store = (struct rollup_store){
         .ctx = mysql,
-        .look = store_look,
+        .read_state = store_read_state,
         .take = store_take,
         .read = store_read,
         .read_due = store_read_due,

@@ -324,7 +324,7 @@ void fake_housekeep_init(struct fake_housekeep *fake)
         .store =
             {
                 .ctx = fake,
-                .look = fake_look,
+                .read_state = fake_look,
                 .take = fake_take,
                 .renew = fake_renew,
                 .read_parts = fake_read_parts,

@@ -243,7 +243,7 @@ struct rollup_store fake_rollup_ops(struct fake_rollup *fake)
 {
     return (struct rollup_store){
         .ctx = fake,
-        .look = fake_look,
+        .read_state = fake_look,
         .take = fake_take,
         .read = fake_read,
         .read_due = fake_read_due,

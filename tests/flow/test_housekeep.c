@@ -61,7 +61,7 @@ static int64_t step(struct housekeep *housekeep)
 
     fake_housekeep_check(&fake);
     if (stale && housekeep->rc == RC_OK)
-        assert_int_equal(housekeep->phase, HOUSEKEEP_LOOK);
+        assert_int_equal(housekeep->phase, HOUSEKEEP_IDLE);
     if (wait_ms > 0)
         fake.state.now_ms += wait_ms;
     return wait_ms;

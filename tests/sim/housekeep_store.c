@@ -624,7 +624,7 @@ void housekeep_adapter_init(struct housekeep_adapter *adapter, struct proc *proc
     adapter->denied = false;
     adapter->ops = (struct housekeep_store){
         .ctx = adapter,
-        .look = store_look,
+        .read_state = store_look,
         .take = store_take,
         .renew = store_renew,
         .read_parts = store_read_parts,

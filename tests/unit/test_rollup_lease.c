@@ -99,7 +99,7 @@ static void a_late_window_that_was_cut_off_is_due_at_once(void **state)
         assert_rolled_up(&fixture);
         /* And then the next one is due as ever. */
         assert_true(rollup_step(&rollup, 0) > 0);
-        assert_int_equal(rollup.phase, ROLLUP_LOOK);
+        assert_int_equal(rollup.phase, ROLLUP_IDLE);
         rollup_done(&rollup);
     }
 }
@@ -183,7 +183,7 @@ static void an_engine_without_the_lease_writes_nothing(void **state)
     writes = fixture.writes;
 
     assert_int_equal(rollup_step(&frozen, 0), 0);
-    assert_int_equal(frozen.phase, ROLLUP_LOOK);
+    assert_int_equal(frozen.phase, ROLLUP_IDLE);
     assert_int_equal(fixture.writes, writes);
     assert_true(rollup_step(&frozen, 0) > 0);
     assert_int_equal(fixture.writes, writes);
@@ -205,7 +205,7 @@ static void an_engine_without_the_lease_does_not_finish_the_window(void **state)
     fixture.state.epoch++;
     snprintf(fixture.state.owner, sizeof(fixture.state.owner), "other");
     rollup_step(&rollup, 0);
-    assert_int_equal(rollup.phase, ROLLUP_LOOK);
+    assert_int_equal(rollup.phase, ROLLUP_IDLE);
     assert_int_equal(fixture.state.finished_ms, 0);
     assert_int_equal(rollup.windows, 0);
     rollup_done(&rollup);
@@ -225,7 +225,7 @@ static void one_works_while_the_other_waits(void **state)
     for (int i = 0; i < 3; i++) {
         assert_true(rollup_step(&b, 0) > 0);
         assert_string_equal(b.other, "a");
-        assert_int_equal(b.phase, ROLLUP_LOOK);
+        assert_int_equal(b.phase, ROLLUP_IDLE);
     }
     run_window(&a);
     /* The hour is done, by whomever. */
