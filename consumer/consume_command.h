@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `tallybox consume`: the role that applies the events of Kafka to the vote log, and
- * `--restart-partition`, which decides where a stopped partition goes on. */
+ * --restart-partition, which sets the offset of a stopped partition. */
 #ifndef CONSUMER_CONSUME_COMMAND_H
 #define CONSUMER_CONSUME_COMMAND_H
 
@@ -9,7 +9,7 @@
 
 extern const struct role consume_role;
 
-/* gate: asked before anything is done, as in role_main(). Returns an enum exit_code. */
+/* gate is called before, as in role_main(). Returns an enum exit_code. */
 int consume_command(role_gate gate, int argc, char **argv);
 
 #endif

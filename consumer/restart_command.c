@@ -26,7 +26,7 @@ bool restart_asked(int argc, char **argv)
     return false;
 }
 
-/* Turns the request into an offset that is there. */
+/* Resolves the request to an offset between the partition's watermarks. */
 static enum rc resolve_offset(struct restart_request *request, const struct settings *settings,
                               int64_t *low, int64_t *high, struct err *err)
 {
@@ -45,7 +45,7 @@ static enum rc resolve_offset(struct restart_request *request, const struct sett
                     request->topic, request->place.partition, request->offset, *low, *high);
 }
 
-/* One transaction; the epoch fences whoever applies batches of the partition now. */
+/* One transaction. The new epoch fences the consumer that applies batches of the partition now. */
 static enum rc write_progress(const struct sink *sink, const struct restart_request *request,
                               struct progress_row *before, struct err *err)
 {

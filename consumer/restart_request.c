@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads digits up to end. */
+/* Parses the digits up to end. */
 static bool read_number(const char *text, const char *end, int64_t max, int64_t *value)
 {
     char *stopped;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `consume --restart-partition TOPIC/PARTITION@WHERE` asks for. Pure; any thread. */
+/* The argument of `consume --restart-partition TOPIC/PARTITION@WHERE`. Pure; any thread. */
 #ifndef CONSUMER_RESTART_REQUEST_H
 #define CONSUMER_RESTART_REQUEST_H
 
@@ -13,13 +13,13 @@
 
 struct restart_request {
     char topic[TOPIC_SIZE];
-    struct place place; /* its topic is the one above: not to be copied */
+    struct place place; /* points to topic above: do not copy the struct */
     bool earliest;
     bool latest;
-    int64_t offset; /* below 2^63-1; where neither of the two is set */
+    int64_t offset; /* below 2^63-1; used if neither flag is set */
 };
 
-/* RC_FATAL: err shows what was given and what is expected. */
+/* Parses text. RC_FATAL: err shows the text and what is expected. */
 enum rc restart_request_read(struct restart_request *request, const char *text, struct err *err);
 
 #endif

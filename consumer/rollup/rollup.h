@@ -61,8 +61,8 @@ struct rollup_store {
      * already owned by lease->owner. After RC_RETRY it may be taken; read_state() tells. */
     enum rc (*take)(void *ctx, const struct singleton_lease *lease, bool *taken, struct err *err);
 
-    /* Reads at most max totals after `after` that were changed until until_ms, in order and without
-     * locks. votes and seq of a row belong together. */
+    /* Reads at most max totals after `after` that were changed at until_ms or earlier, in order and
+     * without locks. votes and seq of a row belong together. */
     enum rc (*read)(void *ctx, const struct rollup_place *after, int64_t until_ms,
                     struct rollup_row *rows, size_t max, size_t *count, struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What `tallybox status` knows, as plain facts, and what follows from them: how far a partition is
- * behind, and whether all could be shown. Each part fails on its own: when its server is away or
- * its tables are missing, its fault says so and the rest of it means nothing. Pure; one thread at a
- * time. */
+/* The facts that `tallybox status` shows, and what follows from them: the lag of a partition, and
+ * whether all parts could be read. Each part fails on its own: if its server is unavailable or its
+ * tables are missing, its fault tells why and its other fields have no meaning. Pure; one thread at
+ * a time. */
 #ifndef CONSUMER_STATUS_STATUS_H
 #define CONSUMER_STATUS_STATUS_H
 
@@ -20,14 +20,14 @@
 #define STATUS_INSTANCES_MAX 100
 #define STATUS_PARTITIONS_MAX 2000
 #define STATUS_CLASSES_MAX 50
-/* Counting stops here: a person needs no more digits, and the server has other work. */
+/* Counts stop here: exact larger numbers help no operator and cost the server too much. */
 #define STATUS_COUNT_MAX 100000
 
 /* An age or a number that is not known. */
 #define STATUS_UNKNOWN (-1)
 
 struct status_fault {
-    enum rc rc; /* RC_OK: there is none */
+    enum rc rc; /* RC_OK: the part could be read */
     bool no_schema;
     struct err err;
 };
@@ -36,8 +36,8 @@ struct status_schema {
     struct status_fault fault;
     const char *section; /* of the settings: "mysql" or "sink" */
     char place[STATUS_TOPIC_SIZE];
-    int64_t version;                   /* newest applied; 0 = none */
-    char unfinished[STATUS_NAME_SIZE]; /* a migration that stopped half-way, or "" */
+    int64_t version;                   /* the newest that is applied; 0: none */
+    char unfinished[STATUS_NAME_SIZE]; /* a migration that stopped half-way; "": none */
 };
 
 struct status_lane {
@@ -45,11 +45,11 @@ struct status_lane {
     char name[STATUS_NAME_SIZE];
     char table[STATUS_NAME_SIZE];
     int64_t rows;                 /* STATUS_COUNT_MAX: that many or more */
-    int64_t oldest_ms;            /* age; unknown when empty */
-    char owner[STATUS_NAME_SIZE]; /* "" = nobody */
+    int64_t oldest_ms;            /* age; STATUS_UNKNOWN if the lane is empty */
+    char owner[STATUS_NAME_SIZE]; /* "": the lease is free */
     int64_t epoch;
-    int64_t lease_left_ms; /* below 0: it is over */
-    int64_t lease_ms;      /* length of one; 0: unknown */
+    int64_t lease_left_ms; /* below 0: it has expired */
+    int64_t lease_ms;      /* length of the lease; 0: unknown */
     int64_t diverted_keys;
     char diverted_reason[STATUS_TOPIC_SIZE];
 };
@@ -66,16 +66,16 @@ struct status_instance {
 struct status_partition {
     char topic[STATUS_TOPIC_SIZE];
     int32_t partition;
-    bool held;           /* there is a row of progress */
-    int64_t next_offset; /* unknown: nothing was applied */
-    int64_t low;         /* watermarks; unknown when Kafka is away */
+    bool held;           /* it has a row in consumer_progress */
+    int64_t next_offset; /* STATUS_UNKNOWN: nothing was applied */
+    int64_t low;         /* watermarks; STATUS_UNKNOWN while Kafka is unavailable */
     int64_t high;
     char owner[STATUS_NAME_SIZE];
     int64_t epoch;
     int64_t updated_ms; /* age */
 };
 
-/* Of the retry queue; states as retry_task has them. */
+/* The retry queue, with the states of retry_task. */
 #define STATUS_TASK_STATES 5
 #define STATUS_PAUSED_MAX 20
 #define STATUS_UNSERVED_MAX 10
@@ -84,20 +84,21 @@ struct status_partition {
 struct status_retry {
     struct status_fault fault;
     int64_t tasks[STATUS_TASK_STATES]; /* STATUS_COUNT_MAX: that many or more */
-    int64_t due_ms;    /* the oldest waiting one is due for so long; below 0: not yet;
-                                          unknown: none waits */
-    int64_t instances; /* that run it, seen in the last minute */
-    int64_t threads;   /* retry.threads of the configuration at hand */
+    /* how long the oldest waiting task is due; below 0: time until it is; STATUS_UNKNOWN: none
+     * waits */
+    int64_t due_ms;
+    int64_t instances; /* processes that run the queue, seen in the last minute */
+    int64_t threads;   /* retry.threads in the settings of this command */
     size_t unserved_count;
     struct {
-        char handler[STATUS_NAME_SIZE]; /* that no live process runs */
-        int64_t tasks;                  /* that wait for it, of those looked at */
+        char handler[STATUS_NAME_SIZE]; /* no live process runs it */
+        int64_t tasks;                  /* waiting tasks of the handler, among those counted */
     } unserved[STATUS_UNSERVED_MAX];
     size_t closed_count;
     struct {
-        char group[STATUS_NAME_SIZE]; /* that is disabled, or not in retry_group */
-        bool known;                   /* it is in retry_group */
-        int64_t tasks;                /* that wait for it, of those looked at */
+        char group[STATUS_NAME_SIZE]; /* disabled, or not in retry_group */
+        bool known;                   /* the group is in retry_group */
+        int64_t tasks;                /* waiting tasks of the group, among those counted */
     } closed[STATUS_CLOSED_MAX];
     size_t paused_count;
     char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
@@ -114,7 +115,7 @@ struct status_rollup {
     int64_t rolled_until_ms;      /* since 1970; 0 = never */
     int64_t finished_ms;          /* since 1970; 0 = never */
     int64_t due_ms;               /* since 1970 */
-    char owner[STATUS_NAME_SIZE]; /* at work now, or "" */
+    char owner[STATUS_NAME_SIZE]; /* the instance that works now, or "" */
     int64_t waiting;              /* contents whose remark is behind */
 };
 
@@ -122,10 +123,10 @@ struct status_housekeep {
     struct status_fault fault;
     int64_t finished_ms;          /* since 1970; 0 = never */
     int64_t due_ms;               /* since 1970 */
-    char owner[STATUS_NAME_SIZE]; /* at work now, or "" */
-    char begin_date[16];          /* older votes are refused; "" = none are */
+    char owner[STATUS_NAME_SIZE]; /* the instance that works now, or "" */
+    char begin_date[16];          /* older votes are refused; "": none are */
     int64_t partitions;           /* of vote_document */
-    char until_date[16];          /* the months before it have theirs; "" = none */
+    char until_date[16];          /* earlier months have partitions; "": none has */
 };
 
 struct status {
@@ -134,17 +135,18 @@ struct status {
     int64_t relay_lease_ms;
     int64_t rollup_lease_ms;
     int64_t housekeep_lease_ms;
-    int64_t now_ms; /* since 1970, the sink's clock, or the machine's while it is away */
+    /* since 1970, by the clock of the sink, or of this machine while the sink is unavailable */
+    int64_t now_ms;
 
     struct status_schema schemas[2];
-    size_t schema_count; /* 1: both sides live in one database */
+    size_t schema_count; /* 1 if both sides use one database */
 
     struct status_fault outbox_fault;
-    char cluster[STATUS_CLUSTER_SIZE]; /* whose other nodes write, too; "" = none */
+    char cluster[STATUS_CLUSTER_SIZE]; /* a cluster whose other nodes may write; "": none */
     struct status_lane lanes[STATUS_LANES_MAX];
     size_t lane_count;
     struct status_fault written_fault;
-    struct lanes written; /* the lanes that writers use, those of relay.lanes or not */
+    struct lanes written; /* the lanes that writers use, whether or not relay.lanes lists them */
     bool served[LANES_MAX];
 
     struct status_fault instances_fault;
@@ -153,8 +155,9 @@ struct status {
 
     struct status_retry retry;
 
-    struct status_fault progress_fault; /* the sink's half of the partitions */
-    struct status_fault kafka_fault;    /* Kafka's half */
+    /* of the fields of the partitions that come from the sink */
+    struct status_fault progress_fault;
+    struct status_fault kafka_fault; /* of the fields of the partitions that come from Kafka */
     struct status_partition partitions[STATUS_PARTITIONS_MAX];
     size_t partition_count;
 
@@ -166,18 +169,20 @@ struct status {
     struct status_housekeep housekeep;
 };
 
-/* Finds a partition or adds it, without progress and watermarks. NULL: there are too many. */
+/* Finds a partition or adds it, without progress and watermarks. Returns NULL if there are too
+ * many. */
 struct status_partition *status_partition_at(struct status *status, const char *topic,
                                              int32_t partition);
 
-/* Notes why a part cannot be shown. Of one part the first fault counts. */
+/* Records why a part could not be read. The first fault of a part counts. */
 void status_fail(struct status_fault *fault, enum rc rc, const struct err *err);
 
-/* Records that may still be read and are not applied; unknown while Kafka or the sink is away. */
+/* Returns how many records can still be read and are not applied; STATUS_UNKNOWN while Kafka or the
+ * sink is unavailable. */
 int64_t status_lag(const struct status *status, const struct status_partition *partition);
 
-/* RC_OK, or the gravest of what could not be shown: RC_FATAL before RC_RETRY. A schema that is not
- * there yet is something to show. */
+/* Returns RC_OK or the worst fault: RC_FATAL before RC_RETRY. A schema that is not there yet is not
+ * a fault. */
 enum rc status_outcome(const struct status *status);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox status`: how far every stage is, and who works on it. */
+/* `tallybox status`: the state of each stage and the instance that works on it. */
 #ifndef CONSUMER_STATUS_STATUS_COMMAND_H
 #define CONSUMER_STATUS_STATUS_COMMAND_H
 
-/* Returns an enum exit_code: EXIT_UNAVAILABLE when a server was away. */
+/* Returns an enum exit_code: EXIT_UNAVAILABLE if a server could not be reached. */
 int status_command(int argc, char **argv);
 
 #endif

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define REACH_MS 2000 /* for the first answer */
-#define TOTAL_MS 6000 /* for all of them */
+#define TOTAL_MS 6000 /* for all answers */
 
-/* A broker that is away is said once, on the page. */
+/* Drops the log lines of librdkafka: the page shows each fault once. */
 static void ignore_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
 {
     (void)kafka;
@@ -48,7 +48,7 @@ static bool is_wanted(const char *topics, const char *topic)
     return false;
 }
 
-/* Asks for all topics: asking for one by name may make it. */
+/* Requests the metadata of all topics, because a request for one topic may create it. */
 static enum rc list_partitions(struct status *status, rd_kafka_t *kafka, const char *topics,
                                struct err *err)
 {
@@ -69,7 +69,7 @@ static enum rc list_partitions(struct status *status, rd_kafka_t *kafka, const c
     return RC_OK;
 }
 
-/* Goes on past a partition that has no leader; the first such is the fault. */
+/* A partition without a leader is skipped; the first one is the fault. */
 static void read_watermarks(struct status *status, rd_kafka_t *kafka)
 {
     int64_t until_ms = os_now_ms() + TOTAL_MS;

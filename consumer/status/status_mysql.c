@@ -19,21 +19,14 @@
 #define DIGITS_OF(number) TEXT_OF(number)
 #define COUNT_LIMIT " LIMIT " DIGITS_OF(STATUS_COUNT_MAX)
 
-/* In ms, of a time of the database. */
+/* Expressions in ms for a time of the database: its age, and the time since 1970. */
 #define AGE_OF(time) "TIMESTAMPDIFF(MICROSECOND, " time ", UTC_TIMESTAMP(3)) DIV 1000"
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
 
 struct side {
-    struct mysql_settings settings; /* with shorter waits */
+    struct mysql_settings settings; /* with shorter time-outs */
     struct db *db;
     struct buf sql;
-};
-
-/* What a reading fills in; only the member of its kind is used. */
-struct reading {
-    struct status *status;
-    struct status_lane *lane;
-    struct status_schema *schema;
 };
 
 static void copy_text(char *text, size_t size, const struct db_row *row, size_t column)
@@ -54,7 +47,7 @@ static void set_fault(struct status_fault *fault, enum rc rc, const struct err *
     fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE;
 }
 
-/* Runs side->sql for a part that has not failed yet. */
+/* Runs side->sql unless the part has failed before. */
 static void query_part(struct side *side, struct status_fault *fault, db_on_row on_row, void *ctx)
 {
     struct err err = {0};
@@ -217,8 +210,8 @@ static enum rc unserved_on_row(void *ctx, const struct db_row *row, struct err *
     return RC_OK;
 }
 
-/* The role of a process that runs a handler is "retry:HANDLER" with, perhaps, "*WEIGHT" behind it,
- * or "retry-fixed:HANDLER". */
+/* A process that runs a handler has the role "retry:HANDLER", possibly with "*WEIGHT" behind it, or
+ * "retry-fixed:HANDLER". */
 static void fill_unserved(struct side *side, struct status_retry *retry)
 {
     set_sql(side,
@@ -256,7 +249,7 @@ static void fill_closed(struct side *side, struct status_retry *retry)
     query_part(side, &retry->fault, closed_on_row, retry);
 }
 
-/* The oldest one is looked for among as many as are counted. */
+/* Searches the oldest task only among as many as are counted. */
 static void fill_retry(struct side *side, struct status_retry *retry)
 {
     struct buf *sql = &side->sql;
@@ -347,8 +340,9 @@ static enum rc rollup_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* Empty when the lease is over, also by singleton_lease_is_implausible(); with the microseconds
- * that a lease may still last. */
+/* The owner, or '' if the lease has expired or is implausible as by
+ * singleton_lease_is_implausible(). The argument is the longest plausible rest of a lease in
+ * microseconds. */
 #define OWNER_OF(owner, until)                                                       \
     "IF(" until " BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL %" PRId64 \
     " MICROSECOND, " owner ", '')"
@@ -470,7 +464,7 @@ static void fill_sink(struct side *side, struct status *status, int64_t overlap_
     struct status_fault away = {0};
     struct err err = {0};
 
-    /* Nobody wants to wait for the same server twice. */
+    /* Do not wait for the same server twice. */
     if (same && status->outbox_fault.rc == RC_RETRY)
         away = status->outbox_fault;
     else

@@ -17,14 +17,15 @@
 #define LINE_COLUMNS 100
 #define COLUMNS_MAX 8
 #define CELL_SIZE 64
-#define NAME_COLUMNS 30 /* longer names lose their beginning: the end tells instances apart */
+#define NAME_COLUMNS 30 /* longer names are cut at the start: instances differ at the end */
 
-/* A row of cells on its way; the widths are found by running the same rows twice. */
+/* A table that is printed row by row. Running the same rows twice first finds the widths of the
+ * columns. */
 struct table {
     struct buf *out;
     size_t count; /* columns */
     size_t widths[COLUMNS_MAX];
-    unsigned right; /* bit per column: numbers stand at its right end */
+    unsigned right; /* one bit per column: align to the right */
     bool measuring;
 };
 
@@ -102,7 +103,7 @@ static void set_age(char cell[CELL_SIZE], int64_t age_ms, const char *end)
         snprintf(cell, CELL_SIZE, "%s%s", age, end);
 }
 
-/* "  words...", broken at blanks before the line gets too long. */
+/* Appends the text, indented, with line breaks at blanks. */
 static void put_words(struct buf *out, const char *text)
 {
     size_t column = 0;
@@ -134,7 +135,8 @@ __attribute__((format(printf, 2, 3))) static void put_line(struct buf *out, cons
     put_words(out, text);
 }
 
-/* True when the part cannot be shown; says why, and what was said under schema not again. */
+/* Prints why the part could not be read. A reason that is shown under schema is not repeated. True
+ * if there is a fault. */
 static bool put_fault(const struct status *status, struct buf *out,
                       const struct status_fault *fault)
 {
@@ -484,14 +486,14 @@ static void put_head(const struct status *status, struct buf *out)
     buf_print(out, "tallybox %s, %s UTC\n\n", TALLYBOX_VERSION, text);
 }
 
-/* For JSON: NULL members (no memory) make json_pack() fail, and the whole with it. */
+/* If memory runs out, a member is NULL, json_pack() fails, and with it the whole object. */
 
 static json_t *number_json(int64_t value)
 {
     return value == STATUS_UNKNOWN ? json_null() : json_integer((json_int_t)value);
 }
 
-/* "" is nobody, nothing. */
+/* An empty text becomes null. */
 static json_t *text_json(const char *value)
 {
     return value[0] ? json_string(value) : json_null();
@@ -504,7 +506,7 @@ static json_t *fault_json(const struct status_fault *fault)
     return fault->rc == RC_OK ? json_null() : text_json(fault->err.text);
 }
 
-/* Half a list is worse than none: a failed append spoils it. */
+/* If an append fails, the whole list becomes NULL instead of incomplete. */
 static void append_json(json_t **list, json_t *one)
 {
     if (json_array_append_new(*list, one) == 0)

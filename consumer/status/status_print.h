@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How a status is shown: decides the words for a person and the JSON for a program, what is late,
- * and what to do about a missing part. Pure; any thread. */
+/* Prints a status: the text for operators and the JSON for programs. Decides what counts as late
+ * and what to advise for a missing part. Pure; any thread. */
 #ifndef CONSUMER_STATUS_STATUS_PRINT_H
 #define CONSUMER_STATUS_STATUS_PRINT_H
 
 #include "common/buf.h"
 #include "consumer/status/status.h"
 
-/* Aligned text, up to 100 columns where names are no longer than usual. */
+/* Aligned text, up to 100 columns unless names are very long. */
 void status_print_text(const struct status *status, struct buf *out);
 
 /* One JSON object with the same facts. Keys are stable, times and ages in ms. */

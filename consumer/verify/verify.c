@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One side of the merge: a page of contents and how far it is read. */
+/* One side of the merge: the current page of contents and the position in it. */
 struct side {
     enum verify_side side;
     struct verify_total *totals; /* VERIFY_PAGE_ROWS of them */
@@ -17,8 +17,8 @@ struct side {
 
 struct merge {
     const struct verify_source *source;
-    struct side sides[2]; /* by enum verify_side */
-    int group;            /* of the contents, or VERIFY_TOTALS */
+    struct side sides[2]; /* index: enum verify_side */
+    int group;            /* of contents, or VERIFY_TOTALS */
     struct verify_result *result;
 };
 
@@ -53,7 +53,7 @@ static void start_merge(struct merge *merge, int group)
     }
 }
 
-/* Makes sure that totals[at] is the next one, or that the side has ended. */
+/* Reads the next page if needed: afterwards totals[at] is valid or the side has ended. */
 static enum rc fill_side(struct merge *merge, struct side *side, struct err *err)
 {
     enum rc rc;
@@ -71,7 +71,7 @@ static enum rc fill_side(struct merge *merge, struct side *side, struct err *err
     return RC_OK;
 }
 
-/* Takes the side's value of the content, 0 when it has none. */
+/* Returns the side's value of the content and moves on; 0 if it has none. */
 static int64_t take_value(struct side *side, int64_t content_id)
 {
     if (side->ended || side->totals[side->at].content_id != content_id)
@@ -139,7 +139,8 @@ static enum rc check_totals(const struct verify_source *source, struct verify_re
     return rc;
 }
 
-/* Looks closer only at the groups that differ: the good case costs one pass on each side. */
+/* Compares single contents only in groups that differ, so that a correct log costs one scan on each
+ * side. */
 static enum rc check_voters(const struct verify_source *source, struct verify_result *result,
                             struct err *err)
 {
@@ -159,7 +160,7 @@ static enum rc check_voters(const struct verify_source *source, struct verify_re
         result->rows++;
         if (written[group] == logged[group])
             continue;
-        /* A closer look costs a pass over the data: enough is known, the rest is counted. */
+        /* Comparing a group costs a scan: with enough examples, further groups are only counted. */
         if (result->offender_count == VERIFY_OFFENDERS_MAX) {
             result->violations++;
             continue;
@@ -188,7 +189,8 @@ static const struct cross_check cross_check[] = {
 
 #define CROSS_CHECK_COUNT (sizeof(cross_check) / sizeof(cross_check[0]))
 
-/* Checks of the source first, then those across. *more is false behind the last one. */
+/* Runs the checks of the source first and then the cross checks. *more is false after the last
+ * one. */
 static enum rc run_check_at(const struct verify_source *source, size_t *local, size_t index,
                             struct verify_result *result, bool *more, struct err *err)
 {
@@ -226,7 +228,7 @@ void verify_found(struct verify_result *result, const char *format, ...)
 enum rc verify_run(const struct verify_source *source, verify_on_result on_result, void *ctx,
                    uint64_t *violations, struct err *err)
 {
-    size_t local = 0; /* checks that the source has */
+    size_t local = 0; /* number of checks of the source */
 
     *violations = 0;
     for (size_t i = 0;; i++) {

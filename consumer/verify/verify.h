@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Proves the promises on the data itself: a list of checks, each with what it looked at and the
- * first few rows that break it. Most checks stay on one server and are one statement of the
- * adapter; the comparison of the writers' totals with the log's crosses servers and is merged here,
- * page by page, in bounded memory. One thread. */
+/* Checks the guarantees on the stored data. Each check counts the rows it reads and lists the first
+ * violations. Most checks are one statement of the adapter on one server. The comparison of the
+ * writers' totals with the log spans both servers and merges their contents here, page by page, in
+ * bounded memory. One thread. */
 #ifndef CONSUMER_VERIFY_VERIFY_H
 #define CONSUMER_VERIFY_VERIFY_H
 
@@ -15,58 +15,60 @@
 #define VERIFY_OFFENDERS_MAX 5
 #define VERIFY_PLACE_SIZE 160
 
-/* What a check found. */
+/* The result of a check. */
 struct verify_result {
-    const char *name;  /* static, a word for scripts: "sequence_whole" */
-    const char *holds; /* static, the sentence that is true when nothing is found */
-    uint64_t rows;     /* looked at */
+    const char *name;  /* static, an identifier for scripts: "sequence_whole" */
+    const char *holds; /* static, the sentence that a violation contradicts */
+    uint64_t rows;     /* rows read */
     uint64_t violations;
     size_t offender_count;
     char offenders[VERIFY_OFFENDERS_MAX][VERIFY_PLACE_SIZE];
 };
 
-/* What one side says of a content: its total, or the fingerprint of who votes for it. */
+/* A content on one side: its total, or the fingerprint of its voters. */
 struct verify_total {
     int64_t content_id;
     int64_t value;
 };
 
-/* Contents are looked at in this many groups (content_id modulo it) before one by one. */
+/* Contents are first compared in this many groups (content_id modulo it). */
 #define VERIFY_GROUPS 1024
 
-/* A group that is no group: all contents' totals. */
+/* Instead of a group: the totals of all contents. */
 #define VERIFY_TOTALS (-1)
 
 enum verify_side { VERIFY_WRITERS, VERIFY_LOG };
 
-/* What the checks need of the two databases; the adapter reads each from one snapshot. */
+/* What the checks need of the two databases. The adapter reads each database from one snapshot. */
 struct verify_source {
     void *ctx;
-    /* Runs the check and fills in rows, violations and offenders; false in *more ends the list. */
+    /* Runs the check and fills rows, violations and offenders. *more is false if there is no check
+     * with this index. */
     enum rc (*check)(void *ctx, size_t index, struct verify_result *result, bool *more,
                      struct err *err);
-    /* Fingerprints of who votes for what, per group of contents: equal on both sides exactly when
-     * each voter's last vote is (but for collisions of a 32 bit hash). One pass over the data. */
+    /* Computes a fingerprint of the voters of each group of contents. Equal on both sides if and
+     * only if each voter's last vote is the same (except for collisions of a 32-bit hash). One scan
+     * of the data. */
     enum rc (*groups)(void *ctx, enum verify_side side, int64_t fingerprints[VERIFY_GROUPS],
                       struct err *err);
-    /* The next contents above `after`, in order, at most max, with their totals (group =
-     * VERIFY_TOTALS) or, those of one group, with their fingerprints; *count 0 = the end. Contents
-     * without any vote may be left out or have 0. */
+    /* Reads the next contents above `after`, in order, at most max, with their totals (group =
+     * VERIFY_TOTALS) or with the fingerprints of one group. *count 0: the end. A content without
+     * votes may be left out or have 0. */
     enum rc (*contents)(void *ctx, enum verify_side side, int group, int64_t after,
                         struct verify_total *totals, size_t max, size_t *count, struct err *err);
 };
 
 #define VERIFY_PAGE_ROWS 5000
 
-/* Called after every check; result is borrowed for the call. */
+/* Called after each check. result is borrowed for the call. */
 typedef void (*verify_on_result)(void *ctx, const struct verify_result *result);
 
-/* Counts one violation and keeps its place while there is room. */
+/* Counts one violation and stores its description while there is room. */
 void verify_found(struct verify_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Runs every check. RC_OK: all were made, *violations says what they found. Otherwise err says
- * which check could not be made, and why. */
+/* Runs all checks. RC_OK: all ran, and *violations is the sum of what they found. Otherwise err
+ * tells which check could not run, and why. */
 enum rc verify_run(const struct verify_source *source, verify_on_result on_result, void *ctx,
                    uint64_t *violations, struct err *err);
 

@@ -13,7 +13,7 @@
 #define POLL_MS 250
 #define NOTICE_MS 5000
 
-/* Text is printed as the checks end; JSON is one object at the end. */
+/* Text is printed after each check; JSON is one object at the end. */
 struct report {
     json_t *checks; /* NULL: text */
     uint64_t failed;
@@ -80,8 +80,8 @@ static void print_report(struct report *report, int64_t started_ms)
     json_decref(all);
 }
 
-/* Waits until nothing is under way, for at most wait_ms. Running out of time is not an error: the
- * checks then say what is missing. */
+/* Waits at most wait_ms until no vote is on its way. A time-out is not an error: the checks then
+ * report what is missing. */
 static enum rc wait_drained(struct verify_mysql *verify, int64_t wait_ms, struct err *err)
 {
     int64_t until_ms = os_now_ms() + wait_ms;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox verify`: prints each check with what it looked at and found. Main thread. */
+/* `tallybox verify`: runs the checks and prints their results. Main thread. */
 #ifndef CONSUMER_VERIFY_VERIFY_COMMAND_H
 #define CONSUMER_VERIFY_VERIFY_COMMAND_H
 
-/* EXIT_DONE only when every check held. */
+/* Returns EXIT_DONE only if no check found a violation. */
 int verify_command(int argc, char **argv);
 
 #endif

@@ -9,18 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A full scan of a long log may take its time; the statement ends when the server is gone. */
+/* A full scan of a long log may take hours. If the server fails, the statement ends with an
+ * error. */
 #define CHECK_TIMEOUT_MS (24LL * 3600 * 1000)
 
 struct verify_mysql {
     const struct settings *settings;
-    struct mysql_settings sides[2]; /* with the longer time-out; by enum verify_side */
+    struct mysql_settings sides[2]; /* with the longer time-out; index: enum verify_side */
     struct db *db[2];
     struct buf sql;
 };
 
-/* One check on one server. count says how many rows it looks at; offenders gives a row for each
- * violation, whose first column is its place in words. %lld in it is rollup.overlap_ms. */
+/* One check on one server. `count` counts the rows that it reads. `offenders` returns a row for
+ * each violation, whose first column describes it; %lld in it stands for rollup.overlap_ms. */
 struct check {
     const char *name;
     const char *holds;
@@ -29,7 +30,8 @@ struct check {
     const char *offenders;
 };
 
-/* The rows that count: those of a month that is being dropped are in vote_base up to an id. */
+/* The rows of the log that are not in vote_base. Rows of a month that is being dropped are in
+ * vote_base up to an id. */
 #define LOG                                                                                        \
     "(SELECT v.* FROM vote_document v JOIN log_begin g ON g.name = 'vote_document' JOIN "          \
     "housekeep_state h ON h.name = 'vote_document' WHERE v.create_date >= g.begin_date OR v.id > " \
@@ -209,7 +211,7 @@ static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* Calls on_lane for every configured lane, with its rows and the age of its oldest one. */
+/* Calls on_lane for each configured lane, with its number of rows and the age of the oldest one. */
 static enum rc for_each_lane(struct verify_mysql *verify,
                              void (*on_lane)(void *ctx, const char *name, const struct lane *lane),
                              void *ctx, struct err *err)
@@ -349,7 +351,7 @@ static enum rc source_groups(void *ctx, enum verify_side side, int64_t sums[VERI
     return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
 }
 
-/* The first contents of the log's rows and of vote_base hold those of both together. */
+/* The first max contents of both parts together are among the first max of each part. */
 static void put_fingerprints(struct buf *sql, enum verify_side side, int group, int64_t after,
                              size_t max)
 {
