@@ -8,16 +8,16 @@ struct metric consume_applied = {.name = "tallybox_consumer_applied_total",
                                  .help = "Votes written into the log."};
 struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total",
                                     .kind = METRIC_COUNTER,
-                                    .help = "Votes that were in the log before and left out."};
+                                    .help = "Votes that were skipped because the log had them."};
 struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_total",
                                      .kind = METRIC_COUNTER,
                                      .help = "Stale votes, which repeat their voter's last vote or "
                                              "are older than it, and change nothing."};
-#define DEAD(class)                                                           \
-    {                                                                         \
-        .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,       \
-        .help = "Records kept in dead_record, by the class of their reason.", \
-        .labels = "reason_class=\"" class "\""                                \
+#define DEAD(class)                                                             \
+    {                                                                           \
+        .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,         \
+        .help = "Records stored in dead_record, by the class of their reason.", \
+        .labels = "reason_class=\"" class "\""                                  \
     }
 /* As in record_classes. */
 struct metric consume_dead[RECORD_CLASS_COUNT] = {
@@ -30,30 +30,29 @@ struct metric consume_batch_seconds = {
 struct metric consume_went_back = {
     .name = "tallybox_consumer_went_back_total",
     .kind = METRIC_COUNTER,
-    .help = "Times a partition was found less applied than before: the database lost commits."};
+    .help = "Times that the progress of a partition went back: the database lost commits."};
 struct metric consume_lag = {.name = "tallybox_consumer_lag_records",
                              .kind = METRIC_GAUGE,
-                             .help = "Records of the partitions held here that are not applied."};
+                             .help = "Records of this process's partitions that are not applied."};
 struct metric consume_oldest_age = {
     .name = "tallybox_consumer_oldest_age_seconds",
     .kind = METRIC_GAUGE,
     .help = "Age of the oldest record that was fetched and is not applied; 0 when there is none."};
-struct metric consume_partitions = {
-    .name = "tallybox_consumer_partitions", .kind = METRIC_GAUGE, .help = "Partitions held here."};
-struct metric consume_stopped = {
-    .name = "tallybox_consumer_stopped_partitions",
-    .kind = METRIC_GAUGE,
-    .help = "Partitions held here that wait for a person; the log and /readyz say why."};
+struct metric consume_partitions = {.name = "tallybox_consumer_partitions",
+                                    .kind = METRIC_GAUGE,
+                                    .help = "Partitions that this process holds."};
+struct metric consume_stopped = {.name = "tallybox_consumer_stopped_partitions",
+                                 .kind = METRIC_GAUGE,
+                                 .help = "Partitions of this process that are stopped until an "
+                                         "operator acts; the log and /readyz tell why."};
 
-struct metric consume_held = {
-    .name = "tallybox_consumer_held_contents",
-    .kind = METRIC_GAUGE,
-    .help = "Contents of the group whose votes wait because the database refused one, at the last "
-            "look."};
+struct metric consume_held = {.name = "tallybox_consumer_held_contents",
+                              .kind = METRIC_GAUGE,
+                              .help = "Contents of the group that are held because the database "
+                                      "refused a vote, at the last search."};
 struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
                                .kind = METRIC_COUNTER,
-                               .help =
-                                   "Tasks given to the retry queue for contents that are held."};
+                               .help = "Tasks submitted to the retry queue for held contents."};
 
 void consume_metrics_register(void)
 {
@@ -72,7 +71,7 @@ void consume_metrics_register(void)
 
 struct metric rollup_contents = {.name = "tallybox_rollup_contents_total",
                                  .kind = METRIC_COUNTER,
-                                 .help = "Contents that roll-ups looked at."};
+                                 .help = "Contents that roll-ups read."};
 struct metric rollup_remarks_changed = {.name = "tallybox_rollup_remarks_changed_total",
                                         .kind = METRIC_COUNTER,
                                         .help = "Remarks that got a newer total."};
@@ -124,7 +123,7 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
 struct metric housekeep_postponed = {
     .name = "tallybox_housekeep_postponed",
     .kind = METRIC_GAUGE,
-    .help = "Changes of partitions that the last round put off; the log says why."};
+    .help = "Changes of partitions that the last round postponed; the log tells why."};
 struct metric housekeep_last_success = {
     .name = "tallybox_housekeep_last_success_timestamp_seconds",
     .kind = METRIC_GAUGE,
@@ -132,7 +131,7 @@ struct metric housekeep_last_success = {
 struct metric housekeep_failures = {
     .name = "tallybox_housekeep_failures_total",
     .kind = METRIC_COUNTER,
-    .help = "Steps of a round that failed, and were tried again or put off."};
+    .help = "Steps of a round that failed, and were tried again or postponed."};
 
 void housekeep_metrics_register(void)
 {

@@ -41,7 +41,7 @@ static enum rc resolve_offset(struct restart_request *request, const struct sett
     if (request->offset >= *low && request->offset <= *high)
         return RC_OK;
     return err_fail(err, RC_FATAL, 0,
-                    "%s/%" PRId32 " has no place %" PRId64 ": it goes from %" PRId64 " to %" PRId64,
+                    "%s/%" PRId32 " has no offset %" PRId64 ": it has %" PRId64 " to %" PRId64,
                     request->topic, request->place.partition, request->offset, *low, *high);
 }
 
@@ -88,13 +88,12 @@ static enum rc restart_partition(struct restart_request *request, const struct s
     sink_mysql_close(sink);
     if (rc != RC_OK)
         return rc;
-    printf("%s/%" PRId32 " of group %s goes on at %" PRId64 " instead of %" PRId64
+    printf("%s/%" PRId32 " of group %s continues at %" PRId64 " instead of %" PRId64
            "; Kafka has %" PRId64 " to %" PRId64 ".\n",
            request->topic, request->place.partition, settings->consumer.group, request->offset,
            before.next_offset, low, high);
     if (before.owner[0])
-        printf("It was held by %s: if that consumer runs, it takes the partition up again there "
-               "within seconds.\n",
+        printf("It was held by %s: if that consumer runs, it continues there within seconds.\n",
                before.owner);
     return RC_OK;
 }
@@ -121,13 +120,13 @@ int restart_command(int argc, char **argv)
     const char *text = NULL;
     const struct option_entry entries[] = {
         {RESTART_OPTION, OPTION_TEXT, &text, "TOPIC/PARTITION@WHERE",
-         "where the partition goes on: earliest, latest or an offset"},
+         "where the partition continues: earliest, latest or an offset"},
     };
     const struct option_parse parse = {
         .command = "tallybox consume",
         .arguments = "",
-        .about = "Decides where a stopped partition goes on, and exits. Consumers may run: the one "
-                 "that holds the partition takes it up there within seconds.",
+        .about = "Sets the offset at which a stopped partition continues, and exits. Consumers may "
+                 "run: the one that holds the partition continues there within seconds.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "  tallybox consume --restart-partition vote-events/3@earliest\n",

@@ -90,11 +90,11 @@ void singleton_role_health(void *arg, struct health *health)
     if (failing)
         health_bad(health, "sink database", "%s", err.text);
     else if (!reached)
-        health_bad(health, "sink database", "not asked yet");
+        health_bad(health, "sink database", "not reached yet");
     else
         health_good(health, "sink database");
     if (late_ms > role->settings->admin.stale_ms)
-        health_bad(health, role->ops->check, "due, and at a standstill for %" PRId64 " s",
+        health_bad(health, role->ops->check, "due, but without progress for %" PRId64 " s",
                    late_ms / 1000);
     else
         health_good(health, role->ops->check);
@@ -137,7 +137,7 @@ static enum rc step_once(const struct singleton_job *ops, void *job, const struc
             idle_since_ms = os_now_ms();
         if (os_now_ms() - idle_since_ms > wait_max_ms) {
             if (!progress.failing)
-                err_set(err, "another %s (%s) has been at work for %" PRId64 " s; try again later",
+                err_set(err, "another %s (%s) has been running for %" PRId64 " s; try again later",
                         ops->noun, progress.other, wait_max_ms / 1000);
             return RC_RETRY;
         }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANOTHER_WRITER "another writer logs events of this batch just now"
+#define ANOTHER_WRITER "another writer is logging events of this batch"
 
 static enum rc write_claim(struct apply *apply, const struct place *place,
                            struct progress_row *progress, struct err *err)
@@ -198,9 +198,10 @@ static enum rc check_dead_limit(struct apply *apply, const struct place *place, 
     if (rc != RC_OK || count < max)
         return rc;
     return err_fail(err, RC_REJECT, 0,
-                    "%s/%" PRId32 " has %" PRId64 " dead records already (consumer.dead_max) and "
-                    "would get more: look at them with `tallybox dead list`; then replay or drop "
-                    "them, correct consumer.topics, or raise the limit; it goes on by itself",
+                    "%s/%" PRId32 " has %" PRId64
+                    " dead records (consumer.dead_max) and would get more: read them with "
+                    "`tallybox dead list`; then replay or drop them, correct consumer.topics, or "
+                    "raise the limit; the partition then continues by itself",
                     place->topic, place->partition, count);
 }
 

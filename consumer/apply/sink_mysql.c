@@ -126,7 +126,8 @@ static enum rc on_progress_row(void *ctx, const struct db_row *row, struct err *
         find_progress_row(reader, row->columns[5], db_column_i64(row, 6));
 
     if (!progress)
-        return err_fail(err, RC_FATAL, 0, "the database gives the progress of %s/%s unasked",
+        return err_fail(err, RC_FATAL, 0,
+                        "the database returned the progress of %s/%s, which was not requested",
                         row->columns[5], row->columns[6]);
     reader->found = true;
     progress->found = true;
@@ -151,8 +152,8 @@ static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
     if (rc != RC_OK || found)
         return rc;
     return err_fail(err, RC_FATAL, 0,
-                    "log_begin has no row vote_document, so nobody knows which months were "
-                    "dropped: restore it, with begin_date 1970-01-01 when none ever was");
+                    "log_begin has no row vote_document, so it is not known which months were "
+                    "dropped: restore it, with begin_date 1970-01-01 if none ever was");
 }
 
 /* FORCE INDEX, because a scan of a small table would lock all of its rows. */
@@ -354,8 +355,8 @@ static enum rc compare_dead(struct sink_mysql *sink, const struct place *place,
     if (rc != RC_OK || same > 0)
         return rc;
     return err_fail(err, RC_REJECT, 0,
-                    "dead_record keeps another record of %s/%" PRId32 " at offset %" PRId64
-                    " already, of a topic that was there before; move it away to go on",
+                    "dead_record already has another record of %s/%" PRId32 " at offset %" PRId64
+                    ", of a deleted topic of that name; move that row away to continue",
                     place->topic, place->partition, dead->offset);
 }
 
@@ -371,9 +372,9 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
     if (!sink->sql.failed && packet_bytes_max > 0 && sink->sql.len + 1024 > packet_bytes_max)
         rc =
             err_fail(err, RC_REJECT, 0,
-                     "the record at %s/%" PRId32 " offset %" PRId64 " cannot be kept in "
-                     "dead_record: that takes a statement of %zu bytes, and the server's "
-                     "max_allowed_packet is %" PRIu64 "; raise it",
+                     "the record at %s/%" PRId32 " offset %" PRId64
+                     " cannot be stored in dead_record: the statement has %zu bytes, and the "
+                     "server's max_allowed_packet is %" PRIu64 "; raise it",
                      place->topic, place->partition, dead->offset, sink->sql.len, packet_bytes_max);
     else
         rc = run_sql(sink, &affected, err);

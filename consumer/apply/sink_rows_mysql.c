@@ -179,7 +179,7 @@ static enum rc fill_last(void *ctx, const struct db_row *row, struct err *err)
            !is_last_of(&cursor->lasts[cursor->at], content_id, voter_id))
         cursor->at++;
     if (cursor->at == cursor->count)
-        return err_fail(err, RC_FATAL, 0, "the database gives last votes out of order");
+        return err_fail(err, RC_FATAL, 0, "the database returned last votes out of order");
     cursor->lasts[cursor->at].voting = (int)db_column_i64(row, 2);
     cursor->lasts[cursor->at].occurred_ms = db_column_i64(row, 3);
     cursor->lasts[cursor->at].found = true;

@@ -57,10 +57,10 @@ static void end_list(struct list_output *output, bool decided, uint64_t count)
         buf_print(out, "no %s record%s\n", decided ? "decided" : "dead",
                   output->last_id > 0 ? " behind that one" : "");
     if (output->more && !decided)
-        buf_print(out, "%zu of %" PRIu64 " dead records; go on with --after %" PRId64 "\n",
+        buf_print(out, "%zu of %" PRIu64 " dead records; continue with --after %" PRId64 "\n",
                   output->rows, count, output->last_id);
     else if (output->more)
-        buf_print(out, "there are more; go on with --after %" PRId64 "\n", output->last_id);
+        buf_print(out, "there are more; continue with --after %" PRId64 "\n", output->last_id);
 }
 
 static int list_records(struct dead_mysql *mysql, struct dead_request *request, int64_t now_ms)
@@ -185,22 +185,22 @@ static int run_with_options(const struct options *options, struct dead_request *
 }
 
 static const char about[] =
-    "Looks after the records of the consumer group that could not be applied. replay applies them "
-    "with the rules of this program, straight into the log; nothing goes to Kafka again. A record "
-    "that still cannot be applied stays, and the later ones of its key stay behind it. What was "
-    "replayed or dropped is kept in dead_history.\n\n"
-    "Without IDs, replay and drop say how many records match and ask; --yes answers, and without a "
-    "terminal it must be said. The exit code is 1 when something stays dead.";
+    "Shows, replays and drops the records of the consumer group that could not be applied. replay "
+    "applies them to the log with the rules of this program; nothing is published to Kafka. A "
+    "record that still cannot be applied stays dead, and so do the later records of its key. "
+    "Replayed and dropped records are kept in dead_history.\n\n"
+    "Without IDs, replay and drop print how many records match and ask for a confirmation; --yes "
+    "confirms and is required without a terminal. The exit code is 1 if a record stays dead.";
 
 static const char actions_and_examples[] = "Actions:\n"
-                                           "  list [ID]...    one line for each, by id\n"
-                                           "  show ID         all of one record\n"
-                                           "  replay [ID]...  applies them now\n"
-                                           "  drop [ID]...    gives them up\n\n"
+                                           "  list [ID]...    one line for each record, by id\n"
+                                           "  show ID         one record with headers and payload\n"
+                                           "  replay [ID]...  apply the records now\n"
+                                           "  drop [ID]...    give the records up\n\n"
                                            "Examples:\n"
                                            "  tallybox dead list --class decode --since 2h\n"
-                                           "  tallybox dead show 17 --payload > mended.json\n"
-                                           "  tallybox dead replay 17 --value mended.json\n"
+                                           "  tallybox dead show 17 --payload > corrected.json\n"
+                                           "  tallybox dead replay 17 --value corrected.json\n"
                                            "  tallybox dead replay --all --yes\n";
 
 int dead_command(int argc, char **argv)
@@ -214,22 +214,22 @@ int dead_command(int argc, char **argv)
          "only of this reason: decode, rule, key, tombstone, too_old, refused or behind"},
         {"key", OPTION_TEXT, &words.key, "KEY", "only with exactly this key, a vote's contentId"},
         {"since", OPTION_TEXT, &words.since, "TIME",
-         "only those that died at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
-        {"until", OPTION_TEXT, &words.until, "TIME", "only those that died before this time"},
+         "only records that died at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
+        {"until", OPTION_TEXT, &words.until, "TIME", "only records that died before this time"},
         {"all", OPTION_FLAG, &words.all, NULL, "replay, drop: every dead record of the group"},
         {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
-         "no more than so many (list: 50 when not said)"},
-        {"after", OPTION_NUMBER, &words.after, "ID", "list: go on behind this id"},
-        {"decided", OPTION_FLAG, &words.decided, NULL, "list: those that were replayed or dropped"},
-        {"payload", OPTION_FLAG, &words.payload, NULL,
-         "show: write the payload's bytes, and nothing else"},
+         "at most so many records (list: 50 by default)"},
+        {"after", OPTION_NUMBER, &words.after, "ID", "list: only records with a higher id"},
+        {"decided", OPTION_FLAG, &words.decided, NULL,
+         "list: records that were replayed or dropped"},
+        {"payload", OPTION_FLAG, &words.payload, NULL, "show: write only the bytes of the payload"},
         {"value", OPTION_TEXT, &words.value_path, "FILE",
-         "replay: apply what FILE (or -) holds instead of the payload"},
+         "replay: apply the content of FILE (-: standard input) instead of the payload"},
         {"ignore-key", OPTION_FLAG, &words.ignore_key, NULL,
-         "replay: also votes whose key is not their contentId"},
+         "replay: accept votes whose key is not their contentId"},
         {"queue", OPTION_FLAG, &words.queue, NULL,
-         "replay: not now, but as tasks of the retry queue, which tries again by rule"},
-        {"yes", OPTION_FLAG, &words.yes, NULL, "replay, drop: do not ask"},
+         "replay: submit the records as tasks of the retry queue, which retries by its policy"},
+        {"yes", OPTION_FLAG, &words.yes, NULL, "replay, drop: do not ask for a confirmation"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };
     const struct option_parse parse = {

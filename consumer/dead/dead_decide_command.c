@@ -45,8 +45,8 @@ struct work {
 
 static const char *const words[OUTCOME_COUNT] = {
     [DEAD_IS_APPLIED] = "applied",
-    [DEAD_IS_DUPLICATE] = "was in the log before, so it is done",
-    [DEAD_IS_STALE] = "is stale: it changes nothing any more",
+    [DEAD_IS_DUPLICATE] = "was in the log before",
+    [DEAD_IS_STALE] = "is stale: it changes nothing",
     [DEAD_IS_DROPPED] = "dropped",
     [DEAD_STAYS] = "stays dead",
     [DEAD_WAITS] = "stays dead",
@@ -137,8 +137,8 @@ static int confirm_bulk(const struct work *work)
         return -1;
     if (!isatty(STDIN_FILENO)) {
         fprintf(stderr,
-                "tallybox dead: %" PRIu64 " dead records of group %s match; there is no terminal "
-                "to ask on: say --yes to %s them\n",
+                "tallybox dead: %" PRIu64
+                " dead records of group %s match; without a terminal, add --yes to %s them\n",
                 work->matched, work->group, verb);
         return EXIT_USAGE;
     }

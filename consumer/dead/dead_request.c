@@ -78,7 +78,8 @@ static enum rc check_options(const struct dead_request *request, struct err *err
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].given && !options[i].fits)
-            return err_fail(err, RC_FATAL, 0, "--%s means nothing here", options[i].name);
+            return err_fail(err, RC_FATAL, 0, "--%s does not apply to this action",
+                            options[i].name);
     return RC_OK;
 }
 
@@ -109,12 +110,12 @@ static enum rc check_choice(const struct dead_request *request, struct err *err)
     if (request->action == DEAD_SHOW && (ids != 1 || has_filter(words)))
         return err_fail(err, RC_FATAL, 0, "show takes one ID");
     if (words->value_path && (ids != 1 || has_filter(words)))
-        return err_fail(err, RC_FATAL, 0, "--value mends one record: say its ID");
+        return err_fail(err, RC_FATAL, 0, "--value takes one ID");
     if (words->all && (ids > 0 || has_filter(words)))
-        return err_fail(err, RC_FATAL, 0, "--all stands alone");
+        return err_fail(err, RC_FATAL, 0, "--all takes no IDs and no filters");
     if (request->action != DEAD_LIST && ids == 0 && !has_filter(words) && !words->all)
         return err_fail(err, RC_FATAL, 0,
-                        "say which: an ID, or --class, --key, --topic, --partition, --since, "
+                        "select records: an ID, or --class, --key, --topic, --partition, --since, "
                         "--until, or --all");
     return RC_OK;
 }

@@ -76,8 +76,7 @@ static enum rc read_options(const struct retry_job *job, struct vote_options *op
         return rc;
     if (options->has_dead && job->params_len > 0)
         return err_fail(err, RC_REJECT, 0,
-                        "either options.dead says what to replay, or the parameters are a vote "
-                        "event: not both");
+                        "a task has either options.dead or a vote event as parameters, not both");
     if (!options->has_dead && !job->params)
         return err_fail(err, RC_REJECT, 0, "the parameters must be a vote event");
     return RC_OK;

@@ -74,10 +74,10 @@ enum rc vote_options_read(struct vote_options *options, const char *text, struct
         return RC_OK;
     json = json_loads(text, JSON_REJECT_DUPLICATES, &at);
     if (!json)
-        return err_fail(err, RC_REJECT, 0, "the options are no JSON: %s", at.text);
+        return err_fail(err, RC_REJECT, 0, "the options are not JSON: %s", at.text);
     dead = json_object_get(json, "dead");
     if (!json_is_object(json) || json_object_size(json) != (dead ? 1 : 0))
-        rc = err_fail(err, RC_REJECT, 0, "the options of a vote may have \"dead\", and no other");
+        rc = err_fail(err, RC_REJECT, 0, "the options of a vote may have the member \"dead\" only");
     else if (dead)
         rc = take_dead(options, dead, err);
     json_decref(json);

@@ -75,11 +75,12 @@ static void decide_result(const struct replay *replay, bool named, int code,
         attempt->end = ATTEMPT_FAILED;
         attempt->source = FAULT_PLAIN;
         attempt->fault = FAULT_TRANSIENT;
-        err_set(err, "dead record %" PRId64 " is older, has the same key and stays", replay->id);
+        err_set(err, "dead record %" PRId64 " is older, has the same key and stays dead",
+                replay->id);
     } else if (replay->lost > 0 && named) {
         attempt->end = ATTEMPT_REJECTED;
-        err_set(err, "dead record %" PRId64 " can never be applied as it stands: %s: %s",
-                replay->id, replay->reason_class, replay->reason);
+        err_set(err, "dead record %" PRId64 " can never be applied unchanged: %s: %s", replay->id,
+                replay->reason_class, replay->reason);
     }
 }
 
@@ -94,7 +95,7 @@ static bool must_end(const struct vote_task *task, struct attempt_result *attemp
         attempt->end = ATTEMPT_SNOOZED;
     else
         return false;
-    err_set(&attempt->err, "the rest has to wait for the next attempt");
+    err_set(&attempt->err, "the remaining records wait for the next attempt");
     return true;
 }
 

@@ -271,7 +271,7 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
     enum rc rc = RC_OK;
 
     if (!is_cooperative(group->kafka))
-        return err_fail(err, RC_RETRY, 0, "%s/%d can go on only after a restart of this process",
+        return err_fail(err, RC_RETRY, 0, "%s/%d continues only after a restart of this process",
                         partition->name, (int)partition->number);
     list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, partition->name, partition->number)->offset =

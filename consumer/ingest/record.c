@@ -44,8 +44,8 @@ static enum rc check_age(const struct vote_event *event, int64_t begin_day, stru
     date_text(event->occurred_ms / DATE_MS, date);
     date_text(begin_day, begin);
     return err_fail(err, RC_REJECT, 0,
-                    "the vote is from %s, and the log begins on %s: what came before is dropped, "
-                    "and nobody could say whether this vote was in it",
+                    "the vote is from %s, and the log begins on %s: earlier votes were dropped, so "
+                    "this one could be a repeat",
                     date, begin);
 }
 
@@ -85,8 +85,8 @@ enum rc record_decide(const struct record *record, enum record_rule rule, int64_
     *reason_class = "key";
     if (!record->key)
         return err_fail(err, RC_REJECT, 0,
-                        "the record has no key; with the key \"%" PRId64
-                        "\", its contentId, the order of its votes would be kept",
+                        "the record has no key; the key must be its contentId, \"%" PRId64
+                        "\", to keep the order of its votes",
                         event->content_id);
     return err_fail(err, RC_REJECT, 0, "the key is not the contentId %" PRId64 " as decimal digits",
                     event->content_id);

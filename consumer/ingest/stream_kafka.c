@@ -138,8 +138,8 @@ static enum rc fail_lost_offset(struct group_partition *partition,
 {
     partition->ended = true;
     return err_fail(err, RC_REJECT, (int)message->err,
-                    "the next record to apply is not there any more (%s); decide with "
-                    "tallybox consume --restart-partition %s/%d@earliest, @latest or @OFFSET",
+                    "the next record to apply no longer exists (%s); decide with tallybox consume "
+                    "--restart-partition %s/%d@earliest, @latest or @OFFSET",
                     rd_kafka_message_errstr(message), partition->name, (int)partition->number);
 }
 
@@ -265,7 +265,7 @@ static enum rc stream_probe(void *ctx, struct err *err)
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
         kafka_fail(err, (int)code, "kafka: no broker answers");
     else
-        err_set(err, "kafka: the cluster says that it has no brokers");
+        err_set(err, "kafka: the cluster reports no brokers");
     if (++stream->unanswered % NAME_AGAIN_PROBES == 0)
         kafka_name_brokers(stream->kafka);
     return RC_RETRY;
@@ -349,9 +349,11 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
         {"client.id", instance, NULL},
         {"enable.auto.offset.store", "false",
          "offsets are stored after the database has committed"},
-        {"auto.offset.reset", "error", "the database says where to go on; nothing may be skipped"},
-        {"enable.partition.eof", "true", "it tells when a partition may be sought"},
-        {"allow.auto.create.topics", "false", "the relay makes topics, with the right partitions"},
+        {"auto.offset.reset", "error",
+         "the start position comes from the database; nothing may be skipped"},
+        {"enable.partition.eof", "true", "it tells when a seek is possible"},
+        {"allow.auto.create.topics", "false",
+         "the relay creates topics with the right number of partitions"},
         {"topic.metadata.refresh.interval.ms", "5000", NULL},
     };
     struct fetch_limits limits;

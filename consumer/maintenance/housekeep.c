@@ -183,9 +183,9 @@ static enum rc check_move(struct housekeep *housekeep, const struct housekeep_pa
     if (rc != RC_OK || rows <= max)
         return rc;
     return err_fail(&housekeep->err, RC_REJECT, 0,
-                    "partition %s of vote_document has more than %" PRIu64 " rows, and making %s "
-                    "would copy them while the consumers wait; raise housekeep.move_rows_max "
-                    "when they may wait that long",
+                    "partition %s of vote_document has more than %" PRIu64
+                    " rows, and making %s would copy them while the consumers wait; raise "
+                    "housekeep.move_rows_max if they may wait that long",
                     last->name, max, housekeep->part.name);
 }
 

@@ -173,7 +173,7 @@ static int print_counts(const struct housekeep_counts *counts, bool json)
                       housekeep_kind_name((enum housekeep_kind)i));
     buf_char(&out, '\n');
     if (counts->postponed > 0)
-        buf_print(&out, "could not be done now: %" PRIu64 "; the log says what, and why\n",
+        buf_print(&out, "postponed changes: %" PRIu64 "; the log tells which and why\n",
                   counts->postponed);
     return options_print(&out);
 }
@@ -212,8 +212,7 @@ static void would_text(struct report *report, const struct housekeep_would *woul
     case HOUSEKEEP_WOULD_MAKE:
         buf_print(out, "would make   %s, for votes from before %s", would->name, date);
         if (would->rows > 0)
-            buf_print(out, ", and move %" PRIu64 "%s rows that lie behind all months", would->rows,
-                      more);
+            buf_print(out, ", and move %" PRIu64 "%s rows of later months", would->rows, more);
         break;
     case HOUSEKEEP_WOULD_DROP:
         buf_print(out, "would drop   %s, all from before %s: %" PRIu64 "%s rows", would->name, date,
@@ -297,15 +296,15 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool json = false;
     const struct option_entry entries[] = {
         {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end"},
-        {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing, and print what would be done"},
-        {"json", OPTION_FLAG, &json, NULL, "print it as JSON"},
+        {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing and print what a round would do"},
+        {"json", OPTION_FLAG, &json, NULL, "print the result as JSON"},
     };
     const struct option_parse parse = {
         .command = "tallybox housekeep",
         .arguments = "",
-        .about = "Makes and drops partitions and deletes old rows now, whether it is time or not, "
-                 "and prints what was done. Waits a while for another one that is at work. The "
-                 "exit code is 1 when something could not be done now.",
+        .about = "Makes and drops partitions and deletes old rows now, due or not, and prints a "
+                 "summary. Waits some seconds for another process that is doing it. The exit code "
+                 "is 1 if a change was postponed.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .sections = "mysql,sink,housekeep",

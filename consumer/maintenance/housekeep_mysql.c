@@ -98,7 +98,8 @@ static enum rc store_read_state(void *ctx, struct housekeep_state *state, struct
     rc = query_sql(mysql, state_on_row, &reader, err);
     if (rc == RC_OK && !reader.found)
         rc = err_fail(err, RC_FATAL, 0,
-                      "housekeep_state or log_begin has no row " NAME ": restore it, as it was");
+                      "housekeep_state or log_begin has no row " NAME
+                      ": restore it with its last content");
     return rc;
 }
 

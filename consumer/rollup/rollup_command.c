@@ -137,11 +137,11 @@ static int print_counts(const struct rollup_counts *counts, bool json)
         return options_print(&out);
     }
     buf_print(&out,
-              "rolled up in %" PRId64 " ms: %" PRIu64 " contents looked at, %" PRIu64
+              "rolled up in %" PRId64 " ms: %" PRIu64 " contents read, %" PRIu64
               " remarks changed, %" PRIu64 " contents without a remark\n",
               counts->ms, counts->contents, counts->changed, counts->missing);
     if (counts->refused > 0)
-        buf_print(&out, "remarks refused by the database: %" PRIu64 "; the log names them\n",
+        buf_print(&out, "remarks that the database refused: %" PRIu64 "; the log names them\n",
                   counts->refused);
     return options_print(&out);
 }
@@ -152,14 +152,14 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool json = false;
     const struct option_entry entries[] = {
         {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end"},
-        {"json", OPTION_FLAG, &json, NULL, "print what was done as JSON"},
+        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON"},
     };
     const struct option_parse parse = {
         .command = "tallybox rollup",
         .arguments = "",
-        .about = "Brings remark.votes up to date now, whether it is time or not, and prints how "
-                 "many contents it looked at, how many remarks it changed and how many contents "
-                 "have no remark. Waits a while for another roll-up that is at work.",
+        .about = "Brings remark.votes up to date now, due or not, and prints how many contents it "
+                 "read, how many remarks it changed and how many contents have no remark. Waits "
+                 "some seconds for another roll-up that is running.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .sections = "sink,rollup",

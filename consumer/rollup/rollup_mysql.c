@@ -80,7 +80,7 @@ static enum rc store_read_state(void *ctx, struct rollup_state *state, struct er
     if (rc == RC_OK)
         rc = read_state(mysql, &reader, err);
     if (rc == RC_OK && !reader.found)
-        rc = err_fail(err, RC_RETRY, 0, "the row " NAME " of rollup_state has just vanished");
+        rc = err_fail(err, RC_RETRY, 0, "the row " NAME " of rollup_state was deleted meanwhile");
     return rc;
 }
 

@@ -66,8 +66,9 @@ int status_command(int argc, char **argv)
     const struct option_parse parse = {
         .command = "tallybox status",
         .arguments = "",
-        .about = "Shows how far every stage is and who works on it. A stage whose server is away "
-                 "says so, the others are shown all the same, and the exit code is 3.",
+        .about = "Shows the progress of each stage and the instances that work on it. If a server "
+                 "cannot be reached, its stages tell the error, the others are shown, and the exit "
+                 "code is 3.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .sections = "mysql,sink",

@@ -229,7 +229,7 @@ static void put_writer_lanes(const struct status *status, struct buf *out)
 
         outbox_lane_name(name, (size_t)i);
         if (!status->served[i])
-            put_line(out, "%s: no live relay serves it, and votes are written there", name);
+            put_line(out, "%s: writers use it, but no live relay serves it", name);
     }
 }
 
@@ -241,11 +241,11 @@ static void put_outbox(const struct status *status, struct buf *out)
     if (put_fault(status, out, &status->outbox_fault))
         return;
     if (status->cluster[0])
-        put_line(
-            out,
-            "%s: other nodes may write, whose open transactions no relay sees; missing seqs "
-            "are waited for relay.gap_wait_multi_ms; write to one node only, with the relay on it",
-            status->cluster);
+        put_line(out,
+                 "%s: other nodes may write, and the relay cannot see their open transactions; it "
+                 "waits relay.gap_wait_multi_ms for missing seqs; write to one node only, and let "
+                 "the relay read from it",
+                 status->cluster);
     for (size_t i = 0; i < status->lane_count; i++)
         known += status->lanes[i].fault.rc == RC_OK;
     if (known > 0)
@@ -329,8 +329,8 @@ static void put_retry(const struct status *status, struct buf *out)
         put_line(out, late ? "the oldest is due for %s" : "the next is due in %s", age);
     if (tasks[3] + tasks[4] > 0)
         put_line(out,
-                 "%" PRId64 " keys wait for a person: tallybox retry list --state "
-                 "blocked,parked",
+                 "%" PRId64
+                 " keys wait for an operator: tallybox retry list --state blocked,parked",
                  tasks[3] + tasks[4]);
     for (size_t i = 0; i < retry->paused_count; i++)
         put_line(out, "scene %s is paused", retry->paused[i]);

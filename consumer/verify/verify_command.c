@@ -156,15 +156,16 @@ int verify_command(int argc, char **argv)
     const struct option_entry entries[] = {
         {"json", OPTION_FLAG, &json, NULL, "print the result as one JSON object"},
         {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
-         "first wait until the outbox is empty and every vote is logged"},
+         "first wait until the outbox is empty and all votes are logged"},
     };
     const struct option_parse parse = {
         .command = "tallybox verify",
         .arguments = "",
-        .about = "Checks on the data itself that no vote was lost or counted twice: each check "
-                 "prints how many rows it looked at and the first few that break it. The exit "
-                 "code is 0 only when all hold, 1 when one does not, 3 when a server is away. On a "
-                 "busy system votes under way show as differences; --wait lets them arrive.",
+        .about =
+            "Checks on the stored data that no vote was lost or counted twice. Each check prints "
+            "how many rows it read and the first few violations. The exit code is 0 if all checks "
+            "hold, 1 if one does not, and 3 if a server cannot be reached. On a busy system votes "
+            "on their way show as differences; --wait lets them arrive first.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"

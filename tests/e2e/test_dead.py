@@ -207,7 +207,7 @@ class Kept(DeadCase):
         page = self.listed("--limit", 3, "--after", page["after"])
         self.assertEqual(([one["id"] for one in page["records"]], page["more"]),
                          (everything[3:], False))
-        self.assertIn(f"3 of 4 dead records; go on with --after {everything[2]}",
+        self.assertIn(f"3 of 4 dead records; continue with --after {everything[2]}",
                       self.dead("list", "--limit", 3).stdout)
         self.stack.sql("UPDATE dead_record SET consumer_group = 'other' WHERE id = %s", [first[0]])
         self.assertEqual(self.ids(), everything[1:])

@@ -120,7 +120,7 @@ static void the_retry_queue_reports_tasks_that_wait_for_an_operator(void **state
     status_print_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "100000+ waiting, 3 running, 2 queued, 1 blocked"));
     assert_non_null(strstr(buf_text(&out), "the oldest is due for 1 min"));
-    assert_non_null(strstr(buf_text(&out), "2 keys wait for a person"));
+    assert_non_null(strstr(buf_text(&out), "2 keys wait for an operator"));
     assert_non_null(strstr(buf_text(&out), "scene default/mail is paused"));
     assert_non_null(strstr(buf_text(&out), "7 wait for the group shop, which does not exist"));
     assert_non_null(strstr(buf_text(&out), "1 wait for the group mail, which is disabled"));
