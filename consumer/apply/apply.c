@@ -206,12 +206,12 @@ static enum rc check_dead_limit(struct apply *apply, const struct place *place, 
 }
 
 static enum rc write_dead(struct apply *apply, const struct place *place, const struct batch *batch,
-                          int64_t next_offset, size_t kept, struct apply_result *reckon,
+                          int64_t next_offset, size_t held_count, struct apply_result *reckon,
                           struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct dead_row dead;
-    enum rc rc = batch->dead_count + kept > 0 ? check_dead_limit(apply, place, err) : RC_OK;
+    enum rc rc = batch->dead_count + held_count > 0 ? check_dead_limit(apply, place, err) : RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < batch->dead_count; i++) {
         batch_dead_view(batch, i, &dead);
@@ -220,10 +220,10 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
         reckon->dead[record_class_index(dead.reason_class)]++;
     }
-    for (size_t i = 0; rc == RC_OK && kept > 0 && i < batch->row_count; i++) {
+    for (size_t i = 0; rc == RC_OK && held_count > 0 && i < batch->row_count; i++) {
         const struct vote_row *row = &batch->rows[i];
 
-        if (row->offset < next_offset || row->keep == VOTE_NOT_KEPT)
+        if (row->offset < next_offset || row->hold == VOTE_NOT_HELD)
             continue;
         batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
         rc = sink->insert_dead(sink->ctx, place, &dead, err);
@@ -234,11 +234,12 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
 
 /* Decides which votes of a whole batch are held. */
 static enum rc hold_votes(struct apply *apply, const struct place *place, struct batch *batch,
-                          size_t *kept, struct err *err)
+                          size_t *held_count, struct err *err)
 {
     enum rc rc = held_read(&apply->held, apply->sink, place, err);
 
-    return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, kept, err) : rc;
+    return rc == RC_OK ? held_mark(&apply->held, batch->rows, batch->row_count, held_count, err)
+                       : rc;
 }
 
 static void skip_before(struct batch *batch, int64_t next_offset)
@@ -290,21 +291,21 @@ static enum rc write_group(struct apply *apply, struct apply_group *group, bool 
     struct apply_result reckon = {.end = APPLY_DONE};
     struct vote_row *rows;
     size_t count = 0;
-    size_t kept = 0;
+    size_t held_count = 0;
     enum rc rc = sink->lock_progress(sink->ctx, group->places, group->progress, group->count, err);
 
     if (rc != RC_OK || !group_may_begin(apply, group, result))
         return rc;
     rows = collect_rows(group, apply->rows, &count);
-    rc = first->whole ? hold_votes(apply, &group->places[0], first, &kept, err) : RC_OK;
+    rc = first->whole ? hold_votes(apply, &group->places[0], first, &held_count, err) : RC_OK;
     reckon.clear = first->whole && apply->held.count == 0;
     if (rc != RC_OK)
         return rc;
     rc = write_votes(apply, rows, count, &reckon, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
-    rc = write_dead(apply, &group->places[0], first, group->progress[0].next_offset, kept, &reckon,
-                    err);
+    rc = write_dead(apply, &group->places[0], first, group->progress[0].next_offset, held_count,
+                    &reckon, err);
     if (rc == RC_OK)
         rc = move_progress(apply, group, err);
     if (rc != RC_OK)
@@ -359,10 +360,10 @@ static enum rc find_refused(struct apply *apply, struct batch *batch, size_t *fo
     return rc;
 }
 
-static void clear_keep(struct batch *batch)
+static void clear_holds(struct batch *batch)
 {
     for (size_t i = 0; batch->whole && i < batch->row_count; i++)
-        batch->rows[i].keep = VOTE_NOT_KEPT;
+        batch->rows[i].hold = VOTE_NOT_HELD;
 }
 
 /* After the database refused a batch: holds the votes that it refuses, if they are the cause, and
@@ -487,7 +488,7 @@ enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply
     bool duplicate = false;
     enum rc rc;
 
-    clear_keep(group->batches[0]);
+    clear_holds(group->batches[0]);
     rc = try_group_twice(apply, group, &duplicate, result, err);
     if (rc == RC_REJECT && group->count > 1) {
         *result = (struct apply_result){.end = APPLY_APART};

@@ -42,7 +42,7 @@ struct record {
 };
 
 /* Why a vote is stored in dead_record instead of the log; see held.h. */
-enum vote_keep { VOTE_NOT_KEPT, VOTE_REFUSED, VOTE_BEHIND };
+enum vote_hold { VOTE_NOT_HELD, VOTE_REFUSED, VOTE_BEHIND };
 
 /* A row for vote_document. */
 struct vote_row {
@@ -52,7 +52,7 @@ struct vote_row {
     int64_t content_seq;
     bool skip;  /* do not write it: it is in the log already, or stale, or held */
     bool stale; /* skip, because it changes nothing */
-    enum vote_keep keep;
+    enum vote_hold hold;
     size_t reason_at; /* of VOTE_REFUSED */
 };
 

@@ -83,7 +83,8 @@ static void keep_entry_dead(struct dead *dead, struct dead_entry *entry,
     entry->class_at = keep_text(&dead->bytes, reason_class);
     entry->reason_at = keep_text(&dead->bytes, reason);
     text = dead->bytes.failed ? "" : dead->bytes.data + entry->reason_at;
-    entry->news = strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
+    entry->reason_is_new =
+        strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
 }
 
 static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
@@ -240,7 +241,7 @@ static enum rc write_reasons(struct dead *dead, struct err *err)
         const struct dead_entry *entry = &dead->entries[i];
         const char *reason = dead->bytes.data + entry->reason_at;
 
-        if (entry->selected && entry->result.outcome == DEAD_STAYS && entry->news)
+        if (entry->selected && entry->result.outcome == DEAD_STAYS && entry->reason_is_new)
             rc = store->write_reason(store->ctx, entry->result.id,
                                      dead->bytes.data + entry->class_at, reason, strlen(reason),
                                      err);

@@ -206,8 +206,8 @@ struct dead_entry {
     struct dead_result result;
     bool selected;
     uint64_t key;
-    size_t vote; /* of DEAD_IS_APPLIED: its index in votes */
-    bool news;   /* of DEAD_STAYS: the reason differs from the stored one */
+    size_t vote;        /* of DEAD_IS_APPLIED: its index in votes */
+    bool reason_is_new; /* of DEAD_STAYS: the reason differs from the stored one */
     size_t class_at;
     size_t reason_at; /* in bytes, ended by a zero byte; class_at likewise */
 };

@@ -82,7 +82,7 @@ enum rc held_read(struct held *held, const struct sink *sink, const struct place
 
 static void mark_refused(struct held *held, struct vote_row *row, const struct err *why)
 {
-    row->keep = VOTE_REFUSED;
+    row->hold = VOTE_REFUSED;
     row->reason_at = held->reasons.len;
     record_put_reason(&held->reasons, why->text);
     buf_char(&held->reasons, '\0');
@@ -126,10 +126,10 @@ enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *
     return rc == RC_OK ? check_memory(held, err) : rc;
 }
 
-enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *kept,
+enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *marked,
                   struct err *err)
 {
-    *kept = 0;
+    *marked = 0;
     for (size_t i = 0; i < count; i++) {
         struct vote_row *row = &rows[i];
 
@@ -138,25 +138,25 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
         /* A vote that was refused just now does not pass older votes of its content that are
          * held. */
         if (is_held(held, row->event.content_id))
-            row->keep = VOTE_BEHIND;
-        else if (row->keep == VOTE_REFUSED)
+            row->hold = VOTE_BEHIND;
+        else if (row->hold == VOTE_REFUSED)
             add_content(held, row->event.content_id);
         else
             continue;
         row->skip = true;
-        ++*kept;
+        ++*marked;
     }
     return check_memory(held, err);
 }
 
 const char *held_class(const struct vote_row *row)
 {
-    return row->keep == VOTE_REFUSED ? REASON_REFUSED : REASON_BEHIND;
+    return row->hold == VOTE_REFUSED ? REASON_REFUSED : REASON_BEHIND;
 }
 
 const char *held_reason(const struct held *held, const struct vote_row *row)
 {
-    if (row->keep == VOTE_REFUSED)
+    if (row->hold == VOTE_REFUSED)
         return held->reasons.data + row->reason_at;
     return "an older vote on its content was refused by the database and waits to be tried again";
 }

@@ -40,8 +40,8 @@ enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *
                    size_t *found, struct err *err);
 
 /* Marks as `skip` the refused votes, the votes that follow them and all votes of held contents.
- * *kept: how many. RC_FATAL: no memory. */
-enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *kept,
+ * *marked: how many. RC_FATAL: no memory. */
+enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *marked,
                   struct err *err);
 
 /* The reason for which a vote is stored in dead_record: its class (static) and a sentence. */

@@ -19,7 +19,7 @@ static void fail_attempt(struct attempt_result *attempt, enum rc rc, const struc
 
 /* The outcomes of the records of a replay. */
 struct replay {
-    uint64_t gone;    /* applied now or before, or dropped */
+    uint64_t done;    /* applied now or before, or dropped */
     uint64_t refused; /* refused by the database, possibly for a time */
     uint64_t wait;    /* behind an older record that stays dead */
     uint64_t lost;    /* can never be applied */
@@ -37,7 +37,7 @@ static void on_result(void *ctx, const struct dead_result *result)
     case DEAD_IS_DUPLICATE:
     case DEAD_IS_STALE:
     case DEAD_IS_DROPPED:
-        replay->gone++;
+        replay->done++;
         return;
     case DEAD_WAITS:
         replay->wait++;

@@ -169,7 +169,7 @@ static enum rc add_vote(struct batch *batch, const struct record *record, batch_
         return rc;
     row->offset = record->offset;
     row->skip = false;
-    row->keep = VOTE_NOT_KEPT;
+    row->hold = VOTE_NOT_HELD;
     batch->row_count++;
     return RC_OK;
 }

@@ -76,12 +76,12 @@ void part_revoke(struct part *part, int64_t now_ms)
 
 bool part_stop(struct part *part, const struct err *err, int64_t now_ms)
 {
-    bool news = !part->stopped || strcmp(part->reason.text, err->text) != 0;
+    bool is_new = !part->stopped || strcmp(part->reason.text, err->text) != 0;
 
     part->stopped = true;
     part->reason = *err;
     part_restart(part, now_ms, STOPPED_RETRY_MS);
-    return news;
+    return is_new;
 }
 
 bool part_recovered(struct part *part)

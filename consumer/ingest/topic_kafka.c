@@ -33,11 +33,11 @@ struct topic_ids {
     rd_kafka_queue_t *queue;
     struct topic topics[TOPICS_MAX];
     size_t count;
-    bool asked;
+    bool pending;   /* a question has no answer yet */
     bool outdated;  /* the pending question is older than the last topic_ids_doubt() */
     int64_t ask_ms; /* earliest time of the next question */
     struct kafka_config_query config;
-    bool config_asked;
+    bool config_pending;
     int64_t config_ms; /* earliest time of the next question */
 };
 
@@ -75,7 +75,7 @@ void topic_ids_doubt(struct topic_ids *ids)
 {
     for (size_t i = 0; i < ids->count; i++)
         ids->topics[i].known = !CAN_ASK;
-    ids->outdated = ids->asked;
+    ids->outdated = ids->pending;
     ids->ask_ms = 0;
     ids->config_ms = 0;
 }
@@ -117,15 +117,15 @@ static void poll_config(struct topic_ids *ids, int64_t now_ms)
     const char *names[TOPICS_MAX];
     struct err err = {0};
 
-    if (ids->config_asked && kafka_config_poll(&ids->config, 0, take_config, ids, &err)) {
-        ids->config_asked = false;
+    if (ids->config_pending && kafka_config_poll(&ids->config, 0, take_config, ids, &err)) {
+        ids->config_pending = false;
         ids->config_ms = now_ms + (err.text[0] ? CONFIG_RETRY_MS : CONFIG_AGAIN_MS);
     }
-    if (ids->config_asked || now_ms < ids->config_ms)
+    if (ids->config_pending || now_ms < ids->config_ms)
         return;
     for (size_t i = 0; i < ids->count; i++)
         names[i] = ids->topics[i].name;
-    ids->config_asked =
+    ids->config_pending =
         kafka_config_ask(&ids->config, ids->kafka, names, ids->count, ANSWER_MS, &err) == RC_OK;
     ids->config_ms = now_ms + CONFIG_RETRY_MS;
 }
@@ -158,7 +158,7 @@ static void ask_topics(struct topic_ids *ids)
     rd_kafka_DescribeTopics(ids->kafka, topics, options, ids->queue);
     rd_kafka_TopicCollection_destroy(topics);
     rd_kafka_AdminOptions_destroy(options);
-    ids->asked = true;
+    ids->pending = true;
 }
 
 /* A topic that does not exist has no id yet. The id of a topic that the ACLs hide cannot be
@@ -209,18 +209,18 @@ static bool all_known(const struct topic_ids *ids)
 
 void topic_ids_poll(struct topic_ids *ids, int64_t now_ms)
 {
-    rd_kafka_event_t *event = ids->asked ? rd_kafka_queue_poll(ids->queue, 0) : NULL;
+    rd_kafka_event_t *event = ids->pending ? rd_kafka_queue_poll(ids->queue, 0) : NULL;
 
     poll_config(ids, now_ms);
     if (event) {
         if (!ids->outdated)
             take_answer(ids, event);
         rd_kafka_event_destroy(event);
-        ids->asked = false;
+        ids->pending = false;
         ids->ask_ms = ids->outdated ? 0 : now_ms + (all_known(ids) ? ASK_AGAIN_MS : ASK_SOON_MS);
         ids->outdated = false;
     }
-    if (!ids->asked && now_ms >= ids->ask_ms)
+    if (!ids->pending && now_ms >= ids->ask_ms)
         ask_topics(ids);
 }
 

@@ -342,7 +342,7 @@ static enum rc finish_round(struct housekeep *housekeep, int64_t now_ms)
 
 static const char *phase_name(enum housekeep_phase phase)
 {
-    static const char *const names[] = {"look", "plan",   "make",   "begin", "fold",
+    static const char *const names[] = {"idle", "plan",   "make",   "begin", "fold",
                                         "drop", "delete", "finish", "none"};
 
     return names[phase];

@@ -482,22 +482,22 @@ static enum rc check_drop(struct housekeep_mysql *mysql, const struct housekeep_
 static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, struct err *err)
 {
     struct housekeep_mysql *mysql = ctx;
-    struct err away = {0};
+    struct err failure = {0};
     enum rc rc = prepare_sink(mysql, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = check_drop(mysql, part, &away);
+    rc = check_drop(mysql, part, &failure);
     if (rc == RC_OK) {
         buf_reset(&mysql->sql);
         buf_text_put(&mysql->sql, "ALTER TABLE vote_document DROP PARTITION ");
         db_put_name(&mysql->sql, part->name);
-        rc = singleton_mysql_run(&mysql->singleton, NULL, &away);
+        rc = singleton_mysql_run(&mysql->singleton, NULL, &failure);
     }
-    if (rc == RC_OK || away.code == NOTHING_TO_DROP || away.code == NO_SUCH_PARTITION)
+    if (rc == RC_OK || failure.code == NOTHING_TO_DROP || failure.code == NO_SUCH_PARTITION)
         return RC_OK;
     if (err)
-        *err = away;
+        *err = failure;
     return rc;
 }
 

@@ -274,7 +274,7 @@ static const char *phase_name(enum rollup_phase phase)
 {
     switch (phase) {
     case ROLLUP_IDLE:
-        return "look";
+        return "idle";
     case ROLLUP_READ:
         return "read";
     case ROLLUP_WRITE:

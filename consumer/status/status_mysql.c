@@ -75,12 +75,12 @@ static enum rc schema_on_row(void *ctx, const struct db_row *row, struct err *er
 }
 
 static void fill_schema(struct side *side, struct status_schema *schema, const char *section,
-                        const struct status_fault *away)
+                        const struct status_fault *unreachable)
 {
     const struct mysql_settings *settings = &side->settings;
 
     schema->section = section;
-    schema->fault = *away;
+    schema->fault = *unreachable;
     if (settings->socket[0])
         snprintf(schema->place, sizeof(schema->place), "%.64s at %.180s", settings->database,
                  settings->socket);
@@ -434,21 +434,21 @@ static void close_side(struct side *side)
 
 static void fill_writers(struct side *side, struct status *status, const struct settings *settings)
 {
-    struct status_fault away = {0};
+    struct status_fault unreachable = {0};
     struct db_cluster cluster;
     struct err err = {0};
 
-    set_fault(&away, db_connect(side->db, &err), &err);
-    fill_schema(side, &status->schemas[status->schema_count++], "mysql", &away);
-    status->outbox_fault = away;
-    status->instances_fault = away;
-    status->retry.fault = away;
-    status->written_fault = away;
-    if (away.rc == RC_OK) {
+    set_fault(&unreachable, db_connect(side->db, &err), &err);
+    fill_schema(side, &status->schemas[status->schema_count++], "mysql", &unreachable);
+    status->outbox_fault = unreachable;
+    status->instances_fault = unreachable;
+    status->retry.fault = unreachable;
+    status->written_fault = unreachable;
+    if (unreachable.rc == RC_OK) {
         fill_lanes(side, status, settings);
         fill_written(side, status);
     }
-    if (away.rc == RC_OK && db_cluster_ask(side->db, &cluster, &err) == RC_OK)
+    if (unreachable.rc == RC_OK && db_cluster_ask(side->db, &cluster, &err) == RC_OK)
         snprintf(status->cluster, sizeof(status->cluster), "%s", db_cluster_text(&cluster));
     fill_instances(side, status);
     fill_retry(side, &status->retry);
@@ -461,20 +461,20 @@ static enum rc read_clock(struct side *side, int64_t *now_ms, struct err *err)
 
 static void fill_sink(struct side *side, struct status *status, int64_t overlap_ms, bool same)
 {
-    struct status_fault away = {0};
+    struct status_fault unreachable = {0};
     struct err err = {0};
 
     /* Do not wait for the same server twice. */
     if (same && status->outbox_fault.rc == RC_RETRY)
-        away = status->outbox_fault;
+        unreachable = status->outbox_fault;
     else
-        set_fault(&away, read_clock(side, &status->now_ms, &err), &err);
+        set_fault(&unreachable, read_clock(side, &status->now_ms, &err), &err);
     if (!same)
-        fill_schema(side, &status->schemas[status->schema_count++], "sink", &away);
-    status->progress_fault = away;
-    status->dead_fault = away;
-    status->rollup.fault = away;
-    status->housekeep.fault = away;
+        fill_schema(side, &status->schemas[status->schema_count++], "sink", &unreachable);
+    status->progress_fault = unreachable;
+    status->dead_fault = unreachable;
+    status->rollup.fault = unreachable;
+    status->housekeep.fault = unreachable;
     fill_progress(side, status);
     fill_dead(side, status);
     fill_rollup(side, status, overlap_ms);

@@ -140,13 +140,13 @@ __attribute__((format(printf, 2, 3))) static void put_line(struct buf *out, cons
 static bool put_fault(const struct status *status, struct buf *out,
                       const struct status_fault *fault)
 {
-    bool said = false;
+    bool shown = false;
 
     for (size_t i = 0; i < status->schema_count; i++)
-        said = said || strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0;
+        shown = shown || strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0;
     if (fault->no_schema)
         put_line(out, "no schema: run tallybox migrate up");
-    else if (fault->rc != RC_OK && said)
+    else if (fault->rc != RC_OK && shown)
         put_line(out, "not known, for the same reason");
     else if (fault->rc != RC_OK)
         put_line(out, "not known: %s", fault->err.text);
@@ -197,7 +197,7 @@ static void put_lane_rows(const struct status *status, struct table *table)
         cell_lane(cells[0], lane);
         set_count(cells[1], lane->rows);
         set_age(cells[2], lane->oldest_ms, "");
-        set_text(cells[3], lane->owner[0] ? lane->owner : "nobody");
+        set_text(cells[3], lane->owner[0] ? lane->owner : "none");
         set_number(cells[4], lane->epoch);
         if (!lane->owner[0])
             set_text(cells[5], "-");
@@ -357,7 +357,7 @@ static void put_retry(const struct status *status, struct buf *out)
 static void put_partition_rows(const struct status *status, struct table *table)
 {
     char head[][CELL_SIZE] = {"partition", "next", "end", "lag", "held by", "updated"};
-    const char *nobody = status->progress_fault.rc == RC_OK ? "nobody" : "-";
+    const char *none = status->progress_fault.rc == RC_OK ? "none" : "-";
 
     put_row(table, head);
     for (size_t i = 0; i < status->partition_count; i++) {
@@ -370,7 +370,7 @@ static void put_partition_rows(const struct status *status, struct table *table)
         set_number(cells[1], one->next_offset);
         set_number(cells[2], one->high);
         set_number(cells[3], status_lag(status, one));
-        set_text(cells[4], one->owner[0] ? one->owner : nobody);
+        set_text(cells[4], one->owner[0] ? one->owner : none);
         set_age(cells[5], one->updated_ms, " ago");
         put_row(table, cells);
     }

@@ -307,7 +307,7 @@ static void a_person_reads_aligned_columns(void **state)
     assert_says(status, "  [mysql] tallybox at db:3306: version 2\n");
     assert_says(status, "  lane         rows  oldest  held by    epoch  lease left\n"
                         "  outbox    100000+   1.2 s  db-1-ab12      7        12 s\n"
-                        "  outbox_1        0       -  nobody         0           -\n");
+                        "  outbox_1        0       -  none           0           -\n");
     assert_says(status, "  outbox: keys diverted by a refused event: 2; the newest: too large\n");
     assert_says(status, "  instance   role    up  last seen\n"
                         "  db-1-ab12  relay  1 h   16 s ago  silent\n");
