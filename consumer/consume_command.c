@@ -17,11 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches beyond two for each applier: partitions that fill theirs meanwhile. */
+/* Batches in addition to two per applier, for partitions that fill theirs. */
 #define BATCHES_EXTRA 10
 #define JOBS_EXTRA 64
 
-/* The roll-up looks back by rollup.overlap_ms: what is older must be committed or gone. */
+/* The roll-up reads changes of the last rollup.overlap_ms again, so older transactions must have
+ * ended. */
 #define IDLE_MS_MAX(overlap_ms) ((overlap_ms) / 2)
 
 struct consume;
@@ -106,8 +107,8 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .clock_us = os_now_us,
         .wake_fetch = loop_wake_any,
         .wake_ctx = &consume->loop,
-        .on_kept = wake_submitter,
-        .kept_ctx = consume,
+        .on_held = wake_submitter,
+        .held_ctx = consume,
     };
     enum rc rc;
 
@@ -136,8 +137,8 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
     return RC_OK;
 }
 
-/* Whatever had to be waited for before, the process ends within admin.stop_timeout_ms; and a broker
- * that does not answer takes no more than half of it. */
+/* The process ends within admin.stop_timeout_ms. A broker that does not answer uses at most half of
+ * it. */
 static void close_stream(struct consume *consume)
 {
     int64_t timeout_ms = consume->settings->admin.stop_timeout_ms;
@@ -321,7 +322,7 @@ static void consume_health(void *role, struct health *health)
         health_good(health, "records");
 }
 
-/* What is not applied by now stays in Kafka, and the next owner begins with it. */
+/* Records that are not applied now stay in Kafka. The next owner of the partition applies them. */
 static void consume_join(void *role)
 {
     struct consume *consume = role;

@@ -11,7 +11,7 @@
 #define RETRY_BASE_MS 20
 #define RETRY_CAP_MS 2000
 #define FULL_WAIT_MS 5
-/* An idle applier looks after the database this often, for readiness. */
+/* An idle applier checks the database this often, for readiness. */
 #define PING_MS 2000
 
 enum rc applier_init(struct applier *applier, const struct applier_config *config, struct err *err)
@@ -45,7 +45,8 @@ void applier_done(struct applier *applier)
     condition_done(&applier->database);
 }
 
-/* Whatever partition is claimed is claimed again then: the database may have gone back. */
+/* After a reconnect all claimed partitions are claimed again, because the database may have lost
+ * commits. */
 static void watch_session(struct applier *applier)
 {
     const struct sink *sink = applier->config.sink;
@@ -60,13 +61,13 @@ static void watch_session(struct applier *applier)
     applier->session = session;
 }
 
-static void database_good(struct applier *applier, int64_t now_ms)
+static void mark_database_good(struct applier *applier, int64_t now_ms)
 {
     backoff_reset(&applier->backoff);
     condition_ok(&applier->database, now_ms);
 }
 
-static int64_t database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
+static int64_t mark_database_bad(struct applier *applier, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&applier->backoff, applier->config.rng());
 
@@ -75,7 +76,7 @@ static int64_t database_bad(struct applier *applier, const struct err *err, int6
     return wait_ms;
 }
 
-static enum rc do_claim(struct applier *applier, struct job *job, struct err *err)
+static enum rc run_claim(struct applier *applier, struct job *job, struct err *err)
 {
     enum rc rc = apply_claim(&applier->apply, &job->holding->place, &job->progress, err);
 
@@ -84,23 +85,23 @@ static enum rc do_claim(struct applier *applier, struct job *job, struct err *er
     return rc;
 }
 
-static void say_kept(struct applier *applier, const struct apply_result *result)
+static void report_held(struct applier *applier, const struct apply_result *result)
 {
-    size_t kept = result->dead[record_class_index(REASON_REFUSED)] +
+    size_t held = result->dead[record_class_index(REASON_REFUSED)] +
                   result->dead[record_class_index(REASON_BEHIND)];
 
-    if (kept > 0 && applier->config.on_kept)
-        applier->config.on_kept(applier->config.kept_ctx);
+    if (held > 0 && applier->config.on_held)
+        applier->config.on_held(applier->config.held_ctx);
 }
 
-static enum job_end end_of(enum apply_end end)
+static enum job_end job_end_of(enum apply_end end)
 {
     switch (end) {
     case APPLY_DONE:
         return JOB_DONE;
     case APPLY_AGAIN:
         return JOB_AGAIN;
-    case APPLY_APART: /* of a group only, and that is no end */
+    case APPLY_APART: /* only groups end like this, and their jobs are applied alone afterwards */
     case APPLY_FENCED:
         break;
     }
@@ -116,10 +117,10 @@ static void count_result(struct applier *applier, const struct apply_result *res
     metric_add(&consume_stale_votes, (int64_t)result->stale);
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result->dead[i]);
-    say_kept(applier, result);
+    report_held(applier, result);
 }
 
-static enum rc do_apply(struct applier *applier, struct job *job, struct err *err)
+static enum rc run_batch(struct applier *applier, struct job *job, struct err *err)
 {
     struct apply_result result = {0};
     int64_t from_us = applier->config.clock_us();
@@ -129,7 +130,7 @@ static enum rc do_apply(struct applier *applier, struct job *job, struct err *er
     if (rc != RC_OK)
         return rc;
     count_result(applier, &result, from_us);
-    job->end = end_of(result.end);
+    job->end = job_end_of(result.end);
     job->clear = result.clear;
     return RC_OK;
 }
@@ -139,8 +140,8 @@ static bool is_void(const struct job *job)
     return atomic_load(&job->holding->generation) != job->generation;
 }
 
-/* Says whether the database is there while nothing else does. */
-static int64_t idle_step(struct applier *applier, int64_t now_ms)
+/* Checks the database while no job does. */
+static int64_t step_idle(struct applier *applier, int64_t now_ms)
 {
     const struct sink *sink = applier->config.sink;
     struct err err = {0};
@@ -152,38 +153,38 @@ static int64_t idle_step(struct applier *applier, int64_t now_ms)
     watch_session(applier);
     applier->ping_ms = now_ms + PING_MS;
     if (rc == RC_OK)
-        database_good(applier, now_ms);
+        mark_database_good(applier, now_ms);
     else
-        database_bad(applier, &err, now_ms);
+        mark_database_bad(applier, &err, now_ms);
     return PING_MS;
 }
 
-static int64_t give_back(struct applier *applier)
+static int64_t return_jobs(struct applier *applier)
 {
     bool full = false;
 
     while (applier->finished > 0 && !full) {
-        full = !ring_give(&applier->done, applier->hand[applier->hand_at]);
-        applier->hand_at += !full;
+        full = !ring_give(&applier->done, applier->jobs[applier->job_at]);
+        applier->job_at += !full;
         applier->finished -= !full;
     }
     applier->config.wake_fetch(applier->config.wake_ctx);
     return full ? FULL_WAIT_MS : 0;
 }
 
-/* After a try. */
-static int64_t tried(struct applier *applier, enum rc rc, const struct err *err, int64_t now_ms)
+/* Handles the result of a try. */
+static int64_t end_try(struct applier *applier, enum rc rc, const struct err *err, int64_t now_ms)
 {
     watch_session(applier);
     applier->ping_ms = now_ms + PING_MS;
     switch (rc) {
     case RC_OK:
-        database_good(applier, now_ms);
-        return give_back(applier);
+        mark_database_good(applier, now_ms);
+        return return_jobs(applier);
     case RC_REJECT:
-        return give_back(applier);
+        return return_jobs(applier);
     case RC_RETRY:
-        return database_bad(applier, err, now_ms);
+        return mark_database_bad(applier, err, now_ms);
     case RC_FATAL:
         break;
     }
@@ -193,8 +194,8 @@ static int64_t tried(struct applier *applier, enum rc rc, const struct err *err,
     return LOOP_END;
 }
 
-/* Tries the first job in hand. */
-static int64_t job_step(struct applier *applier, struct job *job, int64_t now_ms)
+/* Tries the first job. */
+static int64_t step_job(struct applier *applier, struct job *job, int64_t now_ms)
 {
     struct err err = {0};
     enum rc rc;
@@ -202,22 +203,22 @@ static int64_t job_step(struct applier *applier, struct job *job, int64_t now_ms
     if (is_void(job)) {
         job->end = JOB_DROPPED;
         applier->finished = 1;
-        return give_back(applier);
+        return return_jobs(applier);
     }
-    /* A wakeup does not bring the database back any sooner. */
+    /* An early wakeup does not shorten the wait for the database. */
     if (now_ms < applier->retry_ms)
         return applier->retry_ms - now_ms;
-    rc = job->kind == JOB_CLAIM ? do_claim(applier, job, &err) : do_apply(applier, job, &err);
+    rc = job->kind == JOB_CLAIM ? run_claim(applier, job, &err) : run_batch(applier, job, &err);
     if (rc == RC_REJECT) {
         job->end = JOB_STOPPED;
         job->err = err;
     }
     applier->finished = rc == RC_OK || rc == RC_REJECT;
-    return tried(applier, rc, &err, now_ms);
+    return end_try(applier, rc, &err, now_ms);
 }
 
-/* Tries all in hand, once. */
-static int64_t group_step(struct applier *applier, struct apply_group *group, int64_t now_ms)
+/* Tries all jobs in one transaction, once. */
+static int64_t step_group(struct applier *applier, struct apply_group *group, int64_t now_ms)
 {
     struct apply_result result = {0};
     struct err err = {0};
@@ -226,36 +227,36 @@ static int64_t group_step(struct applier *applier, struct apply_group *group, in
 
     if (rc == RC_OK && result.end == APPLY_DONE) {
         count_result(applier, &result, from_us);
-        for (size_t i = 0; i < applier->hand_end; i++) {
-            applier->hand[i]->end = JOB_DONE;
-            applier->hand[i]->clear = false;
+        for (size_t i = 0; i < applier->job_count; i++) {
+            applier->jobs[i]->end = JOB_DONE;
+            applier->jobs[i]->clear = false;
         }
-        applier->finished = applier->hand_end;
+        applier->finished = applier->job_count;
     }
-    return tried(applier, rc, &err, now_ms);
+    return end_try(applier, rc, &err, now_ms);
 }
 
-static bool joins(const struct applier *applier, struct apply_group *group, struct job *job)
+static bool join_group(const struct applier *applier, struct apply_group *group, struct job *job)
 {
     return job->kind == JOB_APPLY && !is_void(job) &&
            apply_group_add(group, applier->config.batch_rows_max, &job->holding->place,
                            job->progress.epoch, &job->batch);
 }
 
-/* Takes the next job, and as many of those behind it as go into a group with it. */
+/* Takes the next job, and the jobs behind it that can share its transaction. */
 static void take_jobs(struct applier *applier, struct apply_group *group)
 {
     struct job *job = ring_peek(&applier->given);
-    bool more = job && joins(applier, group, job);
+    bool more = job && join_group(applier, group, job);
 
-    applier->hand_at = 0;
-    applier->hand_end = 0;
+    applier->job_at = 0;
+    applier->job_count = 0;
     if (!job)
         return;
-    applier->hand[applier->hand_end++] = ring_take(&applier->given);
+    applier->jobs[applier->job_count++] = ring_take(&applier->given);
     job = ring_peek(&applier->given);
-    for (; more && job && joins(applier, group, job); job = ring_peek(&applier->given))
-        applier->hand[applier->hand_end++] = ring_take(&applier->given);
+    for (; more && job && join_group(applier, group, job); job = ring_peek(&applier->given))
+        applier->jobs[applier->job_count++] = ring_take(&applier->given);
 }
 
 int64_t applier_step(void *ctx, int64_t now_ms)
@@ -263,17 +264,17 @@ int64_t applier_step(void *ctx, int64_t now_ms)
     struct applier *applier = ctx;
 
     if (applier->finished > 0)
-        return give_back(applier);
-    if (applier->hand_at == applier->hand_end) {
+        return return_jobs(applier);
+    if (applier->job_at == applier->job_count) {
         struct apply_group group = {0};
 
         take_jobs(applier, &group);
-        if (applier->hand_end == 0)
-            return idle_step(applier, now_ms);
+        if (applier->job_count == 0)
+            return step_idle(applier, now_ms);
         apply_forget(&applier->apply);
         applier->retry_ms = now_ms;
-        if (applier->hand_end > 1)
-            return group_step(applier, &group, now_ms);
+        if (applier->job_count > 1)
+            return step_group(applier, &group, now_ms);
     }
-    return job_step(applier, applier->hand[applier->hand_at], now_ms);
+    return step_job(applier, applier->jobs[applier->job_at], now_ms);
 }

@@ -66,7 +66,7 @@ static void on_key(void *ctx, const struct held_key *key)
     submitter->page[submitter->count++] = *key;
 }
 
-/* Of the page's keys from `from` on. */
+/* Submits tasks for `count` keys of the page, starting at `from`. */
 static enum rc submit_keys(struct submitter *submitter, size_t from, size_t count, size_t *made,
                            struct err *err)
 {
@@ -117,7 +117,7 @@ static enum rc submit_page(struct submitter *submitter, struct err *err)
     return rc;
 }
 
-/* Whatever it is: consuming goes on, and what is held stays where it is. */
+/* No failure stops consuming, and held records stay held. */
 static int64_t fail_pass(struct submitter *submitter, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->rng());

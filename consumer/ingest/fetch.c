@@ -13,18 +13,18 @@
 
 #define READ_MAX 512
 #define EVENTS_MAX 64     /* in one step */
-#define IDLE_WAIT_MS 200  /* a wakeup comes for everything else */
-#define FULL_WAIT_MS 2    /* for room in a ring */
-#define ANSWER_WAIT_MS 20 /* for the broker's word on a topic */
+#define IDLE_WAIT_MS 200  /* every event wakes the loop */
+#define FULL_WAIT_MS 2    /* until a ring has room */
+#define ANSWER_WAIT_MS 20 /* until the broker has answered for a topic */
 #define SEEK_RETRY_MS 50
-#define SEEK_SAY_MS 10000 /* a seek that takes longer is trouble */
+#define SEEK_SAY_MS 10000 /* a seek that takes longer counts as a failure of the broker */
 #define TICK_MS 1000
 #define FENCED_WAIT_MS 1000
-#define RECOVERED_MS 5000 /* running for so long, a partition is well again */
+#define RECOVERED_MS 5000 /* after running this long a partition counts as recovered */
 #define PROBE_MS 2000
-#define QUIET_MS 5000 /* a broker that was not heard of for so long is asked */
+#define QUIET_MS 5000 /* a silent broker is probed after this time */
 
-/* The step cannot go on: it ends after this call. */
+/* Ends the step after this call. */
 static void fail_step(struct fetch *fetch, const struct err *err)
 {
     fetch->failed = true;
@@ -43,7 +43,8 @@ static void mark_broker_bad(struct fetch *fetch, int64_t now_ms, const struct er
     condition_fail(&fetch->broker, now_ms, err);
 }
 
-/* An empty job; NULL when all are in use (their return signals our wakeup), or memory is out. */
+/* Returns an empty job. NULL: all jobs are in use (returning one wakes this loop) or memory ran
+ * out. */
 static struct job *take_job(struct fetch *fetch)
 {
     struct job *job = fetch->pool;
@@ -93,7 +94,7 @@ static void log_recovered(struct part *part)
                   part->holding.place.partition);
 }
 
-/* A claim that finds less applied than we know of. */
+/* Reports a claim that found less progress than the last known one. */
 static void log_went_back(const struct part *part, const struct progress_row *found)
 {
     if (part->row.epoch == 0 || found->next_offset >= part->row.next_offset)
@@ -147,7 +148,7 @@ static void take_back_batch(struct fetch *fetch, struct part *part, struct job *
         part_read_whole(part, job->batch.next_offset, now_ms);
         break;
     case JOB_FENCED:
-        /* If another process really has it, the group will tell us meanwhile. */
+        /* If another process owns the partition, the group revokes it during this wait. */
         log_event(LOG_WARN, "partition_fenced", "topic=%s partition=%" PRId32, part->topic,
                   part->holding.place.partition);
         drop_filling(fetch, part);
@@ -162,7 +163,7 @@ static void take_back_batch(struct fetch *fetch, struct part *part, struct job *
     }
 }
 
-/* Takes in all that the appliers have done. */
+/* Takes back all jobs that the appliers have done. */
 static void take_back_jobs(struct fetch *fetch, int64_t now_ms)
 {
     for (size_t i = 0; i < fetch->config.link_count; i++) {
@@ -181,8 +182,8 @@ static void take_back_jobs(struct fetch *fetch, int64_t now_ms)
     }
 }
 
-/* What was claimed through a connection that is gone is claimed again: records that the database
- * does not know any more are found even when no new ones come. */
+/* Claims a partition again if the connection of its claim is gone: after a fail-over the database
+ * may have lost progress, and this finds it even if no new records arrive. */
 static void watch_links(struct fetch *fetch, int64_t now_ms)
 {
     for (size_t i = 0; i < fetch->config.link_count; i++) {
@@ -228,7 +229,7 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
     return fetch->parts[fetch->part_count] ? fetch->parts[fetch->part_count++] : NULL;
 }
 
-static void places_assigned(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+static void assign_places(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
     mark_broker_good(fetch, now_ms);
@@ -250,8 +251,9 @@ static void places_assigned(struct fetch *fetch, const struct stream_event *even
     }
 }
 
-/* What the applier has of them goes on or is fenced; nobody needs to wait for it. */
-static void places_revoked(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+/* Revokes the partitions without waiting for their batches, which the applier commits or the fence
+ * rejects. */
+static void revoke_places(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(event->lost ? LOG_WARN : LOG_INFO,
               event->lost ? "partitions_lost" : "partitions_revoked", "count=%zu", event->count);
@@ -265,7 +267,7 @@ static void places_revoked(struct fetch *fetch, const struct stream_event *event
     }
 }
 
-static void stream_trouble(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
+static void handle_failure(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     if (event->denied) {
         condition_fail(&fetch->access, now_ms, &event->err);
@@ -278,8 +280,8 @@ static void stream_trouble(struct fetch *fetch, const struct stream_event *event
         mark_broker_bad(fetch, now_ms, &event->err);
         break;
     case RC_REJECT:
-        /* The relay makes topics: before its first event there is nothing to read, and that is not
-         * a fault of ours. */
+        /* The relay creates the topics. Before its first event a missing topic is not a failure of
+         * the consumer. */
         log_error(LOG_WARN, "topic_missing", &event->err, "role=consume");
         break;
     case RC_FATAL:
@@ -299,20 +301,20 @@ static void follow_group(struct fetch *fetch, int64_t now_ms)
         case STREAM_NOTHING:
             return;
         case STREAM_ASSIGNED:
-            places_assigned(fetch, &event, now_ms);
+            assign_places(fetch, &event, now_ms);
             break;
         case STREAM_REVOKED:
-            places_revoked(fetch, &event, now_ms);
+            revoke_places(fetch, &event, now_ms);
             break;
-        case STREAM_TROUBLE:
-            stream_trouble(fetch, &event, now_ms);
+        case STREAM_FAILURE:
+            handle_failure(fetch, &event, now_ms);
             break;
         }
     }
 }
 
-/* Nobody tells when a broker is back: it must be asked. Nor is it always told that it went: one
- * that is believed well is missed when two questions in a row get no answer. */
+/* No event tells when a broker is back, so it is probed. A failure is not always reported either: a
+ * broker that was reachable counts as failed after two probes without an answer. */
 static void watch_broker(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -399,7 +401,7 @@ static enum rc take_record(struct fetch *fetch, struct part *part, struct record
     return RC_OK;
 }
 
-static bool filling_begin(struct fetch *fetch, struct part *part)
+static bool begin_filling(struct fetch *fetch, struct part *part)
 {
     if (part->filling)
         return true;
@@ -412,8 +414,9 @@ static bool filling_begin(struct fetch *fetch, struct part *part)
     return true;
 }
 
-/* Offsets that hold no record at the end of a partition are no lag. The database is told, too, for
- * all others that compare its next_offset with the broker's. */
+/* Moves the position over offsets without records at the end of the partition, so that they do not
+ * count as lag. The database stores that position, too, for tools that compare it with the broker's
+ * offsets. */
 static void pass_to_end(struct fetch *fetch, struct part *part)
 {
     const struct stream *stream = fetch->config.stream;
@@ -422,7 +425,7 @@ static void pass_to_end(struct fetch *fetch, struct part *part)
         batch_pass(&part->filling->batch, part->position);
 }
 
-/* Reads once. *more: there was as much as was asked for. */
+/* Reads once. *more: the read returned as many records as were requested. */
 static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, int64_t now_ms,
                             struct err *err)
 {
@@ -450,7 +453,7 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     return taken != RC_OK ? taken : rc;
 }
 
-/* Hands on what is filled when the applier has nothing of this partition, or it is full. */
+/* Sends the filled batch if the batch is full or the applier has none of this partition. */
 static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms)
 {
     const struct fetch_link *link = &fetch->config.links[part->link];
@@ -483,8 +486,8 @@ static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
     bool more = false;
     int64_t wait_ms;
 
-    if (!filling_begin(fetch, part)) {
-        fetch->hungry = true;
+    if (!begin_filling(fetch, part)) {
+        fetch->starved = true;
         return IDLE_WAIT_MS;
     }
     switch (read_records(fetch, part, &more, now_ms, &err)) {
@@ -520,34 +523,35 @@ static int64_t step_part(struct fetch *fetch, struct part *part, int64_t now_ms)
     return IDLE_WAIT_MS;
 }
 
-/* Each in turn. The first that found no batch is the first next time, so that none starves when
- * there are more partitions than batches. */
+/* Steps each partition. The first one that got no batch is the first next time, so that no
+ * partition starves if there are more partitions than batches. */
 static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
 {
     int64_t wait_ms = IDLE_WAIT_MS;
-    size_t turn = fetch->turn;
+    size_t first = fetch->first_part;
     bool starved = false;
 
     for (size_t i = 0; i < fetch->part_count && !fetch->failed; i++) {
-        size_t index = (turn + i) % fetch->part_count;
+        size_t index = (first + i) % fetch->part_count;
         int64_t part_wait_ms;
 
-        fetch->hungry = false;
+        fetch->starved = false;
         part_wait_ms = step_part(fetch, fetch->parts[index], now_ms);
         if (part_wait_ms < wait_ms)
             wait_ms = part_wait_ms;
-        if (fetch->hungry && !starved) {
+        if (fetch->starved && !starved) {
             starved = true;
-            fetch->turn = index;
+            fetch->first_part = index;
         }
     }
     if (!starved)
-        fetch->turn = turn + 1;
+        fetch->first_part = first + 1;
     return wait_ms;
 }
 
-/* The broker has more and hands nothing out. Before a transaction that is not ended that is so, and
- * before the marks of others, but a fetcher that hangs looks the same: seek, now and then. */
+/* The broker has more records than reads return. That is normal before the end of a transaction and
+ * before transaction markers, but a fetcher that hangs looks the same, so seek from time to
+ * time. */
 static void seek_quiet(struct fetch *fetch, struct part *part, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -561,7 +565,8 @@ static void seek_quiet(struct fetch *fetch, struct part *part, int64_t now_ms)
     part_seek_quiet(part, now_ms);
 }
 
-/* Stops the partitions of topics that were made again; finds those that recovered or went quiet. */
+/* Stops partitions whose topic was created again, and finds partitions that recovered or are
+ * quiet. */
 static void watch_parts(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -583,7 +588,7 @@ static void watch_parts(struct fetch *fetch, int64_t now_ms)
     }
 }
 
-/* Warns while a topic's configuration lets Kafka remove records that were not read. */
+/* Warns while a topic's configuration lets Kafka remove records before they are read. */
 static void watch_topics(struct fetch *fetch, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -595,7 +600,7 @@ static void watch_topics(struct fetch *fetch, int64_t now_ms)
         condition_ok(&fetch->topics, now_ms);
 }
 
-static int64_t part_lag(const struct fetch *fetch, const struct part *part)
+static int64_t compute_lag(const struct fetch *fetch, const struct part *part)
 {
     const struct stream *stream = fetch->config.stream;
     int64_t next = part->row.next_offset > 0 ? part->row.next_offset : 0;
@@ -622,7 +627,7 @@ static void count_parts(struct fetch *fetch, int64_t now_ms)
         if (part->state == PART_IDLE)
             continue;
         held++;
-        behind = part_lag(fetch, part);
+        behind = compute_lag(fetch, part);
         lag += behind;
         age_ms = part_age_ms(part, behind, wall_ms, now_ms);
         if (age_ms > oldest_ms)

@@ -106,7 +106,7 @@ static void add_place(struct stream_event *event, struct stream_place *places,
 
 static void set_failure(struct stream_event *event, enum rc rc, const struct err *err)
 {
-    event->kind = STREAM_TROUBLE;
+    event->kind = STREAM_FAILURE;
     event->rc = rc;
     event->err = *err;
 }
@@ -303,7 +303,7 @@ bool group_leave(struct group *group, int64_t wait_ms)
         bool held = true;
 
         group_poll(group, &event, LEAVE_POLL_MS);
-        if (event.kind == STREAM_TROUBLE && event.rc == RC_FATAL)
+        if (event.kind == STREAM_FAILURE && event.rc == RC_FATAL)
             return false;
         if (event.kind != STREAM_NOTHING)
             continue;

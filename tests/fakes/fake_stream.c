@@ -73,7 +73,7 @@ static void fake_poll(void *ctx, struct stream_event *event)
         return;
     if (fake->denied) {
         fake->denied = false;
-        event->kind = STREAM_TROUBLE;
+        event->kind = STREAM_FAILURE;
         event->denied = true;
         event->rc = err_fail(&event->err, RC_REJECT, 29, "no right");
         return;

@@ -390,10 +390,10 @@ static void a_ring_that_is_full_takes_the_rest_later(void **state)
     fixture_open_with(1); /* two in done */
     for (int32_t partition = 1; partition <= 3; partition++) {
         /* The ring of given ones has room for one: */
-        fixture.applier.hand[partition - 1] = put_votes(partition, 0, partition * 10, 1);
-        assert_ptr_equal(ring_take(&fixture.applier.given), fixture.applier.hand[partition - 1]);
+        fixture.applier.jobs[partition - 1] = put_votes(partition, 0, partition * 10, 1);
+        assert_ptr_equal(ring_take(&fixture.applier.given), fixture.applier.jobs[partition - 1]);
     }
-    fixture.applier.hand_end = 3;
+    fixture.applier.job_count = 3;
     for (int i = 0; i < 3; i++)
         applier_step(&fixture.applier, 1);
     assert_int_equal(ring_count(&fixture.applier.done), 2);

@@ -102,7 +102,7 @@ static void submit_main(void *arg)
     consumer->submit_busy = false;
 }
 
-static void on_kept(void *ctx)
+static void on_held(void *ctx)
 {
     struct consumer_process *consumer = ctx;
 
@@ -160,8 +160,8 @@ static void applier_start(struct consumer_process *consumer, size_t number, size
         .jobs_max = 4, /* small, so that rings are full now and then */
         .rng = sim_rng,
         .clock_us = sim_clock_us,
-        .on_kept = consumer->submits ? on_kept : NULL,
-        .kept_ctx = consumer,
+        .on_held = consumer->submits ? on_held : NULL,
+        .held_ctx = consumer,
         .wake_fetch = wake,
         .wake_ctx = &consumer->fiber,
     };

@@ -129,7 +129,7 @@ static void stream_poll(void *ctx, struct stream_event *event)
     if (sim_now(sim) < member->proc->cut_until_ms)
         return;
     if (!sim->healed && sim_chance(sim, sim->plan.broker_fails / 8)) {
-        event->kind = STREAM_TROUBLE;
+        event->kind = STREAM_FAILURE;
         event->rc = sim_chance(sim, 30) ? RC_FATAL : RC_RETRY;
         err_set(&event->err, "kafka: all brokers are down");
         return;
