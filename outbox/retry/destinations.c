@@ -86,7 +86,7 @@ static void fill_name(char name[DESTINATION_NAME_SIZE], const char *text, size_t
     const size_t hash_len = 17;
     size_t kept = len < DESTINATION_NAME_SIZE ? len : DESTINATION_NAME_SIZE - 1 - hash_len;
 
-    /* Names come from tasks, and go into the log. */
+    /* A name comes from a task and is written into the log. */
     for (size_t i = 0; i < kept; i++)
         name[i] =
             text[i] > ' ' && text[i] <= '~' && text[i] != '"' && text[i] != '\\' ? text[i] : '?';

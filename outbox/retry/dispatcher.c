@@ -51,10 +51,11 @@ static bool recall_slot(void *ctx, struct slot *slot)
     return false;
 }
 
-/* Recalls claimed tasks that wait for a thread and must not begin any more. Those of a paused scene
- * go back to the table, expired ones end. With check_groups, which is needed once after each change
- * of the groups, those of a closed group go back, too, and those that their group does not allow
- * are refused. Returns when the oldest task that stays became due, or now_ms. */
+/* Recalls claimed tasks that wait for a thread and must not begin any more: tasks of a paused
+ * scene return to the table, expired tasks end. With check_groups, which is needed once after each
+ * change of the groups, tasks of a closed group also return to the table, and tasks that their
+ * group does not allow are refused. Returns when the oldest remaining task became due, or
+ * now_ms. */
 static int64_t recall_queued(struct dispatcher *dispatcher, bool check_groups, int64_t now_ms)
 {
     struct recall recall = {dispatcher, check_groups, now_ms, now_ms};
@@ -79,8 +80,8 @@ static void on_scene(void *ctx, const struct scene_row *row)
         reading->rc = scenes_take(&reading->dispatcher->scenes, row, reading->err);
 }
 
-/* Invariant: what is recorded is in force. What was recorded is read from the table each time, so
- * that a heartbeat's row that was removed gets its record again. */
+/* Invariant: a recorded change is in force. The recorded number is read from the table each time,
+ * so that a heartbeat row that was deleted gets its record again. */
 static enum rc record_change(struct dispatcher *dispatcher, const struct scene_change *change,
                              struct err *err)
 {
@@ -125,9 +126,9 @@ static enum rc read_groups(struct dispatcher *dispatcher, bool *changed, struct 
     return rc;
 }
 
-/* Invariant: the dispatcher claims nothing after a reading of the scenes and groups that failed,
- * until one succeeds. An operator may have paused a scene or closed a group meanwhile, and the next
- * reading may come seconds later. */
+/* Invariant: after a failed reading of the scenes and groups the dispatcher claims nothing until a
+ * reading succeeds. An operator may have paused a scene or closed a group, and the next reading
+ * may come seconds later. */
 static void read_scenes(struct dispatcher *dispatcher, int64_t now_ms)
 {
     struct err err = {0};
@@ -262,7 +263,8 @@ static int64_t draw_poll_wait_ms(struct dispatcher *dispatcher)
     return poll_ms + (int64_t)(rng_next(&dispatcher->rng) % (uint64_t)(jitter_ms + 1));
 }
 
-/* The next look comes a poll later, or when the next task is due that we may claim. */
+/* The next search comes one poll later, or when the next task is due that this process may
+ * claim. */
 static void plan_look(struct dispatcher *dispatcher, int64_t from_ms, int64_t now_ms)
 {
     dispatcher->look_at_ms = from_ms + draw_poll_wait_ms(dispatcher);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which due tasks the process claims, and when. It finds the classes of tasks that are due,
- * claims from them, gives the tasks to the workers of the pool and takes them back. Its writeback
- * decides what becomes of them, and its expiry ends those that are too old.
+/* Decides which due tasks the process claims, and when. The dispatcher finds the classes of tasks
+ * that are due, claims from them, queues the tasks for the workers of the pool and takes them
+ * back. Its writeback decides what becomes of them, and its expiry ends tasks that are too old.
  *
- * What filters classes is decided before a claim: the scene is paused, its group is disabled, its
- * rate is spent, this process does not run the handler, another process holds the shard. Where a
- * task goes is known once it is claimed; one whose destination's circuit breaker is open is put
- * off, see destinations.h. Classes take turns, the oldest due first, each with a bounded number of
- * tasks, and a scene takes no more room than it leaves free. While claims come back full and there
- * is room it does not rest. It never waits for a task: the lease renewer lengthens the leases of
- * tasks in flight. One thread. */
+ * Filters apply before a claim: the scene is paused, its group is disabled, its rate is spent,
+ * this process does not run the handler, another process holds the shard. The destination of a
+ * task is known only after the claim; a task whose destination has an open circuit breaker is put
+ * off, see destinations.h. Classes take turns, the class with the oldest due task first, each with
+ * a bounded number of tasks, and a scene takes no more room than it leaves free. While claims
+ * return as many rows as they may and there is room, the dispatcher does not rest. It never waits
+ * for a task: the lease renewer renews the leases of tasks in flight. One thread. */
 #ifndef OUTBOX_RETRY_DISPATCHER_H
 #define OUTBOX_RETRY_DISPATCHER_H
 
@@ -34,7 +34,7 @@ struct dispatcher_class {
     int64_t due_ms; /* of its first task; INT64_MAX: nothing more before the next look */
 };
 
-/* It must not move once it is initialized: its parts point to each other. */
+/* The struct must not move after dispatcher_init(): its parts point to each other. */
 struct dispatcher {
     struct pool *pool;
     struct retry_store store;
@@ -68,8 +68,8 @@ void dispatcher_done(struct dispatcher *dispatcher);
 /* A loop_step. */
 int64_t dispatcher_step(void *dispatcher, int64_t now_ms);
 
-/* For a clean stop: dispatcher_leave() once; the steps then claim nothing more, give back what no
- * worker has begun and write what the workers are through with, until dispatcher_left(). */
+/* A clean stop calls dispatcher_leave() once. After that the steps claim nothing, return tasks
+ * that no worker has begun, and write the updates of finished tasks, until dispatcher_left(). */
 void dispatcher_leave(struct dispatcher *dispatcher);
 bool dispatcher_left(const struct dispatcher *dispatcher);
 

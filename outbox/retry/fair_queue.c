@@ -145,7 +145,7 @@ static bool may_take(const struct fair_queue *queue, const struct fair_scene *sc
     return scene->threads == 0 || queue->threads < 2 || queue->threads - queue->busy > 1;
 }
 
-/* The list begins with the scene whose turn came the longest time ago. */
+/* The list begins with the scene that was served least recently. */
 static struct fair_scene *choose_scene(const struct fair_queue *queue)
 {
     struct fair_scene *chosen = NULL;

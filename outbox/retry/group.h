@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The groups of the retry queue, rows of retry_group: whose tasks a group holds, and which
- * handlers, scenes and topics its tasks may use. Only a group that is owned by clients takes tasks
- * from an application or from our API; those of the relay and the consumer hold their own tasks
- * alone.
+/* The groups of the retry queue (rows of retry_group): who owns a group, and which handlers,
+ * scenes and topics its tasks may use. Only a group that clients own takes tasks from an
+ * application or from the API; the groups of the relay and the consumer hold only the tasks of
+ * these roles.
  *
- * A list is words separated by commas: a name, a beginning followed by '*', or '*' for all; the
- * empty list allows nothing. What decides is pure, any thread; what asks the database is one thread
- * at a time per db. */
+ * A list is words separated by commas: a name, a prefix followed by '*', or '*' for all; the empty
+ * list allows nothing. The functions without a db are pure, and any thread may call them; the
+ * others are called by one thread at a time per db. */
 #ifndef OUTBOX_RETRY_GROUP_H
 #define OUTBOX_RETRY_GROUP_H
 
@@ -35,7 +35,8 @@ struct retry_group {
 
 bool retry_list_allows(const char *list, const char *name);
 
-/* Is it a list, and fits it into size bytes? RC_REJECT: err says what is wrong, after `what`. */
+/* Checks that the text is a list of less than size bytes. RC_REJECT: err gives the reason after
+ * `what`. */
 enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err);
 
 enum group_decision {
@@ -44,16 +45,16 @@ enum group_decision {
     GROUP_REFUSES, /* the group's tasks may not do this */
 };
 
-/* What a group says to tasks of this origin, scene and handler. group NULL: it has no row. Those of
- * the relay and the consumer need none: only their accounts may write such an origin. Unless it is
- * GROUP_OPEN, err says why. */
+/* Decides whether tasks of this origin, scene and handler may run. group NULL: the group has no
+ * row. Tasks of the relay and the consumer need no row: only their accounts may write such an
+ * origin. Unless the result is GROUP_OPEN, err gives the reason. */
 enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
                                        enum retry_owner origin, const char *scene,
                                        const char *handler, struct err *err);
 
-/* Does the group allow every handler and topic that this client's task would use, also in its
- * steps? handler: the job's; NULL: not known here, and nothing but its name counts. RC_REJECT: err
- * names what it does not allow. RC_FATAL: no memory. */
+/* Checks that the group allows each handler and topic that this client's task would use, also in
+ * its steps. handler: the job's handler; NULL: it does not run here, and only its name is checked.
+ * RC_REJECT: err names what the group does not allow. RC_FATAL: no memory. */
 enum rc retry_group_check(const struct retry_group *group, const struct retry_handlers *all,
                           const struct retry_handler *handler, const struct retry_job *job,
                           struct err *err);
@@ -77,11 +78,13 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
 enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,
                            struct err *err);
 
-/* Sees that the group of a role has its row. *owner: whose it is, which may be another one's. */
+/* Makes sure that the group of a role has its row. *owner: the owner in the row, which may differ
+ * from wanted. */
 enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted,
                         enum retry_owner *owner, struct err *err);
 
-/* RC_REJECT: err names the first of these tasks whose group is not the clients'. */
+/* Checks that clients own the groups of these tasks. RC_REJECT: err names the first task whose
+ * group has another owner. */
 enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tasks, size_t count,
                                  struct err *err);
 

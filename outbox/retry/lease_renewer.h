@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lengthens the leases of the tasks in flight, well before they run out, and says of which ones the
- * database knows that they are somebody else's by now. A thread and a connection of its own, so
- * that nothing slow can make this process look dead. */
+/* Renews the leases of the tasks in flight well before they end, and marks the tasks that another
+ * process has taken. It has its own thread and connection, so that a slow statement of the
+ * dispatcher cannot let leases expire. */
 #ifndef OUTBOX_RETRY_LEASE_RENEWER_H
 #define OUTBOX_RETRY_LEASE_RENEWER_H
 

@@ -39,7 +39,7 @@ static void init_shard(struct pool *pool, size_t handler, unsigned number, bool 
     atomic_init(&shard->valid_until_ms, INT64_MAX);
 }
 
-/* Reads a number of 0..TASK_SHARDS - 1 and moves on behind it. */
+/* Reads a number from 0 to TASK_SHARDS - 1 and moves *text past it. */
 static bool read_shard(const char **at, unsigned *shard)
 {
     char *end;
@@ -73,7 +73,7 @@ static bool read_range(const char **at, unsigned *bits)
     return true;
 }
 
-/* Fixed shards need no lease: they only say who looks where. */
+/* Fixed shards need no lease: the setting assigns them to processes. */
 static enum rc init_shards(struct pool *pool, struct err *err)
 {
     size_t count = pool->handlers->count;
@@ -115,7 +115,7 @@ static void cut_task(struct slot *slot, const char *why)
     err_set(&slot->attempt.err, "%s", why);
 }
 
-/* What a step gives has to fit, or the next one could not begin. */
+/* A step's result is stored for the next step and must not exceed RETRY_RESULT_BYTES_MAX. */
 static void reject_result(struct slot *slot)
 {
     slot->attempt.end = ATTEMPT_FAILED;
@@ -264,7 +264,7 @@ void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Who is woken was idle, so nobody is woken twice for one slot. */
+/* Only idle workers are woken, so no worker is woken twice for one slot. */
 void pool_wake(struct pool *pool, size_t count)
 {
     for (size_t i = 0; i < pool->workers && count > 0; i++) {
@@ -334,7 +334,8 @@ bool pool_may_sleep(struct pool *pool)
     return nothing;
 }
 
-/* An eighth of the lease is left unused: for a pause between the look at the clock and the work. */
+/* An eighth of the lease stays unused: the process may pause between reading the clock and the
+ * work. */
 void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms)
 {
     slot->lease_ms = lease_ms;

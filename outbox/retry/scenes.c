@@ -232,7 +232,8 @@ static enum rc set_texts(struct scene *scene, const struct scene_row *row, struc
         policy_done(&policy);
         return rc;
     }
-    /* Where a row of the relay's scene says nothing, ours says something. */
+    /* The relay's own scene has a standard policy of its own, which a row without a policy
+     * keeps. */
     if (!*json && strcmp(scene->name, SCENE_PUBLISH) == 0) {
         policy_done(&policy);
         return set_standard_policy(scene, err);
@@ -444,10 +445,11 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     return kind;
 }
 
-/* What this process holds of all that the scene's tasks are shared by: the shards of each handler
- * that has tasks of the scene and runs anywhere. Each of the shards is held by one process, so the
- * parts of all processes together are one. A handler counts for a while after its last task, or a
- * scene with several would get all of its rate in each process that sees tasks of one just now. */
+/* The share of this process in all that the scene's tasks can use: the shards it holds, of each
+ * handler that runs anywhere and has tasks of the scene. One process holds each shard, so the
+ * shares of all processes add up to one. A handler counts for some time after its last task.
+ * Otherwise each process that currently sees tasks of one handler only would give the scene its
+ * whole rate. */
 static int64_t compute_share(const struct scenes *scenes, const struct scene *scene, int64_t now_ms,
                              int64_t *of)
 {
@@ -464,8 +466,8 @@ static int64_t compute_share(const struct scenes *scenes, const struct scene *sc
     return held;
 }
 
-/* With half of the shards held the bucket's time goes half as fast, and half of a burst is ours:
- * all processes together keep the rate. */
+/* A process that holds half of the shards runs the bucket's clock at half speed and gets half of a
+ * burst, so that all processes together keep the rate. */
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms)
 {
     int64_t of;

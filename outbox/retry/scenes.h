@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the dispatcher knows of the kinds of tasks: of every scene its policy, options and rate, and
- * of every kind (a handler in a scene) whether we run it. A scene without a row has the standard
- * policy; one whose row cannot be understood is paused, and keeps what it had for the tasks in
- * flight. The dispatcher's thread. */
+/* What the dispatcher knows of scenes and kinds of tasks: the policy, options and rate of each
+ * scene, and for each kind (a handler in a scene) whether this process runs it. A scene without a
+ * row has the standard policy. A scene whose row cannot be parsed is paused and keeps its previous
+ * policy for the tasks in flight. Only the dispatcher's thread calls these functions. */
 #ifndef OUTBOX_RETRY_SCENES_H
 #define OUTBOX_RETRY_SCENES_H
 
@@ -43,7 +43,7 @@ struct scene {
     json_t *options; /* NULL: none */
     struct buf options_text;
     struct bucket bucket;
-    int64_t bucket_ms;   /* the bucket's own time: it goes by the part of the shards held */
+    int64_t bucket_ms; /* the bucket's clock, which runs at the speed of the held share of shards */
     int64_t bucket_rest; /* of it, below a ms */
     int64_t bucket_seen_ms;
     int64_t bucket_of; /* which it is a part of */
@@ -86,9 +86,9 @@ struct scenes {
     size_t kind_count;
     uint64_t pass;
     size_t rows;   /* read in this pass */
-    uint64_t look; /* number of the last look, as told to scenes_kind() */
+    uint64_t look; /* number of the last search for classes, as passed to scenes_kind() */
     size_t faulty;
-    bool full;                   /* said once */
+    bool full;                   /* logged once */
     struct scenes_served served; /* by live processes */
 };
 
@@ -119,9 +119,9 @@ bool scenes_serve(const struct scenes *scenes, const char *handler);
 /* Attempts that the scene's rate allows this process now; INT64_MAX without a rate. */
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms);
 
-/* What a handler gets: the scene's options with the task's on top. *text stays valid until the next
- * call, or as long as options or the scene do; scratch is the caller's. RC_REJECT: the task's are
- * no JSON object. RC_FATAL: no memory. */
+/* Returns the options that a handler gets: the scene's, overridden by the task's. *text stays
+ * valid until the next call and as long as options and the scene do; the caller owns scratch.
+ * RC_REJECT: the task's options are no JSON object. RC_FATAL: no memory. */
 enum rc scene_options(const struct scene *scene, const char *options, size_t len,
                       struct buf *scratch, const char **text, struct err *err);
 

@@ -77,7 +77,7 @@ int64_t shard_leases_step(void *arg, int64_t now_ms)
         struct shard_set *set = &leases->sets[i];
 
         if (now_ms >= set->due_ms) {
-            /* Each one counts from before its own statements. */
+            /* The lease starts to run before its statement is sent. */
             int64_t from_ms = pool_now(leases->pool, now_ms);
 
             set->due_ms = from_ms + leases_step(&set->leases, from_ms);

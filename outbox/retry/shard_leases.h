@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps the leases of a retry process: for each handler that it runs those of the handler's shards.
- * The processes that run a handler share its shards, and only they compete for them; so no process
- * holds tasks that it cannot run, whatever the others run. Where retry.shards fixes the shards
- * nothing is leased, and the process only tells the others which handlers it runs. One thread, but
- * for shard_leases_failing(). */
+/* Keeps the shard leases of a retry process: for each handler that it runs, a share of the
+ * handler's shards. The processes that run a handler compete for its shards; so no process holds
+ * tasks that it cannot run. If retry.shards fixes the shards, nothing is leased, and the process
+ * only announces which handlers it runs. One thread, except shard_leases_trouble(). */
 #ifndef OUTBOX_RETRY_SHARD_LEASES_H
 #define OUTBOX_RETRY_SHARD_LEASES_H
 

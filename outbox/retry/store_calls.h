@@ -13,7 +13,8 @@
 struct store_calls {
     struct pool *pool;
     uint64_t *rng;
-    int64_t at_ms[POOL_CALLS]; /* not before, after a failure or by its own time */
+    int64_t
+        at_ms[POOL_CALLS]; /* earliest time of the next call, after a failure or by its interval */
     struct backoff backoffs[POOL_CALLS];
 };
 

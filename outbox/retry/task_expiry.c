@@ -29,12 +29,12 @@ static void on_expired(void *ctx, const struct task_row *row)
     snprintf(class.group, sizeof(class.group), "%s", expiry_claim->scene->group);
     snprintf(class.scene, sizeof(class.scene), "%s", expiry_claim->scene->name);
     kind = scenes_kind(expiry->scenes, &class, expiry_claim->looks, expiry_claim->now_ms);
-    /* With too many kinds it comes back by its lease. */
+    /* If there are too many kinds, the task becomes free when its lease ends. */
     if (kind)
         task_slots_claim(expiry->slots, kind, row, expiry_claim->now_ms);
 }
 
-/* Those that are in flight here go on: they end when they were to be begun. */
+/* A task that is in flight here continues; it expires when it would begin. */
 static void end_claimed(struct task_expiry *expiry, int64_t now_ms)
 {
     for (size_t i = 0; i < expiry->slots->claimed_count; i++) {
@@ -74,7 +74,7 @@ static bool expire_scene(struct task_expiry *expiry, struct scene *scene, uint64
         return false;
     }
     store_calls_worked(expiry->calls, POOL_EXPIRE, now_ms);
-    /* Behind one that ended there may be another one of its key. */
+    /* The next task of the ended task's key may be due now. */
     *full = *full || more || expiry->slots->claimed_count > 0;
     task_slots_lease(expiry->slots, sent_ms, scene->policy.lease_ms);
     end_claimed(expiry, sent_ms);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The slots of a retry process: which slot holds which task in flight, and what a claimed task
- * takes with it from its row (job, destination, age). Decides whether a claimed row is a new task,
- * or one that is in flight here already and goes on under its new epoch. The dispatcher's
- * thread. */
+ * takes from its row (job, destination, age). Decides whether a claimed row is a new task or a
+ * task that is already in flight here and continues under its new epoch. Only the dispatcher's
+ * thread calls these functions. */
 #ifndef OUTBOX_RETRY_TASK_SLOTS_H
 #define OUTBOX_RETRY_TASK_SLOTS_H
 

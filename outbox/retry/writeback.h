@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides what becomes of a task after its attempt (done, waiting again, put off, exhausted), tells
- * the circuit breaker of its destination, and writes the results to the table in batches. The rules
- * of the decision are in policy/policy.h. The dispatcher's thread. */
+/* Decides what becomes of a task after its attempt (done, waiting again, put off, exhausted),
+ * reports the attempt to the circuit breaker of its destination, and writes the task updates to
+ * the table in batches. policy/policy.h has the rules of the decision. Only the dispatcher's
+ * thread calls these functions. */
 #ifndef OUTBOX_RETRY_WRITEBACK_H
 #define OUTBOX_RETRY_WRITEBACK_H
 
@@ -31,19 +32,19 @@ struct writeback {
     struct reasons logged;
 };
 
-/* RC_FATAL: no memory. All is borrowed; rng: the state of rng_next(). */
+/* RC_FATAL: no memory. All pointers are borrowed; rng is the state of rng_next(). */
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
                        const struct retry_store *store, struct store_calls *calls, uint64_t *rng,
                        struct err *err);
 /* A zeroed struct may be passed, too. */
 void writeback_done(struct writeback *writeback);
 
-/* Decides what becomes of the task in the slot, by the result of its attempt, and adds it to those
- * to be written. */
+/* Decides what becomes of the task in the slot from the result of its attempt, and adds the update
+ * to those that writeback_write() will write. */
 void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_ms);
 
-/* Writes what is decided, and frees its slots. False: something is left to write, not before
- * calls->at_ms[POOL_FINISH]. */
+/* Writes the decided updates and frees their slots. Returns false when updates are left; they are
+ * not written before calls->at_ms[POOL_FINISH]. */
 bool writeback_write(struct writeback *writeback, int64_t now_ms);
 
 #endif

@@ -16,7 +16,8 @@
 /* Of an answer, all together. */
 #define HEAD_BYTES_MAX 65536
 
-/* What is answered when a stop comes is waited for so long, or it would be done again. */
+/* A call that is in flight when the process stops gets this much time to finish: otherwise it is
+ * repeated. */
 #define STOP_GRACE_MS 1000
 
 #define CONNECT_MS_MAX 10000
@@ -161,7 +162,7 @@ static enum rc prepare_line(struct line *line)
     return RC_OK;
 }
 
-/* CALL_ANSWERED: the call has come to an end by itself. CALL_FAILED: it did not in its time. */
+/* CALL_ANSWERED: the call ended. CALL_FAILED: its time is over. */
 static enum call_end wait_for_end(const struct caller *caller, CURLM *multi,
                                   const struct call *call)
 {

@@ -32,7 +32,7 @@ struct call {
 enum call_end {
     CALL_ANSWERED,
     CALL_FAILED, /* err: why; its code is libcurl's, negative */
-    CALL_CUT,    /* the stop came first */
+    CALL_CUT,    /* the process stops */
     CALL_LOST,   /* the lease ran out first */
 };
 
@@ -48,12 +48,14 @@ enum rc caller_open(struct caller **caller, const struct settings *settings, str
                     size_t workers, struct err *err);
 void caller_close(struct caller *caller);
 
-/* body gets that of the answer; it fails where this is longer than it may be, and the rest is not
- * read. Unless CALL_ANSWERED the other side may have done it all the same. */
+/* body gets the body of the answer; a body that is longer than its limit marks it as failed, and
+ * the rest is not read. Unless the result is CALL_ANSWERED the server may have executed the call
+ * nevertheless. */
 enum call_end caller_call(struct caller *caller, size_t worker, const struct call *call,
                           struct call_answer *answer, struct buf *body, struct err *err);
 
-/* Is the code (as in err) something that somebody here must mend: a certificate, a file? */
+/* Returns whether the code in err is a local fault that an operator must fix: a certificate, a
+ * file. */
 bool caller_is_ours(int code);
 
 #endif

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define CHUNK 16384
-#define CHUNKS_MAX 64 /* read in one go */
+#define CHUNKS_MAX 64 /* read at once */
 #define STOP_GRACE_MS (CHILD_GRACE_MS / 2)
 #define LEASE_GRACE_PART 8 /* of the lease, as it is in the beginning */
 #define ERRORS_SIZE 2048
@@ -46,7 +46,8 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Whoever closed stdin must not get a pipe there, which would be in its own way. */
+/* A process whose stdin is closed could get the pipe as descriptor 0 to 2, which the child
+ * replaces. */
 static bool move_above_stderr(int *fd)
 {
     int up;
@@ -102,7 +103,7 @@ static void close_inherited(posix_spawn_file_actions_t *actions)
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
 #else
-    /* Most of ours close by themselves; a library's may not. */
+    /* Most descriptors are close-on-exec; those of a library may not be. */
     for (int fd = STDERR_FILENO + 1; fd < 1024; fd++)
         posix_spawn_file_actions_addclose(actions, fd);
 #endif
@@ -171,7 +172,7 @@ static void keep_error_text(struct child *child, const char *bytes, size_t len)
     child->errors_len += len;
 }
 
-/* What is there now; a child that floods us gets its turn again. */
+/* Reads what the pipe holds; a child that writes without pause is read again in the next round. */
 static void drain_pipe(struct child *child, int pipe)
 {
     char chunk[CHUNK];
@@ -192,7 +193,8 @@ static void drain_pipe(struct child *child, int pipe)
     }
 }
 
-/* It stays a zombie until it is reaped: its number, and its group's, is nobody else's till then. */
+/* The child stays a zombie until it is reaped, so its process id and group id are not reused until
+ * then. */
 static bool has_ended(const struct child *child)
 {
     siginfo_t info = {0};
@@ -207,7 +209,7 @@ static void reap_child(struct child *child)
     int status = 0;
     pid_t pid;
 
-    /* What it left behind in its group has nobody to report to. */
+    /* Ends the processes that the child left in its group. */
     kill(-child->pid, SIGKILL);
     do {
         pid = waitpid(child->pid, &status, 0);
@@ -238,7 +240,8 @@ static void end_child_if_due(struct child *child, int64_t now_ms)
         child->end->cut = true;
         advance_deadlines(child, now_ms, now_ms + STOP_GRACE_MS);
     }
-    /* Invariant: also one that was told to end for another reason ends before the lease does. */
+    /* Invariant: a child that already got SIGTERM for another reason also ends before the lease
+     * does. */
     if (now_ms >= lease_until_ms - child->lease_grace_ms) {
         child->end->lost = true;
         advance_deadlines(child, now_ms, lease_until_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one program to its end: no shell, a process group of its own, nothing of ours open in it but
- * two pipes and its input, which is whole before it begins; its output bounded. Whoever asks waits.
- * In the whole process SIGPIPE is ignored and SIGCHLD is not. Any thread. */
+/* Runs one program until it ends: no shell, its own process group, only two pipes and its complete
+ * input open, its output bounded. The caller waits. The process ignores SIGPIPE and does not
+ * ignore SIGCHLD. Any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_CHILD_H
 #define OUTBOX_RETRY_HANDLERS_CHILD_H
 
@@ -21,18 +21,18 @@ struct child_order {
     const char *const *environment;
     const void *input;
     size_t input_len;
-    struct buf *output; /* what it writes to stdout; the rest is dropped when output failed */
-    int64_t until_ms;   /* os_now_ms(): it is asked to end then, and killed CHILD_GRACE_MS later */
-    const atomic_llong *lease_until_ms; /* as in struct retry_job: it is killed then at the latest,
-                                           and asked to end a bit before */
+    struct buf *output; /* its stdout; the rest is dropped when output failed */
+    int64_t until_ms;   /* os_now_ms(): it gets SIGTERM then, and SIGKILL CHILD_GRACE_MS later */
+    const atomic_llong
+        *lease_until_ms; /* as in struct retry_job: SIGKILL comes before then, SIGTERM earlier */
     const struct stop *stop;
 };
 
 struct child_end {
-    int error;                    /* errno: it was not started, and the rest says nothing */
+    int error;                    /* errno: it was not started, and the other fields are unset */
     int code;                     /* it exited with */
     int signal;                   /* or died of */
-    bool late;                    /* it was told to end, because of the time */
+    bool late;                    /* it got SIGTERM because its time was over */
     bool cut;                     /* or because of the stop */
     bool lost;                    /* or because of the lease */
     char words[CHILD_WORDS_SIZE]; /* the last line it wrote to stderr */

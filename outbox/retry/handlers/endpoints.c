@@ -15,7 +15,8 @@ static struct endpoint *find_endpoint(struct endpoints *endpoints, const char *n
     return NULL;
 }
 
-/* Its place, which may have been the one of who was idle longest; NULL: all are in use. */
+/* Returns the endpoint of the name. A new endpoint takes a free place or that of the endpoint that
+ * was unused longest; NULL: all places are in use. */
 static struct endpoint *get_endpoint(struct endpoints *endpoints, const char *name)
 {
     struct endpoint *endpoint = find_endpoint(endpoints, name);
@@ -57,7 +58,7 @@ static int64_t get_return_ms(const struct endpoint *endpoint)
     return endpoint ? endpoint->out_until_ms : 0;
 }
 
-/* All are out: the one that comes back first. */
+/* All are left out: chooses the one that returns first. */
 static size_t find_first_return(struct endpoints *endpoints, const char *const *names, size_t count)
 {
     size_t best = 0;
@@ -125,7 +126,7 @@ static int64_t draw_out_ms(unsigned failures, uint64_t random_bits)
         ms *= 2;
     if (ms > ENDPOINT_OUT_MS_CAP)
         ms = ENDPOINT_OUT_MS_CAP;
-    /* Half of it by chance, so that not all processes come back at once. */
+    /* Half of the time is random, so that not all processes return at once. */
     return ms / 2 + (int64_t)(random_bits % (uint64_t)(ms / 2 + 1));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of several servers a call goes to: of two taken by chance the one with less trouble and
- * less under way (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001).
- * One that fails again and again is left out for a while, and comes back with one call to try it.
- * Pure; one thread at a time. */
+/* Chooses the server of a call: of two random ones the one with fewer failures and fewer calls in
+ * flight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). A
+ * server that fails repeatedly is left out for a while and returns with one call as a probe. Pure;
+ * one thread at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_ENDPOINTS_H
 #define OUTBOX_RETRY_HANDLERS_ENDPOINTS_H
 
@@ -30,12 +30,13 @@ struct endpoints {
     size_t count;
 };
 
-/* The index of the name to call, which is under way then until endpoints_end(). count > 0. */
+/* Returns the index of the name to call; the call counts as in flight until endpoints_end(). count
+ * > 0. */
 size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, size_t count,
                       int64_t now_ms, uint64_t random_bits);
 
-/* The call has come to an end. failed: the server's own trouble, not the caller's. True: it is left
- * out from now on. */
+/* Ends a call. failed: the server failed, not the caller. Returns true when the server is left out
+ * from now on. */
 bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
                    uint64_t random_bits);
 

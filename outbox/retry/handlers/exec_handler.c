@@ -25,7 +25,7 @@ static enum rc exec_open(void **handler, const struct retry_handler_env *env, st
 
     if (!exec)
         return err_fail(err, RC_FATAL, 0, "no memory for a handler");
-    /* Who started us may have ignored it, and then nobody learns how a program ended. */
+    /* The parent process may have ignored SIGCHLD; then the exit status of a program is lost. */
     signal(SIGCHLD, SIG_DFL);
     exec->programs = env->settings->retry.exec_programs;
     exec->stop = env->stop;
@@ -63,7 +63,7 @@ static void exec_destination(const struct retry_handlers *all, const struct retr
     exec_options_done(&options);
 }
 
-/* NAME=value, each with its end, one behind the other. */
+/* NAME=value texts, each with its final zero byte, one after the other. */
 static void put_variable(struct buf *buf, const char *name, const char *value)
 {
     if (!value)
@@ -108,7 +108,7 @@ static void report_timeout(struct attempt_result *attempt, const char *program, 
                  "%s did not come to an end in its time, and was made to", program);
 }
 
-/* Whatever it was told: when it says that it is done, it is. */
+/* A program that exits with 0 is done, even after it was asked to end. */
 static void classify_end(const struct child_end *end, const char *program,
                          struct attempt_result *attempt)
 {

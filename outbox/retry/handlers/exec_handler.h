@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The handler `exec`: runs a program of retry.exec_programs, with the params on its stdin. Its
+/* The handler `exec`: runs a program of retry.exec_programs with the params on its stdin. Its
  * environment is TALLYBOX_TASK, _GROUP, _SCENE, _ATTEMPT, _STEP, _IDEMPOTENCY_KEY, _PARAMS_TYPE,
- * _NO_RETRY, and _ORDERING_KEY and _BIZ_NO where the task has them; what it writes to stdout is the
- * result of its step, the last line on stderr the reason of a failure. Exit codes: 0 done, 75 again
- * (sysexits.h has more), EXEC_SNOOZE, EXEC_REJECT. */
+ * _NO_RETRY, and _ORDERING_KEY and _BIZ_NO if the task has them. Its stdout is the result of the
+ * step, the last line of its stderr the reason of a failure. Exit codes: 0 done, 75 try again (see
+ * sysexits.h), EXEC_SNOOZE, EXEC_REJECT. */
 #ifndef OUTBOX_RETRY_HANDLERS_EXEC_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_EXEC_HANDLER_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options of an `exec` task say:
+/* The options of an `exec` task:
  *
  *     {"program": PATH, "args": [TEXT, ...], "timeout": "30s"}
  *
- * Only program has to be there, as retry.exec_programs has it. Pure; any thread. */
+ * Only program is required; it must be in retry.exec_programs. Pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_EXEC_OPTIONS_H
 #define OUTBOX_RETRY_HANDLERS_EXEC_OPTIONS_H
 
@@ -21,11 +21,10 @@ struct json_t;
 struct exec_options {
     const char *args[EXEC_ARGS_MAX + 2]; /* the program first, NULL at the end */
     int64_t timeout_ms;
-    struct json_t *json; /* what the texts point into */
+    struct json_t *json; /* the texts point into it */
 };
 
-/* RC_REJECT: err says what is wrong with text. After a failure nothing needs
- * exec_options_done(). */
+/* RC_REJECT: err names the fault in the text. After a failure exec_options_done() is not needed. */
 enum rc exec_options_read(struct exec_options *options, const char *text, struct err *err);
 void exec_options_done(struct exec_options *options);
 

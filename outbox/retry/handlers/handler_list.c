@@ -52,7 +52,7 @@ static enum rc check_names(const char *list, const struct retry_handlers *table,
     return rc;
 }
 
-/* A process that takes a task must be able to run it to its end: nobody else would get it. */
+/* A process that claims a task must be able to run all its steps: no other process would get it. */
 static enum rc check_needs(const struct retry_handlers *all, struct err *err)
 {
     const struct retry_handler *needs = NULL;

@@ -11,8 +11,9 @@ struct handler_list {
     struct retry_handlers all;
 };
 
-/* env->all may be NULL: each handler gets this list. RC_FATAL: retry.handlers names one that there
- * is not, or err says what a handler lacks. After a failure it may be closed, too. */
+/* Opens the handlers that retry.handlers names. env->all is ignored: each handler gets this list.
+ * RC_FATAL: retry.handlers names an unknown handler, or a handler cannot be opened; err gives the
+ * reason. handler_list_close() may follow a failure. */
 enum rc handler_list_open(struct handler_list *list, const struct retry_handlers *table,
                           const struct retry_handler_env *env, struct err *err);
 void handler_list_close(struct handler_list *list);

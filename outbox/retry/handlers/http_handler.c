@@ -52,7 +52,7 @@ static void http_close(void *handler)
     free(http);
 }
 
-/* Its bytes come from whoever made the task. */
+/* The params type comes from the client that made the task. */
 static enum rc check_type(const struct retry_job *job, struct err *err)
 {
     if (http_is_header_value(job->params_type))
@@ -112,7 +112,7 @@ static void end_picked(struct http *http, const struct http_url *url, bool faile
     pthread_mutex_lock(&http->lock);
     out = endpoints_end(&http->endpoints, url->origin, failed, os_now_ms(), os_random_u64());
     pthread_mutex_unlock(&http->lock);
-    /* With no other one to go to it is called all the same. */
+    /* The only URL of a task is called even while its endpoint is left out. */
     if (out && !alone)
         log_error(LOG_WARN, "retry_endpoint_ignored", err, "endpoint=%s", url->origin);
 }
@@ -130,7 +130,7 @@ static void put_own_headers(struct buf *buf, const struct retry_job *job)
     buf_char(buf, '\0');
 }
 
-/* libcurl's way to say it: "Name: value", "Name;" for an empty value, "Name:" for none at all. */
+/* libcurl's syntax: "Name: value", "Name;" for an empty value, "Name:" to remove the header. */
 static void put_headers(struct buf *buf, const struct retry_job *job,
                         const struct http_options *options)
 {

@@ -91,7 +91,7 @@ static enum rc add_url(struct http_options *options, const json_t *value, struct
     enum rc rc = task_option_text(value, URL_BYTES_MAX, &text, err);
 
     if (rc == RC_OK && !read_url(&options->urls[options->url_count++], text))
-        /* It is not quoted: what is wrong with it may be a password. */
+        /* The error does not quote the text, which may contain a password. */
         return err_fail(err, RC_REJECT, 0,
                         "https://host[:port][/path][?query] or http:// is expected, without user, "
                         "fragment and blanks");
@@ -143,7 +143,7 @@ static bool is_header_name(const char *name)
     return *name && name[strspn(name, letters)] == '\0';
 }
 
-/* What says whose call it is, and what the protocol itself needs. */
+/* Headers that identify the caller or that the protocol needs. */
 static bool is_reserved_header(const char *name)
 {
     static const char *const names[] = {

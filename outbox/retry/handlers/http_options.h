@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options of an `http` task say:
+/* The options of an `http` task:
  *
  *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
  *      "timeout": "10s", "ok": "200-299,409"}
  *
- * A URL is there, the rest may be left out. Also what may be called at all, and what a text has to
- * be like to go into a header. Pure; any thread. */
+ * A URL is required, the rest is optional. Also decides which URLs may be called and which texts
+ * may be header values. Pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_HTTP_OPTIONS_H
 #define OUTBOX_RETRY_HANDLERS_HTTP_OPTIONS_H
 
@@ -50,11 +50,10 @@ struct http_options {
     int64_t timeout_ms;
     struct http_range ok[HTTP_RANGES_MAX];
     size_t ok_count;
-    struct json_t *json; /* what the texts point into */
+    struct json_t *json; /* the texts point into it */
 };
 
-/* RC_REJECT: err says what is wrong with text. After a failure nothing needs
- * http_options_done(). */
+/* RC_REJECT: err names the fault in the text. After a failure http_options_done() is not needed. */
 enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
 void http_options_done(struct http_options *options);
 
@@ -70,7 +69,7 @@ const char *http_own_header(const struct http_options *options, const char *name
 /* What begins no line and ends none. */
 bool http_is_header_value(const char *text);
 
-/* Appends a text that may hold anything: what is no visible ASCII becomes %XX. */
+/* Appends any text; each byte that is not visible ASCII becomes %XX. */
 void http_put_value(struct buf *buf, const char *text);
 
 #endif

@@ -56,8 +56,7 @@ static struct bytes text_bytes(const char *text)
     return (struct bytes){text, strlen(text)};
 }
 
-/* Ours take the place of any of the same name: an event of the queue may come to the queue again.
- */
+/* These headers replace headers of the same name: an event of the queue may return to the queue. */
 static size_t headers_take(struct publisher_header *headers, const struct kafka_options *options,
                            const char *number)
 {

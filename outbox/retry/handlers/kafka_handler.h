@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The handler `kafka`: publishes the task's params to a topic and waits for the broker's word. What
- * kafka_options.h says becomes the record, with the headers of attempt.h after its own. */
+/* The handler `kafka`: publishes the task's params to a topic and waits for the broker's
+ * acknowledgement. The options (kafka_options.h) describe the record; the headers of attempt.h
+ * follow the task's own. */
 #ifndef OUTBOX_RETRY_HANDLERS_KAFKA_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_KAFKA_HANDLER_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options of a `kafka` task say:
+/* The options of a `kafka` task:
  *
  *     {"topic": NAME, "key": TEXT or "keyHex": HEX, "headers": HEADERS, "timestampMs": NUMBER,
  *      "partition": NUMBER}
  *
- * Only topic has to be there. Without key and keyHex the record has no key. HEADERS is a list of
+ * Only topic is required. Without key and keyHex the record has no key. HEADERS is a list of
  * [NAME, VALUE] or an object {NAME: VALUE}; a VALUE is a text, {"hex": HEX} or null. Pure; any
  * thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_KAFKA_OPTIONS_H
@@ -33,13 +33,13 @@ struct kafka_options {
     struct kafka_header *headers;
     size_t header_count;
 
-    struct json_t *json; /* what the texts point into */
-    char *bytes;         /* and what was hexadecimal */
+    struct json_t *json; /* the texts point into it */
+    char *bytes;         /* the bytes of hexadecimal values */
     size_t bytes_used;
 };
 
-/* RC_REJECT: err says what is wrong with text. After a failure nothing needs kafka_options_done().
- */
+/* RC_REJECT: err names the fault in the text. After a failure kafka_options_done() is not
+ * needed. */
 enum rc kafka_options_read(struct kafka_options *options, const char *text, struct err *err);
 void kafka_options_done(struct kafka_options *options);
 

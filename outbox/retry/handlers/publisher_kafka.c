@@ -27,11 +27,11 @@
 #define POLL_MS 100
 #define TRIES_MAX 3
 
-/* A record on its way when a stop comes is waited for so long: what is acknowledged is not done
- * again. */
+/* A record that is in flight when the process stops gets this much time: an acknowledged record is
+ * not published again. */
 #define STOP_GRACE_MS 1000
 
-/* librdkafka says by itself that a record timed out; it looks once a second. */
+/* librdkafka reports a timed-out record itself; it checks once a second. */
 #define REPORT_MS 2000
 
 /* A ticket has its worker in the lower bits. */
@@ -47,12 +47,12 @@ struct producer {
     char topics[TOPICS_KNOWN_MAX][TOPIC_NAME_SIZE];
     int64_t older_ms_max[TOPICS_KNOWN_MAX]; /* of a record in each of them */
     size_t topic_count;                     /* of all that were ever known */
-    struct err trouble;                     /* what librdkafka told last */
+    struct err trouble;                     /* librdkafka's last error */
 };
 
 struct slot {
     struct wakeup wakeup;
-    uintptr_t ticket; /* of the record that is out; reports of earlier ones come too late */
+    uintptr_t ticket; /* of the record in flight; reports of earlier records are ignored */
     bool reported;
     enum rc rc;
     struct err err;
@@ -80,8 +80,8 @@ static enum rc set_number(rd_kafka_conf_t *conf, const char *name, int64_t value
     return err_fail(err, RC_FATAL, 0, "kafka: %s = %s: %s", name, number, text);
 }
 
-/* What is right for the relay's long rows of records is forced to be otherwise here. A record that
- * times out alone is no harm: its key's next one is not sent before it came to an end. */
+/* Overrides settings that suit the relay's batches. A record may time out alone: the next record
+ * of its key is not sent before its attempt has ended. */
 static enum rc make_conf(rd_kafka_conf_t **conf, const struct publisher *publisher, struct err *err)
 {
     int64_t bytes =
@@ -175,7 +175,7 @@ static enum rc start_producer(struct producer *producer, struct err *err)
     return err_fail(err, RC_FATAL, code, "kafka: no thread: %s", strerror(code));
 }
 
-/* NULL: err says why. */
+/* NULL: err gives the reason. */
 static struct producer *open_producer(struct publisher *publisher, struct err *err)
 {
     struct producer *producer = calloc(1, sizeof(*producer));
@@ -203,7 +203,8 @@ static void close_producer(struct producer *producer)
     free(producer);
 }
 
-/* It is made under the lock, once for all who wait for it; that takes no answer from anybody. */
+/* The producer is made under the lock, once for all waiting threads; making it waits for no
+ * server. */
 static struct producer *take_producer(struct publisher *publisher, struct err *err)
 {
     struct producer *producer;
@@ -230,7 +231,8 @@ static void give_producer(struct publisher *publisher, struct producer *producer
         close_producer(producer);
 }
 
-/* Invariant: it is spoiled before anybody's record is purged, so that they know why. */
+/* Invariant: the producer is marked as spoiled before records of other threads are purged, so that
+ * those threads know the cause. */
 static void spoil_producer(struct publisher *publisher, struct producer *producer)
 {
     pthread_mutex_lock(&publisher->lock);
@@ -259,7 +261,7 @@ static bool is_topic_known(const struct producer *producer, const char *topic)
     return false;
 }
 
-/* Whoever comes too many forgets the oldest. */
+/* A topic beyond the limit replaces the oldest one. */
 static void learn_topic(struct producer *producer, const char *topic, int64_t older_ms_max)
 {
     size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
@@ -353,7 +355,7 @@ static rd_kafka_headers_t *make_headers(const struct publisher_record *record, i
     for (size_t i = 0; i < record->header_count; i++) {
         const struct publisher_header *header = &record->headers[i];
 
-        /* Fails only for want of memory, which librdkafka ends the process for by itself. */
+        /* Fails only without memory, and then librdkafka ends the process itself. */
         rd_kafka_header_add(headers, header->name, -1, header->value.data,
                             (ssize_t)header->value.len);
         original = original || strcmp(header->name, RECORD_ORIGINAL_TIMESTAMP) == 0;
@@ -391,7 +393,7 @@ static enum rc send_record(struct publisher *publisher, struct producer *produce
     return rc;
 }
 
-/* False: no report came in time. */
+/* Returns false when no delivery report arrived in time. */
 static bool await_report(struct publisher *publisher, size_t worker,
                          const struct publisher_record *record, int64_t until_ms, enum rc *rc,
                          struct err *err)
@@ -425,7 +427,7 @@ static bool await_report(struct publisher *publisher, size_t worker,
     }
 }
 
-/* The producer is at its end: its own words are better than those of the report. */
+/* The producer has a fatal error: its text is better than the text of the report. */
 static void copy_fatal_text(const struct producer *producer, struct err *err)
 {
     char text[256] = "";
@@ -449,7 +451,7 @@ static void describe_silence(struct publisher *publisher, const struct producer 
              trouble.text);
 }
 
-/* Tells trouble of ours, which somebody has to mend, from a record that nobody takes. */
+/* Separates local faults, which an operator must fix, from records that the broker refuses. */
 static enum publisher_end classify_end(enum rc rc, int code)
 {
     switch (code) {
@@ -475,7 +477,7 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
     enum rc rc = check_topic(publisher, producer, record, until_ms, err);
 
     *again = false;
-    /* The broker will not have the topic, and says so to everybody. */
+    /* The broker refuses the topic for every client. */
     if (rc != RC_OK)
         return rc == RC_FATAL ? PUBLISH_BARRED : classify_end(rc, err->code);
     rc = send_record(publisher, producer, worker, record, err);
@@ -497,7 +499,8 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
     pthread_mutex_lock(&publisher->lock);
     forget_topic(producer, record->topic);
     pthread_mutex_unlock(&publisher->lock);
-    /* Purged with somebody else's record, or acknowledged by the way of a later one. */
+    /* The record was purged together with another thread's record, or acknowledged with a later
+     * one. */
     *again = producer_is_spoiled(publisher, producer) || (rc == RC_RETRY && err->code == 0);
     return classify_end(rc, err->code);
 }

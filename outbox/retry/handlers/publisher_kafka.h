@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One producer for all workers of the retry queue: idempotent, acks=all, a record a request, so
- * that nobody's record falls with somebody else's. A record that got no answer in time takes the
- * producer along: it is purged and closed, so that nothing of it is sent later, and what others had
- * in it they send again with a new one. Any thread; each worker has one record at a time. */
+/* One producer for all workers of the retry queue: idempotent, acks=all, one record per request,
+ * so that one record cannot make another one fail. When a record gets no answer in time, the
+ * producer is purged and closed, so that the record is not sent later; other threads send their
+ * records again with a new producer. Any thread; each worker has one record at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_PUBLISHER_KAFKA_H
 #define OUTBOX_RETRY_HANDLERS_PUBLISHER_KAFKA_H
 
@@ -37,10 +37,10 @@ struct publisher_record {
 
 enum publisher_end {
     PUBLISHED,
-    PUBLISH_FAILED,  /* passes by itself: no connection, no leader, no answer in time */
+    PUBLISH_FAILED,  /* transient: no connection, no leader, no answer in time */
     PUBLISH_REFUSED, /* this record is not taken */
     PUBLISH_BARRED,  /* a right, the topic or a setting is not as it must be */
-    PUBLISH_CUT,     /* the stop came first */
+    PUBLISH_CUT,     /* the process stops */
     PUBLISH_LOST,    /* the lease ran out first */
 };
 
@@ -49,9 +49,9 @@ enum rc publisher_open(struct publisher **publisher, const struct settings *sett
                        struct stop *stop, size_t workers, struct err *err);
 void publisher_close(struct publisher *publisher);
 
-/* Publishes and waits for the broker's word, as long as relay.send_timeout_ms says and the lease
- * lasts. The topic is made if need be, as the relay does. err->code is librdkafka's. Unless
- * PUBLISHED the record may be in the log all the same. */
+/* Publishes the record and waits for its acknowledgement, for at most relay.send_timeout_ms and
+ * while the lease lasts. Creates the topic if needed, as the relay does. err->code is
+ * librdkafka's. Unless the result is PUBLISHED the record may be in the log nevertheless. */
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
                                   const struct publisher_record *record, struct err *err);
 

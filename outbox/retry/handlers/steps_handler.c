@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As long as a task whose handler does not run here waits for one where it does. */
+/* As long as a task waits whose handler does not run here. */
 #define ELSEWHERE_MS 10000
 
 struct steps {
@@ -97,7 +97,7 @@ static void step_destination(const struct retry_handlers *all, const struct retr
     all->list[at]->destination(all, &inner, name);
 }
 
-/* Where the step goes that is next. */
+/* The destination of the next step. */
 static void steps_destination(const struct retry_handlers *all, const struct retry_job *job,
                               struct buf *name)
 {
@@ -138,7 +138,7 @@ static enum rc steps_effects(const struct retry_handlers *all, const struct retr
     return rc;
 }
 
-/* As for a task whose own handler is not known: it is neither failed nor dropped. */
+/* As for a task whose handler is unknown here: the step is neither failed nor dropped. */
 static void snooze_elsewhere(const struct step *step, struct attempt_result *attempt)
 {
     attempt->end = ATTEMPT_SNOOZED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The handler `steps`: hands each step of a task to another handler, one an attempt, and goes on
- * after a failure with the step that failed. A step's idempotency key is the task's, "/" and its
+/* The handler `steps`: runs one step of a task per attempt with the step's handler, and repeats
+ * only the failed step after a failure. A step's idempotency key is the task's, "/" and its
  * number. */
 #ifndef OUTBOX_RETRY_HANDLERS_STEPS_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_STEPS_HANDLER_H

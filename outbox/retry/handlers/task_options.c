@@ -42,7 +42,7 @@ enum rc task_options_read(json_t **json, const char *text, const struct task_opt
     json_error_t fault;
     enum rc rc;
 
-    /* The parser's own words may quote what is there, which may be a secret. */
+    /* The JSON parser's message may quote the text, which may contain a secret. */
     *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     if (!*json && json_error_code(&fault) == json_error_out_of_memory)
         return err_fail(err, RC_FATAL, 0, "no memory for the options of a task");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What is common to the options of all handlers: a JSON object whose fields are in a table, every
- * field of which may be left out. An unknown field is an error, because a misspelt one would do
- * nothing in silence. Pure; any thread. */
+/* Parses the options of all handlers: a JSON object whose fields are in a table; every field is
+ * optional here. An unknown field is an error, because a misspelt one would silently have no
+ * effect. Pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_TASK_OPTIONS_H
 #define OUTBOX_RETRY_HANDLERS_TASK_OPTIONS_H
 
@@ -13,7 +13,8 @@
 
 struct json_t;
 
-/* Takes the value of a field into the handler's own struct, which may go on pointing into it. */
+/* Parses the value of a field into the handler's own struct, which may keep pointers into the
+ * value. */
 typedef enum rc (*task_option_take)(void *options, const struct json_t *value, struct err *err);
 
 struct task_option {
@@ -21,8 +22,8 @@ struct task_option {
     task_option_take take;
 };
 
-/* *json: the whole, to be freed with task_options_done() after options was used; NULL after a
- * failure. RC_REJECT: err names the field and what is wrong with it. RC_FATAL: no memory. */
+/* *json: the parsed object, which task_options_done() frees after options were used; NULL after a
+ * failure. RC_REJECT: err names the field and its fault. RC_FATAL: no memory. */
 enum rc task_options_read(struct json_t **json, const char *text, const struct task_option *fields,
                           size_t count, void *options, struct err *err);
 void task_options_done(struct json_t *json);

@@ -18,7 +18,7 @@ struct bucket {
 /* Full. */
 void bucket_init(struct bucket *bucket, int64_t per_s, int64_t burst, int64_t now_ms);
 
-/* 0: a token was taken. Otherwise ms until there is one; ask again then. */
+/* Takes a token and returns 0, or returns the ms until there is one. */
 int64_t bucket_take(struct bucket *bucket, int64_t now_ms);
 
 /* Whole tokens that there are; INT64_MAX without a limit. */

@@ -224,7 +224,7 @@ int64_t cron_next_ms(const struct cron *cron, const struct zone *zone, int64_t u
     int64_t utc_s = floor_to_multiple(utc_ms, 1000) / 1000;
     int64_t local_s = floor_to_multiple(utc_s + zone_ahead_s(zone, utc_s), MINUTE_S);
 
-    /* Where clocks were set back, a local time ahead of us may lie behind us in truth. */
+    /* After clocks were set back, a later local time may lie in the past. */
     for (;;) {
         int64_t next_s;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Points in time by the five fields of cron(5): minute, hour, day of month, month, day of week; or
- * @hourly, @daily, @weekly, @monthly, @yearly. As there: a day is right when either of its fields
- * says so, where both are restricted. Pure; any thread. */
+ * @hourly, @daily, @weekly, @monthly, @yearly. As in cron(5), if both day fields are restricted, a
+ * day that matches either one matches. Pure; any thread. */
 #ifndef OUTBOX_RETRY_POLICY_CRON_H
 #define OUTBOX_RETRY_POLICY_CRON_H
 
@@ -21,13 +21,14 @@ struct cron {
     bool any_weekday;
 };
 
-/* A word of @..., or five fields of numbers, names (jan..dec, sun..sat; 7 is Sunday), *, a-b, lists
- * with commas, and steps with /. RC_REJECT: err names the field and what is wrong with it. */
+/* Parses a word that begins with @, or five fields of numbers, names (jan..dec, sun..sat; 7 is
+ * Sunday), *, a-b, lists with commas, and steps with /. RC_REJECT: err names the field and its
+ * fault. */
 enum rc cron_parse(struct cron *cron, const char *text, struct err *err);
 
-/* The first moment behind utc_ms, in ms since 1970: a full minute of local time. -1: there is none
- * within eight years, as for 30 February. A time that a change of the clocks leaves out comes as
- * much later, and one that it repeats comes once. */
+/* Returns the first matching moment after utc_ms, in ms since 1970: a full minute of local time.
+ * -1: there is none within eight years, as for 30 February. A local time that a change of the
+ * clocks skips is moved by the length of the change; one that occurs twice matches once. */
 int64_t cron_next_ms(const struct cron *cron, const struct zone *zone, int64_t utc_ms);
 
 #endif

@@ -27,7 +27,7 @@ static enum order_decision decide_keyed(int64_t id, const struct order_ahead *ah
             return ORDER_LEAVE;
         any = true;
     }
-    /* A candidate that was not seen as the first of its key has changed meanwhile. */
+    /* A candidate that was not read as the first of its key has changed since. */
     return any || ahead->waiting.id != id ? ORDER_LEAVE : ORDER_RUN;
 }
 

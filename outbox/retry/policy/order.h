@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs, waits in line or is left alone when tasks are claimed: tasks of one ordering key run
+/* Decides which candidates of a claim run, are queued or are left: tasks of one ordering key run
  * one at a time, in the order of their ids. Pure; any thread.
  *
- * Whoever claims has the candidates locked. What stands ahead of them is looked up without waiting
- * for anybody, and then locked if it can be.
+ * The claiming transaction has locked the candidates. It reads the tasks ahead of them without
+ * waiting for locks, and then locks them where that is possible.
  *
- * Invariant: a task is queued only while something ahead of it is held, so that whoever ends that
- * comes later, sees the queued one and wakes it. What cannot be held is being changed by somebody
- * right now: the candidate is left for the next time. */
+ * Invariant: a task becomes queued only while a task ahead of it is locked. The transaction that
+ * ends the task ahead therefore comes later, sees the queued task and wakes it. If the task ahead
+ * cannot be locked, another transaction is changing it: the candidate is left for the next
+ * claim. */
 #ifndef OUTBOX_RETRY_POLICY_ORDER_H
 #define OUTBOX_RETRY_POLICY_ORDER_H
 
@@ -51,8 +52,8 @@ struct order_candidate {
 void order_decide(struct order_candidate *candidates, size_t count, const struct order_ahead *ahead,
                   size_t run_max);
 
-/* The task of a key that goes on when nothing is busy: the waiting or queued one with the smallest
- * id; its id is 0 when there is none. */
+/* Returns the task of a key that runs next when no task is busy: the waiting or queued task with
+ * the smallest id; its id is 0 if there is none. */
 struct order_task order_head(const struct order_ahead *ahead);
 
 #endif

@@ -404,8 +404,8 @@ void policy_done(struct policy *policy)
     wait_done(&policy->wait);
 }
 
-/* What holds where a policy says nothing. MySQL's and Kafka's codes are classified by those who
- * make the call; here stand the exceptions that matter to a task. */
+/* The classes of codes for which a policy has no rule. The callers classify codes of MySQL and
+ * Kafka; these are the exceptions that matter to a task. */
 static const struct fault_rule standard_rules[] = {
     {FAULT_HTTP, 401, 401, FAULT_OURS},
     {FAULT_HTTP, 403, 403, FAULT_OURS},
@@ -416,7 +416,8 @@ static const struct fault_rule standard_rules[] = {
     {FAULT_HTTP, 300, 499, FAULT_REFUSED},
     {FAULT_HTTP, 501, 501, FAULT_REFUSED},
     {FAULT_HTTP, 505, 505, FAULT_REFUSED},
-    /* sysexits.h: bad data and bad use are the task's, a missing file or right is ours. */
+    /* sysexits.h: bad data and bad use are faults of the task, a missing file or right is a local
+     * fault. */
     {FAULT_EXIT, 64, 65, FAULT_REFUSED},
     {FAULT_EXIT, 77, 78, FAULT_OURS},
     {FAULT_EXIT, 126, 127, FAULT_OURS},
@@ -465,7 +466,7 @@ static struct decision decide_failed(const struct policy *policy, const struct p
                   : now_ms + attempt->delay_ms;
     if (next_ms == WAIT_NEVER)
         return decide_exhausted(attempts, "wait");
-    /* An attempt behind the deadline would not be made: why wait for it. */
+    /* An attempt after the deadline would not be made, so the task does not wait for it. */
     if (policy->age_ms_max > 0 && next_ms - task->made_ms > policy->age_ms_max)
         return decide_exhausted(attempts, "deadline");
     return decide_again(attempts, next_ms);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a scene (a kind of task) does with failures: one JSON object in retry_scene.policy, every
- * field of which may be left out. policy_fields is the whole list, with the defaults; an unknown
- * field is an error, because a misspelt one would do nothing in silence. A policy is frozen once it
- * is read; any thread may use it then. */
+/* What a scene (a kind of task) does after failures: one JSON object in retry_scene.policy, in
+ * which every field is optional. policy_fields lists all fields with their defaults; an unknown
+ * field is an error, because a misspelt one would silently have no effect. A policy does not
+ * change after it is parsed; any thread may use it then. */
 #ifndef OUTBOX_RETRY_POLICY_POLICY_H
 #define OUTBOX_RETRY_POLICY_POLICY_H
 
@@ -30,12 +30,12 @@ struct fault_rule {
 
 /* What becomes of the key of a task that is exhausted. */
 enum policy_exhausted {
-    POLICY_BLOCK, /* the task stays, and its key waits for a person */
-    POLICY_PARK,  /* the task goes into history, the later ones of its key are parked */
-    POLICY_SKIP,  /* the task goes into history, its key goes on */
+    POLICY_BLOCK, /* the task stays, and its key waits for an operator */
+    POLICY_PARK,  /* the task moves into the history, later tasks of its key are parked */
+    POLICY_SKIP,  /* the task moves into the history, its key continues */
 };
 
-/* A task that is made when another one ends. */
+/* A task that is created when another task ends. */
 struct policy_callback {
     char scene[POLICY_NAME_SIZE]; /* "": none */
     char handler[POLICY_NAME_SIZE];
@@ -68,13 +68,13 @@ struct policy_field {
 extern const struct policy_field policy_fields[];
 extern const size_t policy_fields_count;
 
-/* json may be NULL or empty: everything is at its default then. RC_REJECT: err names the field and
- * what is wrong with it. RC_FATAL: no memory. After a failure policy needs no policy_done(). */
+/* json may be NULL or empty: then all fields have their defaults. RC_REJECT: err names the field
+ * and its fault. RC_FATAL: no memory. After a failure policy_done() is not needed. */
 enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct err *err);
 void policy_done(struct policy *policy);
 
-/* The class of a code by the policy's rules, or else by the common ones, or else `otherwise`: what
- * whoever got the code makes of it. */
+/* Returns the class of a code: by the policy's rules, else by the common rules, else `otherwise`,
+ * the class that the caller proposes. */
 enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
                                  enum fault_class otherwise);
 
@@ -82,7 +82,7 @@ enum fault_class policy_classify(const struct policy *policy, enum fault_source 
 struct policy_attempt {
     enum attempt_end end;
     enum fault_class fault;
-    int64_t delay_ms; /* that the handler asks for, or ATTEMPT_NO_DELAY */
+    int64_t delay_ms; /* requested by the handler, or ATTEMPT_NO_DELAY */
 };
 
 /* The task before the attempt. */
@@ -94,7 +94,7 @@ struct policy_task {
 enum decision_kind {
     DECISION_DONE,
     DECISION_AGAIN,     /* at next_ms */
-    DECISION_EXHAUSTED, /* see why; policy->exhausted tells what becomes of its key */
+    DECISION_EXHAUSTED, /* see why; policy->exhausted decides about its key */
 };
 
 struct decision {

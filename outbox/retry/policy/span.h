@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Spans of time as people write them: a whole number and a unit, "500ms", "30s", "5m", "2h", "7d".
- * Pure; any thread. */
+/* Spans of time as text: a whole number and a unit, "500ms", "30s", "5m", "2h", "7d". Pure; any
+ * thread. */
 #ifndef OUTBOX_RETRY_POLICY_SPAN_H
 #define OUTBOX_RETRY_POLICY_SPAN_H
 
@@ -16,7 +16,7 @@
 /* 0..SPAN_MS_MAX, in ms. False: it is no span, and *ms is left alone. */
 bool span_parse(const char *text, size_t len, int64_t *ms);
 
-/* In the largest unit that says it exactly. */
+/* Writes the span in the largest unit that is exact. */
 void span_text(int64_t ms, char text[SPAN_TEXT_SIZE]);
 
 #endif

@@ -133,7 +133,7 @@ static enum rc parse_exponential(struct wait *wait, const char *rest, struct err
     return rc;
 }
 
-/* One word beginning with @, or five fields; what stands behind them is the zone. */
+/* One word that begins with @, or five fields; the rest is the zone. */
 static enum rc parse_cron_rule(struct wait *wait, const char *rest, struct err *err)
 {
     const char *from = rest + strspn(rest, " \t");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* When a failed task is tried again, by its scene's rule:
  *
- *     list 1m 5m 10m 30m 60m     the n-th wait, the last one for ever after
- *     preset NAME                a list with a name, see wait_presets
+ *     list 1m 5m 10m 30m 60m     the n-th wait; the last one repeats
+ *     preset NAME                a named list, see wait_presets
  *     fixed 30s
  *     random 10s 60s             uniform between the two
  *     exponential 1s 10m         uniform below min(cap, base * 2^n): full jitter (common/backoff.h)
  *     cron 0 3 * * * [ZONE]      five fields or @hourly ..., in UTC or in a named time zone
- *     at 2026-12-01T06:00:00Z    one point in time, and none behind it
+ *     at 2026-12-01T06:00:00Z    one point in time, none after it
  *
- * Pure but for the zone's file; a rule may be used by several threads. */
+ * Pure but for the zone's file; several threads may use a rule. */
 #ifndef OUTBOX_RETRY_POLICY_WAIT_H
 #define OUTBOX_RETRY_POLICY_WAIT_H
 
@@ -38,18 +38,18 @@ struct wait {
 
 struct wait_preset {
     const char *name;
-    const char *list; /* what stands behind "list" */
+    const char *list; /* the text after "list" */
     const char *about;
 };
 
 extern const struct wait_preset wait_presets[];
 extern const size_t wait_presets_count;
 
-/* What applies where a scene says nothing. */
+/* The default of a scene. */
 #define WAIT_STANDARD "list 1m 5m 10m 30m 60m"
 
-/* RC_REJECT: text is no rule; err names the word that is wrong and what was expected. RC_FATAL: no
- * memory. After a failure wait needs no wait_done(). */
+/* RC_REJECT: text is no rule; err names the wrong word and what was expected. RC_FATAL: no memory.
+ * After a failure wait_done() is not needed. */
 enum rc wait_parse(struct wait *wait, const char *text, struct err *err);
 void wait_done(struct wait *wait);
 

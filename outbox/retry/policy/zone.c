@@ -22,7 +22,7 @@ struct zone {
     int32_t first_s; /* before the first change */
     struct change *changes;
     size_t count;
-    bool has_rule; /* it holds behind the last change */
+    bool has_rule; /* it applies after the last change */
     struct zone_rule rule;
 };
 
@@ -154,7 +154,7 @@ enum rc zone_parse(struct zone **out, const void *bytes, size_t len, struct err 
     return rc;
 }
 
-/* What may stand behind the folder: no way leads out of it. */
+/* The characters of a zone's name: no name leads out of the folder. */
 static bool is_name(const char *name)
 {
     size_t len = strlen(name);
@@ -233,7 +233,7 @@ int32_t zone_ahead_s(const struct zone *zone, int64_t utc_s)
 
 int64_t zone_utc_s(const struct zone *zone, int64_t local_s)
 {
-    /* Far enough to both sides to be before and behind a change of the clocks nearby. */
+    /* Far enough on both sides to be before and after a nearby change of the clocks. */
     int32_t before_s = zone_ahead_s(zone, local_s - CHANGE_S_MAX / 2);
     int32_t behind_s = zone_ahead_s(zone, local_s + CHANGE_S_MAX / 2);
     int64_t first = local_s - before_s;

@@ -15,9 +15,9 @@
 
 struct zone;
 
-/* name: "UTC" (needs no file) or as in folder: "Europe/Berlin". folder is ZONE_FOLDER but in tests.
- * RC_REJECT: there is no such zone, or its file cannot be read; err says which. RC_FATAL: no
- * memory. */
+/* name: "UTC" (needs no file) or a path in folder: "Europe/Berlin". folder is ZONE_FOLDER except
+ * in tests. RC_REJECT: there is no such zone, or its file cannot be read; err names it. RC_FATAL:
+ * no memory. */
 enum rc zone_open(struct zone **zone, const char *folder, const char *name, struct err *err);
 void zone_close(struct zone *zone);
 
@@ -29,8 +29,8 @@ enum rc zone_parse(struct zone **zone, const void *bytes, size_t len, struct err
 /* Seconds that local time is ahead of UTC at utc_s (seconds since 1970). */
 int32_t zone_ahead_s(const struct zone *zone, int64_t utc_s);
 
-/* The first moment at which local clocks show local_s (seconds since 1970 as if UTC). A local time
- * that a change of the clocks leaves out is moved behind the change by as much. */
+/* Returns the first moment at which local clocks show local_s (seconds since 1970 as if UTC). A
+ * local time that a change of the clocks skips is moved by the length of the change. */
 int64_t zone_utc_s(const struct zone *zone, int64_t local_s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule that a time zone follows behind its last listed change: the TZ text of POSIX, as in
+/* The rule of a time zone after its last listed change: the TZ text of POSIX, as in
  * "CET-1CEST,M3.5.0,M10.5.0/3". Pure; any thread. */
 #ifndef OUTBOX_RETRY_POLICY_ZONE_RULE_H
 #define OUTBOX_RETRY_POLICY_ZONE_RULE_H
