@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Where tasks go, each destination with its circuit breaker: the origin of a URL, a topic, a
- * program, the sink's database. Failures of one destination are nothing to the others, also within
- * one scene, and scenes that share a destination share its breaker.
+/* The destinations of tasks, each with its circuit breaker: the origin of a URL, a topic, a
+ * program, the sink's database. Failures of one destination do not affect others, not even within
+ * one scene; scenes that share a destination share its breaker.
  *
  *     closed      every task passes
- *     open        after DESTINATION_FAILURES failures in a row: no task passes until a time, up to
- * a minute from now half-open   from that time on: one task passes, the probe; it closes the
- * breaker or opens it for longer
+ *     open        after DESTINATION_FAILURES failures in a row: no task passes for up to a minute
+ *     half-open   after that: one task passes as a probe, which closes the breaker or opens it for
+ *                 longer
  *
  * A task that does not pass is put off: it leaves the front of its queue, so that the tasks behind
- * it are seen, and comes back when the breaker is half-open. Those of one destination come back
- * DESTINATION_RETURN_MS apart, so that many of them cost little while it is away.
+ * it are found, and is due again when the breaker is half-open. The tasks of one destination are
+ * due again DESTINATION_RETURN_MS apart, so that many tasks cost little while the destination
+ * fails.
  *
- * The destinations that have tasks in flight are kept, and of the others the DESTINATIONS_IDLE_MAX
- * that were used last. The dispatcher's thread, but for `open`. */
+ * The destinations with tasks in flight are kept, and of the others the DESTINATIONS_IDLE_MAX that
+ * were used last. Only the dispatcher's thread calls these functions; any thread may read
+ * `open`. */
 #ifndef OUTBOX_RETRY_DESTINATIONS_H
 #define OUTBOX_RETRY_DESTINATIONS_H
 
@@ -34,11 +36,11 @@
 #define DESTINATION_PUT_OFF_MS_MAX 300000
 
 struct destination {
-    char name[DESTINATION_NAME_SIZE]; /* a longer one ends with a hash of all of it */
+    char name[DESTINATION_NAME_SIZE]; /* a longer name ends with a hash of the whole */
     struct breaker breaker;
     unsigned failures; /* in a row */
     int64_t opened_ms;
-    int64_t return_ms; /* when the last of those comes back that were put off */
+    int64_t return_ms; /* when the last task that was put off is due again */
     char why[256];     /* the last failure */
     atomic_bool open;  /* or half-open */
     size_t in_flight;
@@ -61,7 +63,7 @@ struct destination *destinations_use(struct destinations *destinations, const ch
                                      size_t len);
 void destinations_leave(struct destinations *destinations, struct destination *destination);
 
-/* May a task go there now? *probe: it is the one whose outcome decides. */
+/* Returns whether a task may be sent there now. *probe: it is the probe of a half-open breaker. */
 bool destination_passes(struct destination *destination, int64_t now_ms, bool *probe);
 /* For how long a task that did not pass is put off. */
 int64_t destination_put_off_ms(struct destination *destination, int64_t now_ms);
@@ -72,7 +74,7 @@ void destinations_failed(struct destinations *destinations, struct destination *
                          const struct err *err, int64_t now_ms, uint64_t random_bits);
 void destinations_worked(struct destinations *destinations, struct destination *destination,
                          int64_t now_ms);
-/* A probe came to no end: the next task is one. */
+/* A probe had no result: the next task is the probe. */
 void destination_learned_nothing(struct destination *destination);
 
 /* For how long the breaker has not been closed that opened first; 0: all are closed. */

@@ -313,9 +313,9 @@ static int64_t min_i64(int64_t one, int64_t two)
     return one < two ? one : two;
 }
 
-/* A scene may use as much as it leaves free (A. K. Choudhury, E. L. Hahne, "Dynamic Queue Length
- * Thresholds for Shared-Memory Packet Switches", 1998): one slow scene has half of all, two have a
- * third each, and there is always room for the first tasks of another one. */
+/* A scene may use as much room as it leaves free (A. K. Choudhury, E. L. Hahne, "Dynamic Queue
+ * Length Thresholds for Shared-Memory Packet Switches", 1998): one slow scene gets half of the
+ * room, two get a third each, and there is always room for the first tasks of another scene. */
 static int64_t compute_share(int64_t free, int64_t used)
 {
     return free > used ? (free - used + 1) / 2 : 0;
@@ -344,7 +344,7 @@ static size_t count_rows(struct dispatcher *dispatcher, const struct dispatcher_
     if (rows <= 0)
         return 0;
     room = count_room(dispatcher, kind);
-    /* Its turn comes as soon as tasks of the scene are through. */
+    /* The class gets its turn as soon as tasks of the scene have ended. */
     if (room == 0)
         dispatcher->round_short = true;
     return (size_t)min_i64(rows, room);
@@ -466,8 +466,8 @@ static bool claim_round(struct dispatcher *dispatcher, int64_t now_ms)
         return false;
     if (claim_from_classes(dispatcher, now_ms))
         return dispatcher->slots.free_count > 0 && now_ms >= dispatcher->calls.at_ms[POOL_CLAIM];
-    /* The round is over: those that came back full begin the next one, or those for which there was
-     * no room, as soon as there is. */
+    /* The round is over. A class whose claim was full begins the next round at once; a class
+     * without room begins it as soon as there is room. */
     again = dispatcher->round_full || dispatcher->round_short;
     dispatcher->class_at = again ? 0 : dispatcher->class_count;
     more = dispatcher->round_full;
@@ -599,7 +599,7 @@ static int64_t find_rest_ms(const struct dispatcher *dispatcher, bool written, i
     return at_ms > now_ms ? at_ms - now_ms : 1;
 }
 
-/* Tasks that no worker has begun go back as they were. */
+/* Tasks that no worker has begun return to the table unchanged. */
 static int64_t leave_step(struct dispatcher *dispatcher, int64_t now_ms)
 {
     struct slot *slot;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The claimed tasks that wait for a thread, and which of them a free thread runs next: a task of
  * the scene that has the fewest threads, and within the scene a task of the destination that has
- * the fewest; equal ones take turns, and the tasks of one scene and destination run in the order in
- * which they came.
+ * the fewest; equal ones take turns, and tasks of one scene and destination run in the order in
+ * which they were queued.
  *
- * Invariant: with two threads or more, the last free thread goes only to a scene that has none. So
- * one scene never has all threads, and while fewer scenes than threads have slow tasks, the first
- * task of another scene finds a free thread; when it is slow, too, one is free again from the end
- * of the next task on. With more slow scenes a task waits for the next thread that becomes free,
- * behind the other scenes that have none.
+ * Invariant: with two threads or more, the last free thread runs only a task of a scene that has
+ * no thread. So one scene never has all threads. While fewer scenes than threads have slow tasks,
+ * the first task of another scene finds a free thread; if it is slow too, a thread is free again
+ * when the next task ends. With more slow scenes a task waits for the next free thread, behind the
+ * other scenes that have none.
  *
- * Pure. The caller's lock guards a queue and all that is in it but threads_max. */
+ * Pure. The caller's lock guards a queue and everything in it except threads_max. */
 #ifndef OUTBOX_RETRY_FAIR_QUEUE_H
 #define OUTBOX_RETRY_FAIR_QUEUE_H
 
@@ -28,19 +28,19 @@ struct fair_link {
 
 struct fair_flow;
 
-/* What a scene has in the queue. */
+/* A scene in the queue. */
 struct fair_scene {
-    struct fair_link link;  /* among the scenes whose tasks wait; first */
-    struct fair_link flows; /* of it whose tasks wait */
-    struct fair_flow *used; /* all of it that have a task in the queue or on a thread */
+    struct fair_link link;  /* in the list of scenes whose tasks wait; first */
+    struct fair_link flows; /* its flows whose tasks wait */
+    struct fair_flow *used; /* its flows that have a task in the queue or on a thread */
     size_t threads;         /* that run its tasks */
     size_t waiting;
-    atomic_size_t threads_max; /* 0: no limit of its own; set by any thread */
+    atomic_size_t threads_max; /* 0: no limit; set by any thread */
 };
 
-/* The tasks of one scene that go to one destination. */
+/* The tasks of one scene and one destination. */
 struct fair_flow {
-    struct fair_link link;  /* among those of the scene whose tasks wait; first */
+    struct fair_link link;  /* in the scene's list of flows whose tasks wait; first */
     struct fair_link tasks; /* that wait, the first one first */
     struct fair_scene *scene;
     const void *destination;
@@ -74,7 +74,7 @@ void fair_queue_done(struct fair_queue *queue);
 /* A scene lives at least as long as a task of it is in the queue or on a thread. */
 void fair_scene_init(struct fair_scene *scene);
 
-/* The task waits from now on. destination tells two destinations apart, no more. */
+/* Adds a waiting task. The pointer destination only identifies the destination. */
 void fair_queue_put(struct fair_queue *queue, struct fair_scene *scene, const void *destination,
                     struct fair_task *task);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the dispatcher knows of the groups of tasks, and what it therefore decides: the tasks of a
- * kind run, or wait because their group is unknown or disabled, or are refused because their group
- * does not allow what they do. What a group allows is in outbox/retry/group.h. The dispatcher's
- * thread. */
+/* What the dispatcher knows of the groups of tasks, and the decision for each kind: its tasks run,
+ * wait because their group is unknown or disabled, or are refused because their group does not
+ * allow them. outbox/retry/group.h has the rules. Only the dispatcher's thread calls these
+ * functions. */
 #ifndef OUTBOX_RETRY_GROUPS_H
 #define OUTBOX_RETRY_GROUPS_H
 
@@ -24,24 +24,24 @@ struct groups {
 
 void groups_done(struct groups *groups);
 
-/* A reading of retry_group: begin, each row, end. What was known before holds until the end, and if
- * there is none. groups_take(): RC_FATAL: no memory. groups_end(): true when a group was
- * added, removed or changed. */
+/* A reading of retry_group: begin, take each row, end. The previous rows apply until groups_end(),
+ * also if it is never called. groups_take(): RC_FATAL: no memory. groups_end(): true when a group
+ * was added, removed or changed. */
 void groups_begin(struct groups *groups);
 enum rc groups_take(struct groups *groups, const struct retry_group *group, struct err *err);
 bool groups_end(struct groups *groups);
 
-/* NULL: there is none of this name. */
+/* Returns NULL if there is no group of this name. */
 const struct retry_group *groups_find(const struct groups *groups, const char *name);
 
-/* Brings kind->group_decision up to date, and says in the log when it changes. */
+/* Updates kind->group_decision and logs a change. */
 void groups_update_kind(const struct groups *groups, struct kind *kind);
 
-/* Do the tasks of this class wait for their group? */
+/* Returns whether the tasks of this class wait for their group. */
 bool groups_are_closed(const struct groups *groups, const struct task_class *class);
 
-/* May this task of the kind, which is claimed, be run? RC_REJECT: err says what its group does not
- * allow, as the reason of an attempt that failed. RC_RETRY: its group was closed since the claim.
+/* Checks whether a claimed task of the kind may run. RC_REJECT: err names what its group does not
+ * allow, as the reason of a failed attempt. RC_RETRY: its group was closed since the claim.
  * RC_FATAL: no memory. */
 enum rc groups_check(const struct groups *groups, const struct kind *kind,
                      const struct retry_handlers *all, const struct retry_job *job,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How a handler of the retry queue looks: what does the work of a task. `kafka`, `http`, `exec` and
- * `steps` are in outbox/retry/handlers, `vote` is the consumer's; main.c has the table of all of
- * them.
+/* The interface of a handler of the retry queue: the code that runs a task. `kafka`, `http`,
+ * `exec` and `steps` are in outbox/retry/handlers, `vote` is in consumer/held; main.c has the
+ * table of all handlers.
  *
- * A handler is opened once in a process and run by several threads at once. It may be run twice for
- * one task (at least once is what the queue promises), so its effect has to be harmless the second
- * time: job->idempotency_key is the same in every attempt. */
+ * A handler is opened once per process, and several threads run it at once. It may run twice for
+ * one task (the queue promises at least once), so its effect must be harmless the second time:
+ * job->idempotency_key is the same in every attempt. */
 #ifndef OUTBOX_RETRY_HANDLER_H
 #define OUTBOX_RETRY_HANDLER_H
 
@@ -19,37 +19,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why an attempt failed, as far as it matters for what comes next. */
+/* Why an attempt failed; a policy decides by it. */
 enum fault_class {
-    FAULT_TRANSIENT, /* passes by itself, or with somebody's help there */
-    FAULT_REFUSED,   /* this task as it stands is not taken, and will not be */
-    FAULT_OURS,      /* a setting or an account of ours is wrong: all tasks of the scene fail so */
+    FAULT_TRANSIENT, /* may pass without a change of the task or of this program */
+    FAULT_REFUSED,   /* the task as it is will always be refused */
+    FAULT_OURS,      /* a local setting or account is wrong: all tasks of the scene fail alike */
 };
 
-/* Where a code comes from; a scene's policy, then outbox/retry/policy/policy.c, and then the
- * handler say which class it is. FAULT_PLAIN has no codes: the attempt result names the class
- * itself. */
+/* Where a code comes from. The scene's policy decides its class, else policy.c, else the handler.
+ * FAULT_PLAIN has no codes: the attempt result names the class itself. */
 enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
 
 enum attempt_end {
     ATTEMPT_DONE,
     ATTEMPT_FAILED,   /* see source and code */
-    ATTEMPT_SNOOZED,  /* the handler asks for another time; costs no attempt */
-    ATTEMPT_REJECTED, /* the handler says: never again */
-    ATTEMPT_CUT,      /* it did not come to an end: the process stops, or cannot renew the task's
-                         lease; costs no attempt */
+    ATTEMPT_SNOOZED,  /* the handler asks for another time; not counted as an attempt */
+    ATTEMPT_REJECTED, /* the handler ends the task */
+    ATTEMPT_CUT, /* the process stops or cannot renew the task's lease; not counted as an attempt */
 };
 
 #define ATTEMPT_NO_DELAY (-1)
 
-/* One attempt at a task. All is borrowed for the call; texts end with a zero byte and are never
- * NULL unless said so. */
+/* One attempt at a task. All pointers are borrowed for the call; texts end with a zero byte and
+ * are never NULL unless a comment allows it. */
 struct retry_job {
     int64_t id;
     const char *group;
     const char *scene;
     const char *ordering_key;    /* NULL: none */
-    const char *idempotency_key; /* the task's own, or 64 hexadecimal digits of what it does */
+    const char *idempotency_key; /* the task's own, or the hash of what the task does: 64
+                                    hexadecimal digits */
     const char *biz_no;          /* NULL: none */
     const char *options;         /* a JSON object: the scene's with the task's on top */
     const void *params;          /* NULL: none */
@@ -61,31 +60,32 @@ struct retry_job {
     size_t step_result_len;
     int64_t database_ahead_ms; /* os_now_ms() and this are the database's clock, since 1970 */
 
-    /* os_now_ms() up to which the task is certainly this process's. It moves on with each renewal
-     * of the lease, also while the attempt runs; 0: another process has the task. It is no
-     * time-out: how long an attempt may take is the handler's own business. Invariant: before this
-     * time the attempt has ended, with all that it started or has to send. */
+    /* os_now_ms() until which this process certainly holds the task. Each renewal of the lease
+     * moves it, also during the attempt; 0: another process has the task. It is no time-out: the
+     * handler limits the duration of an attempt itself. Invariant: before this time the attempt
+     * has ended, with everything that it started or has to send. */
     const atomic_llong *lease_until_ms;
 };
 
-/* What became of it; zeroed before the call but for result and delay_ms, so that saying nothing is
- * ATTEMPT_DONE. err has the words for people: no secret, no parameters. */
+/* The result of an attempt; zeroed before the call except result and delay_ms, so that an
+ * unchanged struct means ATTEMPT_DONE. err holds a sentence for operators, without secrets or
+ * parameters. */
 struct attempt_result {
     enum attempt_end end;
     enum fault_source source;
     int code;
-    enum fault_class fault; /* what the handler makes of it, unless the scene has a rule for code */
-    int64_t delay_ms;       /* its own wish; ATTEMPT_NO_DELAY before the call */
-    bool more_steps;        /* of ATTEMPT_DONE: this step is done, result is for the next one */
-    struct buf *result;     /* the caller's, empty: what a step gives to the next one. One that
-                               failed was longer than RETRY_RESULT_BYTES_MAX */
+    enum fault_class fault; /* the handler's proposal, unless the scene has a rule for code */
+    int64_t delay_ms;       /* requested by the handler; ATTEMPT_NO_DELAY before the call */
+    bool more_steps;    /* of ATTEMPT_DONE: this step is done, and result is for the next step */
+    struct buf *result; /* owned by the caller, empty: what a step passes to the next one; marked as
+                           failed when it was longer than RETRY_RESULT_BYTES_MAX */
     struct err err;
 };
 
-/* A lease that is lost is seen within this. */
+/* A handler notices a lost lease within this time. */
 #define HANDLER_WAIT_MS_MAX 100
 
-/* The ceiling of a result. */
+/* The greatest size of a result. */
 #define RETRY_RESULT_BYTES_MAX ((size_t)1 << 20)
 
 struct retry_handler;
@@ -96,47 +96,46 @@ struct retry_handler;
 struct retry_handlers {
     const struct retry_handler *const *list;
     size_t count;
-    void **opened; /* what open() of each made; NULL: it does not run here. For run() alone */
+    void **opened; /* the results of open(); NULL: the handler does not run here. Only for run() */
 };
 
-/* What a handler gets for its life. */
+/* What a handler may use until close(). */
 struct retry_handler_env {
     const struct settings *settings;
     struct stop *stop; /* a call that waits ends soon after it was requested, as ATTEMPT_CUT */
     const char *instance;
     size_t workers;                   /* threads that run it: 0..workers - 1 */
-    const struct retry_handlers *all; /* for one that hands work on */
+    const struct retry_handlers *all; /* for a handler that passes work to another one */
 };
 
-/* topic: NULL where the handler has none. Anything but RC_OK ends the call and is what it
- * returns. */
+/* topic: NULL if the handler has none. Any result but RC_OK ends the call, which returns it. */
 typedef enum rc (*retry_on_effect)(void *ctx, const char *handler, const char *topic,
                                    struct err *err);
 
 struct retry_handler {
     const char *name;  /* as retry_task.handler has it */
     const char *about; /* one sentence */
-    bool needs_all;    /* its tasks may need any of the others */
+    bool needs_all;    /* its tasks may need any other handler */
 
-    /* No connection is needed yet. RC_FATAL: err says what a person must change. */
+    /* Opens the handler; it need not connect. RC_FATAL: err names what an operator must change. */
     enum rc (*open)(void **handler, const struct retry_handler_env *env, struct err *err);
-    /* Is the task one that this handler could run at all? For submits through our API. RC_REJECT:
-     * err says what is wrong with options or params. May be NULL. Any thread. */
+    /* Checks whether this handler could run the task, before the API accepts it. RC_REJECT: err
+     * names the fault in options or params. May be NULL. Any thread. */
     enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
                      struct err *err);
-    /* Appends the name of where the attempt goes, for its circuit breaker: an origin, a topic, a
-     * program. Nothing: it cannot be told, and the scene's tasks of this handler share a breaker.
-     * May be NULL. Any thread. */
+    /* Appends the name of the attempt's destination for its circuit breaker: an origin, a topic, a
+     * program. If it appends nothing, the scene's tasks of this handler share a breaker. May be
+     * NULL. Any thread. */
     void (*destination)(const struct retry_handlers *all, const struct retry_job *job,
                         struct buf *name);
-    /* Calls on_effect for everything that running the task would do beside what its own name says:
-     * the topic it publishes to, the handlers of its steps. What cannot be read has no effect, for
-     * run() refuses it. NULL: nothing. RC_FATAL: no memory. Any thread. */
+    /* Calls on_effect for each effect of the task beyond the handler's name: the topic it
+     * publishes to, the handlers of its steps. Unreadable options have no effect, because run()
+     * refuses them. NULL: no such effects. RC_FATAL: no memory. Any thread. */
     enum rc (*effects)(const struct retry_handlers *all, const struct retry_job *job,
                        retry_on_effect on_effect, void *ctx, struct err *err);
-    /* One attempt; when job->lease_until_ms comes near it ends as ATTEMPT_CUT. A call that waits
-     * does so in parts of HANDLER_WAIT_MS_MAX at most, to see that, and calls loop_goes_on().
-     * worker: the number of the calling thread. */
+    /* Makes one attempt; it ends as ATTEMPT_CUT when job->lease_until_ms is near. A call that
+     * waits does so in parts of HANDLER_WAIT_MS_MAX at most and calls loop_goes_on() after each
+     * part. worker: the number of the calling thread. */
     void (*run)(void *handler, size_t worker, const struct retry_job *job,
                 struct attempt_result *attempt);
     void (*close)(void *handler);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tasks claimed meanwhile have a lease of a second or more: they are seen in time. */
+/* Tasks that are claimed while the renewer waits have leases of a second or more: they are renewed
+ * in time. */
 #define TICK_MS 200
 
 #define BACKOFF_BASE_MS 50
@@ -40,7 +41,7 @@ void lease_renewer_done(struct lease_renewer *renewer)
     memset(renewer, 0, sizeof(*renewer));
 }
 
-/* Those that are due and last as long as the first of them. */
+/* Gathers the leases that are due and have the same length as the first of them. */
 static void gather_due_leases(struct lease_renewer *renewer, int64_t now_ms)
 {
     struct pool *pool = renewer->pool;

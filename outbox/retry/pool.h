@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the steps of one retry process share. A claimed task sits in a slot, and slots go round:
+/* What the steps of one retry process share. A slot holds a claimed task and moves through the
+ * queues:
  *
  *     dispatcher --queue (fair_queue.h)--> worker --done--> dispatcher
  *
- * The dispatcher fills a slot at the claim and empties it when its result is written; between queue
- * and done it is a worker's. What the lease renewer touches meanwhile (which task, until when we
- * may believe to have it) is under the lock. With no workers the dispatcher plays one. */
+ * The dispatcher fills a slot at the claim and empties it when the update of its task is written;
+ * between queue and done a worker owns it. The lock guards the fields that the lease renewer uses
+ * at the same time: which task the slot holds, and until when the lease is valid. Without workers
+ * the dispatcher runs the tasks itself. */
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H
 
@@ -24,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How long a step that waits for another one sleeps when nobody wakes it. */
+/* How long a waiting step sleeps if it is not woken. */
 #define POOL_WAIT_MS 100
 
 #define POOL_SHARD_NAME_SIZE (TASK_HANDLER_SIZE + 10)
@@ -42,9 +44,9 @@ struct slot {
     int64_t beat_at_ms;
     int64_t lease_ms;
     bool lost;
-    bool writing; /* its result is on its way: that it is gone from the table means nothing */
+    bool writing; /* its update is being written: a missing row proves nothing */
 
-    /* Whoever has the slot. */
+    /* Used by the owner of the slot: the dispatcher or a worker. */
     const struct retry_handler *handler;
     void *opened;
     const atomic_bool *breaker_open; /* set: its destination fails, and it is not tried now */
@@ -67,7 +69,7 @@ struct slot {
     bool probe;                /* of a half-open breaker */
     bool commit_unknown;       /* of an earlier write-back */
     unsigned refusals;         /* of its write-back */
-    struct task_update update; /* what is to be written back; points into the slot */
+    struct task_update update; /* to be written back; points into the slot */
     struct buf callback;
     char reason[TASK_REASON_SIZE];
     struct slot *next; /* in a chain of the index, or of free slots */
@@ -117,7 +119,7 @@ struct pool {
      * in one shard. Invariant: those of a handler that does not run here are never held. */
     struct leased *shards;
     char (*shard_names)[POOL_SHARD_NAME_SIZE];
-    atomic_bool leaving;                     /* claim nothing more, give back what has not begun */
+    atomic_bool leaving;                     /* claim nothing more, return tasks that have not begun */
     atomic_llong oldest_age;                 /* ms that the oldest task is due which we could run */
     struct condition conditions[POOL_CALLS]; /* MySQL, as each kind of call finds it */
     struct condition clock;                  /* fails after leases that ended implausibly late */
@@ -135,7 +137,7 @@ void pool_done(struct pool *pool);
  * shard of the list. RC_FATAL: text is no list. */
 enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err);
 
-/* Now, for whoever is in the middle of a step that began at now_ms. */
+/* The time now, in the middle of a step that began at now_ms. */
 int64_t pool_now(const struct pool *pool, int64_t now_ms);
 
 /* True: retry.shards is "auto", and leases decide. */
@@ -150,28 +152,29 @@ unsigned pool_held(const struct pool *pool, size_t handler, int64_t now_ms);
 void pool_queue(struct pool *pool, struct slot *slot, struct fair_scene *scene,
                 const void *destination);
 void pool_wake(struct pool *pool, size_t count);
-/* Takes what the workers are through with; at most count. */
+/* Takes at most count slots whose tasks the workers have finished. */
 size_t pool_take_done(struct pool *pool, struct slot **slots, size_t count);
-/* One that no worker has begun; NULL: there is none. */
+/* Takes a queued slot that no worker has begun, or NULL. */
 struct slot *pool_take_queued(struct pool *pool);
-/* Calls on_slot for each that no worker has begun; where it answers true, the slot is the
- * dispatcher's again, and comes to taken, which has room for all. Returns how many did. on_slot
- * runs under the lock. */
+/* Calls on_slot for each queued slot that no worker has begun. If it returns true, the dispatcher
+ * owns the slot again, and it is added to taken, which has room for all. Returns their number.
+ * on_slot runs under the lock. */
 typedef bool (*pool_on_slot)(void *ctx, struct slot *slot);
 size_t pool_each_queued(struct pool *pool, pool_on_slot on_slot, void *ctx, struct slot **taken);
-/* The dispatcher will sleep: false when a worker was faster, and there is something to take. */
+/* Called before the dispatcher sleeps: false when a worker has finished a task already. */
 bool pool_may_sleep(struct pool *pool);
 
 /* Under the lock: sets until when the lease of the task in the slot is believed and when it is
  * lengthened. It lasts lease_ms from a statement that was sent at sent_ms. */
 void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms);
 
-/* A worker's: the next slot, or NULL, and then it is woken when there is one. */
+/* Called by a worker: returns the next slot, or NULL, after which the worker is woken when there
+ * is one. */
 struct slot *pool_take(struct pool *pool, size_t worker);
 void pool_give(struct pool *pool, struct slot *slot);
 
-/* A thread that runs claimed tasks, one after the other, while their leases are ours; the
- * dispatcher's thread where there are no workers. */
+/* A thread that runs claimed tasks one after the other while their leases are valid; the
+ * dispatcher's thread if there are no workers. */
 struct pool_worker {
     struct pool *pool;
     size_t number;
@@ -180,7 +183,7 @@ struct pool_worker {
 /* A loop_step. */
 int64_t pool_worker_step(void *worker, int64_t now_ms);
 
-/* Runs one task. False: none is waiting. */
+/* Runs one task. Returns false if none waits. */
 bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The public way to hand a task to the retry queue, inside the caller's own transaction: when it
- * commits, the queue runs the task, now or at its time, and again by the rules of its scene; when
- * it does not, there never was a task. Applications in other languages do one INSERT into
+/* The public interface that appends a task to the retry queue inside the caller's transaction: if
+ * it commits, the queue runs the task, now or at its time, and again by the rules of its scene; if
+ * it does not commit, there is no task. Applications in other languages run one INSERT into
  * retry_task.
  *
- * Tasks of one group and ordering key run one at a time and in the order of their ids. One task is
+ * Tasks of one group and ordering key run one at a time, in the order of their ids. One task is
  * active per group, scene and idempotency key. One thread at a time per db. */
 #ifndef OUTBOX_RETRY_RETRY_H
 #define OUTBOX_RETRY_RETRY_H
@@ -25,12 +25,12 @@
 #define RETRY_PARAMS_BYTES_MAX ((size_t)16 << 20)
 #define RETRY_GROUP_STANDARD "default"
 
-/* Whose tasks a group holds, and who made a task (retry_task.origin). */
+/* The owner of a group and of a task (retry_task.origin). */
 enum retry_owner {
     OWNER_CLIENT, /* an application, or a client of our API */
     OWNER_RELAY,
     OWNER_CONSUMER,
-    OWNER_UNKNOWN, /* another word in the table: nobody's */
+    OWNER_UNKNOWN, /* another word in the table: no known owner */
 };
 
 #define RETRY_OWNERS 3
@@ -54,32 +54,32 @@ struct retry_new_task {
     int64_t parent_id;       /* 0: none */
 };
 
-/* Which task stands for it now. */
+/* The active task for the appended one. */
 struct retry_ticket {
     int64_t id;
     bool existed; /* one with this group, scene and idempotency key was active before */
 };
 
-/* Appends the tasks of an application in their order; tickets (count of them, or NULL) tell their
- * ids. Borrows everything for the call. RC_REJECT: err names the task and its fault, such as a
- * group that belongs to the relay or the consumer; nothing was written when the fault is in the
- * tasks, a part may have been when the server refused one: roll back. RC_RETRY, RC_FATAL: as
- * db_exec(); the transaction is over. */
+/* Appends the tasks of an application in their order; tickets (count of them, or NULL) get their
+ * ids. Borrows all pointers for the call. RC_REJECT: err names the task and its fault, such as a
+ * group of the relay or the consumer. If the fault is in the tasks, nothing was written; if the
+ * server refused a task, some may have been: roll back. RC_RETRY, RC_FATAL: as db_exec(); the
+ * transaction is over. */
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
                      struct retry_ticket *tickets, struct err *err);
 
-/* The same for a role's own tasks, in groups of its own: its account may write retry_task.origin,
- * which those of applications may not. */
+/* The same for a role's own tasks, in its own groups: the role's account may write
+ * retry_task.origin, an application's account may not. */
 enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
                          size_t count, struct retry_ticket *tickets, struct err *err);
 
-/* retry_task.state; what has ended has an outcome instead. */
+/* retry_task.state; an ended task has an outcome instead. */
 enum task_state {
     TASK_WAITING, /* for next_at */
     TASK_RUNNING, /* claimed: owner, epoch, lease_until */
-    TASK_QUEUED,  /* behind another one of its key, whose end wakes it */
-    TASK_BLOCKED, /* exhausted; it and its key wait for a person */
-    TASK_PARKED,  /* stands for an exhausted one in the history; its key waits for a person */
+    TASK_QUEUED,  /* waits for another task of its key, whose end wakes it */
+    TASK_BLOCKED, /* exhausted; the task and its key wait for an operator */
+    TASK_PARKED,  /* its exhausted task is in the history; the key waits for an operator */
 };
 
 #define TASK_STATES 5
@@ -100,22 +100,23 @@ struct retry_filter {
     const char *origin;  /* retry_owner_name() */
     unsigned states;     /* bits 1 << task_state */
     const char *outcome; /* of the history */
-    int64_t since_ms;    /* made, or ended, at or behind it, since 1970 */
+    int64_t since_ms;    /* made, or ended, at or after it, since 1970 */
     int64_t until_ms;    /* and before it; INT64_MAX: any */
-    int64_t after;       /* ids behind this one */
+    int64_t after;       /* ids greater than this one */
     int64_t id_max;      /* and up to this one; 0: any */
 };
 
-/* A task as people and programs see it; texts belong to the db for the call. */
+/* A task as the API and the commands show it; the db owns the texts, which are valid during the
+ * call. */
 struct retry_view {
     int64_t id;
     const char *group;
     const char *scene;
     const char *handler;
     const char *ordering_key;    /* NULL: none, as the next ones */
-    const char *idempotency_key; /* NULL: by what the task does */
+    const char *idempotency_key; /* NULL: the hash of what the task does */
     const char *biz_no;
-    const char *options; /* NULL also when not asked for, as params and step_result */
+    const char *options; /* NULL also if not requested, as params and step_result */
     const void *params;
     size_t params_len; /* as it is; has_params */
     bool has_params;
@@ -142,7 +143,7 @@ struct retry_view {
 
 typedef enum rc (*retry_on_view)(void *ctx, const struct retry_view *view, struct err *err);
 
-/* Where a page ends: there may be more behind the id `after`, also when the page was empty. */
+/* Where a page ends: tasks with ids greater than `after` may follow, also after an empty page. */
 struct retry_page {
     bool more;
     int64_t after;
@@ -150,8 +151,8 @@ struct retry_page {
 
 #define RETRY_PAGE_ROWS_MAX 1000
 
-/* One page of the active tasks, or of those in the history, in the order of their ids; it looks at
- * a bounded number of rows. whole: with options, params and step_result. rows_max: up to
+/* Reads one page of the active tasks or of the history, in the order of their ids; it reads a
+ * bounded number of rows. whole: with options, params and step_result. rows_max: up to
  * RETRY_PAGE_ROWS_MAX. RC_RETRY, RC_FATAL: as db_query(). */
 enum rc retry_find(struct db *db, bool ended, const struct retry_filter *filter, bool whole,
                    size_t rows_max, retry_on_view on_view, void *ctx, struct retry_page *page,
@@ -176,7 +177,7 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
                                              struct err *err),
                        void *ctx, struct err *err);
 
-/* What a scene says to those who submit. */
+/* What clients need to know of a scene before they append a task. */
 struct retry_room {
     int64_t limit;   /* tasks that may wait, by its policy; 0: any number */
     int64_t pending; /* tasks of it, counted no further than the limit, where there is one */

@@ -246,7 +246,7 @@ static enum rc retry_start(void *role, struct err *err)
     return rc;
 }
 
-/* Any process can tell what none runs. */
+/* Every process reports tasks that no process runs. */
 static void health_of_handlers(struct retry *retry, int64_t stale_ms, struct health *health)
 {
     struct pool_unserved unserved;
@@ -293,8 +293,8 @@ static void retry_health(void *role, struct health *health)
     health_of_handlers(retry, stale_ms, health);
 }
 
-/* One thread plays dispatcher and renewer, while workers end what they are at: what has not begun
- * goes back, what is done is written. */
+/* One thread runs the dispatcher and the renewer while workers end their attempts: tasks that have
+ * not begun return to the table, finished ones are written. */
 static void finish_tasks(struct retry *retry, int64_t until_ms)
 {
     int64_t now_ms = os_now_ms();

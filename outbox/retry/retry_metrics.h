@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry queue counts, of the whole process and by scene. So that nobody's rows can make
- * endless series, the scenes past RETRY_METRICS_SCENES, and those whose names are no names, share
- * one with group and scene "other". Any thread may write; finding a scene's is the dispatcher's. */
+/* The metrics of the retry queue, for the process and by scene. To bound the number of series, the
+ * scenes beyond RETRY_METRICS_SCENES and those with invalid names share one series with group and
+ * scene "other". Any thread may write; only the dispatcher finds the metrics of a scene. */
 #ifndef OUTBOX_RETRY_RETRY_METRICS_H
 #define OUTBOX_RETRY_RETRY_METRICS_H
 
@@ -55,7 +55,7 @@ void retry_metrics_register(void);
 /* Those of a scene, registered; they live as long as the process. */
 struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene);
 
-/* Shards held of a handler; registered when it is asked for first. The dispatcher's thread. */
+/* Held shards of a handler; registered by the first call. The dispatcher's thread. */
 struct metric *retry_metrics_shards(const char *handler);
 
 /* A count of all tasks: begin, add each depth, end, and the gauges show it. pending_max: of the

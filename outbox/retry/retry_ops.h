@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the retry queue's engine needs of a database. The adapter decides nothing but how to ask;
- * every call is one transaction, which is done twice without harm. RC_RETRY: nothing of it was
- * done, or nobody knows. RC_REJECT: the database refuses one of the rows. RC_FATAL: people must
- * act. One thread at a time. */
+/* The ops that the engine of the retry queue needs of a database, and their rows. Every call is
+ * one transaction and may be repeated without harm. RC_RETRY: nothing was done, or the outcome is
+ * unknown. RC_REJECT: the database refuses one of the rows. RC_FATAL: an operator must act. One
+ * thread at a time. */
 #ifndef OUTBOX_RETRY_RETRY_OPS_H
 #define OUTBOX_RETRY_RETRY_OPS_H
 
@@ -37,7 +37,7 @@ struct task_row {
     unsigned shard;
     const char *ordering_key;
     const char *idempotency_key;
-    const char *task_hash; /* 64 hexadecimal digits: stands for the key where there is none */
+    const char *task_hash; /* 64 hexadecimal digits: replaces a missing idempotency key */
     const char *biz_no;
     const char *options;
     size_t options_len;
@@ -56,18 +56,18 @@ struct task_row {
 
 /* What becomes of a task after an attempt. */
 enum task_end {
-    TASK_END_DONE,  /* deleted, or into the history with `keep`; its key goes on */
+    TASK_END_DONE,  /* deleted, or moved into the history with `keep`; its key continues */
     TASK_END_AGAIN, /* waiting again, delay_ms from now */
     TASK_END_STEP,  /* the same at once, with step + 1 and step_result */
     TASK_END_BACK,  /* waiting again as it was: nothing was tried */
     TASK_END_BLOCK, /* exhausted: blocked */
-    TASK_END_PARK,  /* exhausted: into the history, and a parked row in its place */
-    TASK_END_SKIP,  /* exhausted: into the history; its key goes on */
+    TASK_END_PARK,  /* exhausted: moved into the history, and a parked row replaces it */
+    TASK_END_SKIP,  /* exhausted: moved into the history; its key continues */
 };
 
 struct task_update {
     int64_t id;
-    int64_t epoch; /* of the claim: a task that has another one now is somebody else's */
+    int64_t epoch; /* of the claim: with another epoch another process has the task */
     bool ordered;  /* it has an ordering key */
     enum task_end end;
     bool keep; /* of TASK_END_DONE */
@@ -100,7 +100,7 @@ struct scene_row {
 };
 
 #define RETRY_ROLE "retry"     /* of its heartbeats */
-#define RETRY_CLASSES_MAX 4096 /* that one look tells of; the others wait for their turn */
+#define RETRY_CLASSES_MAX 4096 /* found by one search; the others follow in later searches */
 #define RETRY_SCENES_MAX 1024  /* rows of retry_scene; with more, nothing is claimed */
 #define SCENE_PROCESSES_MAX 1024
 #define RETRY_CLAIM_ROWS_MAX 1000
@@ -135,7 +135,7 @@ struct retry_group;
 /* in_force: the process has recorded this change, or a newer one; name is borrowed for the call. */
 typedef void (*scene_on_process)(void *ctx, const char *name, bool in_force);
 
-/* Whom an operator's change of a scene waits for. */
+/* The retry processes that a change of a scene waits for. */
 struct scene_processes {
     void *ctx;
     /* Every live retry process. */
@@ -153,55 +153,54 @@ struct task_age {
 struct retry_store {
     void *ctx;
 
-    /* Every class that has waiting tasks. */
+    /* Reports every class that has waiting tasks. */
     enum rc (*look)(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err);
     /* The rows of retry_scene, in one snapshot with *change. At most RETRY_SCENES_MAX + 1: the last
      * one shows the caller that there are too many. */
     enum rc (*scenes)(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
                       struct scene_change *change, struct err *err);
-    /* Records beside this process's heartbeat which change it has in force. */
+    /* Records in this process's heartbeat row which change it has in force. */
     enum rc (*record)(void *ctx, int64_t change, struct err *err);
 
-    /* Takes up to rows_max due tasks of the class, in the order of next_at and id, for lease_ms,
-     * and calls on_task for each once they are taken. A task that must wait for another one of its
-     * key becomes TASK_QUEUED instead; one whose key somebody else is busy with is left for the
-     * next time. *full: there may be more at once. After RC_RETRY some may be taken without anybody
-     * knowing: they come back by rescue(). */
+    /* Claims up to rows_max due tasks of the class for lease_ms, in the order of next_at and id,
+     * and calls on_task for each after they are claimed. A task that must wait for another task of
+     * its key becomes TASK_QUEUED instead; a task whose key another transaction is changing is
+     * left for the next claim. *full: more tasks may be due. After RC_RETRY some tasks may be
+     * claimed, which this process does not know: rescue() returns them. */
     enum rc (*claim)(void *ctx, const struct task_class *class, size_t rows_max, int64_t lease_ms,
                      retry_on_task on_task, void *on_task_ctx, bool *full, struct err *err);
 
-    /* As claim(), of the tasks of a scene that wait and were made age_ms ago or earlier, the oldest
-     * first, whatever handler and shard they have and whether they are due. */
+    /* As claim(), for the waiting tasks of a scene that were made age_ms ago or earlier, the
+     * oldest first, for any handler and shard, due or not. */
     enum rc (*claim_expired)(void *ctx, const struct task_age *age, size_t rows_max,
                              int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                              struct err *err);
 
-    /* Writes what became of tasks, all of them or none: lost[i] is set where the task is no longer
-     * ours with this epoch, and nothing was done. Where a key goes on, its next task is woken. */
+    /* Writes all updates or none: lost[i] is set if the task no longer has this epoch, and then
+     * nothing was changed. If a key continues, its next task is woken. */
     enum rc (*finish)(void *ctx, const struct task_update *updates, size_t count, bool *lost,
                       struct err *err);
 
-    /* Lengthens the leases; lost[i] as above. */
+    /* Renews the leases; lost[i] as in finish(). */
     enum rc (*beat)(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
                     int64_t lease_ms, bool *lost, struct err *err);
 
-    /* Gives back tasks whose lease has run out, whoever had them: they are waiting and due, and no
-     * attempt is counted. *count: how many; rows_max means that there may be more. A lease that is
-     * implausible (LEASE_LENGTHS_MAX) is shortened to its length from now instead; *shortened: how
-     * many. Invariant: as there. */
+    /* Returns tasks whose lease has expired to the waiting state: they are due, and no attempt is
+     * counted. *count: how many; rows_max means that there may be more. An implausible lease
+     * (LEASE_LENGTHS_MAX) is shortened to its length from now instead; *shortened: how many. */
     enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
                       struct err *err);
 
-    /* The handlers that processes run which have beaten within lease_ms; one may come several
-     * times. */
+    /* The handlers of the processes whose heartbeat is younger than lease_ms; a handler may be
+     * reported several times. */
     enum rc (*handlers)(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
                         void *on_handler_ctx, struct err *err);
 
-    /* For metrics, now and then. */
+    /* Counts tasks for the metrics. */
     enum rc (*depths)(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err);
 
-    /* Every row of retry_group. on_group: anything but RC_OK ends the call and is what it
-     * returns. */
+    /* Reads every row of retry_group. on_group: any result but RC_OK ends the call, which returns
+     * it. */
     enum rc (*groups)(void *ctx,
                       enum rc (*on_group)(void *group_ctx, const struct retry_group *group,
                                           struct err *err),

@@ -2,7 +2,7 @@
 /* Keeps the shard leases of a retry process: for each handler that it runs, a share of the
  * handler's shards. The processes that run a handler compete for its shards; so no process holds
  * tasks that it cannot run. If retry.shards fixes the shards, nothing is leased, and the process
- * only announces which handlers it runs. One thread, except shard_leases_trouble(). */
+ * only announces which handlers it runs. One thread, except shard_leases_failing(). */
 #ifndef OUTBOX_RETRY_SHARD_LEASES_H
 #define OUTBOX_RETRY_SHARD_LEASES_H
 

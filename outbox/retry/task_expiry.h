@@ -22,7 +22,7 @@ struct task_expiry {
     struct task_slots *slots;
     struct writeback *writeback;
     struct store_calls *calls;
-    size_t chain_at; /* chain of scenes from which the next step goes on */
+    size_t chain_at; /* scene chain at which the next step continues */
 };
 
 /* Expires tasks of a bounded number of scenes. looks: as scenes_kind(). */

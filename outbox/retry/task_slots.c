@@ -56,7 +56,7 @@ static void trim_buf(struct buf *buf)
         buf_reset(buf);
 }
 
-/* A copy behind what is there; room was made for all. It ends with a zero byte. */
+/* Appends a copy with a final zero byte; the caller has made room for all of it. */
 static const char *keep_bytes(struct buf *buf, const void *bytes, size_t len)
 {
     char *at = buf->data + buf->len;
@@ -137,7 +137,7 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     memset(&slot->attempt, 0, sizeof(slot->attempt));
 }
 
-/* Where the handler cannot tell, the tasks of its kind share a destination. */
+/* If the handler names no destination, the tasks of its kind share one. */
 static enum rc fill_destination(struct task_slots *slots, struct slot *slot, struct err *err)
 {
     struct buf *name = &slots->destination_name;
@@ -314,8 +314,7 @@ void task_slots_drop(struct task_slots *slots)
     slots->claimed_count = 0;
 }
 
-/* A task that was in flight goes on under its new epoch: what runs is an attempt of this claim by
- * now. */
+/* A task that was in flight continues under its new epoch: its attempt counts for this claim. */
 void task_slots_lease(struct task_slots *slots, int64_t sent_ms, int64_t lease_ms)
 {
     pthread_mutex_lock(&slots->pool->lock);

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exhausted tasks of one scene are in the log this often; the metric counts all. */
+/* Exhausted tasks of one scene are logged this often; the metric counts all. */
 #define SAID_AGAIN_MS 60000
 
-/* A task whose result the database refuses is tried again after this, without what was refused. */
+/* A task whose update the database refuses is tried again after this, and the refused part is
+ * dropped. */
 #define REFUSED_DELAY_MS 60000
 
 static enum fault_class classify_fault(const struct slot *slot)
@@ -26,8 +27,8 @@ static enum fault_class classify_fault(const struct slot *slot)
                            attempt->fault);
 }
 
-/* What the attempt tells of its destination. One that answers at all is well: a refusal is about
- * the task. What was refused before anything was sent tells nothing. */
+/* Reports the attempt to the breaker of its destination. A destination that answers works: a
+ * refusal concerns the task. An attempt that failed before anything was sent proves nothing. */
 static void report_to_breaker(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     struct destination *destination = slot->destination;
@@ -90,7 +91,7 @@ static void log_exhausted(struct writeback *writeback, const struct slot *slot, 
 
 static enum task_end choose_exhausted_end(const struct slot *slot)
 {
-    /* Without a key there is nothing to stop. */
+    /* Without a key no other task has to stop. */
     if (!slot->update.ordered)
         return TASK_END_SKIP;
     switch (slot->kind->scene->policy.exhausted) {
@@ -179,8 +180,8 @@ static void end_exhausted(struct writeback *writeback, struct slot *slot, const 
     log_exhausted(writeback, slot, now_ms);
 }
 
-/* While it is put off it must not stand at the front of its queue, or the tasks behind it would not
- * be seen. */
+/* A task that is put off must leave the front of its queue, or the tasks behind it would not be
+ * found. */
 static void put_task_off(struct slot *slot, int64_t now_ms)
 {
     struct task_update *update = &slot->update;
@@ -202,7 +203,7 @@ static void return_token(struct slot *slot)
     slot->paid = false;
 }
 
-/* Nothing was tried, or it came to no end. */
+/* The attempt did not begin, or it was cut. */
 static void give_task_back(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     slot->update.end = TASK_END_BACK;
@@ -214,7 +215,7 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
         put_task_off(slot, now_ms);
 }
 
-/* It was not begun in time. No attempt is counted. */
+/* The task did not begin before its deadline. No attempt is counted. */
 static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     err_set(&slot->attempt.err, "it was not begun within %" PRId64 " ms",
@@ -258,7 +259,8 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
     }
 }
 
-/* What fails while the process stops may have failed because of it: that costs no attempt. */
+/* An attempt that fails while the process stops may have failed because of the stop: it is not
+ * counted. */
 static void uncount_stopped_attempt(const struct writeback *writeback, struct slot *slot)
 {
     if (slot->attempt.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
@@ -266,7 +268,7 @@ static void uncount_stopped_attempt(const struct writeback *writeback, struct sl
         slot->attempt.end = ATTEMPT_CUT;
 }
 
-/* The result of a task whose lease was lost meanwhile is not written. */
+/* Drops the updates of tasks whose lease was lost. */
 static size_t drop_lost_tasks(struct writeback *writeback)
 {
     size_t kept = 0;
@@ -311,7 +313,7 @@ static void remove_decided(struct writeback *writeback, size_t count)
             writeback->decided_count * sizeof(struct slot *));
 }
 
-/* Its next step, or the next one of its key, need not wait for the next look. */
+/* The next step, or the next task of the key, need not wait for the next search. */
 static bool makes_due(const struct task_update *update)
 {
     switch (update->end) {
@@ -329,7 +331,8 @@ static bool makes_due(const struct task_update *update)
     return false;
 }
 
-/* What was written once without an answer is gone the second time: that is no loss. */
+/* If an earlier COMMIT got no answer, the task may be missing now because that update was written:
+ * it is not lost. */
 static void free_written(struct writeback *writeback, size_t count, int64_t now_ms)
 {
     int64_t lost = 0;
@@ -350,8 +353,8 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
                   "count=%" PRId64 " text=\"their leases ran out: others try them again\"", lost);
 }
 
-/* One result that the database does not take: something smaller is written in its place, and when
- * that is refused too the task comes back by its lease. */
+/* The database refuses one update. A smaller update replaces it; if that is refused too, the task
+ * becomes free when its lease ends. */
 static void replace_refused(struct writeback *writeback, const struct err *err, int64_t now_ms)
 {
     struct slot *slot = writeback->decided[0];
@@ -396,7 +399,7 @@ static void mark_commit_unknown(struct writeback *writeback, size_t count)
     pthread_mutex_unlock(&writeback->pool->lock);
 }
 
-/* False: not now. */
+/* Returns false when the store failed: the caller tries again later. */
 static bool write_batch(struct writeback *writeback, int64_t now_ms)
 {
     size_t count = count_to_write(writeback);

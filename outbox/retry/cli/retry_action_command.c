@@ -88,7 +88,7 @@ static int run_with_database(const struct options *options, struct retry_request
     return code;
 }
 
-/* What is asked of the program alone; -1: more than that. */
+/* Prints a table that needs no database; -1: the request needs one. */
 static int print_table(const struct retry_request *request, const struct retry_handlers *handlers)
 {
     struct buf out = {0};

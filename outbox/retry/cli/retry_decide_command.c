@@ -23,14 +23,14 @@ struct work {
     struct db *db;
     struct retry_request *request;
     struct task_admin_order order;
-    bool ended; /* the history is what is looked through */
+    bool ended; /* search the history */
     uint64_t matched;
     int64_t id_max;
     uint64_t counts[TASK_ADMIN_OUTCOMES];
     uint64_t told;
     struct buf lines;
     struct progress progress;
-    int64_t page[TASK_ADMIN_ROWS_MAX]; /* ids of the page at hand */
+    int64_t page[TASK_ADMIN_ROWS_MAX]; /* ids of the current page */
     size_t page_count;
 };
 
@@ -51,7 +51,7 @@ static const char *get_verb(const struct work *work)
     return "requeue";
 }
 
-/* What was done, as people read it behind a number of tasks, or behind one. */
+/* What was done, for a sentence about several tasks or one. */
 static const char *get_done_word(const struct work *work)
 {
     switch (work->order.action) {
@@ -81,7 +81,8 @@ static const char *get_outcome_word(enum task_admin_outcome outcome)
     return words[outcome];
 }
 
-/* Is the task not as it was asked for? What is cancelled or out of the way already, is. */
+/* Returns whether the task was left in another state than requested. A task that was cancelled or
+ * unparked already is in that state. */
 static bool is_left(const struct work *work, enum task_admin_outcome outcome)
 {
     if (outcome == TASK_ADMIN_ENDED)
@@ -206,7 +207,8 @@ static enum rc view_page(void *ctx, const struct retry_view *view, struct err *e
     return RC_OK;
 }
 
-/* What is chosen by what it is: counted first, and later ones do not belong to it. */
+/* Acts on tasks that a filter selects: counts them first and excludes tasks that are created
+ * later. */
 static enum rc count_matches(struct work *work, struct err *err)
 {
     struct retry_filter *filter = &work->request->filter;
@@ -257,7 +259,7 @@ static enum rc act_on_ids(struct work *work, struct err *err)
     return rc;
 }
 
-/* -1: go on. Otherwise the exit code. */
+/* Returns -1 to continue, otherwise the exit code. */
 static int confirm_action(const struct work *work)
 {
     char answer[16] = "";
@@ -315,7 +317,7 @@ static int print_results(struct work *work)
     return options_print(&out);
 }
 
-/* The states that the action could change, where none were said. */
+/* The states that the action can change, if the request names none. */
 static unsigned get_states(const struct retry_request *request)
 {
     unsigned blocked = 1U << TASK_BLOCKED;

@@ -17,7 +17,8 @@
 #define RETRY_BASE_MS 100
 #define RETRY_CAP_MS 2000
 
-/* The text itself, or the file's behind "@", checked as the task intake checks options. */
+/* Returns the text, or the content of the file after "@", checked as the task intake checks
+ * options. */
 static enum rc take_options(struct buf *text, const char *word, struct err *err)
 {
     json_error_t fault;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry edit`: other parameters or options for one task that has not ended, such as an
- * outbox row that the broker refused. Main thread. */
+/* `tallybox retry edit`: replaces the parameters or options of one task that has not ended, such
+ * as an outbox row that the broker refused. Main thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_EDIT_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_EDIT_COMMAND_H
 

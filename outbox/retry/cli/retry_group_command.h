@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry group ...`: shows and changes what the tasks of each group may do. */
+/* `tallybox retry group ...`: shows and changes what the tasks of each group may do. Main
+ * thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_GROUP_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_GROUP_COMMAND_H
 
@@ -7,12 +8,12 @@
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/group.h"
 
-/* Says why a client's task of this group, scene and handler does not run, into out, one line;
- * nothing when it does. Anything but RC_OK: as db_query(). */
+/* Appends one line why a client's task of this group, scene and handler does not run; nothing if
+ * it runs. Any result but RC_OK is that of db_query(). */
 enum rc retry_group_note(struct db *db, const struct retry_view *view, struct buf *out,
                          struct err *err);
 
-/* The exit code. */
+/* Returns an enum exit_code. */
 int retry_group(struct db *db, const struct retry_request *request);
 
 #endif

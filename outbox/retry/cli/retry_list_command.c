@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kinds of tasks in a list whose group is asked about them. */
+/* Kinds of listed tasks whose groups are checked, at most. */
 #define KINDS_MAX 16
 
 struct shown_kind {
@@ -153,7 +153,7 @@ struct task_show {
     struct buf out;
     const struct retry_words *words;
     int64_t now_ms;
-    bool parked; /* its row still stands in its key's way */
+    bool parked; /* its row still blocks its key */
     bool found;
     bool no_params;
     size_t attempts;
@@ -175,7 +175,7 @@ static enum rc show_view(void *ctx, const struct retry_view *view, struct err *e
 
     (void)err;
     if (!view->outcome && view->state == TASK_PARKED) {
-        task_show->parked = true; /* the history has all of it */
+        task_show->parked = true; /* the history has the whole task */
         return RC_OK;
     }
     task_show->found = true;

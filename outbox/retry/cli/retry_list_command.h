@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox retry list|show|history`: what waits in the retry queue and what came of it. Main
- * thread. */
+/* `tallybox retry list|show|history`: prints active and ended tasks. Main thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_LIST_COMMAND_H
 #define OUTBOX_RETRY_CLI_RETRY_LIST_COMMAND_H
 

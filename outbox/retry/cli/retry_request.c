@@ -51,7 +51,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_HANDLERS] = "handlers",
 };
 
-/* "scene" or "group" and the word behind it are one action; taken is how many words it has. */
+/* "scene" or "group" and the next word are one action; taken is the number of its words. */
 static bool find_action(const char *const *arguments, size_t count, enum retry_action *action,
                         size_t *taken)
 {
@@ -95,7 +95,7 @@ static enum rc read_action(struct retry_request *request, const char *const *arg
                     nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "");
 }
 
-/* Drops what is said a second time; how many are left. */
+/* Drops repeated ids and returns how many are left. */
 static size_t drop_repeated_ids(int64_t *ids, size_t count)
 {
     size_t kept = 0;
@@ -145,7 +145,7 @@ static enum rc check_group_name(const char *name, struct err *err)
     return RC_OK;
 }
 
-/* What stands behind the action: ids, one key, one group or one scene. */
+/* Reads the words after the action: ids, one key, one group or one scene. */
 static enum rc read_rest(struct retry_request *request, const char *const *arguments, size_t count,
                          struct err *err)
 {

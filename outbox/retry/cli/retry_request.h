@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person asks of `tallybox retry ACTION`: which tasks, keys or scenes, and what is to happen
- * to them. Decides whether the words make sense together. Pure; one thread. */
+/* The request of `tallybox retry ACTION`: which tasks, keys or scenes, and what to do with them.
+ * Decides whether the words form a valid request. Pure; one thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_REQUEST_H
 #define OUTBOX_RETRY_CLI_RETRY_REQUEST_H
 
@@ -16,7 +16,7 @@
 #define RETRY_LIST_ROWS_MAX 10000
 #define RETRY_LIMIT_ANY (-1)
 #define RETRY_WAIT_UNSAID INT64_MIN
-#define RETRY_WAIT_S 10 /* where it was not said */
+#define RETRY_WAIT_S 10 /* if the option is missing */
 #define RETRY_WAIT_S_MAX 3600
 
 enum retry_action {
@@ -44,7 +44,7 @@ enum retry_action {
 
 #define RETRY_ACTIONS (RETRY_HANDLERS + 1)
 
-/* The command line's words; NULL, false, 0 or what a comment names where they were not said. */
+/* The words of the command line; NULL, false, 0 or the named value for a missing option. */
 struct retry_words {
     const char *group;
     const char *scene;
@@ -84,15 +84,15 @@ struct retry_request {
     int64_t ids[RETRY_IDS_MAX + 1];
 };
 
-/* arguments: the action and what follows it. The request points into words, arguments and itself.
- * RC_FATAL: err says what is wrong with them. */
+/* arguments: the action and the words after it. The request points into words, arguments and
+ * itself. RC_FATAL: err names the fault. */
 enum rc retry_request_read(struct retry_request *request, const struct retry_words *words,
                            const char *const *arguments, size_t count, struct err *err);
 
 /* Fills in the filter's times, as the clock is now_ms. */
 void retry_request_times(struct retry_request *request, int64_t now_ms);
 
-/* Are the tasks chosen by what they are, not named by their ids or their key? */
+/* Returns whether a filter selects the tasks, not their ids or their key. */
 bool retry_request_is_bulk(const struct retry_request *request);
 
 #endif

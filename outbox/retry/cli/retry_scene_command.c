@@ -17,7 +17,7 @@
 
 #define WAIT_POLL_MS 100
 
-/* What is wrong with a scene's policy or options, into text; "" when nothing is. */
+/* Writes the fault of a scene's policy or options into text; "" if there is none. */
 static void find_fault(const char *policy_text, const char *options, struct err *err)
 {
     struct policy policy;

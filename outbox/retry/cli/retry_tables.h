@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry queue's own tables of words as Markdown: what a policy may say, the waits with a name,
- * the handlers. RETRY.md has them as the program prints them. Pure; any thread. */
+/* Prints tables of the retry queue as Markdown: the fields of a policy, the named waits, the
+ * handlers. RETRY.md contains them as printed. Pure; any thread. */
 #ifndef OUTBOX_RETRY_CLI_RETRY_TABLES_H
 #define OUTBOX_RETRY_CLI_RETRY_TABLES_H
 

@@ -169,7 +169,7 @@ void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt
     buf_char(out, '\n');
 }
 
-/* "name" when it is UTF-8, else "name_base64"; the other one is null. */
+/* "name" if the bytes are UTF-8, else "name_base64"; the other field is null. */
 static int make_json_bytes(json_t *object, const char *name, const void *bytes, size_t len)
 {
     char other[32];

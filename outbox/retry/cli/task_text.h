@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks of the retry queue for people and for scripts. Whatever a task holds, a terminal gets
- * printable text, and JSON gets base64 where it is no UTF-8. Pure; any thread. */
+/* Prints tasks of the retry queue for terminals and scripts. A terminal always gets printable
+ * text; JSON gets base64 for bytes that are not UTF-8. Pure; any thread. */
 #ifndef OUTBOX_RETRY_CLI_TASK_TEXT_H
 #define OUTBOX_RETRY_CLI_TASK_TEXT_H
 

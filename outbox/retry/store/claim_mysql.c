@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a claim hands over at once, unless one task alone is larger. */
+/* The greatest sum of bytes of one claim, unless one task alone is larger. */
 #define BYTES_MAX ((int64_t)32 << 20)
 /* Where many tasks of one key are due, all but the first are queued; so many more are looked at. */
 #define ROUNDS_MAX 10
 #define ROUND_ROWS_MIN 100
-/* Somebody else made another task of the same key run at the same moment. */
+/* Another transaction started another task of the same key at the same moment. */
 #define TRIES_MAX 3
 
 /* A due task. */
@@ -32,7 +32,7 @@ struct lock_request {
 };
 
 struct claim {
-    /* Of the round at hand; candidates[i] is found[i]. */
+    /* Of the current round; candidates[i] is found[i]. */
     struct found found[RETRY_CLAIM_ROWS_MAX];
     struct order_candidate candidates[RETRY_CLAIM_ROWS_MAX];
     size_t count;
@@ -82,7 +82,7 @@ static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* What is claimed from: the due tasks of a class, or those of a scene that are too old. */
+/* What to claim from: the due tasks of a class, or the tasks of a scene that are too old. */
 struct claim_from {
     const struct task_class *class;
     const struct task_age *age;
@@ -184,7 +184,7 @@ static int compare_locks(const void *one, const void *other)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Lists what is ahead of the candidates and not theirs. */
+/* Lists the tasks ahead of the candidates that are not candidates themselves. */
 static void list_locks(struct claim *claim, bool locked)
 {
     claim->lock_request_count = 0;
@@ -297,7 +297,7 @@ static void note_taken(struct claim *claim, const struct found *found)
     claim->taken_bytes += found->bytes;
 }
 
-/* One by one: each tells by itself whether it was still free. */
+/* One statement per task: its result tells whether the task was still free. */
 static enum rc start_compared(struct store *store, const struct found *found, int64_t lease_ms,
                               struct err *err)
 {
@@ -336,7 +336,8 @@ static enum rc start_locked(struct store *store, const struct found *const *runs
     return rc;
 }
 
-/* Only a plain INSERT makes such a task. It would come back for ever, so it waits for a person. */
+/* Only a plain INSERT makes such a task. Every claim would fail on it, so it waits for an
+ * operator. */
 static enum rc block_too_big(struct store *store, const struct found *found, struct err *err)
 {
     store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 3, "
@@ -393,7 +394,7 @@ static enum rc queue_candidates(struct store *store, struct err *err)
     return rc;
 }
 
-/* One transaction of it. */
+/* Runs the rounds of one transaction. */
 static enum rc claim_rounds(struct store *store, const struct claim_from *from, size_t rows_max,
                             int64_t lease_ms, bool *full, struct err *err)
 {

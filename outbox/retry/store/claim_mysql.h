@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims due and expired tasks, as claim() and claim_expired() of struct retry_store say. One
+/* Claims due and expired tasks, as claim() and claim_expired() of struct retry_store require. One
  * thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_CLAIM_MYSQL_H
 #define OUTBOX_RETRY_STORE_CLAIM_MYSQL_H

@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* One page looks at no more rows than this: a filter that fits nothing must not hold up a server
- * that has millions of them. */
+/* One page reads at most this many rows: a filter without matches must not load a server that has
+ * millions of rows. */
 #define WINDOW_ROWS 20000
 #define WINDOW_DIGITS "20000"
 #define WINDOWS_MAX 10 /* in one page */
@@ -128,13 +128,12 @@ static void put_select(struct search *search)
     struct buf *sql = &search->sql;
 
     buf_reset(sql);
-    buf_text_put(
-        sql, "SELECT t.id, t.task_group, t.scene, t.handler, t.ordering_key, "
-             "t.idempotency_key, t.biz_no, t.params_type, t.state, t.attempts, " MS_OF("t.next_at") ", t.reason_class, t.reason, t.owner, t.epoch, " MS_OF(
-                 "t.lease_until") ", t.parent_id, t.step, " MS_OF("t.created_at") ", " MS_OF("t."
-                                                                                             "updat"
-                                                                                             "ed_"
-                                                                                             "at") ", LENGTH(t.params), ");
+    buf_text_put(sql, "SELECT t.id, t.task_group, t.scene, t.handler, t.ordering_key, "
+                      "t.idempotency_key, t.biz_no, t.params_type, t.state, t.attempts, ");
+    buf_text_put(sql, MS_OF("t.next_at") ", t.reason_class, t.reason, t.owner, t.epoch, ");
+    buf_text_put(sql, MS_OF("t.lease_until") ", t.parent_id, t.step, ");
+    buf_text_put(sql, MS_OF("t.created_at") ", ");
+    buf_text_put(sql, MS_OF("t.updated_at") ", LENGTH(t.params), ");
     buf_text_put(sql, search->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"
                                     : "NULL, 0, 0");
     buf_text_put(sql, ", t.origin");
@@ -188,7 +187,7 @@ static enum rc view_on_row(void *ctx, const struct db_row *row, struct err *err)
     return search->on_view(search->ctx, &view, err);
 }
 
-/* The rows behind `after` that fit, as the index finds them. */
+/* Reads the matching rows after `after` with the given index. */
 static enum rc read_rows(struct search *search, const char *index, int64_t after, int64_t id_max,
                          size_t rows_max, struct err *err)
 {
@@ -370,8 +369,8 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
     return rc;
 }
 
-/* The clients' tasks of a handler, group and scene stand together in the index of each state: their
- * class has these in front. */
+/* In the index of each state the tasks of a handler, group and scene are neighbours, because their
+ * class begins with these names. */
 static void put_pending(struct db *db, struct buf *sql, const char *handler, const char *group,
                         const char *scene, int64_t limit)
 {
@@ -425,7 +424,7 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
     enum rc rc;
 
     *room = (struct retry_room){0};
-    /* What is no policy is said by the engine, which pauses the scene. */
+    /* The engine reports an invalid policy and pauses the scene. */
     buf_text_put(&sql, "SELECT IF(JSON_VALID(policy), CAST(COALESCE(JSON_UNQUOTE(JSON_EXTRACT("
                        "policy, '$.max_pending')), '0') AS UNSIGNED), 0), options FROM "
                        "retry_scene WHERE task_group = ");

@@ -23,7 +23,7 @@ struct change {
     enum retry_owner origin;
 };
 
-/* Later than anybody waits, and within what a DATETIME holds. */
+/* Longer than any wait, and within the range of DATETIME. */
 #define DELAY_MS_MAX (INT64_C(100) * 366 * 86400 * 1000)
 #define REASON_BYTES_MAX (TASK_REASON_SIZE - 1)
 
@@ -76,7 +76,7 @@ static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* In the order of ids, as everybody who locks several tasks. */
+/* Locks in the order of ids, as all transactions that lock several tasks. */
 static enum rc lock_tasks(struct store *store, struct err *err)
 {
     struct finishing *finishing = store->finishing;
@@ -107,8 +107,8 @@ static void put_ids(struct store *store, const struct change *const *changes, si
     store_put_ids(&store->sql, ids, count);
 }
 
-/* A JSON text of at most bytes_max; what is no UTF-8 becomes '?', because the servers would refuse
- * the whole statement. */
+/* A JSON text of at most bytes_max; a byte that is not UTF-8 becomes '?', because the servers
+ * would refuse the whole statement. */
 static void put_json(struct buf *json, const char *text, size_t bytes_max)
 {
     size_t len = strlen(text);
@@ -140,8 +140,8 @@ static int64_t delay_us(const struct task_update *update)
     return delay_ms > 0 ? delay_ms * 1000 : 0;
 }
 
-/* The results as a table l of id, attempts, delay_us, reason_class and reason, and behind it the
- * tasks t, found by their ids. */
+/* The updates as a table l of id, attempts, delay_us, reason_class and reason, joined with the
+ * tasks t by their ids. */
 static void put_join(struct store *store, const struct change *const *changes, size_t count)
 {
     struct buf *json = &store->json;
@@ -253,7 +253,8 @@ static enum rc insert_history(struct store *store, const struct change *const *c
     store_put_text(store, outcome);
     store_put(store, ", UTC_TIMESTAMP(3) FROM ");
     put_join(store, changes, count);
-    /* Somebody may have let it run once more and left the row of its first end there. */
+    /* The task may have been requeued before, and the history still has the row of its first
+     * end. */
     store_put(store, " ON DUPLICATE KEY UPDATE state = VALUES(state), attempts = VALUES(attempts), "
                      "reason_class = VALUES(reason_class), reason = VALUES(reason), "
                      "owner = VALUES(owner), epoch = VALUES(epoch), step = VALUES(step), "
@@ -338,7 +339,7 @@ static enum rc update_step(struct store *store, const struct change *const *chan
     return rc;
 }
 
-/* Of a task that stands in its key's way, next_at is since when. */
+/* next_at of a blocked or parked task is the time since which it blocks its key. */
 static enum rc update_blocked(struct store *store, const struct change *const *changes,
                               size_t count, struct err *err)
 {
@@ -359,7 +360,7 @@ typedef bool (*change_is)(const struct change *change);
 typedef enum rc (*change_write)(struct store *store, const struct change *const *changes,
                                 size_t count, struct err *err);
 
-/* Writes those that `is` says, some at once. */
+/* Writes the changes that `is` selects, a bounded number per statement. */
 static enum rc write_matching(struct store *store, change_is is, change_write write,
                               struct err *err)
 {
@@ -458,7 +459,8 @@ static enum rc write_changes(struct store *store, struct err *err)
     return rc;
 }
 
-/* Also where the task waits again: one that came late with a smaller id goes first. */
+/* Also if the task waits again: a task of its key that was inserted later with a smaller id runs
+ * first. */
 static enum rc wake_next_tasks(struct store *store, struct err *err)
 {
     struct finishing *finishing = store->finishing;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes task updates in one transaction, as finish() of struct retry_store says. One
- * thread at a time per store. */
+/* Writes task updates in one transaction, as finish() of struct retry_store requires. One thread
+ * at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_FINISH_MYSQL_H
 #define OUTBOX_RETRY_STORE_FINISH_MYSQL_H
 

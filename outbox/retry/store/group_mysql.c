@@ -13,7 +13,7 @@ struct group_query {
     void *ctx;
 };
 
-/* A list that is longer than its column was made by nobody. */
+/* A list that is longer than its buffer was not written by this program. */
 static void take_text(char *out, size_t size, const struct db_row *row, size_t column)
 {
     snprintf(out, size, "%s", row->columns[column] ? row->columns[column] : "");
@@ -28,7 +28,7 @@ static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err
     take_text(group.handlers, sizeof(group.handlers), row, 3);
     take_text(group.scenes, sizeof(group.scenes), row, 4);
     take_text(group.topics, sizeof(group.topics), row, 5);
-    /* An owner that is no word of ours is none of the clients'. */
+    /* An unknown owner is not the clients. */
     if (!retry_owner_read(row->columns[1], row->lengths[1], &group.owner))
         group.owner = OWNER_UNKNOWN;
     return group_query->on_group(group_query->ctx, &group, err);
@@ -137,7 +137,7 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
         buf_text_put(&sql, "UPDATE retry_group SET ");
         for (size_t i = 0; i < 3; i++)
             put_list(db, &sql, columns[i], lists[i]);
-        /* Last: the server sees each column as it was changed before. */
+        /* Last: the server evaluates each assignment with the columns that earlier ones changed. */
         buf_text_put(&sql, "updated_at = UTC_TIMESTAMP(3), version = version + 1");
         put_text(db, &sql, " WHERE owner = 'client' AND name = ", name);
         buf_text_put(&sql, " AND (version = 0");
@@ -173,7 +173,7 @@ enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *
     return rc;
 }
 
-/* What a role's tasks use is said for people; the origin is what lets them run. */
+/* The lists of a role's group inform operators; the origin lets the role's tasks run. */
 static const struct {
     const char *handlers;
     const char *scenes;

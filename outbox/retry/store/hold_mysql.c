@@ -25,8 +25,8 @@ static enum rc held_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* Only where not all of them were ours; a row that did not change in its millisecond is not counted
- * either. */
+/* Runs only if the number of changed rows differs; a row that was renewed twice in one millisecond
+ * is not counted either. */
 static enum rc mark_lost(struct store *store, struct renewal *renewal, struct err *err)
 {
     for (size_t i = 0; i < renewal->count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lengthens leases, and ends those that ran out, as beat() and rescue() of struct retry_store say.
- * One thread at a time per store. */
+/* Renews leases and ends expired ones, as beat() and rescue() of struct retry_store require. One
+ * thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_HOLD_MYSQL_H
 #define OUTBOX_RETRY_STORE_HOLD_MYSQL_H
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Neither server finds the distinct classes by itself: each is asked for as the first one behind
- * another one. One statement asks for what comes behind each class that was there the last time,
- * which also tells when the first task of the next one is due; what turns out to be new is asked
- * for once more. */
+/* Neither server reads distinct classes quickly: each class is found as the first one after
+ * another class. One statement searches after each class that was known the last time, which also
+ * returns when the first task of the next class is due; a class that turns out to be new is
+ * searched after again. */
 
 #define DIVES_AT_ONCE 32
 #define CLASS_BYTES_MAX 175
@@ -24,7 +24,7 @@ struct place {
 
 struct walk {
     enum task_state state;
-    struct place from; /* where this time begins: behind it */
+    struct place from; /* the search starts after it */
     struct place known[RETRY_CLASSES_MAX];
     size_t known_count;
     struct place found[RETRY_CLASSES_MAX + DIVES_AT_ONCE];
@@ -83,7 +83,7 @@ static void put_dive(struct store *store, const struct walk *walk, const struct 
     store_put(store, " ORDER BY class, next_at LIMIT 1)");
 }
 
-/* What comes behind each of these. */
+/* Searches for the class after each of these. */
 static enum rc dive(struct store *store, struct walk *walk, const struct place *behind,
                     size_t count, struct err *err)
 {
@@ -100,7 +100,7 @@ static enum rc dive(struct store *store, struct walk *walk, const struct place *
     return rc;
 }
 
-/* Sorts what was found, once each. */
+/* Sorts the found classes and removes duplicates. */
 static void tidy(struct walk *walk)
 {
     size_t kept = 0;
@@ -180,7 +180,7 @@ static enum rc walk_classes(struct store *store, struct walk *walk, struct err *
         return rc;
     memcpy(walk->known, walk->found, walk->found_count * sizeof(walk->found[0]));
     walk->known_count = walk->found_count;
-    /* The next time goes on where there was no room for more. */
+    /* The next search continues where the list was full. */
     if (walk->found_count < RETRY_CLASSES_MAX)
         walk->from.len = 0;
     else
@@ -212,8 +212,8 @@ static bool take_origin(enum retry_owner *origin, const char **at, const char *e
     return true;
 }
 
-/* false: a name with a zero byte in it or an origin that is none of ours, which only a plain INSERT
- * can make; nobody runs that. */
+/* Returns false for a name with a zero byte or an unknown origin, which only a plain INSERT can
+ * write; no process runs such a task. */
 static bool read_class(const struct place *place, struct task_class *class)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -293,7 +293,7 @@ enum rc look_scenes(struct store *store, retry_on_scene on_scene, void *on_scene
     return store_query(store, scene_on_row, &scenes, err);
 }
 
-/* The first heartbeat may still be to come. */
+/* The first heartbeat may not have been written yet. */
 enum rc look_record(struct store *store, int64_t change, struct err *err)
 {
     enum rc rc = store_ready(store, err);
@@ -315,7 +315,7 @@ struct running {
     void *ctx;
 };
 
-/* "retry:HANDLER", or "retry-fixed:HANDLER", with "*WEIGHT" behind it where it is not 1. */
+/* "retry:HANDLER" or "retry-fixed:HANDLER", followed by "*WEIGHT" if the weight is not 1. */
 static enum rc role_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct running *running = ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads what the dispatcher decides by: classes, scenes, handlers and depths, as the calls of
- * struct retry_store say. One thread at a time per store. */
+/* Reads the classes, scenes, handlers and depths for the dispatcher, as the calls of struct
+ * retry_store require. One thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_LOOK_MYSQL_H
 #define OUTBOX_RETRY_STORE_LOOK_MYSQL_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Frees what a search for classes remembers; walk may be NULL. */
+/* Frees the memory of a search for classes; walk may be NULL. */
 void walk_close(struct walk *walk);
 
 enum rc look_classes(struct store *store, retry_on_class on_class, void *on_class_ctx,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tasks the retry queue takes, and what they are the same by. Pure; any thread. */
+/* Checks new tasks of the retry queue and computes the hash that identifies equal ones. Pure; any
+ * thread. */
 #ifndef OUTBOX_RETRY_NEW_TASK_ROW_H
 #define OUTBOX_RETRY_NEW_TASK_ROW_H
 
@@ -16,15 +17,15 @@ struct new_task_hash {
     unsigned char bytes[NEW_TASK_HASH_BYTES];
 };
 
-/* RC_REJECT: err names the task by its number, and its fault. */
+/* Checks a task. RC_REJECT: err names the task by its number, and its fault. */
 enum rc new_task_check(const struct retry_new_task *task, size_t number, struct err *err);
 
-/* As the database makes retry_task.task_hash: of origin, group, scene and idempotency key, or of
- * what the task does. RC_FATAL: no memory. */
+/* Computes retry_task.task_hash as the database does: of origin, group, scene and idempotency key,
+ * or of what the task does. RC_FATAL: no memory. */
 enum rc new_task_hash(const struct retry_new_task *task, enum retry_owner origin,
                       struct new_task_hash *hash, struct err *err);
 
-/* Its group, or the standard one. */
+/* Returns the task's group, or the default one. */
 const char *new_task_group(const struct retry_new_task *task);
 
 #endif

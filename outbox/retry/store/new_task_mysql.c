@@ -14,7 +14,7 @@
 #define PACKET_SPARE_BYTES 64
 /* Hashes in one look. */
 #define LOOK_TASKS 500
-/* Each try means that another transaction made or ended the very same task meanwhile. */
+/* Each further try means that another transaction made or ended the same task. */
 #define TRIES_MAX 5
 
 struct appended {
@@ -77,7 +77,7 @@ static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err
     (void)err;
     if (row->lengths[1] == NEW_TASK_HASH_BYTES)
         memcpy(like.hash.bytes, row->columns[1], NEW_TASK_HASH_BYTES);
-    /* The first one with a hash is the one that counts: see who(). */
+    /* Of several tasks with one hash the first one counts. */
     for (size_t from = 0, to = append->count; from < to && !found;) {
         size_t middle = from + (to - from) / 2;
         int order =
@@ -95,8 +95,8 @@ static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-/* Finds the active tasks with the hashes of these. Without `locking` nobody is waited for, and none
- * is kept from running. */
+/* Finds the active tasks with the hashes of these tasks. Without `locking` the statement waits for
+ * no lock and takes none. */
 static enum rc find_active(struct append *append, size_t from, size_t count, const char *locking,
                            struct err *err)
 {
@@ -186,8 +186,8 @@ static enum rc check_packet(struct append *append, size_t number, struct err *er
                     number, append->sql.len, (unsigned long long)packet);
 }
 
-/* Builds one INSERT of the new ones from *next on, which goes behind the last of them. *rows: how
- * many. */
+/* Builds one INSERT of the new tasks from *next on, and moves *next past the last of them. *rows:
+ * their number. */
 static enum rc build_statement(struct append *append, size_t *next, size_t *rows, struct err *err)
 {
     size_t limit = STATEMENT_BYTES;
@@ -217,8 +217,8 @@ static enum rc build_statement(struct append *append, size_t *next, size_t *rows
     return *rows == 1 ? check_packet(append, last, err) : RC_OK;
 }
 
-/* Another transaction made the same task since we looked. What locks it is asked about it, so that
- * its end is known; a task of ours or of others is locked only here. */
+/* Another transaction made the same task since the search. The locking read waits for that
+ * transaction, so that its end is known; only this read locks existing tasks. */
 static enum rc insert_one(struct append *append, size_t i, struct err *err)
 {
     enum rc rc = RC_OK;

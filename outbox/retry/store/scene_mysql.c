@@ -68,8 +68,9 @@ static enum rc run_sql(struct db *db, struct buf *sql, uint64_t *affected, struc
     return rc;
 }
 
-/* The row of the number stays locked until the transaction ends: changes of all scenes commit in
- * the order of their numbers, so that a process that sees one has seen those before it. */
+/* The row of the change number stays locked until the transaction ends: changes of all scenes
+ * commit in the order of their numbers, so that a process that sees a change has seen all earlier
+ * ones. */
 static enum rc count_change(struct db *db, struct err *err)
 {
     enum rc rc = db_begin(db, err);

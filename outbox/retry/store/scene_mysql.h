@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of retry_scene as people read and change them, and which change each retry process has
- * in force. A change that is made twice does nothing. One thread at a time. */
+/* Reads and changes the rows of retry_scene for operators, and reads which change each retry
+ * process has in force. A repeated change has no effect. One thread at a time. */
 #ifndef OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 #define OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 
@@ -23,7 +23,8 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
 enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
                           bool *changed, struct err *err);
 
-/* Writes policy and options; NULL leaves one as it is, "" takes it away. Both were checked. */
+/* Writes policy and options; NULL leaves a value unchanged, "" removes it. The caller has checked
+ * both. */
 enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
                         const char *options, bool *changed, struct err *err);
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Nothing here waits for long on purpose; who meets a lock that stays comes again later. */
+/* Lock waits are short: a statement that meets a long lock fails and is repeated later. */
 #define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
 
 /* A process that freezes in a transaction keeps its locks so long, and what others wait for. */

@@ -26,8 +26,8 @@ struct store {
     struct db *db;
     const char *owner;
     bool compare_and_set; /* claims without SKIP LOCKED, for servers that have none */
-    uint64_t session;     /* whose lock time-out was set */
-    uint64_t begun;       /* whose end in silence was set */
+    uint64_t session;     /* the connection whose lock time-out was set */
+    uint64_t begun;       /* the connection whose idle time-out was set */
     struct buf sql;
     struct buf json;
     struct claim *claim;
@@ -52,9 +52,9 @@ void store_put_later(struct store *store, int64_t delay_ms);
 enum rc store_exec(struct store *store, uint64_t *affected, struct err *err);
 enum rc store_query(struct store *store, db_on_row on_row, void *ctx, struct err *err);
 
-/* Appends "IN (1,2,3)", at most STORE_IDS_MAX, behind a column that is read with FORCE INDEX
- * (PRIMARY): a range of single rows in their order, so that two who lock the same ones meet at the
- * first. */
+/* Appends "IN (1,2,3)", at most STORE_IDS_MAX, after a column that is read with FORCE INDEX
+ * (PRIMARY): the server locks single rows in the order of their ids, so that two transactions
+ * which lock the same rows meet at the first one. */
 void store_put_ids(struct buf *sql, const int64_t *ids, size_t count);
 
 #endif

@@ -22,7 +22,8 @@
     "state = 0, attempts = 0, next_at = UTC_TIMESTAMP(3), age_from = UTC_TIMESTAMP(3), " \
     "owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
 
-/* What is done under the locks: each result has got its state, or that there is no such task. */
+/* One action under its locks: each result has the state of its task, or that there is no such
+ * task. */
 struct action_run {
     struct db *db;
     const struct task_admin_order *order;
@@ -93,7 +94,7 @@ static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-/* Which of those that are no tasks have been some. */
+/* Finds which of the missing tasks are in the history. */
 static enum rc find_ended(struct action_run *action_run, struct err *err)
 {
     bool missing = false;
@@ -145,7 +146,7 @@ static enum rc delete_task(struct action_run *action_run, size_t index, struct e
     return run_sql(action_run, NULL, err);
 }
 
-/* An owner that is at work on it finds nothing that it could write to. */
+/* A process that still runs the task finds no row to update. */
 static enum rc cancel_task(struct action_run *action_run, size_t index, struct err *err)
 {
     const char *by = action_run->order->by;
@@ -168,8 +169,8 @@ static bool is_waiting(enum task_state state)
     return state == TASK_WAITING || state == TASK_QUEUED;
 }
 
-/* What the action does to a task in its state; the outcome stays TASK_ADMIN_UNFIT where that is
- * nothing. */
+/* Applies the action to a task by its state; the outcome stays TASK_ADMIN_UNFIT if it has no
+ * effect on that state. */
 static enum rc act_on_task(struct action_run *action_run, size_t index, struct err *err)
 {
     struct task_admin_result *result = &action_run->results[index];
@@ -251,7 +252,8 @@ static enum rc active_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* One task may be active for what it does: if that is another one, it stands for this one too. */
+/* Only one task may be active for the same work: another active task with the same hash replaces
+ * this one. */
 static enum rc requeue_ended(struct action_run *action_run, struct task_admin_result *result,
                              struct err *err)
 {

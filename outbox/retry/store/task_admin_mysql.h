@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person does to tasks of the retry queue, on a MySQL or MariaDB connection. Every task is
- * locked by its id before it is looked at, and a key whose head goes is woken in the same
- * transaction, so that any of it may meet an engine at work, and may be done twice. One thread at a
- * time. */
+/* Operator actions on tasks of the retry queue. An action locks every task by its id before it
+ * reads it, and wakes a key whose head it removes in the same transaction; so actions may run
+ * beside the engine and may be repeated. One thread at a time. */
 #ifndef OUTBOX_RETRY_STORE_TASK_ADMIN_MYSQL_H
 #define OUTBOX_RETRY_STORE_TASK_ADMIN_MYSQL_H
 
@@ -17,9 +16,9 @@
 
 enum task_admin_action {
     TASK_ADMIN_RUN_NOW, /* waiting: due now; blocked: waiting and due, as if nothing had failed */
-    TASK_ADMIN_CANCEL,  /* into the history; its key goes on */
-    TASK_ADMIN_UNPARK,  /* blocked: as TASK_ADMIN_RUN_NOW; parked: out of its key's way */
-    TASK_ADMIN_SKIP,    /* blocked: as TASK_ADMIN_CANCEL; parked: out of its key's way */
+    TASK_ADMIN_CANCEL,  /* moved into the history; its key continues */
+    TASK_ADMIN_UNPARK,  /* blocked: as TASK_ADMIN_RUN_NOW; parked: unblocks its key */
+    TASK_ADMIN_SKIP,    /* blocked: as TASK_ADMIN_CANCEL; parked: unblocks its key */
     TASK_ADMIN_REQUEUE, /* a new task from one in the history */
 };
 
@@ -46,20 +45,20 @@ struct task_admin_result {
 struct task_admin_order {
     enum task_admin_action action;
     unsigned states; /* only tasks in these: bits 1 << task_state; 0: any */
-    bool force;      /* of TASK_ADMIN_CANCEL: also what is running */
-    const char *by;  /* who ends it */
+    bool force;      /* of TASK_ADMIN_CANCEL: also running tasks */
+    const char *by;  /* name of the operator */
 };
 
 /* *now_ms: the database's clock, in milliseconds since 1970. RC_RETRY, RC_FATAL: as db_number(). */
 enum rc task_admin_mysql_now(struct db *db, int64_t *now_ms, struct err *err);
 
-/* All of the tasks, or none; results has room for count. RC_RETRY: nobody knows, and a second time
- * is harmless. */
+/* Acts on all of the tasks, or on none; results has room for count. RC_RETRY: the outcome is
+ * unknown, and repeating the call is harmless. */
 enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order,
                              const int64_t *ids, size_t count, struct task_admin_result *results,
                              struct err *err);
 
-/* What a person puts in the place of what a task holds; NULL: it stays as it is. */
+/* New content of a task; NULL: unchanged. */
 struct task_admin_edit {
     int64_t id;
     const char *options; /* "": none */
@@ -67,10 +66,10 @@ struct task_admin_edit {
     size_t params_len;
 };
 
-/* A task that waits, is queued or is blocked gets other options or parameters, and stays in its
- * state; a running, parked or ended one is left alone, as result says. An attempt whose claim began
- * before finds another epoch. RC_REJECT with DB_DUPLICATE: another active task without an
- * idempotency key does the same. RC_RETRY: the outcome is unknown, and a second time is
+/* Replaces options or parameters of a task that waits, is queued or is blocked; its state stays.
+ * Running, parked and ended tasks are left unchanged, as result reports. An attempt that was
+ * claimed before finds another epoch. RC_REJECT with DB_DUPLICATE: another active task without an
+ * idempotency key does the same. RC_RETRY: the outcome is unknown, and repeating the call is
  * harmless. */
 enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
                               struct task_admin_result *result, struct err *err);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define KEYS_AT_ONCE 500
-/* Each turn but the last one means that somebody else ended the very task that was to be woken. */
+/* Each further round means that another transaction ended the task that was to be woken. */
 #define TURNS_MAX 100
 
 struct ahead_query {
@@ -80,7 +80,7 @@ enum rc wake_look(struct db *db, const struct order_key *keys, size_t count,
     return rc;
 }
 
-/* The keys at hand. */
+/* The keys of this round. */
 struct wake_run {
     struct db *db;
     struct buf sql;
@@ -119,8 +119,9 @@ static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* Somebody may have ended the head since it was read, and did not wake the next one, because what
- * we end was still there for him: so the head is locked, also where it waits already. */
+/* Another transaction may have ended the head since it was read without waking the next task,
+ * because this transaction's task was still there for it. Therefore the head is locked even if it
+ * waits already. */
 static enum rc lock_heads(struct wake_run *wake_run, struct err *err)
 {
     size_t count;
@@ -154,7 +155,7 @@ static enum rc wake_heads(struct wake_run *wake_run, struct err *err)
     return db_exec_buf(wake_run->db, &wake_run->sql, NULL, err);
 }
 
-/* Keeps the keys whose head is not what it was. */
+/* Keeps the keys whose head has changed. */
 static void keep_unsettled(struct wake_run *wake_run)
 {
     size_t kept = 0;
