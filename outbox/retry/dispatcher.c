@@ -183,8 +183,8 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
     store_calls_worked(&dispatcher->calls, POOL_RESCUE, now_ms);
     if (shortened > 0) {
         err_set(&err,
-                "the database clock was set back: leases of %zu tasks ended too far in the future, "
-                "and now end within their length unless they are renewed",
+                "the database clock was set back: leases of %zu tasks ended too far in the future; "
+                "they were shortened to their length from now",
                 shortened);
         condition_fail(&dispatcher->pool->clock, now_ms, &err);
     } else {

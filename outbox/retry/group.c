@@ -41,7 +41,7 @@ enum rc retry_list_check(const char *list, size_t size, const char *what, struct
         if (len == 0 || (at[len] != ',' && at[len] != '\0') || (at[len] == ',' && !at[len + 1]))
             return err_fail(err, RC_REJECT, 0,
                             "%s takes names separated by commas, each of letters, digits and _.:-, "
-                            "or its beginning and *",
+                            "or a prefix and *",
                             what);
         at += len + (at[len] == ',');
     }
@@ -64,7 +64,7 @@ enum group_decision retry_group_decide(const struct retry_group *group, const ch
     if (origin != OWNER_CLIENT)
         return decide_own(group, origin, err);
     if (!group) {
-        err_set(err, "there is no group %.64s: `tallybox retry group set` makes one", name);
+        err_set(err, "there is no group %.64s: `tallybox retry group set` creates one", name);
         return GROUP_CLOSED;
     }
     if (group->owner != OWNER_CLIENT) {

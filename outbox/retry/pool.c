@@ -121,8 +121,8 @@ static void reject_result(struct slot *slot)
     slot->attempt.end = ATTEMPT_FAILED;
     slot->attempt.source = FAULT_PLAIN;
     slot->attempt.fault = FAULT_REFUSED;
-    err_set(&slot->attempt.err, "step %lld gave more than %zu bytes", (long long)slot->job.step,
-            RETRY_RESULT_BYTES_MAX);
+    err_set(&slot->attempt.err, "the result of step %lld has more than %zu bytes",
+            (long long)slot->job.step, RETRY_RESULT_BYTES_MAX);
 }
 
 static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_ms)
@@ -131,11 +131,11 @@ static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_
 
     slot->job.lease_until_ms = &slot->valid_until_ms;
     if (from_ms >= atomic_load(&slot->valid_until_ms)) {
-        cut_task(slot, "its lease ran out before it was begun");
+        cut_task(slot, "its lease expired before it began");
         return;
     }
     if (from_ms >= slot->expires_ms) {
-        cut_task(slot, "its deadline was over before it was begun");
+        cut_task(slot, "its deadline passed before it began");
         return;
     }
     if (atomic_load(slot->breaker_open) && !slot->probe) {

@@ -256,8 +256,8 @@ static void health_of_handlers(struct retry *retry, int64_t stale_ms, struct hea
     pthread_mutex_unlock(&retry->pool.lock);
     if (unserved.age_ms > stale_ms)
         health_bad(health, "handlers",
-                   "a task of the scene %s waits for %" PRId64 " ms, and no live process runs its "
-                   "handler %s: see retry.handlers",
+                   "a task of the scene %s has waited for %" PRId64
+                   " ms, and no live process runs its handler %s: see retry.handlers",
                    unserved.scene, unserved.age_ms, unserved.handler);
     else
         health_good(health, "handlers");
@@ -285,8 +285,8 @@ static void retry_health(void *role, struct health *health)
         health_bad(health, "database clock", "%s", err.text);
     if (age_ms > stale_ms)
         health_bad(health, "age",
-                   "the oldest task that could run is due for %" PRId64 " ms, admin.stale_ms is "
-                   "%" PRId64,
+                   "the oldest task that could run has been due for %" PRId64
+                   " ms, admin.stale_ms is %" PRId64,
                    age_ms, stale_ms);
     else
         health_good(health, "age");
@@ -313,7 +313,7 @@ static void finish_tasks(struct retry *retry, int64_t until_ms)
     stop_done(&pause);
     if (!dispatcher_left(&retry->dispatcher))
         log_event(LOG_WARN, "stopped_early",
-                  "tasks=%zu text=\"they are tried again when their leases have run out\"",
+                  "tasks=%zu text=\"they are tried again when their leases have expired\"",
                   retry->pool.slot_count - retry->dispatcher.slots.free_count);
 }
 
@@ -331,9 +331,8 @@ static void retry_join(void *role)
 
 const struct role retry_role = {
     .name = "retry",
-    .about =
-        "Tries again what could not be done at once: runs the tasks of retry_task by the rules "
-        "of their scenes. Several of them share the work.",
+    .about = "Runs the tasks of retry_task by the rules of their scenes, and tries failed ones "
+             "again. Several processes share the work.",
     .register_metrics = retry_metrics_register,
     .open = retry_open,
     .start = retry_start,

@@ -9,17 +9,18 @@ struct metric retry_claimed = {.name = "tallybox_retry_claimed_total",
                                .help = "Tasks claimed by this process."};
 struct metric retry_rescued = {.name = "tallybox_retry_rescued_total",
                                .kind = METRIC_COUNTER,
-                               .help = "Tasks given back whose process fell silent."};
+                               .help =
+                                   "Tasks returned because the lease of their process expired."};
 struct metric retry_lost = {.name = "tallybox_retry_lost_leases_total",
                             .kind = METRIC_COUNTER,
-                            .help = "Claimed tasks that were not this process's any more."};
+                            .help = "Claimed tasks whose lease this process lost."};
 struct metric retry_in_flight = {.name = "tallybox_retry_inflight_tasks",
                                  .kind = METRIC_GAUGE,
                                  .help = "Tasks claimed and not yet written back."};
 struct metric retry_invalid_scenes = {
     .name = "tallybox_retry_invalid_scenes",
     .kind = METRIC_GAUGE,
-    .help = "Rows of retry_scene that cannot be understood; their scenes are paused."};
+    .help = "Rows of retry_scene with an invalid policy or options; their scenes are paused."};
 
 struct metric retry_breakers_open = {
     .name = "tallybox_retry_breakers_open",
@@ -28,7 +29,7 @@ struct metric retry_breakers_open = {
 struct metric retry_breakers_open_age = {
     .name = "tallybox_retry_breakers_open_age_seconds",
     .kind = METRIC_GAUGE,
-    .help = "For how long the circuit breaker is open that opened first; 0: none is."};
+    .help = "Time since the first open circuit breaker opened; 0: none is open."};
 struct metric retry_put_off = {
     .name = "tallybox_retry_put_off_total",
     .kind = METRIC_COUNTER,
@@ -45,7 +46,8 @@ struct kind {
 
 static const struct kind kinds[] = {
     {AT(oldest_age), "tallybox_retry_oldest_due_age_seconds", METRIC_GAUGE,
-     "For how long the oldest task of the scene is due that waits, for its claim or for a thread."},
+     "Time since which the oldest waiting task of the scene is due; it waits for its claim or for "
+     "a thread."},
     {AT(seconds), "tallybox_retry_attempt_seconds", METRIC_SECONDS, "Time that attempts took."},
     {AT(exhausted), "tallybox_retry_exhausted_total", METRIC_COUNTER,
      "Tasks that are not tried again: out of attempts or time, or refused."},
@@ -56,7 +58,7 @@ static const struct kind kinds[] = {
     {AT(group_closed), "tallybox_retry_group_closed_tasks", METRIC_GAUGE,
      "Waiting tasks whose group is unknown or disabled."},
     {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
-     "1 while the scene is paused, or its row cannot be understood."},
+     "1 while the scene is paused or its row is invalid."},
 };
 
 static struct retry_scene_metrics all[RETRY_METRICS_SCENES + 1]; /* the last one: other */
@@ -136,7 +138,7 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
 struct metric *retry_metrics_shards(const char *handler)
 {
     static const struct kind held = {0, "tallybox_retry_shards_held", METRIC_GAUGE,
-                                     "Shards that this process works on, of 16 of each handler."};
+                                     "Shards that this process holds, of 16 of each handler."};
     static struct {
         char handler[TASK_HANDLER_SIZE];
         char labels[RETRY_LABELS_SIZE];

@@ -272,9 +272,9 @@ static enum rc count_row(struct scenes *scenes, struct err *err)
     if (++scenes->rows <= RETRY_SCENES_MAX)
         return RC_OK;
     return err_fail(err, RC_FATAL, 0,
-                    "retry_scene has more than %d rows, which all have to be known: no task is "
-                    "begun until rows that are no longer needed are deleted (DELETE FROM "
-                    "retry_scene WHERE task_group = GROUP AND scene = SCENE)",
+                    "retry_scene has more than %d rows, and all must be read: no task begins until "
+                    "rows that are no longer needed are deleted (DELETE FROM retry_scene WHERE "
+                    "task_group = GROUP AND scene = SCENE)",
                     RETRY_SCENES_MAX);
 }
 
@@ -439,7 +439,7 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     } else if (!scenes->full) {
         scenes->full = true;
         log_event(LOG_ERROR, "too_many_scenes",
-                  "kinds=%zu text=\"tasks of more kinds wait until others are done\"",
+                  "kinds=%zu text=\"tasks of further kinds wait until others are done\"",
                   scenes->kind_count);
     }
     return kind;

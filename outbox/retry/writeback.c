@@ -218,7 +218,7 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
 /* The task did not begin before its deadline. No attempt is counted. */
 static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    err_set(&slot->attempt.err, "it was not begun within %" PRId64 " ms",
+    err_set(&slot->attempt.err, "it did not begin within %" PRId64 " ms",
             slot->kind->scene->policy.age_ms_max);
     slot->attempt.source = FAULT_PLAIN;
     slot->attempt.fault = FAULT_TRANSIENT;
@@ -350,7 +350,8 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
     metric_add(&retry_lost, lost);
     if (reasons_add(&writeback->logged, "lost", now_ms, (int64_t)POOL_WAIT_MS * 600))
         log_event(LOG_WARN, "tasks_lost",
-                  "count=%" PRId64 " text=\"their leases ran out: others try them again\"", lost);
+                  "count=%" PRId64 " text=\"their leases expired: other processes try them again\"",
+                  lost);
 }
 
 /* The database refuses one update. A smaller update replaces it; if that is refused too, the task
@@ -367,7 +368,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
         remove_decided(writeback, 1);
         return;
     }
-    snprintf(slot->reason, sizeof(slot->reason), "the database refuses its result: %.384s",
+    snprintf(slot->reason, sizeof(slot->reason), "the database refuses its update: %.384s",
              err->text);
     update->end = TASK_END_AGAIN;
     update->delay_ms = REFUSED_DELAY_MS;

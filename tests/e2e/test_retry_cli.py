@@ -231,7 +231,7 @@ class Deciding(RetryCase):
         self.assertEqual([one["outcome"] for one in done["tasks"]],
                          ["running", "unfit", "ended", "unknown"])
         text = self.retry("run-now", running, queued, ended, 10 ** 12, expect=house.FAILED).stdout
-        for word in ("runs now", "until its key goes on", "history", "no such task"):
+        for word in ("is running", "until its key goes on", "history", "no such task"):
             self.assertIn(word, text)
         self.assertEqual((self.row(running)[0], self.row(queued)[0]), (RUNNING, QUEUED))
 

@@ -171,7 +171,7 @@ class Deadlines(FairCase):
             self.assertEqual(self.stack.sql(
                 "SELECT outcome, attempts, reason_class, reason, COUNT(*) FROM retry_task_history "
                 "WHERE scene = %s GROUP BY 1, 2, 3, 4", [scene]),
-                [("exhausted", 0, "transient", "deadline: it was not begun within 3000 ms", 20)])
+                [("exhausted", 0, "transient", "deadline: it did not begin within 3000 ms", 20)])
         self.assertFalse(ran.exists())
         for scene in ("slow", "behind", "rare"):
             self.assertGreater(self.stack.number(

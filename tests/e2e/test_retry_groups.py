@@ -171,7 +171,7 @@ class Changing(GroupCase):
                 (["group", "enable", "nowhere"], "there is no group nowhere"),
                 (["group", "set", "a b"], "a group's name has"),
                 (["group", "set"], "takes one GROUP"), (["group"], "say what to do"),
-                (["group", "list", "--topics", "x"], "means nothing with group list")):
+                (["group", "list", "--topics", "x"], "has no meaning for group list")):
             with self.subTest(arguments=arguments):
                 done = self.command(*arguments, expect=house.USAGE)
                 self.assertIn(words, done.stderr)

@@ -321,7 +321,7 @@ static void the_tasks_own_time_counts_too(void **state)
 
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
     assert_int_equal(attempt->source, FAULT_SIGNAL);
-    assert_non_null(strstr(attempt->err.text, "did not come to an end in its time"));
+    assert_non_null(strstr(attempt->err.text, "did not end in time"));
 }
 
 static void a_program_that_uses_the_grace_is_done(void **state)

@@ -284,7 +284,7 @@ static void assert_expired(size_t from, size_t to)
         assert_int_equal(fixture.tasks[i].runs, 0);
         assert_int_equal(fixture.tasks[i].attempts, 0);
         assert_string_equal(fixture.tasks[i].outcome, "exhausted");
-        assert_string_equal(fixture.tasks[i].reason, "deadline: it was not begun within 2000 ms");
+        assert_string_equal(fixture.tasks[i].reason, "deadline: it did not begin within 2000 ms");
     }
 }
 
@@ -372,7 +372,7 @@ static void a_key_whose_first_task_expires_continues_as_its_scene_asks(void **st
     assert_expired(0, 10);
     assert_int_equal(retry_fixture_count(TASK_BLOCKED), 1);
     assert_int_equal(fixture.tasks[10].state, TASK_BLOCKED);
-    assert_string_equal(fixture.tasks[10].reason, "deadline: it was not begun within 2000 ms");
+    assert_string_equal(fixture.tasks[10].reason, "deadline: it did not begin within 2000 ms");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)

@@ -315,7 +315,7 @@ static void a_refused_result_delays_no_other(void **state)
     assert_int_equal(retry_fixture_count(-1), 19);
     assert_int_equal(task->state, TASK_WAITING);
     assert_int_equal(task->attempts, 1);
-    assert_string_equal(task->reason, "the database refuses its result: too long");
+    assert_string_equal(task->reason, "the database refuses its update: too long");
     assert_in_range(task->next_ms - fixture.now_ms, 50000, 60000);
     fixture.refuse_always = true;
     task->next_ms = fixture.now_ms;

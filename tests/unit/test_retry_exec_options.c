@@ -46,7 +46,7 @@ static const struct {
     {"{\"program\": \"/a\", \"args\": [\"\\u0000\"]}", "number 1"},
     {"{\"program\": \"/a\", \"timeout\": 5}", "\"timeout\""},
     {"{\"program\": \"/a\", \"timeout\": \"0s\"}", "\"timeout\""},
-    {"{\"program\": \"/a\", \"shell\": true}", "has no \"shell\""},
+    {"{\"program\": \"/a\", \"shell\": true}", "has no field \"shell\""},
 };
 
 static void a_wrong_value_is_named(void **state)

@@ -86,7 +86,7 @@ static const struct {
     {"{\"topic\": \"..\"}", "\"topic\""},
     {"{\"topic\": \"a\\u0000b\"}", "\"topic\""},
     {"{\"topic\": 7}", "\"topic\""},
-    {"{\"topic\": \"t\", \"topics\": \"u\"}", "has no \"topics\""},
+    {"{\"topic\": \"t\", \"topics\": \"u\"}", "has no field \"topics\""},
     {"{\"topic\": \"t\", \"topic\": \"u\"}", "no JSON"},
     {"{\"topic\": \"t\", \"key\": \"a\", \"keyHex\": \"00\"}", "not both"},
     {"{\"topic\": \"t\", \"key\": 1}", "\"key\""},

@@ -125,7 +125,7 @@ static void a_wrong_value_is_named(void **state)
         {"{\"rate\": \"5\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst 0\"}", "policy field \"rate\""},
-        {"{\"lease\": \"10ms\"}", "policy field \"lease\": it has to be 1s"},
+        {"{\"lease\": \"10ms\"}", "policy field \"lease\": it must be at least 1s"},
         {"{\"on_done\": {\"scene\": \"x\"}}", "policy field \"on_done\""},
         {"{\"on_done\": {\"scene\": \"x\", \"handler\": \"a b\"}}", "policy field \"on_done\""},
         {"{\"on_done\": \"x\"}", "policy field \"on_done\""},

@@ -180,7 +180,7 @@ static void an_option_out_of_place_is_refused(void **state)
     words.force = true;
     assert_int_equal(read_words(words, "cancel 1"), RC_OK);
     assert_int_equal(read_words(words, "run-now 1"), RC_FATAL);
-    assert_non_null(strstr(err.text, "--force means nothing with run-now"));
+    assert_non_null(strstr(err.text, "--force has no meaning for run-now"));
     words = said();
     words.policy = "{}";
     assert_int_equal(read_words(words, "scene set mail"), RC_OK);
@@ -202,7 +202,7 @@ static void a_group_is_named_behind_its_action(void **state)
     assert_int_equal(request.action, RETRY_GROUP_SET);
     assert_string_equal(request.group, "shop");
     assert_int_equal(read_words(words, "group enable shop"), RC_FATAL);
-    assert_non_null(strstr(err.text, "--topics means nothing with group enable"));
+    assert_non_null(strstr(err.text, "--topics has no meaning for group enable"));
     assert_int_equal(read_words(said(), "group disable"), RC_FATAL);
     assert_non_null(strstr(err.text, "group disable takes one GROUP"));
     assert_int_equal(read_words(said(), "group disable a/b"), RC_FATAL);

@@ -105,34 +105,34 @@ static int print_table(const struct retry_request *request, const struct retry_h
 }
 
 static const char about[] =
-    "Looks after the tasks of the retry queue. Without IDs, the actions that change something say "
-    "how many tasks match and ask; --yes answers, and without a terminal it must be said. Whatever "
-    "was done once is harmless a second time. The exit code is 1 when something was left as it "
-    "was, and 3 when a change of a scene is stored but not in force everywhere within "
+    "Operator commands for the tasks of the retry queue. Without IDs, an action that changes tasks "
+    "prints how many match and asks for confirmation; --yes confirms, and is required without a "
+    "terminal. Every action may be repeated without harm. The exit code is 1 when a task was left "
+    "unchanged, and 3 when a change of a scene is stored but not in force everywhere within "
     "--wait.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
 
 static const char actions_and_examples[] =
     "Actions:\n"
-    "  list [ID]...        one line for each task, by id\n"
-    "  show ID             all of one task, with its attempts\n"
-    "  history [ID]...     those that have ended\n"
-    "  run-now [ID]...     what waits is due now; what is blocked is tried again\n"
-    "  cancel [ID]...      into the history; the keys go on\n"
-    "  unpark [KEY]        a key that is blocked or parked goes on\n"
-    "  requeue [ID]...     a new task from one in the history\n"
-    "  edit ID             other parameters or options for what has not ended\n"
-    "  pause SCENE         no task of the scene begins\n"
-    "  resume SCENE        they go on\n"
+    "  list [ID]...        one line for each active task, by id\n"
+    "  show ID             one task with its attempts\n"
+    "  history [ID]...     ended tasks\n"
+    "  run-now [ID]...     makes waiting tasks due now; tries blocked tasks again\n"
+    "  cancel [ID]...      moves tasks into the history; their keys continue\n"
+    "  unpark [KEY]        continues a blocked or parked key\n"
+    "  requeue [ID]...     creates a new task from one in the history\n"
+    "  edit ID             replaces parameters or options of a task that has not ended\n"
+    "  pause SCENE         begins no task of the scene\n"
+    "  resume SCENE        begins its tasks again\n"
     "  scene list          every scene that has a row\n"
     "  scene show SCENE    its policy and options\n"
-    "  scene set SCENE     writes them, once they are checked\n"
+    "  scene set SCENE     checks and stores its policy and options\n"
     "  group list          what the tasks of each group may do\n"
-    "  group set GROUP     makes one, or changes its lists\n"
-    "  group enable GROUP  its tasks run\n"
-    "  group disable GROUP they wait, and our API takes none\n"
-    "  scene fields        what a policy may say, as a table\n"
-    "  scene waits         the waits that have a name\n"
-    "  handlers            what a task may name as its handler\n\n"
+    "  group set GROUP     creates a group, or changes its lists\n"
+    "  group enable GROUP  runs its tasks\n"
+    "  group disable GROUP lets its tasks wait; the API refuses new ones\n"
+    "  scene fields        the fields of a policy, as a table\n"
+    "  scene waits         the named waits\n"
+    "  handlers            the handlers that a task may name\n\n"
     "Examples:\n"
     "  tallybox retry list --state blocked,parked\n"
     "  tallybox retry unpark order/4711\n"
@@ -146,31 +146,32 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
     struct retry_words words = {.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
     const struct option_entry entries[] = {
         {"group", OPTION_TEXT, &words.group, "GROUP",
-         "only tasks of this group; of scenes: \"default\" when not said"},
-        {"scene", OPTION_TEXT, &words.scene, "SCENE", "only of this scene"},
-        {"handler", OPTION_TEXT, &words.handler, "HANDLER", "only for this handler"},
+         "only tasks of this group; for scenes the default is \"default\""},
+        {"scene", OPTION_TEXT, &words.scene, "SCENE", "only tasks of this scene"},
+        {"handler", OPTION_TEXT, &words.handler, "HANDLER", "only tasks of this handler"},
         {"state", OPTION_TEXT, &words.state, "STATES",
-         "only in these states: waiting, running, queued, blocked, parked"},
+         "only tasks in these states: waiting, running, queued, blocked, parked"},
         {"outcome", OPTION_TEXT, &words.outcome, "OUTCOME",
-         "history, requeue: only those that ended so: done, exhausted, cancelled"},
-        {"key", OPTION_TEXT, &words.key, "KEY", "only with this ordering key"},
-        {"biz-no", OPTION_TEXT, &words.biz_no, "NUMBER", "only with this business number"},
+         "history, requeue: only tasks with this outcome: done, exhausted, cancelled"},
+        {"key", OPTION_TEXT, &words.key, "KEY", "only tasks with this ordering key"},
+        {"biz-no", OPTION_TEXT, &words.biz_no, "NUMBER", "only tasks with this business number"},
         {"reason-class", OPTION_TEXT, &words.reason_class, "CLASS",
-         "only whose last failure was: transient, refused, ours"},
+         "only tasks whose last failure was: transient, refused, ours"},
         {"id", OPTION_NUMBER, &words.id, "ID", "the same as an ID"},
         {"since", OPTION_TEXT, &words.since, "TIME",
-         "only those made (ended) at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
-        {"until", OPTION_TEXT, &words.until, "TIME", "only those made (ended) before this time"},
-        {"all", OPTION_FLAG, &words.all, NULL, "run-now, cancel ...: every task that can be meant"},
+         "only tasks made (ended) at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
+        {"until", OPTION_TEXT, &words.until, "TIME", "only tasks made (ended) before this time"},
+        {"all", OPTION_FLAG, &words.all, NULL,
+         "run-now, cancel ...: every task that the action can change"},
         {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
-         "no more than so many (list, history: 50 when not said)"},
-        {"after", OPTION_NUMBER, &words.after, "ID", "list, history: go on behind this id"},
+         "at most this many (default of list and history: 50)"},
+        {"after", OPTION_NUMBER, &words.after, "ID", "list, history: only tasks with greater ids"},
         {"params", OPTION_FLAG, &words.params, NULL,
          "show: write the parameters' bytes, and nothing else"},
         {"force", OPTION_FLAG, &words.force, NULL,
-         "cancel: also what runs now; its attempt may still have its effect"},
+         "cancel: also running tasks; their attempts may still take effect"},
         {"skip", OPTION_FLAG, &words.skip, NULL,
-         "unpark: the blocked task is cancelled, its key goes on without it"},
+         "unpark: cancel the blocked task and continue its key without it"},
         {"handlers", OPTION_TEXT, &words.handlers, "LIST",
          "group set: handlers that its tasks may name, as http,exec; a name may end in *"},
         {"scenes", OPTION_TEXT, &words.scenes, "LIST",
@@ -178,14 +179,15 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
         {"topics", OPTION_TEXT, &words.topics, "LIST",
          "group set: topics that its tasks may publish to; none when the group is new"},
         {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE",
-         "scene set: what failures mean; empty: the standard"},
+         "scene set: the policy after failures; empty: the default"},
         {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
          "scene set, edit: the handler's options; empty: none"},
         {"value", OPTION_TEXT, &words.value_path, "FILE",
          "edit: the new parameters; - reads standard input"},
         {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
-         "scene set, pause, resume: how long to wait for the retry processes (10 when not said, 0: "
-         "do not wait)"},
+         "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
+         "not "
+         "wait)"},
         {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };

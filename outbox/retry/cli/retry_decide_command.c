@@ -106,14 +106,14 @@ static void put_sentence(struct work *work, const struct task_admin_result *resu
         if (result->other != 0)
             buf_print(out, "was requeued before, as %" PRId64, result->other);
         else
-            buf_text_put(out, "is in nobody's way");
+            buf_text_put(out, "does not block a key");
         break;
     case TASK_ADMIN_ACTIVE:
         buf_print(out, "%" PRId64 " is active and has its idempotency key", result->other);
         break;
     case TASK_ADMIN_RUNNING:
         buf_text_put(out, work->order.action == TASK_ADMIN_CANCEL
-                              ? "runs now; --force cancels it all the same"
+                              ? "is running; --force cancels it nevertheless"
                               : "runs now");
         break;
     case TASK_ADMIN_UNFIT:
@@ -268,8 +268,8 @@ static int confirm_action(const struct work *work)
         return -1;
     if (!isatty(STDIN_FILENO)) {
         fprintf(stderr,
-                "tallybox retry: %" PRIu64 " tasks match; there is no terminal to ask on: say "
-                "--yes to %s them\n",
+                "tallybox retry: %" PRIu64
+                " tasks match; there is no terminal for a confirmation: use --yes to %s them\n",
                 work->matched, get_verb(work));
         return EXIT_USAGE;
     }
@@ -310,7 +310,7 @@ static int print_results(struct work *work)
             buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], get_done_word(work));
         buf_put(&out, work->lines.data, work->lines.len);
         if (count_left(work) > work->told)
-            buf_print(&out, "  and %" PRIu64 " more that stay as they are\n",
+            buf_print(&out, "  and %" PRIu64 " more that were left unchanged\n",
                       count_left(work) - work->told);
     }
     out.failed = out.failed || work->lines.failed;

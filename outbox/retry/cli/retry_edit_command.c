@@ -70,7 +70,8 @@ static int print_result(const struct task_admin_result *result, bool json)
     };
     static const char *const sentences[TASK_ADMIN_OUTCOMES] = {
         [TASK_ADMIN_DID] = "is edited; tallybox retry run-now makes it due",
-        [TASK_ADMIN_RUNNING] = "runs now and was not changed; try again when the attempt has ended",
+        [TASK_ADMIN_RUNNING] =
+            "is running and was not changed; try again when the attempt has ended",
         [TASK_ADMIN_UNFIT] = "is parked and was not changed: unpark its key and requeue it",
         [TASK_ADMIN_ENDED] = "has ended and was not changed: requeue it and edit the new task",
         [TASK_ADMIN_UNKNOWN] = "does not exist",

@@ -72,7 +72,7 @@ static int list_groups(struct db *db, const struct retry_request *request)
     if (group_list.json)
         buf_text_put(&group_list.out, group_list.count > 0 ? "\n]}\n" : "]}\n");
     else if (group_list.count == 0)
-        buf_text_put(&group_list.out, "there is no group: no task of an application runs\n");
+        buf_text_put(&group_list.out, "there is no group: tasks of applications do not run\n");
     return options_print(&group_list.out);
 }
 
@@ -125,8 +125,9 @@ static int enable_group(struct db *db, const struct retry_request *request)
     if (rc != RC_OK)
         return options_fail(rc, &err);
     printf("group %s %s%s\n", request->group, changed ? "is " : "was ",
-           enable ? (changed ? "enabled: its tasks run" : "enabled before")
-                  : (changed ? "disabled: what runs ends, nothing begins" : "disabled before"));
+           enable
+               ? (changed ? "enabled: its tasks run" : "enabled before")
+               : (changed ? "disabled: running attempts end, no task begins" : "disabled before"));
     return EXIT_DONE;
 }
 
@@ -166,7 +167,7 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
     if (rc != RC_OK)
         return rc;
     if (!retry_owner_read(view->origin, strlen(view->origin), &origin)) {
-        buf_print(out, "tasks of the origin %s do not run: it is none of ours\n", view->origin);
+        buf_print(out, "tasks of the origin %s do not run: the origin is unknown\n", view->origin);
         return RC_OK;
     }
     decision = retry_group_decide(group_check.found ? &group_check.group : NULL, view->group,

@@ -105,7 +105,7 @@ static void end_list(struct task_list *task_list, const struct retry_page *page)
     if (task_list->rows == 0)
         buf_print(out, "no such task%s\n", task_list->ended ? " in the history" : "");
     else if (page->more)
-        buf_print(out, "there are more; go on with --after %" PRId64 "\n", page->after);
+        buf_print(out, "more tasks follow; continue with --after %" PRId64 "\n", page->after);
 }
 
 int retry_list(struct db *db, struct retry_request *request, int64_t now_ms)

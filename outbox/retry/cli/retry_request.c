@@ -83,12 +83,11 @@ static enum rc read_action(struct retry_request *request, const char *const *arg
         return RC_OK;
     if (strcmp(arguments[0], "scene") == 0)
         return err_fail(err, RC_FATAL, 0,
-                        "say what to do: scene list, scene show SCENE or scene "
-                        "set SCENE");
+                        "an action is missing: scene list, scene show SCENE or scene set SCENE");
     if (strcmp(arguments[0], "group") == 0)
         return err_fail(err, RC_FATAL, 0,
-                        "say what to do: group list, group set GROUP, group enable GROUP or group "
-                        "disable GROUP");
+                        "an action is missing: group list, group set GROUP, group enable GROUP or "
+                        "group disable GROUP");
     for (size_t i = 0; i < RETRY_ACTIONS; i++)
         nearest_offer(&nearest, names[i]);
     return err_fail(err, RC_FATAL, 0, "unknown action \"%.64s\"%s%s", arguments[0],
@@ -115,7 +114,7 @@ static enum rc read_ids(struct retry_request *request, const char *const *argume
                         struct err *err)
 {
     if (count > RETRY_IDS_MAX)
-        return err_fail(err, RC_FATAL, 0, "more than %d ids; choose by --scene, --key ...",
+        return err_fail(err, RC_FATAL, 0, "more than %d ids; select them with --scene, --key ...",
                         RETRY_IDS_MAX);
     for (size_t i = 0; i < count; i++) {
         char *end;
@@ -171,10 +170,9 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
     if (request->action != RETRY_UNPARK)
         return read_ids(request, arguments, count, err);
     if (count > 1)
-        return err_fail(err, RC_FATAL, 0,
-                        "unpark takes one KEY; several are chosen by --scene ...");
+        return err_fail(err, RC_FATAL, 0, "unpark takes one KEY; --scene ... selects several");
     if (count == 1 && request->words.key)
-        return err_fail(err, RC_FATAL, 0, "the KEY is said twice");
+        return err_fail(err, RC_FATAL, 0, "the KEY is given twice");
     if (count == 1)
         request->filter.ordering_key = arguments[0];
     return read_ids(request, NULL, 0, err);
@@ -225,7 +223,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].said && (options[i].fits & BIT(request->action)) == 0)
-            return err_fail(err, RC_FATAL, 0, "--%s means nothing with %s", options[i].name,
+            return err_fail(err, RC_FATAL, 0, "--%s has no meaning for %s", options[i].name,
                             names[request->action]);
     return RC_OK;
 }
@@ -286,20 +284,19 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
         return err_fail(err, RC_FATAL, 0, "edit takes one ID");
     if (request->action == RETRY_EDIT && !words->options && !words->value_path)
         return err_fail(err, RC_FATAL, 0,
-                        "say what to replace: --value FILE, --options JSON|@FILE");
+                        "nothing to replace: use --value FILE, --options JSON|@FILE");
     if (words->all && (ids > 0 || said))
         return err_fail(err, RC_FATAL, 0, "--all stands alone");
     if ((CHANGES & BIT(request->action)) != 0 && ids == 0 && !said && !words->all)
         return err_fail(err, RC_FATAL, 0,
-                        "say which: %s, or --scene, --group, --handler, --key, --biz-no, "
-                        "--reason-class, --since, --until, or --all",
+                        "no tasks are selected: use %s, or --scene, --group, --handler, --key, "
+                        "--biz-no, --reason-class, --since, --until, or --all",
                         request->action == RETRY_UNPARK ? "a KEY" : "an ID");
     if ((CHANGES & BIT(request->action)) != 0 && ids > 0 && said)
-        return err_fail(err, RC_FATAL, 0, "say IDs, or --scene, --key ..., not both");
+        return err_fail(err, RC_FATAL, 0, "use IDs, or --scene, --key ..., not both");
     if (request->action == RETRY_SCENE_SET && !words->policy && !words->options)
         return err_fail(err, RC_FATAL, 0,
-                        "say what to set: --policy JSON|@FILE, --options "
-                        "JSON|@FILE");
+                        "nothing to set: use --policy JSON|@FILE, --options JSON|@FILE");
     return RC_OK;
 }
 

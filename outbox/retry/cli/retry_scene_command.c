@@ -103,7 +103,7 @@ static void put_scene_text(struct scenes *scenes, const struct scene_row *row, c
                         : 0),
               "");
     buf_print(out, "  %7" PRId64 "  %-7s  %s%s\n", row->version, row->paused ? "paused" : "",
-              fault[0]      ? "cannot be used, so nothing of it runs: "
+              fault[0]      ? "is invalid, so no task of the scene runs: "
               : row->policy ? "its own"
                             : "standard",
               fault);
@@ -143,7 +143,7 @@ static int list_scenes(struct db *db, const struct retry_request *request)
     if (scenes.json)
         buf_text_put(&scenes.out, scenes.count > 0 ? "\n]}\n" : "]}\n");
     else if (scenes.count == 0)
-        buf_text_put(&scenes.out, "every scene has the standard policy\n");
+        buf_text_put(&scenes.out, "every scene has the default policy\n");
     return options_print(&scenes.out);
 }
 
@@ -233,7 +233,8 @@ static int set_scene(struct db *db, const struct retry_request *request, int64_t
     if (rc == RC_OK && words->options)
         rc = take_text(&options, words->options, "options", &err);
     if (rc == RC_OK && (!is_whole_text(&policy) || !is_whole_text(&options)))
-        rc = err_fail(&err, RC_REJECT, 0, "policy and options are texts of UTF-8, below %d bytes",
+        rc = err_fail(&err, RC_REJECT, 0,
+                      "policy and options must be UTF-8 texts of less than %d bytes",
                       POLICY_BYTES_MAX);
     if (rc == RC_OK) {
         find_fault(buf_text(&policy), buf_text(&options), &err);
@@ -266,7 +267,7 @@ static int set_scene_paused(struct db *db, const struct retry_request *request, 
     if (rc != RC_OK)
         return options_fail(rc, &err);
     printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
-           pause ? (changed ? "is paused: what runs ends, nothing begins" : "paused before")
+           pause ? (changed ? "is paused: running attempts end, no task begins" : "paused before")
                  : (changed ? "goes on" : "not paused"));
     return await_processes(db, request, lease_ms);
 }
@@ -290,7 +291,7 @@ static enum rc put_note(void *ctx, const struct scene_row *row, struct err *err)
     (void)err;
     find_fault(row->policy, row->options, &fault);
     if (fault.text[0])
-        buf_print(out, "nothing of scene %s/%s runs: %s\n", row->group, row->scene, fault.text);
+        buf_print(out, "no task of scene %s/%s runs: %s\n", row->group, row->scene, fault.text);
     else if (row->paused)
         buf_print(out, "scene %s/%s is paused\n", row->group, row->scene);
     return RC_OK;

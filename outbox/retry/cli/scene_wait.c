@@ -53,7 +53,7 @@ static const char *plural_ending(size_t count)
 bool scene_wait_text(const struct scene_wait *wait, struct buf *out)
 {
     if (wait->live == 0) {
-        buf_text_put(out, "no retry process is live; one that starts reads it by itself\n");
+        buf_text_put(out, "no retry process is live; a process reads the change when it starts\n");
         return true;
     }
     if (wait->behind == 0) {
@@ -65,6 +65,6 @@ bool scene_wait_text(const struct scene_wait *wait, struct buf *out)
               wait->names.data ? wait->names.data : "");
     if (wait->behind > SCENE_WAIT_NAMES_MAX)
         buf_print(out, " and %zu more", wait->behind - SCENE_WAIT_NAMES_MAX);
-    buf_text_put(out, "; look at their logs, and repeat the command to wait again\n");
+    buf_text_put(out, "; see their logs, and repeat the command to wait again\n");
     return false;
 }

@@ -234,7 +234,7 @@ static enum call_end classify_end(CURLcode code, const struct call *call, const 
     err_fail(err, RC_RETRY, -(int)code, "http: %s %s: %s", call->method, call->origin,
              way->head_len > HEAD_BYTES_MAX     ? "the headers of its answer are too long"
              : way->trouble[0]                  ? way->trouble
-             : code == CURLE_OPERATION_TIMEDOUT ? "no whole answer in time"
+             : code == CURLE_OPERATION_TIMEDOUT ? "no complete answer in time"
                                                 : curl_easy_strerror(code));
     return CALL_FAILED;
 }
@@ -246,7 +246,7 @@ static enum call_end run_call(const struct caller *caller, struct line *line,
     enum call_end waited;
 
     if (curl_multi_add_handle(line->multi, line->easy) != CURLM_OK) {
-        err_fail(err, RC_RETRY, -(int)CURLE_FAILED_INIT, "http: libcurl takes no call");
+        err_fail(err, RC_RETRY, -(int)CURLE_FAILED_INIT, "http: libcurl refuses the call");
         return CALL_FAILED;
     }
     waited = wait_for_end(caller, line->multi, call);

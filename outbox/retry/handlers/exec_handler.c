@@ -105,7 +105,7 @@ static void list_variables(struct buf *buf, const char *list[VARIABLES_MAX + 1])
 static void report_timeout(struct attempt_result *attempt, const char *program, int signal)
 {
     attempt_fail(attempt, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
-                 "%s did not come to an end in its time, and was made to", program);
+                 "%s did not end in time and was killed", program);
 }
 
 /* A program that exits with 0 is done, even after it was asked to end. */

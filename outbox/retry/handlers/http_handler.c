@@ -158,7 +158,7 @@ static void classify_answer(const struct http_options *options, const struct htt
         return;
     attempt_fail(attempt, FAULT_HTTP, answer->status, FAULT_TRANSIENT,
                  "http: %s %s: answered with status %d%s", options->method, url->origin,
-                 answer->status, answer->no_retry ? ", and not to try again" : "");
+                 answer->status, answer->no_retry ? ", and asked not to try again" : "");
     if (answer->no_retry)
         attempt->end = ATTEMPT_REJECTED;
     if (answer->retry_after_ms > 0)

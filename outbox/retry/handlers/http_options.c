@@ -164,9 +164,9 @@ static enum rc add_header(struct http_options *options, const char *name, const 
     if (options->header_count == HTTP_HEADERS_MAX)
         return err_fail(err, RC_REJECT, 0, "%d at most are expected", HTTP_HEADERS_MAX);
     if (!is_header_name(name))
-        return err_fail(err, RC_REJECT, 0, "\"%.40s\" is no name of a header", name);
+        return err_fail(err, RC_REJECT, 0, "\"%.40s\" is no header name", name);
     if (is_reserved_header(name))
-        return err_fail(err, RC_REJECT, 0, "\"%.40s\" is made by the handler", name);
+        return err_fail(err, RC_REJECT, 0, "\"%.40s\" is set by the handler itself", name);
     /* The value is not quoted: it may be a secret. */
     if (!text || strlen(text) != json_string_length(value) || strlen(text) > VALUE_BYTES_MAX ||
         !http_is_header_value(text))

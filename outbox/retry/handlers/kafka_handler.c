@@ -149,7 +149,7 @@ static enum rc kafka_effects(const struct retry_handlers *all, const struct retr
 
 const struct retry_handler retry_kafka_handler = {
     .name = "kafka",
-    .about = "Publishes the parameters to a Kafka topic and waits for the broker's word.",
+    .about = "Publishes the parameters to a Kafka topic and waits for the acknowledgement.",
     .open = kafka_open,
     .check = kafka_check,
     .destination = kafka_destination,

@@ -166,13 +166,13 @@ static enum rc start_producer(struct producer *producer, struct err *err)
     producer->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (!producer->kafka) {
         rd_kafka_conf_destroy(conf);
-        return err_fail(err, RC_FATAL, 0, "kafka: no producer: %s", text);
+        return err_fail(err, RC_FATAL, 0, "kafka: cannot create a producer: %s", text);
     }
     code = pthread_create(&producer->thread, NULL, run_producer, producer);
     if (code == 0)
         return RC_OK;
     rd_kafka_destroy(producer->kafka);
-    return err_fail(err, RC_FATAL, code, "kafka: no thread: %s", strerror(code));
+    return err_fail(err, RC_FATAL, code, "kafka: cannot create a thread: %s", strerror(code));
 }
 
 /* NULL: err gives the reason. */
@@ -434,7 +434,7 @@ static void copy_fatal_text(const struct producer *producer, struct err *err)
     rd_kafka_resp_err_t code = rd_kafka_fatal_error(producer->kafka, text, sizeof(text));
 
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s%s", text,
+        err_fail(err, RC_FATAL, code, "kafka: the producer failed: %s%s", text,
                  kafka_acl_hint(code));
 }
 
@@ -513,7 +513,7 @@ enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
     bool again = true;
 
     assert(worker < publisher->workers);
-    err_set(err, "kafka: topic %s: no time is left", record->topic);
+    err_set(err, "kafka: topic %s: no time is left to send the record", record->topic);
     for (int i = 0; i < TRIES_MAX && again && os_now_ms() < until_ms; i++) {
         struct producer *producer;
 

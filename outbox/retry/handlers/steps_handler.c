@@ -53,7 +53,7 @@ static enum rc check_step(const struct retry_handlers *all, const struct retry_j
     size_t at;
 
     if (is_itself(step))
-        return err_fail(err, RC_REJECT, 0, "steps have no steps");
+        return err_fail(err, RC_REJECT, 0, "a step cannot be of the handler steps");
     if (!all)
         return RC_OK;
     at = find_handler(all, step->handler);
@@ -174,7 +174,7 @@ static void run_step(const struct steps *steps, size_t worker, const struct retr
 
     if (job->step < 0 || (uint64_t)job->step >= options->count) {
         attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED,
-                     "the task has come to step %" PRId64 ", and its options have %zu", job->step,
+                     "the task is at step %" PRId64 ", and its options have %zu", job->step,
                      options->count);
         return;
     }
@@ -216,7 +216,7 @@ static void steps_run(void *handler, size_t worker, const struct retry_job *job,
 
 const struct retry_handler retry_steps_handler = {
     .name = "steps",
-    .about = "Runs other handlers one after the other, and goes on with the one that failed.",
+    .about = "Runs other handlers one after the other, and repeats only the one that failed.",
     .needs_all = true,
     .open = steps_open,
     .check = check_steps,

@@ -27,7 +27,7 @@ static enum rc read_params(struct step *step, const json_t *value, size_t index,
     if (!text || strcmp(text, "result") != 0)
         return err_fail(err, RC_REJECT, 0, "\"params\": \"task\" or \"result\" is expected");
     if (index == 0)
-        return err_fail(err, RC_REJECT, 0, "\"params\": no step before the first gives a result");
+        return err_fail(err, RC_REJECT, 0, "\"params\": the first step has no previous result");
     step->of_result = true;
     return RC_OK;
 }
@@ -45,7 +45,7 @@ static enum rc check_names(const json_t *value, struct err *err)
         while (i < sizeof(names) / sizeof(names[0]) && strcmp(names[i], name) != 0)
             i++;
         if (i == sizeof(names) / sizeof(names[0]))
-            return err_fail(err, RC_REJECT, 0, "it has no \"%.40s\"", name);
+            return err_fail(err, RC_REJECT, 0, "a step has no field \"%.40s\"", name);
     }
     return RC_OK;
 }

@@ -26,7 +26,8 @@ static enum rc take_fields(json_t *json, const struct task_option *fields, size_
         enum rc rc;
 
         if (!field)
-            return err_fail(err, RC_REJECT, 0, "options: this handler has no \"%.40s\"", name);
+            return err_fail(err, RC_REJECT, 0, "options: this handler has no field \"%.40s\"",
+                            name);
         rc = field->take(options, value, err);
         if (rc != RC_OK) {
             err_wrap(err, "options: \"%s\"", field->name);
@@ -47,8 +48,9 @@ enum rc task_options_read(json_t **json, const char *text, const struct task_opt
     if (!*json && json_error_code(&fault) == json_error_out_of_memory)
         return err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
     if (!*json)
-        return err_fail(err, RC_REJECT, 0, "options: no JSON object: wrong at line %d, column %d",
-                        fault.line, fault.column);
+        return err_fail(err, RC_REJECT, 0,
+                        "options: not a JSON object: error at line %d, column %d", fault.line,
+                        fault.column);
     rc = json_is_object(*json) ? take_fields(*json, fields, count, options, err)
                                : err_fail(err, RC_REJECT, 0, "options: not a JSON object");
     if (rc != RC_OK) {

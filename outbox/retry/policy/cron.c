@@ -111,7 +111,7 @@ static enum rc parse_field(const struct field *field, const char *at, size_t len
         if (!parse_member(field, from, to, bits))
             return err_fail(err, RC_REJECT, 0,
                             "the %s \"%.*s\" is not *, a value of %d..%d, a-b or a list of them, "
-                            "with /step behind it",
+                            "followed by /step",
                             field->name, len > 60 ? 60 : (int)len, at, field->low, field->high);
         if (!comma)
             return RC_OK;

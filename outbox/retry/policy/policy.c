@@ -106,7 +106,7 @@ static enum rc lease_field(struct policy *policy, const json_t *value, struct er
     enum rc rc = read_span(value, &policy->lease_ms, err);
 
     if (rc == RC_OK && policy->lease_ms < LEASE_MS_MIN)
-        return err_fail(err, RC_REJECT, 0, "it has to be 1s at least");
+        return err_fail(err, RC_REJECT, 0, "it must be at least 1s");
     return rc;
 }
 
@@ -287,28 +287,26 @@ typedef enum rc (*field_parse)(struct policy *policy, const json_t *value, struc
 
 const struct policy_field policy_fields[] = {
     {"wait", "\"" WAIT_STANDARD "\"", "When a failed task is tried again."},
-    {"attempts", "6", "Attempts before the task is exhausted; 0: no end."},
+    {"attempts", "6", "Attempts before the task is exhausted; 0: no limit."},
     {"deadline", "\"\"",
-     "Age at which the task is exhausted, whatever its attempts and whatever it waits for; empty: "
-     "none."},
+     "Age at which the task is exhausted, regardless of its attempts and its state; empty: none."},
     {"stop", "[\"refused\"]",
      "Classes of failure (transient, refused, ours) that exhaust a task at once."},
     {"exhausted", "\"block\"",
-     "What an exhausted task means for its key: block (it waits for a person), park (the later "
-     "ones are parked) or skip (they go on)."},
-    {"keep_done", "false", "Keep what is done in the history."},
+     "What an exhausted task means for its key: block (it waits for an operator), park (the later "
+     "ones are parked) or skip (they run)."},
+    {"keep_done", "false", "Keep done tasks in the history."},
     {"rate", "\"\"",
-     "Attempts per second of all processes together, as \"10/s burst 20\"; empty: no limit."},
-    {"max_pending", "0", "Tasks that may wait; past it our API refuses more; 0: no limit."},
+     "Attempts per second, all processes together, as \"10/s burst 20\"; empty: no limit."},
+    {"max_pending", "0", "Tasks that may wait; beyond that the API refuses new ones; 0: no limit."},
     {"threads", "0",
      "Threads of each process that run tasks of the scene at the same time, at most; 0: all but "
      "one."},
-    {"lease", "\"30s\"", "How long a process that fell silent keeps its tasks."},
-    {"on_done", "null", "Task to make when one is done: {\"scene\": ..., \"handler\": ...}."},
-    {"on_exhausted", "null", "Task to make when one is exhausted."},
+    {"lease", "\"30s\"", "How long a process keeps its tasks after it stopped responding."},
+    {"on_done", "null", "Task to create when one is done: {\"scene\": ..., \"handler\": ...}."},
+    {"on_exhausted", "null", "Task to create when one is exhausted."},
     {"rules", "{}",
-     "Classes of codes here: {\"http 409\": \"transient\", ...}; the first that "
-     "fits counts."},
+     "Classes of codes: {\"http 409\": \"transient\", ...}; the first match counts."},
 };
 const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[0]);
 

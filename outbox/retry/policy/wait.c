@@ -58,7 +58,7 @@ static enum rc check_end(const char *rest, struct err *err)
 
     if (!read_word(&rest, &word))
         return RC_OK;
-    return err_fail(err, RC_REJECT, 0, "nothing may stand behind it, but \"%.40s\" does", word.at);
+    return err_fail(err, RC_REJECT, 0, "unexpected text after the rule: \"%.40s\"", word.at);
 }
 
 static enum rc parse_list(struct wait *wait, const char *rest, struct err *err)
@@ -129,7 +129,7 @@ static enum rc parse_exponential(struct wait *wait, const char *rest, struct err
 
     wait->kind = WAIT_EXPONENTIAL;
     if (rc == RC_OK && wait->low_ms == 0)
-        return err_fail(err, RC_REJECT, 0, "the base has to be above 0");
+        return err_fail(err, RC_REJECT, 0, "the base must be above 0");
     return rc;
 }
 
