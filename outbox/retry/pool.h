@@ -119,8 +119,8 @@ struct pool {
      * in one shard. Invariant: those of a handler that does not run here are never held. */
     struct leased *shards;
     char (*shard_names)[POOL_SHARD_NAME_SIZE];
-    atomic_bool leaving;                     /* claim nothing more, return tasks that have not begun */
-    atomic_llong oldest_age;                 /* ms that the oldest task is due which we could run */
+    atomic_bool leaving;     /* claim nothing more, return tasks that have not begun */
+    atomic_llong oldest_age; /* ms that the oldest task is due which we could run */
     struct condition conditions[POOL_CALLS]; /* MySQL, as each kind of call finds it */
     struct condition clock;                  /* fails after leases that ended implausibly late */
     struct pool_unserved unserved;

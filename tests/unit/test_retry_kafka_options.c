@@ -79,7 +79,7 @@ static const struct {
     const char *text;
     const char *words;
 } wrong[] = {
-    {"", "no JSON"},
+    {"", "not a JSON"},
     {"[]", "not a JSON object"},
     {"{}", "\"topic\" is missing"},
     {"{\"topic\": \"a b\"}", "\"topic\""},
@@ -87,7 +87,7 @@ static const struct {
     {"{\"topic\": \"a\\u0000b\"}", "\"topic\""},
     {"{\"topic\": 7}", "\"topic\""},
     {"{\"topic\": \"t\", \"topics\": \"u\"}", "has no field \"topics\""},
-    {"{\"topic\": \"t\", \"topic\": \"u\"}", "no JSON"},
+    {"{\"topic\": \"t\", \"topic\": \"u\"}", "not a JSON"},
     {"{\"topic\": \"t\", \"key\": \"a\", \"keyHex\": \"00\"}", "not both"},
     {"{\"topic\": \"t\", \"key\": 1}", "\"key\""},
     {"{\"topic\": \"t\", \"keyHex\": \"0\"}", "\"keyHex\""},

@@ -175,7 +175,8 @@ static const struct {
     {"{\"steps\": [{\"handler\": \"echo\", \"params\": \"result\"}]}", "no previous result"},
     {"{\"steps\": [{\"handler\": \"echo\", \"params\": 1}]}", "\"params\""},
     {"{\"steps\": [{\"handler\": \"echo\", \"type\": 1}]}", "\"type\""},
-    {"{\"steps\": [{\"handler\": \"echo\"}, {\"handler\": \"steps\"}]}", "step 1: a step cannot be of"},
+    {"{\"steps\": [{\"handler\": \"echo\"}, {\"handler\": \"steps\"}]}",
+     "step 1: a step cannot be of"},
     {"{\"steps\": [{\"handler\": \"other\"}]}", "there is no handler \"other\""},
     {"{\"steps\": [{\"handler\": \"echo\", \"options\": {\"bad\": 1}}]}", "step 0: bad options"},
 };
