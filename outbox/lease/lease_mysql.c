@@ -11,7 +11,7 @@ static void put_text(struct lease_mysql *store, const char *text)
     db_put_text(store->db, &store->sql, text, strlen(text));
 }
 
-static void put_pattern(struct lease_mysql *store, const char *text, const char *rest)
+static void put_like_pattern(struct lease_mysql *store, const char *text, const char *rest)
 {
     char pattern[2 * LEASE_ROLE_SIZE];
 
@@ -19,18 +19,18 @@ static void put_pattern(struct lease_mysql *store, const char *text, const char 
     put_text(store, pattern);
 }
 
-static void put_until(struct lease_mysql *store, int64_t lease_ms)
+static void put_lease_end(struct lease_mysql *store, int64_t lease_ms)
 {
     buf_print(&store->sql, "UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND",
               (long long)lease_ms * 1000);
 }
 
-static void put_length(struct lease_mysql *store, int64_t lease_ms)
+static void put_lease_ms(struct lease_mysql *store, int64_t lease_ms)
 {
     buf_print(&store->sql, ", lease_ms = %lld", (long long)lease_ms);
 }
 
-static enum rc start(struct lease_mysql *store, const char *sql, struct err *err)
+static enum rc begin_statement(struct lease_mysql *store, const char *sql, struct err *err)
 {
     enum rc rc = db_connect(store->db, err);
 
@@ -39,37 +39,37 @@ static enum rc start(struct lease_mysql *store, const char *sql, struct err *err
     return rc;
 }
 
-static enum rc run(struct lease_mysql *store, uint64_t *affected, struct err *err)
+static enum rc run_statement(struct lease_mysql *store, uint64_t *affected, struct err *err)
 {
     return db_exec_buf(store->db, &store->sql, affected, err);
 }
 
-static enum rc ask(struct lease_mysql *store, db_on_row on_row, void *ctx, struct err *err)
+static enum rc query_rows(struct lease_mysql *store, db_on_row on_row, void *ctx, struct err *err)
 {
     return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
-/* An instance that is killed does not delete its own row. */
+/* Deletes rows of instances that were killed: such an instance has not deleted its own row. */
 static enum rc delete_old_instances(struct lease_mysql *store, struct err *err)
 {
     enum rc rc;
 
     if (store->old_deleted)
         return RC_OK;
-    rc = start(store, "DELETE FROM instance WHERE role LIKE ", err);
+    rc = begin_statement(store, "DELETE FROM instance WHERE role LIKE ", err);
     if (rc != RC_OK)
         return rc;
-    put_pattern(store, store->role, "%");
+    put_like_pattern(store, store->role, "%");
     buf_text_put(&store->sql, " AND seen_at < UTC_TIMESTAMP(3) - INTERVAL 1 DAY");
-    rc = run(store, NULL, err);
+    rc = run_statement(store, NULL, err);
     store->old_deleted = rc == RC_OK;
     return rc;
 }
 
-static enum rc instance_beat(struct lease_mysql *store, struct err *err)
+static enum rc put_heartbeat(struct lease_mysql *store, struct err *err)
 {
-    enum rc rc =
-        start(store, "INSERT INTO instance (name, role, started_at, seen_at) VALUES (", err);
+    enum rc rc = begin_statement(
+        store, "INSERT INTO instance (name, role, started_at, seen_at) VALUES (", err);
 
     if (rc != RC_OK)
         return rc;
@@ -82,10 +82,10 @@ static enum rc instance_beat(struct lease_mysql *store, struct err *err)
     put_text(store, store->entry);
     buf_text_put(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE "
                               "seen_at = UTC_TIMESTAMP(3)");
-    return run(store, NULL, err);
+    return run_statement(store, NULL, err);
 }
 
-static void put_list(struct lease_mysql *store, const char *const *lanes, size_t count)
+static void put_lane_list(struct lease_mysql *store, const char *const *lanes, size_t count)
 {
     buf_text_put(&store->sql, " lane IN (");
     for (size_t i = 0; i < count; i++) {
@@ -99,25 +99,25 @@ static void put_list(struct lease_mysql *store, const char *const *lanes, size_t
 static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = instance_beat(store, err);
+    enum rc rc = put_heartbeat(store, err);
 
     if (rc == RC_OK)
         rc = delete_old_instances(store, err);
     if (rc != RC_OK || store->lane_count == 0)
         return rc;
-    rc = start(store, "UPDATE relay_lease SET lease_until = ", err);
+    rc = begin_statement(store, "UPDATE relay_lease SET lease_until = ", err);
     if (rc != RC_OK)
         return rc;
-    put_until(store, lease_ms);
-    put_length(store, lease_ms);
+    put_lease_end(store, lease_ms);
+    put_lease_ms(store, lease_ms);
     buf_text_put(&store->sql, " WHERE owner = ");
     put_text(store, store->owner);
     buf_text_put(&store->sql, " AND");
-    put_list(store, store->lanes, store->lane_count);
-    return run(store, NULL, err);
+    put_lane_list(store, store->lanes, store->lane_count);
+    return run_statement(store, NULL, err);
 }
 
-struct looking {
+struct views_query {
     const char *const *lanes;
     size_t count;
     struct lease_view *views;
@@ -125,107 +125,108 @@ struct looking {
     size_t found_count;
 };
 
-static enum rc looking_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc add_view_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct looking *looking = ctx;
+    struct views_query *query = ctx;
 
     (void)err;
-    for (size_t i = 0; i < looking->count; i++) {
-        struct lease_view *view = &looking->views[i];
+    for (size_t i = 0; i < query->count; i++) {
+        struct lease_view *view = &query->views[i];
 
-        if (strcmp(looking->lanes[i], row->columns[0]) != 0)
+        if (strcmp(query->lanes[i], row->columns[0]) != 0)
             continue;
         snprintf(view->owner, sizeof(view->owner), "%s", row->columns[1]);
         view->epoch = db_column_i64(row, 2);
         view->left_ms = db_column_i64(row, 3);
         view->length_ms = db_column_i64(row, 4);
-        looking->found[i] = true;
-        looking->found_count++;
+        query->found[i] = true;
+        query->found_count++;
     }
     return RC_OK;
 }
 
-static enum rc leases_make(struct lease_mysql *store, const struct looking *looking,
-                           struct err *err)
+static enum rc insert_missing_leases(struct lease_mysql *store, const struct views_query *query,
+                                     struct err *err)
 {
     bool first = true;
-    enum rc rc = start(store,
-                       "INSERT IGNORE INTO relay_lease (lane, owner, epoch, lease_until) "
-                       "VALUES ",
-                       err);
+    enum rc rc = begin_statement(store,
+                                 "INSERT IGNORE INTO relay_lease (lane, owner, epoch, lease_until) "
+                                 "VALUES ",
+                                 err);
 
     if (rc != RC_OK)
         return rc;
-    for (size_t i = 0; i < looking->count; i++) {
-        if (looking->found[i])
+    for (size_t i = 0; i < query->count; i++) {
+        if (query->found[i])
             continue;
         buf_text_put(&store->sql, first ? "(" : ", (");
-        put_text(store, looking->lanes[i]);
+        put_text(store, query->lanes[i]);
         buf_text_put(&store->sql, ", '', 0, UTC_TIMESTAMP(3))");
         first = false;
     }
-    return run(store, NULL, err);
+    return run_statement(store, NULL, err);
 }
 
-static enum rc store_look(void *ctx, const char *const *lanes, size_t count,
+static enum rc store_read(void *ctx, const char *const *lanes, size_t count,
                           struct lease_view *views, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    struct looking looking = {.lanes = lanes, .count = count, .views = views};
-    enum rc rc = start(store,
-                       "SELECT lane, owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
-                       "lease_until) DIV 1000, lease_ms FROM relay_lease WHERE",
-                       err);
+    struct views_query query = {.lanes = lanes, .count = count, .views = views};
+    enum rc rc =
+        begin_statement(store,
+                        "SELECT lane, owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
+                        "lease_until) DIV 1000, lease_ms FROM relay_lease WHERE",
+                        err);
 
     assert(count > 0 && count <= LEASES_MAX);
     memset(views, 0, count * sizeof(*views));
     if (rc != RC_OK)
         return rc;
-    put_list(store, lanes, count);
-    rc = ask(store, looking_on_row, &looking, err);
-    if (rc != RC_OK || looking.found_count == count)
+    put_lane_list(store, lanes, count);
+    rc = query_rows(store, add_view_row, &query, err);
+    if (rc != RC_OK || query.found_count == count)
         return rc;
-    return leases_make(store, &looking, err);
+    return insert_missing_leases(store, &query, err);
 }
 
-struct counting {
+struct instances_query {
     lease_on_instance on_instance;
     void *ctx;
 };
 
-static enum rc counting_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc add_instance_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct counting *counting = ctx;
+    struct instances_query *query = ctx;
     const char *star = strrchr(row->columns[1], '*');
     int64_t weight = star ? strtoll(star + 1, NULL, 10) : 1;
 
-    return counting->on_instance(counting->ctx, row->columns[0], weight > 0 ? weight : 1, err);
+    return query->on_instance(query->ctx, row->columns[0], weight > 0 ? weight : 1, err);
 }
 
 static enum rc store_instances(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                                void *on_instance_ctx, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    struct counting counting = {on_instance, on_instance_ctx};
-    enum rc rc = start(store, "SELECT name, role FROM instance WHERE (role = ", err);
+    struct instances_query query = {on_instance, on_instance_ctx};
+    enum rc rc = begin_statement(store, "SELECT name, role FROM instance WHERE (role = ", err);
 
     if (rc != RC_OK)
         return rc;
     put_text(store, store->group);
     buf_text_put(&store->sql, " OR role LIKE ");
-    put_pattern(store, store->group, "*%");
+    put_like_pattern(store, store->group, "*%");
     buf_print(&store->sql,
               ") AND seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND AND "
               "seen_at < UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND ORDER BY name LIMIT 256",
               (long long)lease_ms * 1000, (long long)lease_ms * LEASE_LENGTHS_MAX * 1000);
-    return ask(store, counting_on_row, &counting, err);
+    return query_rows(store, add_instance_row, &query, err);
 }
 
-static enum rc epoch_of(struct lease_mysql *store, const char *lane, int64_t *epoch,
-                        struct err *err)
+static enum rc read_epoch(struct lease_mysql *store, const char *lane, int64_t *epoch,
+                          struct err *err)
 {
     struct lease_view view;
-    enum rc rc = store_look(store, &lane, 1, &view, err);
+    enum rc rc = store_read(store, &lane, 1, &view, err);
 
     if (rc == RC_OK && strcmp(view.owner, store->owner) != 0)
         return err_fail(err, RC_RETRY, 0, "lane %s was taken and lost at once", lane);
@@ -238,7 +239,7 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
 {
     struct lease_mysql *store = ctx;
     uint64_t affected = 0;
-    enum rc rc = start(store, "UPDATE relay_lease SET owner = ", err);
+    enum rc rc = begin_statement(store, "UPDATE relay_lease SET owner = ", err);
 
     *taken = false;
     if (rc != RC_OK)
@@ -246,19 +247,19 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
     put_text(store, store->owner);
     buf_text_put(&store->sql, ", epoch = epoch + 1, diverted_keys = 0, diverted_reason = '', "
                               "lease_until = ");
-    put_until(store, lease_ms);
-    put_length(store, lease_ms);
+    put_lease_end(store, lease_ms);
+    put_lease_ms(store, lease_ms);
     buf_text_put(&store->sql, " WHERE lane = ");
     put_text(store, lane);
     buf_text_put(&store->sql, " AND (owner = '' OR lease_until < UTC_TIMESTAMP(3))");
-    rc = run(store, &affected, err);
+    rc = run_statement(store, &affected, err);
     if (rc != RC_OK || affected == 0)
         return rc;
     *taken = true;
-    return epoch_of(store, lane, epoch, err);
+    return read_epoch(store, lane, epoch, err);
 }
 
-static void put_mine(struct lease_mysql *store, const char *lane, int64_t epoch)
+static void put_own_lease(struct lease_mysql *store, const char *lane, int64_t epoch)
 {
     buf_text_put(&store->sql, " WHERE lane = ");
     put_text(store, lane);
@@ -271,48 +272,48 @@ static enum rc store_shorten(void *ctx, const char *lane, int64_t epoch, int64_t
                              struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = start(store, "UPDATE relay_lease SET lease_until = ", err);
+    enum rc rc = begin_statement(store, "UPDATE relay_lease SET lease_until = ", err);
 
     if (rc != RC_OK)
         return rc;
-    put_until(store, length_ms);
+    put_lease_end(store, length_ms);
     buf_text_put(&store->sql, " WHERE lane = ");
     put_text(store, lane);
     buf_print(&store->sql, " AND epoch = %lld AND lease_until > ", (long long)epoch);
-    put_until(store, length_ms * LEASE_LENGTHS_MAX);
-    return run(store, NULL, err);
+    put_lease_end(store, length_ms * LEASE_LENGTHS_MAX);
+    return run_statement(store, NULL, err);
 }
 
-static enum rc store_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
-                          struct err *err)
+static enum rc store_put_status(void *ctx, const char *lane, int64_t epoch,
+                                const struct lease_status *status, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = start(store, "UPDATE relay_lease SET diverted_keys = ", err);
+    enum rc rc = begin_statement(store, "UPDATE relay_lease SET diverted_keys = ", err);
 
     if (rc != RC_OK)
         return rc;
-    buf_i64(&store->sql, news->diverted_keys);
+    buf_i64(&store->sql, status->diverted_keys);
     buf_text_put(&store->sql, ", diverted_reason = ");
-    put_text(store, news->diverted_reason);
-    put_mine(store, lane, epoch);
-    return run(store, NULL, err);
+    put_text(store, status->diverted_reason);
+    put_own_lease(store, lane, epoch);
+    return run_statement(store, NULL, err);
 }
 
 static enum rc store_release(void *ctx, const char *lane, int64_t epoch, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = start(store, "UPDATE relay_lease SET owner = ''", err);
+    enum rc rc = begin_statement(store, "UPDATE relay_lease SET owner = ''", err);
 
     if (rc != RC_OK)
         return rc;
-    put_mine(store, lane, epoch);
-    return run(store, NULL, err);
+    put_own_lease(store, lane, epoch);
+    return run_statement(store, NULL, err);
 }
 
-static enum rc store_leave(void *ctx, struct err *err)
+static enum rc store_remove_instance(void *ctx, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = start(store, "DELETE FROM instance WHERE name = ", err);
+    enum rc rc = begin_statement(store, "DELETE FROM instance WHERE name = ", err);
 
     if (rc != RC_OK)
         return rc;
@@ -322,7 +323,7 @@ static enum rc store_leave(void *ctx, struct err *err)
     buf_text_put(&store->sql, ", ");
     put_text(store, store->entry);
     buf_char(&store->sql, ')');
-    return run(store, NULL, err);
+    return run_statement(store, NULL, err);
 }
 
 enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *claim,
@@ -358,12 +359,12 @@ struct lease_store lease_mysql_ops(struct lease_mysql *store)
     return (struct lease_store){
         .ctx = store,
         .beat = store_beat,
-        .look = store_look,
+        .read = store_read,
         .instances = store_instances,
         .take = store_take,
         .shorten = store_shorten,
-        .tell = store_tell,
+        .put_status = store_put_status,
         .release = store_release,
-        .leave = store_leave,
+        .remove_instance = store_remove_instance,
     };
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases and instances in the database, on its clock, through a connection of its own. The thread
- * that keeps the leases. */
+/* The adapter that stores leases (table relay_lease) and instances (table instance), by the clock
+ * of the database. Only the lease renewer's thread uses it. */
 #ifndef OUTBOX_LEASE_LEASE_MYSQL_H
 #define OUTBOX_LEASE_LEASE_MYSQL_H
 
@@ -19,13 +19,13 @@ struct lease_mysql {
     const char *const *lanes;
     size_t lane_count;
     const char *role;            /* "relay" or "retry" */
-    const char *group;           /* role of all instances that compete with this one */
-    char entry[LEASE_ROLE_SIZE]; /* the group, and "*<weight>" where it is not 1 */
+    const char *group;           /* instances of one group compete for the same lanes */
+    char entry[LEASE_ROLE_SIZE]; /* instance.role: the group, and "*<weight>" unless 1 */
     struct buf sql;
-    bool old_deleted; /* the rows of instances that ended long ago were deleted */
+    bool old_deleted; /* rows of ended instances were deleted */
 };
 
-/* Who competes for what, and how much of it this one wants. */
+/* The lanes, or shards, that an instance competes for, and its weight. */
 struct lease_claim {
     const char *owner;
     const char *role;
@@ -33,14 +33,19 @@ struct lease_claim {
     int64_t weight;
     const char *const *lanes;
     size_t lane_count;
-    struct lease_mysql *with; /* whose connection is used, by the same thread; NULL: an own one */
+    struct lease_mysql *with; /* share its connection, same thread; NULL: open one */
 };
 
-/* Borrows everything. RC_FATAL: no memory. */
+/* Opens the store. Borrows the strings and lists of claim, and settings, until lease_mysql_close();
+ * claim->with has to be closed later than store. RC_FATAL: no memory. Close it after a failure,
+ * too. */
 enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *claim,
                          const struct settings *settings, struct err *err);
+
+/* Accepts a zeroed store. Leases stay as they are in the database. */
 void lease_mysql_close(struct lease_mysql *store);
 
+/* The ops are valid while store is open. */
 struct lease_store lease_mysql_ops(struct lease_mysql *store);
 
 #endif

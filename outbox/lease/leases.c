@@ -10,20 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Free ones are looked for this often: a clean hand-over takes no longer. */
+/* How often the leases are read: bounds how long a released lease stays unheld. */
 #define TICK_MS 500
 
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 1000
 
-/* This part of a lease is left unused: for a pause between the look at the clock and the send. */
+/* Holders may use a lease for all but this part of its length. The margin covers a pause of the
+ * process between its reading of the clock and the server's execution of the statement. */
 #define MARGIN_PART 8
 
-void leases_init(struct leases *leases, const char *role, const char *word, const char *name,
+void leases_init(struct leases *leases, const char *role, const char *log_key, const char *name,
                  const struct lease_store *store, int64_t lease_ms, uint64_t seed)
 {
     memset(leases, 0, sizeof(*leases));
-    leases->word = word;
+    leases->log_key = log_key;
     leases->level = LOG_INFO;
     leases->name = name;
     leases->store = *store;
@@ -57,13 +58,14 @@ void leases_add(struct leases *leases, struct leased *leased)
     leases->list[leases->count++].leased = leased;
 }
 
-static int64_t length_of(const struct leases *leases, const struct lease *lease)
+static int64_t lease_length_ms(const struct leases *leases, const struct lease *lease)
 {
     return lease->view.length_ms > 0 ? lease->view.length_ms : leases->lease_ms;
 }
 
-/* The moment a lease of somebody else runs out is not slept through. */
-static int64_t tick_ms(const struct leases *leases)
+/* Time until the next step. A lease of another instance that expires sooner ends the wait just
+ * after its expiry, so that it is taken without delay. */
+static int64_t next_step_ms(const struct leases *leases)
 {
     int64_t wait_ms = leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
 
@@ -76,20 +78,22 @@ static int64_t tick_ms(const struct leases *leases)
     return wait_ms;
 }
 
-/* now_ms is from before the statement that made the lease last lease_ms. */
-static void extend(struct leases *leases, struct lease *lease, int64_t now_ms)
+/* Invariant: now_ms was read before the statement that made the lease last lease_ms was sent. The
+ * holder's own limit therefore lies before the lease's end in the database. Mutant: lease-believed.
+ */
+static void extend_validity(struct leases *leases, struct lease *lease, int64_t now_ms)
 {
     atomic_store(&lease->leased->valid_until_ms,
                  now_ms + leases->lease_ms - leases->lease_ms / MARGIN_PART);
 }
 
-static void wake(const struct leased *leased)
+static void wake_holder(const struct leased *leased)
 {
     if (leased->wake)
         leased->wake(leased->ctx);
 }
 
-static void show(struct metric *metric, int64_t value)
+static void set_metric(struct metric *metric, int64_t value)
 {
     if (metric)
         metric_set(metric, value);
@@ -97,41 +101,41 @@ static void show(struct metric *metric, int64_t value)
 
 static void log_lease(const struct leases *leases, const struct lease *lease, const char *event)
 {
-    log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->word, lease->leased->label,
+    log_event(leases->level, event, "%s=%s epoch=%" PRId64, leases->log_key, lease->leased->label,
               lease->epoch);
 }
 
-static void take_up(struct leases *leases, struct lease *lease, int64_t epoch, int64_t now_ms)
+static void start_holding(struct leases *leases, struct lease *lease, int64_t epoch, int64_t now_ms)
 {
     struct leased *leased = lease->leased;
 
     lease->held = true;
     lease->epoch = epoch;
-    memset(&lease->told, 0, sizeof(lease->told));
-    atomic_store(&leased->leaving, false);
-    atomic_store(&leased->strange, false);
+    memset(&lease->status_stored, 0, sizeof(lease->status_stored));
+    atomic_store(&leased->draining, false);
+    atomic_store(&leased->origin_lost, false);
     atomic_store(&leased->idle, false);
     atomic_store(&leased->epoch, epoch);
-    extend(leases, lease, now_ms);
-    show(leased->held, 1);
-    show(leased->told_epoch, epoch);
+    extend_validity(leases, lease, now_ms);
+    set_metric(leased->held_metric, 1);
+    set_metric(leased->epoch_metric, epoch);
     log_lease(leases, lease, "lease_taken");
-    wake(leased);
+    wake_holder(leased);
 }
 
-static void drop(const struct leases *leases, struct lease *lease, const char *event)
+static void stop_holding(const struct leases *leases, struct lease *lease, const char *event)
 {
     struct leased *leased = lease->leased;
 
     lease->held = false;
     atomic_store(&leased->valid_until_ms, 0);
-    atomic_store(&leased->leaving, false);
-    show(leased->held, 0);
+    atomic_store(&leased->draining, false);
+    set_metric(leased->held_metric, 0);
     log_lease(leases, lease, event);
-    wake(leased);
+    wake_holder(leased);
 }
 
-static enum rc beat(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc send_heartbeat(struct leases *leases, int64_t now_ms, struct err *err)
 {
     enum rc rc;
 
@@ -146,44 +150,47 @@ static enum rc beat(struct leases *leases, int64_t now_ms, struct err *err)
     return RC_OK;
 }
 
-/* What cannot be finished in a lease's time is given up. */
-static bool leaves_too_long(const struct leases *leases, const struct lease *lease, int64_t now_ms)
+/* A holder that has not finished within one lease length loses the lease without finishing. */
+static bool is_drain_overdue(const struct leases *leases, const struct lease *lease, int64_t now_ms)
 {
-    return atomic_load(&lease->leased->leaving) && now_ms - lease->leave_ms >= leases->lease_ms;
+    return atomic_load(&lease->leased->draining) && now_ms - lease->drain_ms >= leases->lease_ms;
 }
 
-/* What was lost is not taken up again before all that is in hand has come back. */
-static bool has_rested(const struct lease *lease)
+/* A lost lease is not taken again before the holder has no item in flight from its last term. */
+static bool is_idle(const struct lease *lease)
 {
     return atomic_load(&lease->leased->idle);
 }
 
-/* What the database says of one lease against what we believe. */
-static void compare(struct leases *leases, struct lease *lease, int64_t now_ms)
+/* Updates what this process believes of one lease from the row that it has read. A lease is
+ * extended only in a step whose heartbeat succeeded, see extend_validity(). */
+static void apply_view(struct leases *leases, struct lease *lease, int64_t now_ms)
 {
     bool mine = strcmp(lease->view.owner, leases->name) == 0;
 
     if (lease->held && (!mine || lease->view.epoch != lease->epoch)) {
-        drop(leases, lease, "lease_lost");
+        stop_holding(leases, lease, "lease_lost");
         return;
     }
     if (!mine || !leases->beaten)
         return;
-    /* A take whose answer was lost is met here. */
-    if (!lease->held && has_rested(lease))
-        take_up(leases, lease, lease->view.epoch, now_ms);
-    else if (lease->held && lease->view.left_ms > 0 && !leaves_too_long(leases, lease, now_ms))
-        extend(leases, lease, now_ms);
+    /* The row may name this instance without the lease being held: the answer of a take was lost.
+     */
+    if (!lease->held && is_idle(lease))
+        start_holding(leases, lease, lease->view.epoch, now_ms);
+    else if (lease->held && lease->view.left_ms > 0 && !is_drain_overdue(leases, lease, now_ms))
+        extend_validity(leases, lease, now_ms);
 }
 
 static bool is_implausible(const struct leases *leases, const struct lease *lease)
 {
     return lease->view.owner[0] != '\0' && strcmp(lease->view.owner, leases->name) != 0 &&
-           lease->view.left_ms > length_of(leases, lease) * LEASE_LENGTHS_MAX;
+           lease->view.left_ms > lease_length_ms(leases, lease) * LEASE_LENGTHS_MAX;
 }
 
-/* Whether its owner lives is seen within the lease that it gets: one that lives renews it. */
-static void note_shortened(struct lease *lease)
+/* Clears the mark of a shortened lease when its owner renewed it, another one took it or it
+ * expired: a live owner renews a shortened lease within one length. */
+static void update_shortened(struct lease *lease)
 {
     const struct lease_view *view = &lease->view;
 
@@ -197,11 +204,11 @@ static enum rc shorten_implausible(struct leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
         struct lease *lease = &leases->list[i];
-        int64_t length_ms = length_of(leases, lease);
+        int64_t length_ms = lease_length_ms(leases, lease);
         enum rc rc;
 
         if (!is_implausible(leases, lease)) {
-            note_shortened(lease);
+            update_shortened(lease);
             continue;
         }
         rc = leases->store.shorten(leases->store.ctx, leases->names[i], lease->view.epoch,
@@ -211,7 +218,7 @@ static enum rc shorten_implausible(struct leases *leases, struct err *err)
         log_event(LOG_WARN, "lease_shortened",
                   "%s=%s owner=%s epoch=%" PRId64 " ends_after_ms=%" PRId64 " lease_ms=%" PRId64
                   " text=\"the database clock was set back\"",
-                  leases->word, lease->leased->label, lease->view.owner, lease->view.epoch,
+                  leases->log_key, lease->leased->label, lease->view.owner, lease->view.epoch,
                   lease->view.left_ms, length_ms);
         lease->shortened_epoch = lease->view.epoch;
         lease->shortened_left_ms = lease->view.left_ms = length_ms;
@@ -219,16 +226,16 @@ static enum rc shorten_implausible(struct leases *leases, struct err *err)
     return RC_OK;
 }
 
-static enum rc look_at_all(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc read_all(struct leases *leases, int64_t now_ms, struct err *err)
 {
     enum rc rc = RC_OK;
 
     if (leases->count > 0)
         rc =
-            leases->store.look(leases->store.ctx, leases->names, leases->count, leases->views, err);
+            leases->store.read(leases->store.ctx, leases->names, leases->count, leases->views, err);
     for (size_t i = 0; rc == RC_OK && i < leases->count; i++) {
         leases->list[i].view = leases->views[i];
-        compare(leases, &leases->list[i], now_ms);
+        apply_view(leases, &leases->list[i], now_ms);
     }
     return rc == RC_OK ? shorten_implausible(leases, err) : rc;
 }
@@ -278,7 +285,7 @@ static struct share share_of(const struct leases *leases)
     return share;
 }
 
-static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc take_free(struct leases *leases, int64_t now_ms, struct err *err)
 {
     const struct share share = share_of(leases);
 
@@ -288,7 +295,7 @@ static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
         int64_t epoch = 0;
         enum rc rc;
 
-        if (!is_free(lease) || !has_rested(lease))
+        if (!is_free(lease) || !is_idle(lease))
             continue;
         rc = leases->store.take(leases->store.ctx, lease->leased->name, leases->lease_ms, &taken,
                                 &epoch, err);
@@ -297,57 +304,59 @@ static enum rc take_some(struct leases *leases, int64_t now_ms, struct err *err)
         if (!taken)
             continue;
         leases->held[leases->me]++;
-        take_up(leases, lease, epoch, now_ms);
+        start_holding(leases, lease, epoch, now_ms);
     }
     return RC_OK;
 }
 
-static void leave(struct lease *lease, int64_t now_ms)
+static void start_drain(struct lease *lease, int64_t now_ms)
 {
-    lease->leave_ms = now_ms;
-    atomic_store(&lease->leased->leaving, true);
-    wake(lease->leased);
+    lease->drain_ms = now_ms;
+    atomic_store(&lease->leased->draining, true);
+    wake_holder(lease->leased);
 }
 
-/* The next ones only when these are released: the others look first what became of them. */
-static void give_surplus(struct leases *leases, int64_t now_ms)
+/* Starts no further drain while one is unfinished: the other instances have to see the released
+ * leases before the shares are computed again. */
+static void drain_surplus(struct leases *leases, int64_t now_ms)
 {
     const struct share share = share_of(leases);
     size_t surplus = share_surplus(&share);
 
     for (size_t i = 0; i < leases->count; i++)
-        if (leases->list[i].held && atomic_load(&leases->list[i].leased->leaving))
+        if (leases->list[i].held && atomic_load(&leases->list[i].leased->draining))
             return;
     for (size_t i = leases->count; i-- > 0 && surplus > 0;) {
         if (!leases->list[i].held)
             continue;
-        leave(&leases->list[i], now_ms);
+        start_drain(&leases->list[i], now_ms);
         surplus--;
     }
 }
 
-/* What comes from a database that has changed begins anew, here or elsewhere. */
-static void leave_strange(struct leases *leases, int64_t now_ms)
+/* Drains every lease whose database was replaced, restarted or gives seqs out again. The next
+ * holder, this instance or another one, then reads from the start. */
+static void drain_lost_origins(struct leases *leases, int64_t now_ms)
 {
     for (size_t i = 0; i < leases->count; i++) {
         struct lease *lease = &leases->list[i];
 
-        if (lease->held && atomic_load(&lease->leased->strange) &&
-            !atomic_load(&lease->leased->leaving))
-            leave(lease, now_ms);
+        if (lease->held && atomic_load(&lease->leased->origin_lost) &&
+            !atomic_load(&lease->leased->draining))
+            start_drain(lease, now_ms);
     }
 }
 
-static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc release_drained(struct leases *leases, int64_t now_ms, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
         struct lease *lease = &leases->list[i];
         struct leased *leased = lease->leased;
         enum rc rc;
 
-        if (!lease->held || !atomic_load(&leased->leaving))
+        if (!lease->held || !atomic_load(&leased->draining))
             continue;
-        if (leaves_too_long(leases, lease, now_ms))
+        if (is_drain_overdue(leases, lease, now_ms))
             atomic_store(&leased->valid_until_ms, 0);
         if (!atomic_load(&leased->idle))
             continue;
@@ -355,56 +364,57 @@ static enum rc release_left(struct leases *leases, int64_t now_ms, struct err *e
         rc = leases->store.release(leases->store.ctx, leased->name, lease->epoch, err);
         if (rc != RC_OK)
             return rc;
-        drop(leases, lease, "lease_released");
-        /* Who counts next must not count it as ours. */
+        stop_holding(leases, lease, "lease_released");
+        /* on_instance() counts leases by owner: this one is no longer ours. */
         lease->view.owner[0] = '\0';
     }
     return RC_OK;
 }
 
-static enum rc tell_news(struct leases *leases, struct err *err)
+static enum rc put_statuses(struct leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
         struct lease *lease = &leases->list[i];
-        struct lease_news news = {0};
+        struct lease_status status = {0};
         enum rc rc;
 
-        if (!lease->held || !lease->leased->news)
+        if (!lease->held || !lease->leased->status)
             continue;
-        lease->leased->news(lease->leased->ctx, &news);
-        if (memcmp(&news, &lease->told, sizeof(news)) == 0)
+        lease->leased->status(lease->leased->ctx, &status);
+        if (memcmp(&status, &lease->status_stored, sizeof(status)) == 0)
             continue;
-        rc = leases->store.tell(leases->store.ctx, lease->leased->name, lease->epoch, &news, err);
+        rc = leases->store.put_status(leases->store.ctx, lease->leased->name, lease->epoch, &status,
+                                      err);
         if (rc != RC_OK)
             return rc;
-        lease->told = news;
+        lease->status_stored = status;
     }
     return RC_OK;
 }
 
-static enum rc keep(struct leases *leases, int64_t now_ms, struct err *err)
+static enum rc renew_all(struct leases *leases, int64_t now_ms, struct err *err)
 {
-    enum rc rc = beat(leases, now_ms, err);
+    enum rc rc = send_heartbeat(leases, now_ms, err);
 
     if (rc == RC_OK)
-        rc = look_at_all(leases, now_ms, err);
+        rc = read_all(leases, now_ms, err);
     if (rc == RC_OK)
-        leave_strange(leases, now_ms);
+        drain_lost_origins(leases, now_ms);
     if (rc == RC_OK)
-        rc = release_left(leases, now_ms, err);
+        rc = release_drained(leases, now_ms, err);
     if (rc == RC_OK)
         rc = count_instances(leases, err);
     if (rc == RC_OK && leases->me < leases->instances) {
-        give_surplus(leases, now_ms);
-        rc = take_some(leases, now_ms, err);
+        drain_surplus(leases, now_ms);
+        rc = take_free(leases, now_ms, err);
     }
     if (rc == RC_OK)
-        rc = tell_news(leases, err);
+        rc = put_statuses(leases, err);
     return rc;
 }
 
-/* Why a lane idles whose owner seems to be there. */
-static bool names_clock(const struct leases *leases, struct err *err)
+/* Whether a shortened lease has not been renewed yet: it keeps its lane without a reader. */
+static bool find_shortened(const struct leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {
         const struct lease *lease = &leases->list[i];
@@ -414,7 +424,7 @@ static bool names_clock(const struct leases *leases, struct err *err)
         err_set(err,
                 "the database clock was set back: the lease of %s by %s ended too far in the "
                 "future, and now ends within %" PRId64 " ms unless that instance renews it",
-                lease->leased->label, lease->view.owner, length_of(leases, lease));
+                lease->leased->label, lease->view.owner, lease_length_ms(leases, lease));
         return true;
     }
     return false;
@@ -430,29 +440,29 @@ int64_t leases_step(void *arg, int64_t now_ms)
     struct leases *leases = arg;
     struct err err = {0};
 
-    if (keep(leases, now_ms, &err) == RC_OK) {
+    if (renew_all(leases, now_ms, &err) == RC_OK) {
         condition_ok(&leases->store_state, now_ms);
-        if (names_clock(leases, &err))
+        if (find_shortened(leases, &err))
             condition_fail(&leases->clock, now_ms, &err);
         else
             condition_ok(&leases->clock, now_ms);
         backoff_reset(&leases->backoff);
-        return tick_ms(leases);
+        return next_step_ms(leases);
     }
     condition_fail(&leases->store_state, now_ms, &err);
     leases->beat_at_ms = now_ms;
     return backoff_next_ms(&leases->backoff, rng_next(&leases->rng));
 }
 
-void leases_leave(struct leases *leases, int64_t now_ms)
+void leases_drain(struct leases *leases, int64_t now_ms)
 {
     for (size_t i = 0; i < leases->count; i++) {
         if (leases->list[i].held)
-            leave(&leases->list[i], now_ms);
+            start_drain(&leases->list[i], now_ms);
     }
 }
 
-bool leases_left(const struct leases *leases)
+bool leases_drained(const struct leases *leases)
 {
     for (size_t i = 0; i < leases->count; i++) {
         if (leases->list[i].held && !atomic_load(&leases->list[i].leased->idle))
@@ -461,7 +471,7 @@ bool leases_left(const struct leases *leases)
     return true;
 }
 
-/* Best effort: what is not released runs out by itself. */
+/* Errors are ignored: a lease that is not released expires. */
 void leases_release(struct leases *leases)
 {
     for (size_t i = 0; i < leases->count; i++) {
@@ -471,14 +481,14 @@ void leases_release(struct leases *leases)
             continue;
         atomic_store(&lease->leased->valid_until_ms, 0);
         leases->store.release(leases->store.ctx, lease->leased->name, lease->epoch, NULL);
-        drop(leases, lease, "lease_released");
+        stop_holding(leases, lease, "lease_released");
     }
-    leases->store.leave(leases->store.ctx, NULL);
+    leases->store.remove_instance(leases->store.ctx, NULL);
 }
 
 int64_t leased_epoch(const struct leased *leased, int64_t now_ms)
 {
-    if (now_ms >= atomic_load(&leased->valid_until_ms) || atomic_load(&leased->strange))
+    if (now_ms >= atomic_load(&leased->valid_until_ms) || atomic_load(&leased->origin_lost))
         return 0;
     return atomic_load(&leased->epoch);
 }

@@ -8,7 +8,7 @@ static size_t weight_of(const struct share *share, size_t i)
     return share->weights ? (size_t)share->weights[i] : 1;
 }
 
-static size_t weight_of_all(const struct share *share)
+static size_t sum_weights(const struct share *share)
 {
     size_t sum = 0;
 
@@ -18,25 +18,25 @@ static size_t weight_of_all(const struct share *share)
     return sum;
 }
 
-static size_t rounded_down(const struct share *share, size_t i)
+static size_t share_rounded_down(const struct share *share, size_t i)
 {
-    return share->lanes * weight_of(share, i) / weight_of_all(share);
+    return share->lanes * weight_of(share, i) / sum_weights(share);
 }
 
-static size_t rounded_up(const struct share *share, size_t i)
+static size_t share_rounded_up(const struct share *share, size_t i)
 {
-    size_t all = weight_of_all(share);
+    size_t all = sum_weights(share);
 
     return (share->lanes * weight_of(share, i) + all - 1) / all;
 }
 
-/* Lanes that others need for their share. */
-static size_t others_lack(const struct share *share)
+/* Lanes that the other instances lack for their share, rounded down. */
+static size_t count_missing_of_others(const struct share *share)
 {
     size_t lack = 0;
 
     for (size_t i = 0; i < share->instances; i++) {
-        size_t down = rounded_down(share, i);
+        size_t down = share_rounded_down(share, i);
 
         if (i != share->me && share->held[i] < down)
             lack += down - share->held[i];
@@ -44,10 +44,10 @@ static size_t others_lack(const struct share *share)
     return lack;
 }
 
-/* Does one hold more than two, beside its share? */
-static bool is_richer(const struct share *share, size_t one, size_t two)
+/* Compares how far two instances are above their exact share. */
+static bool holds_more_than(const struct share *share, size_t one, size_t two)
 {
-    size_t all = weight_of_all(share);
+    size_t all = sum_weights(share);
 
     return share->held[one] * all + share->lanes * weight_of(share, two) >
            share->held[two] * all + share->lanes * weight_of(share, one);
@@ -57,17 +57,18 @@ bool share_may_take(const struct share *share)
 {
     size_t mine = share->held[share->me];
 
-    if (mine < rounded_down(share, share->me))
+    if (mine < share_rounded_down(share, share->me))
         return true;
-    return mine < rounded_up(share, share->me) && others_lack(share) == 0;
+    return mine < share_rounded_up(share, share->me) && count_missing_of_others(share) == 0;
 }
 
-/* Of all that hold the most beside their share, the first one gives, so that not two give for one
- * who lacks. */
-static bool is_first_of_the_richest(const struct share *share)
+/* Of the instances that are furthest above their share only the first one releases a lane, so that
+ * not two instances release one each for a single missing lane. */
+static bool is_first_with_most(const struct share *share)
 {
     for (size_t i = 0; i < share->instances; i++) {
-        if (is_richer(share, i, share->me) || (i < share->me && !is_richer(share, share->me, i)))
+        if (holds_more_than(share, i, share->me) ||
+            (i < share->me && !holds_more_than(share, share->me, i)))
             return false;
     }
     return true;
@@ -76,10 +77,10 @@ static bool is_first_of_the_richest(const struct share *share)
 size_t share_surplus(const struct share *share)
 {
     size_t mine = share->held[share->me];
-    size_t up = rounded_up(share, share->me);
+    size_t up = share_rounded_up(share, share->me);
 
     if (mine > up)
         return mine - up;
-    return mine > rounded_down(share, share->me) && others_lack(share) > share->free &&
-           is_first_of_the_richest(share);
+    return mine > share_rounded_down(share, share->me) &&
+           count_missing_of_others(share) > share->free && is_first_with_most(share);
 }

@@ -70,7 +70,7 @@ static bool is_due(const struct deleter *deleter, int64_t now_ms)
     return deleter->rows >= (size_t)settings->relay.delete_rows_max ||
            2 * deleter->rows >= (size_t)settings->relay.window_rows_max ||
            now_ms - deleter->since_ms >= settings->relay.delete_wait_ms ||
-           atomic_load(&deleter->lane->lease.leaving);
+           atomic_load(&deleter->lane->lease.draining);
 }
 
 static void choose(struct deleter *deleter)

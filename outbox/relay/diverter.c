@@ -103,7 +103,7 @@ static int64_t move(struct diverter *diverter, const struct relay_move *moves, s
         log_event(LOG_WARN, "diversions_abandoned", "lane=%s reason=fenced", lane->name);
         return give_up(diverter, now_ms);
     }
-    if (rc != RC_OK && atomic_load(&lane->lease.leaving))
+    if (rc != RC_OK && atomic_load(&lane->lease.draining))
         return give_up(diverter, now_ms);
     if (rc != RC_OK)
         return failed(diverter, now_ms, &err);

@@ -61,21 +61,21 @@ static void wake_all(void *ctx)
         lane_wake(ctx, step);
 }
 
-static void read_diverted_reason(struct lane *lane, struct lease_news *news)
+static void read_diverted_reason(struct lane *lane, struct lease_status *status)
 {
     struct err err;
 
     if (condition_read(&lane->key_delivery, &err))
-        snprintf(news->diverted_reason, sizeof(news->diverted_reason), "%s", err.text);
+        snprintf(status->diverted_reason, sizeof(status->diverted_reason), "%s", err.text);
 }
 
-static void put_news(void *ctx, struct lease_news *news)
+static void put_status(void *ctx, struct lease_status *status)
 {
     struct lane *lane = ctx;
 
-    news->diverted_keys = metric_value(&lane->metrics->diverted_keys);
-    if (news->diverted_keys > 0)
-        read_diverted_reason(lane, news);
+    status->diverted_keys = metric_value(&lane->metrics->diverted_keys);
+    if (status->diverted_keys > 0)
+        read_diverted_reason(lane, status);
 }
 
 static void lease_init(struct lane *lane)
@@ -83,10 +83,10 @@ static void lease_init(struct lane *lane)
     lane->lease.name = lane->own->table;
     lane->lease.label = lane->name;
     lane->lease.wake = wake_all;
-    lane->lease.news = put_news;
+    lane->lease.status = put_status;
     lane->lease.ctx = lane;
-    lane->lease.held = &lane->metrics->lease_held;
-    lane->lease.told_epoch = &lane->metrics->lease_epoch;
+    lane->lease.held_metric = &lane->metrics->lease_held;
+    lane->lease.epoch_metric = &lane->metrics->lease_epoch;
     atomic_init(&lane->lease.idle, true);
 }
 
@@ -165,7 +165,7 @@ int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
 
 void lane_origin_lost(struct lane *lane, const struct err *why)
 {
-    if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.strange, true))
+    if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.origin_lost, true))
         return;
     metric_add(&lane->metrics->origins_lost, 1);
     log_error(LOG_WARN, "database_changed", why, "lane=%s", lane->name);

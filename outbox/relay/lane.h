@@ -63,7 +63,7 @@ struct lane {
     struct seqs *blocks;
     size_t block_count;
 
-    struct leased lease; /* idle: the reader has everything back; strange: lane_origin_lost() */
+    struct leased lease; /* idle: the reader has everything back; origin_lost: lane_origin_lost() */
 
     atomic_llong hold_asked;         /* by the sender: counts its wishes */
     atomic_llong hold_done;          /* by the reader: holds for this wish */

@@ -660,7 +660,7 @@ int64_t reader_step(void *arg, int64_t now_ms)
     struct reader *reader = arg;
     struct lane *lane = reader->lane;
     bool holding = held(reader);
-    int64_t epoch = atomic_load(&lane->lease.leaving) ? 0 : lane_epoch(lane, now_ms);
+    int64_t epoch = atomic_load(&lane->lease.draining) ? 0 : lane_epoch(lane, now_ms);
 
     take_back(reader);
     if (epoch == 0 || epoch != reader->epoch)

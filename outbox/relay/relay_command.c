@@ -328,8 +328,8 @@ static void finish(struct relay *relay)
 
     if (stop_init(&pause, NULL) != RC_OK)
         return;
-    leases_leave(&relay->leases, now_ms);
-    while (now_ms < until_ms && !leases_left(&relay->leases)) {
+    leases_drain(&relay->leases, now_ms);
+    while (now_ms < until_ms && !leases_drained(&relay->leases)) {
         for (size_t i = 0; i < relay->count; i++) {
             struct lane_runtime *runtime = relay->runtimes[i];
 
@@ -341,7 +341,7 @@ static void finish(struct relay *relay)
         now_ms = os_now_ms();
     }
     stop_done(&pause);
-    if (!leases_left(&relay->leases))
+    if (!leases_drained(&relay->leases))
         log_event(LOG_WARN, "stopped_early",
                   "text=\"some rows are neither acknowledged nor deleted yet; they are published "
                   "again\"");

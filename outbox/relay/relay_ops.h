@@ -170,7 +170,7 @@ struct lease_view {
 };
 
 /* What other processes see of what is held. */
-struct lease_news {
+struct lease_status {
     int64_t diverted_keys;
     char diverted_reason[256];
 };
@@ -183,7 +183,7 @@ struct lease_store {
     /* Says that this instance lives and lengthens every lease it owns by lease_ms. */
     enum rc (*beat)(void *ctx, int64_t lease_ms, struct err *err);
     /* The leases of these lanes, or shards, at one moment, each made when it was not there. */
-    enum rc (*look)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
+    enum rc (*read)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
                     struct err *err);
     /* Every instance that serves the same lanes and has beaten within lease_ms, by name; a
      * heartbeat of later than twice lease_ms from now is from before the clock was set back, and
@@ -196,11 +196,11 @@ struct lease_store {
     /* Makes the lease end length_ms from now, where it has this epoch and is implausible. */
     enum rc (*shorten)(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
                        struct err *err);
-    enum rc (*tell)(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
-                    struct err *err);
+    enum rc (*put_status)(void *ctx, const char *lane, int64_t epoch,
+                          const struct lease_status *status, struct err *err);
     enum rc (*release)(void *ctx, const char *lane, int64_t epoch, struct err *err);
     /* This instance ends: it is no longer counted. */
-    enum rc (*leave)(void *ctx, struct err *err);
+    enum rc (*remove_instance)(void *ctx, struct err *err);
 };
 
 #endif

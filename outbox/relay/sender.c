@@ -361,7 +361,7 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
     bool in_hand = sender->batch || flight_count(&sender->flight) > 0;
     bool lost = epoch == 0 || (in_hand && epoch != sender->epoch);
 
-    if (lost || atomic_load(&sender->lane->lease.leaving)) {
+    if (lost || atomic_load(&sender->lane->lease.draining)) {
         if (has_work(sender))
             start_drain(sender, lost, false, now_ms);
         return;
@@ -705,7 +705,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
 {
     if (sender->draining)
         return step_drain(sender, now_ms);
-    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.leaving))
+    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.draining))
         return rest(sender, now_ms);
     if (sender->epoch != 0)
         begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));

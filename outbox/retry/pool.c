@@ -244,7 +244,7 @@ bool pool_holds(const struct pool *pool, size_t handler, unsigned shard, int64_t
 {
     const struct leased *leased = pool_shard(pool, handler, shard);
 
-    return leased_epoch(leased, now_ms) != 0 && !atomic_load(&leased->leaving);
+    return leased_epoch(leased, now_ms) != 0 && !atomic_load(&leased->draining);
 }
 
 unsigned pool_held(const struct pool *pool, size_t handler, int64_t now_ms)

@@ -75,7 +75,7 @@ static enum rc fake_beat(void *ctx, int64_t lease_ms, struct err *err)
     return rc == RC_OK ? get_answer(store, err) : rc;
 }
 
-static enum rc fake_look(void *ctx, const char *const *lanes, size_t count,
+static enum rc fake_read(void *ctx, const char *const *lanes, size_t count,
                          struct lease_view *views, struct err *err)
 {
     struct fake_lease_store *store = ctx;
@@ -150,7 +150,7 @@ static enum rc fake_take(void *ctx, const char *lane, int64_t lease_ms, bool *ta
         lease->epoch++;
         lease->until_ms = read_clock(store) + lease_ms;
         lease->length_ms = lease_ms;
-        lease->news = (struct lease_news){0};
+        lease->status = (struct lease_status){0};
         *taken = true;
     }
     rc = get_answer(store, err);
@@ -182,15 +182,15 @@ static enum rc fake_shorten(void *ctx, const char *lane, int64_t epoch, int64_t 
     return get_answer(store, err);
 }
 
-static enum rc fake_tell(void *ctx, const char *lane, int64_t epoch, const struct lease_news *news,
-                         struct err *err)
+static enum rc fake_put_status(void *ctx, const char *lane, int64_t epoch,
+                               const struct lease_status *status, struct err *err)
 {
     struct fake_lease_store *store = ctx;
     struct fake_lease *lease = store->find(store->hooks.ctx, lane);
     enum rc rc = send_call(store, err);
 
     if (rc == RC_OK && is_owner(store, lease) && lease->epoch == epoch)
-        lease->news = *news;
+        lease->status = *status;
     return rc == RC_OK ? get_answer(store, err) : rc;
 }
 
@@ -212,7 +212,7 @@ static enum rc fake_release(void *ctx, const char *lane, int64_t epoch, struct e
     return get_answer(store, err);
 }
 
-static enum rc fake_leave(void *ctx, struct err *err)
+static enum rc fake_remove_instance(void *ctx, struct err *err)
 {
     struct fake_lease_store *store = ctx;
     struct fake_instances *instances = store->instances;
@@ -233,12 +233,12 @@ struct lease_store fake_lease_store_ops(struct fake_lease_store *store)
     return (struct lease_store){
         .ctx = store,
         .beat = fake_beat,
-        .look = fake_look,
+        .read = fake_read,
         .instances = fake_instances,
         .take = fake_take,
         .shorten = fake_shorten,
-        .tell = fake_tell,
+        .put_status = fake_put_status,
         .release = fake_release,
-        .leave = fake_leave,
+        .remove_instance = fake_remove_instance,
     };
 }

@@ -22,7 +22,7 @@ struct fake_lease {
     int64_t until_ms; /* by the server's clock */
     int64_t length_ms;
     bool made; /* the row exists */
-    struct lease_news news;
+    struct lease_status status;
 };
 
 /* A row of an instance that beats. */

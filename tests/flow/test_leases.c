@@ -170,7 +170,7 @@ static void come_to_rest(struct relay *relay)
     for (size_t i = 0; i < LANES; i++) {
         struct lane *lane = &relay->lanes[i];
 
-        if (atomic_load(&lane->lease.leaving) || lane_epoch(lane, now_ms) == 0)
+        if (atomic_load(&lane->lease.draining) || lane_epoch(lane, now_ms) == 0)
             atomic_store(&lane->lease.idle, true);
     }
 }
@@ -457,11 +457,11 @@ static void a_clean_stop_releases_all_and_another_relay_has_them_in_a_second(voi
     (void)state;
     start(0);
     pass(1000);
-    leases_leave(&relays[0].leases, now_ms);
-    assert_false(leases_left(&relays[0].leases));
+    leases_drain(&relays[0].leases, now_ms);
+    assert_false(leases_drained(&relays[0].leases));
     for (size_t lane = 0; lane < LANES; lane++)
         atomic_store(&relays[0].lanes[lane].lease.idle, true);
-    assert_true(leases_left(&relays[0].leases));
+    assert_true(leases_drained(&relays[0].leases));
     leases_release(&relays[0].leases);
     relays[0].dead = true;
     start(1);
@@ -475,7 +475,7 @@ static void a_lane_that_cannot_finish_is_not_waited_for_for_ever(void **state)
     (void)state;
     start(0);
     pass(1000);
-    leases_leave(&relays[0].leases, now_ms);
+    leases_drain(&relays[0].leases, now_ms);
     for (int i = 0; i < 20; i++) {
         leases_step(&relays[0].leases, now_ms);
         now_ms += 300;
@@ -494,13 +494,13 @@ static void diverted_keys_are_written_into_the_lease(void **state)
     metric_set(&relays[0].lanes[1].metrics->diverted_keys, 2);
     condition_fail(&relays[0].lanes[1].key_delivery, now_ms, &err);
     pass(1100);
-    assert_int_equal(rows[1].news.diverted_keys, 2);
-    assert_string_equal(rows[1].news.diverted_reason, err.text);
+    assert_int_equal(rows[1].status.diverted_keys, 2);
+    assert_string_equal(rows[1].status.diverted_reason, err.text);
     metric_set(&relays[0].lanes[1].metrics->diverted_keys, 0);
     condition_ok(&relays[0].lanes[1].key_delivery, now_ms);
     pass(1100);
-    assert_int_equal(rows[1].news.diverted_keys, 0);
-    assert_string_equal(rows[1].news.diverted_reason, "");
+    assert_int_equal(rows[1].status.diverted_keys, 0);
+    assert_string_equal(rows[1].status.diverted_reason, "");
 }
 
 static void each_call_may_fail_in_turn(void **state)

@@ -160,7 +160,7 @@ static void rows_that_get_the_seqs_of_lost_ones_are_published(void **state)
     assert_int_equal(fake_relay_left(&fixture.fake), 25);
     assert_true(atomic_load(&fixture.lane.lease.idle));
     fixture.fake.epoch++;
-    atomic_store(&fixture.lane.lease.strange, false);
+    atomic_store(&fixture.lane.lease.origin_lost, false);
     fixture.settings.relay.delete_wait_ms = 20;
     relay_fixture_take_lease(&fixture);
     assert_true(relay_fixture_drain(&fixture, 20000));
@@ -184,7 +184,7 @@ static void a_lane_that_leaves_deletes_acknowledged_rows_and_becomes_idle(void *
     (void)state;
     append_some(300);
     relay_fixture_run(&fixture, 30);
-    atomic_store(&fixture.lane.lease.leaving, true);
+    atomic_store(&fixture.lane.lease.draining, true);
     relay_fixture_run(&fixture, 400);
     assert_true(atomic_load(&fixture.lane.lease.idle));
     log_count = fixture.fake.log_count;

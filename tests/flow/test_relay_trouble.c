@@ -165,16 +165,16 @@ static void a_truncated_table_begins_the_lane_anew(void **state)
     truncate_table();
     append_some(3);
     relay_fixture_run(&fixture, 1200);
-    assert_true(atomic_load(&fixture.lane.lease.strange));
+    assert_true(atomic_load(&fixture.lane.lease.origin_lost));
     relay_fixture_run(&fixture, 500);
     assert_true(atomic_load(&fixture.lane.lease.idle));
     relay_fixture_lose_lease(&fixture);
-    atomic_store(&fixture.lane.lease.strange, false);
+    atomic_store(&fixture.lane.lease.origin_lost, false);
     relay_fixture_take_lease(&fixture);
     assert_true(relay_fixture_drain(&fixture, 1000));
     assert_int_equal(fixture.fake.log_count, 3);
     relay_fixture_run(&fixture, 3000);
-    assert_false(atomic_load(&fixture.lane.lease.strange));
+    assert_false(atomic_load(&fixture.lane.lease.origin_lost));
     assert_all_is_well();
 }
 
@@ -192,11 +192,11 @@ static void a_table_truncated_with_rows_under_way_loses_none(void **state)
     truncate_table();
     append_some(3);
     relay_fixture_run(&fixture, 1200);
-    assert_true(atomic_load(&fixture.lane.lease.strange));
+    assert_true(atomic_load(&fixture.lane.lease.origin_lost));
     relay_fixture_run(&fixture, 1000);
     relay_fixture_lose_lease(&fixture);
     fixture.fake.faults.broker = 0;
-    atomic_store(&fixture.lane.lease.strange, false);
+    atomic_store(&fixture.lane.lease.origin_lost, false);
     relay_fixture_take_lease(&fixture);
     assert_true(relay_fixture_drain(&fixture, 5000));
     assert_all_is_well();
@@ -233,7 +233,7 @@ static void a_table_that_the_deleter_empties_is_no_truncated_one(void **state)
     assert_true(relay_fixture_drain(&fixture, 1000));
     relay_fixture_run(&fixture, 5000);
     assert_int_equal(fixture.reader.scan, scan);
-    assert_false(atomic_load(&fixture.lane.lease.strange));
+    assert_false(atomic_load(&fixture.lane.lease.origin_lost));
     assert_all_is_well();
 }
 

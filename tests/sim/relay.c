@@ -119,8 +119,8 @@ static void finish(struct relay_process *relay)
     struct sim *sim = proc->sim;
     int64_t until_ms = sim_now(sim) + STOP_MS;
 
-    leases_leave(&relay->leases, proc_clock(proc));
-    while (sim_now(sim) < until_ms && !leases_left(&relay->leases)) {
+    leases_drain(&relay->leases, proc_clock(proc));
+    while (sim_now(sim) < until_ms && !leases_drained(&relay->leases)) {
         int64_t now_ms = proc_clock(proc);
 
         for (size_t i = 0; i < relay->count; i++) {
