@@ -6,16 +6,17 @@
 enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *err)
 {
     if (lanes->next != 0)
-        return err_fail(err, RC_RETRY, LANES_CHANGE,
-                        "`tallybox lanes set %" PRId64
-                        "` is changing the number of lanes from %" PRId64
-                        ": no votes are taken until it is done; if it was ended, run it again, or "
-                        "`tallybox lanes set %" PRId64 "` to undo it",
-                        lanes->next, lanes->count, lanes->count);
+        return err_fail(
+            err, RC_RETRY, LANES_CHANGE,
+            "`tallybox lanes set %" PRId64 "` is changing the number of lanes from %" PRId64
+            ": no votes are accepted until it has finished; if that command was stopped, "
+            "run it again, or "
+            "`tallybox lanes set %" PRId64 "` to undo it",
+            lanes->next, lanes->count, lanes->count);
     if (lanes->count != lane_count)
         return err_fail(err, RC_REJECT, LANES_OTHER_COUNT,
-                        "api.lane_count = %" PRId64 ", and the database says %" PRId64
-                        " (outbox_lanes): set it to %" PRId64
+                        "api.lane_count = %" PRId64 ", but the database has %" PRId64
+                        " (table outbox_lanes): set it to %" PRId64
                         ", or run `tallybox lanes set %" PRId64 "`",
                         lane_count, lanes->count, lanes->count, lane_count);
     return RC_OK;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* How many outbox tables the writers spread their events over. Every writer uses the number that
- * the table outbox_lanes holds; `tallybox lanes set` changes it.
+/* The number of lanes (outbox tables) that the writers distribute their events over. The table
+ * outbox_lanes stores it for all writers; `tallybox lanes set` changes it.
  *
  * Invariant: a key's order holds across the change. A writer reads the number in its own
- * transaction, with a shared lock that it keeps until COMMIT, and appends only when the number is
- * its own and no change is under way. Beginning a change takes the row for itself: it waits for
- * every transaction that has read the old number, and each later one sees the change. From then on
- * the lanes only become emptier. The new number is stored when every old lane has no row left (a
- * row that exists is not known to be in the topic) and no task in the retry queue. So all events
+ * transaction, with a shared lock until COMMIT, and appends only when the number equals its own
+ * setting and no change is under way. Beginning a change locks the row exclusively: the statement
+ * waits for every transaction that has read the old number, and each later transaction sees the
+ * change. From then on no lane gets a new row. The new number is stored when no old lane has a row
+ * (a row that exists is not known to be in the topic) or a task in the retry queue. So all events
  * that a key had in its old lane are in the topic before the first one is written into its new
- * lane. One thread per db. */
+ * lane. Guarded by tests/e2e/test_lanes.py. One thread per db. */
 #ifndef OUTBOX_LANES_H
 #define OUTBOX_LANES_H
 
@@ -23,34 +23,37 @@ struct db;
 
 #define LANES_MAX 64
 
-/* err->code of the checks below; no server has them. */
+/* err->code of the checks below; no database server uses these numbers. */
 enum lanes_code { LANES_CHANGE = -101, LANES_OTHER_COUNT = -102 };
 
 struct lanes {
     int64_t count;
-    int64_t next;    /* what a change that is under way makes of it; 0: none is */
-    int64_t version; /* grows with every step of a change */
+    int64_t next;    /* the new number while a change is under way, else 0 */
+    int64_t version; /* incremented by every step of a change */
 };
 
-/* RC_FATAL: also when the row is missing. */
+/* Reads the row without a lock. RC_FATAL also when the row is missing: err has the INSERT. *lanes
+ * is defined only with RC_OK. */
 enum rc lanes_read(struct db *db, struct lanes *lanes, struct err *err);
 
-/* The same inside a transaction, with the shared lock that is told of above. For writers that
- * append with outbox_append() to several lanes: call lanes_check() with the result, and roll back
- * unless it says RC_OK. */
+/* Reads the row inside the caller's transaction and locks it shared until the transaction ends. For
+ * writers that append with outbox_append() to several lanes: pass the result to lanes_check(), and
+ * roll back unless that returns RC_OK. Errors as lanes_read(). */
 enum rc lanes_lock(struct db *db, struct lanes *lanes, struct err *err);
 
-/* May a writer that spreads its events over lane_count lanes append now? RC_RETRY: a change is
- * under way. RC_REJECT: the number is another one. err says what to do. */
+/* Returns RC_OK when a writer configured for lane_count lanes may append now. RC_RETRY with
+ * LANES_CHANGE: a change is under way. RC_REJECT with LANES_OTHER_COUNT: the stored number differs.
+ * err tells the operator what to do. */
 enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *err);
 
-/* May a process with this setting start? RC_OK also for a number that is about to be stored.
- * RC_REJECT: err says what to do. */
+/* Returns RC_OK when a process configured for lane_count lanes may start: the number is stored, or
+ * it is the new number of a change that is under way. RC_REJECT: err tells the operator what to do.
+ */
 enum rc lanes_check_start(const struct lanes *lanes, int64_t lane_count, struct err *err);
 
-/* Which of the lanes have a lease that runs, or ran out less than grace_ms ago: served[n] for
- * outbox_n, n < LANES_MAX. An implausible lease (LEASE_LENGTHS_MAX) does not count: a relay that
- * lives renews it at once. */
+/* Sets served[n] when the lease of the lane outbox_n is valid or expired less than grace_ms ago,
+ * for all n < LANES_MAX. An implausible lease (LEASE_LENGTHS_MAX) does not count: a live relay
+ * would have renewed it. Errors as db_query(); served then holds false or part of the answer. */
 enum rc lanes_served(struct db *db, int64_t grace_ms, bool served[LANES_MAX], struct err *err);
 
 #endif

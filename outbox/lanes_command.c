@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define WAIT_S 60
-#define LOOK_MS 200
-#define SAY_MS 2000
+#define POLL_MS 200
+#define PROGRESS_MS 2000
 
 struct change {
     struct db *db;
@@ -27,7 +27,7 @@ struct change {
     struct lanes lanes;
 };
 
-static struct stop stop; /* by a signal */
+static struct stop stop; /* requested by SIGINT or SIGTERM */
 
 static void on_signal(int number)
 {
@@ -35,7 +35,7 @@ static void on_signal(int number)
     stop_request(&stop);
 }
 
-static void signals_take(void)
+static void handle_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
@@ -44,29 +44,30 @@ static void signals_take(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* A statement whose server is away is tried again until the time is up: every step may be done
- * twice. */
-static enum rc again(enum rc rc, int64_t until_ms)
+/* Decides whether to repeat a step that returned rc: RC_RETRY is repeated until the deadline or a
+ * signal, and every step may be repeated. Then waits and returns RC_OK. Otherwise returns rc. */
+static enum rc wait_to_retry(enum rc rc, int64_t until_ms)
 {
     if (rc != RC_RETRY || os_now_ms() >= until_ms || stop_requested(&stop))
         return rc;
-    stop_wait(&stop, LOOK_MS);
+    stop_wait(&stop, POLL_MS);
     return RC_OK;
 }
 
-static enum rc begin(struct change *change, int64_t until_ms, struct err *err)
+static enum rc begin_change(struct change *change, int64_t until_ms, struct err *err)
 {
     for (;;) {
         enum rc rc = lanes_begin(change->db, change->count, &change->lanes, err);
 
-        if (rc == RC_OK || again(rc, until_ms) != RC_OK)
+        if (rc == RC_OK || wait_to_retry(rc, until_ms) != RC_OK)
             return rc;
     }
 }
 
-/* Every table that has been a lane or becomes one: rows may be left from other times. */
-static enum rc look_at_lanes(struct change *change, char *what, size_t size, bool *empty,
-                             struct err *err)
+/* Looks at every table that has been a lane or becomes one, since a future lane may hold rows of an
+ * earlier change. text describes the first lane that is not empty. */
+static enum rc find_nonempty_lane(struct change *change, char *text, size_t size, bool *empty,
+                                  struct err *err)
 {
     const struct lanes *lanes = &change->lanes;
     int64_t count = lanes->count > lanes->next ? lanes->count : lanes->next;
@@ -83,7 +84,7 @@ static enum rc look_at_lanes(struct change *change, char *what, size_t size, boo
             continue;
         *empty = false;
         outbox_lane_name(name, (size_t)i);
-        snprintf(what, size, "%s has %s%" PRId64 " rows, and %" PRId64 " tasks in the retry queue",
+        snprintf(text, size, "%s has %s%" PRId64 " rows, and %" PRId64 " tasks in the retry queue",
                  name, left.rows == LANES_LEFT_MAX ? "at least " : "", left.rows, left.tasks);
         return RC_OK;
     }
@@ -92,40 +93,41 @@ static enum rc look_at_lanes(struct change *change, char *what, size_t size, boo
 
 static enum rc wait_empty(struct change *change, int64_t until_ms, struct err *err)
 {
-    int64_t say_ms = os_now_ms() + SAY_MS;
+    int64_t progress_ms = os_now_ms() + PROGRESS_MS;
 
     for (;;) {
-        char what[160] = "";
+        char text[160] = "";
         bool empty = false;
-        enum rc rc = look_at_lanes(change, what, sizeof(what), &empty, err);
+        enum rc rc = find_nonempty_lane(change, text, sizeof(text), &empty, err);
 
         if (rc == RC_OK && empty)
             return RC_OK;
-        if (rc != RC_OK && again(rc, until_ms) != RC_OK)
+        if (rc != RC_OK && wait_to_retry(rc, until_ms) != RC_OK)
             return rc;
         if (rc != RC_OK)
             continue;
         if (stop_requested(&stop))
-            return err_fail(err, RC_RETRY, 0, "a signal came while %s", what);
+            return err_fail(err, RC_RETRY, 0, "stopped by a signal while %s", text);
         if (os_now_ms() >= until_ms)
             return err_fail(err, RC_RETRY, 0,
-                            "%s after %" PRId64 " s: is a relay running (`tallybox status`), do "
-                            "tasks wait for a person (`tallybox retry list`)?",
-                            what, change->wait_ms / 1000);
-        if (os_now_ms() >= say_ms) {
-            fprintf(stderr, "tallybox lanes: waiting: %s\n", what);
-            say_ms += SAY_MS;
+                            "%s after %" PRId64
+                            " s: check that a relay runs (`tallybox status`) and "
+                            "that no task is parked or exhausted (`tallybox retry list`)",
+                            text, change->wait_ms / 1000);
+        if (os_now_ms() >= progress_ms) {
+            fprintf(stderr, "tallybox lanes: waiting: %s\n", text);
+            progress_ms += PROGRESS_MS;
         }
-        stop_wait(&stop, LOOK_MS);
+        stop_wait(&stop, POLL_MS);
     }
 }
 
-static enum rc finish(struct change *change, int64_t until_ms, struct err *err)
+static enum rc finish_change(struct change *change, int64_t until_ms, struct err *err)
 {
     for (;;) {
         enum rc rc = lanes_finish(change->db, &change->lanes, err);
 
-        if (rc == RC_OK || again(rc, until_ms) != RC_OK)
+        if (rc == RC_OK || wait_to_retry(rc, until_ms) != RC_OK)
             return rc;
     }
 }
@@ -135,22 +137,22 @@ static bool is_settled(const struct lanes *lanes, int64_t count)
     return lanes->count == count && lanes->next == 0;
 }
 
-static void say_undone(const struct change *change, const struct lanes *now)
+static void print_undone(const struct change *change, const struct lanes *now)
 {
     struct err err = {0};
 
     if (is_settled(now, change->lanes.count)) {
-        fprintf(stderr, "tallybox lanes: undone, the number of lanes is %" PRId64 " as before\n",
+        fprintf(stderr, "tallybox lanes: undone: the number of lanes is %" PRId64 " as before\n",
                 now->count);
         return;
     }
     lanes_fail_replaced(now, &err);
-    fprintf(stderr, "tallybox lanes: not undone, %s\n", err.text);
+    fprintf(stderr, "tallybox lanes: not undone: %s\n", err.text);
 }
 
-/* After a failure with rc: takes the change back, so that writers continue with the old number;
- * they lose nothing, because the new number was not stored. Returns RC_OK when it turns out to be
- * stored: the answer to that statement was lost, or another command finished the same change.
+/* Undoes the change after a step failed with rc, so that writers continue with the old number; no
+ * event is lost, because the new number was not stored. Returns RC_OK when the new number turns out
+ * to be stored: the answer to that statement was lost, or another command finished the same change.
  * Otherwise returns rc. */
 static enum rc undo_after(struct change *change, enum rc rc)
 {
@@ -167,15 +169,15 @@ static enum rc undo_after(struct change *change, enum rc rc)
     }
     if (lanes_undo(change->db, lanes, &now, &err) != RC_OK) {
         fprintf(stderr,
-                "tallybox lanes: whether it is undone is unknown (%s): see `tallybox lanes show`; "
-                "while the change is under way no votes are taken, `tallybox lanes set %" PRId64
-                "` undoes it, `tallybox lanes set %" PRId64 "` finishes it\n",
+                "tallybox lanes: whether the change is undone is unknown (%s): see `tallybox lanes "
+                "show`; while the change is under way no votes are accepted, `tallybox lanes set "
+                "%" PRId64 "` undoes it, `tallybox lanes set %" PRId64 "` finishes it\n",
                 err.text, lanes->count, change->count);
         return rc;
     }
     if (is_settled(&now, change->count))
         return RC_OK;
-    say_undone(change, &now);
+    print_undone(change, &now);
     return rc;
 }
 
@@ -194,7 +196,7 @@ static enum rc undo_unfinished(struct change *change, struct err *err)
     return RC_OK;
 }
 
-static enum rc tables_make(struct change *change, struct err *err)
+static enum rc make_tables(struct change *change, struct err *err)
 {
     for (int64_t i = 1; i < change->count; i++) {
         char name[OUTBOX_LANE_NAME_SIZE];
@@ -205,12 +207,13 @@ static enum rc tables_make(struct change *change, struct err *err)
             return rc;
         outbox_lane_name(name, (size_t)i);
         if (made)
-            printf("table %s made\n", name);
+            printf("table %s created\n", name);
     }
     return RC_OK;
 }
 
-static enum rc say_unserved(struct change *change, int64_t count, const char *then, struct err *err)
+static enum rc print_unserved(struct change *change, int64_t count, const char *advice,
+                              struct err *err)
 {
     bool served[LANES_MAX];
     enum rc rc = lanes_served(change->db, 0, served, err);
@@ -220,57 +223,59 @@ static enum rc say_unserved(struct change *change, int64_t count, const char *th
 
         outbox_lane_name(name, (size_t)i);
         if (!served[i])
-            printf("no live relay serves %s: put it into relay.lanes%s\n", name, then);
+            printf("no live relay serves %s: add a lane with this table to relay.lanes%s\n", name,
+                   advice);
     }
     return rc;
 }
 
-static enum rc set_number(struct change *change, struct err *err)
+static enum rc set_lane_count(struct change *change, struct err *err)
 {
     int64_t until_ms = os_now_ms() + change->wait_ms;
     enum rc rc;
 
     if (is_settled(&change->lanes, change->count)) {
-        printf("the number of lanes is %" PRId64 " already\n", change->count);
+        printf("the number of lanes is already %" PRId64 "\n", change->count);
         return RC_OK;
     }
     if (change->lanes.count == change->count)
         return undo_unfinished(change, err);
-    rc = tables_make(change, err);
+    rc = make_tables(change, err);
     if (rc == RC_OK)
-        rc = say_unserved(change, change->count, " of a relay now", err);
+        rc = print_unserved(change, change->count, " of a relay now", err);
     if (rc != RC_OK)
         return rc;
     fflush(stdout);
-    rc = begin(change, until_ms, err);
+    rc = begin_change(change, until_ms, err);
     if (rc == RC_OK)
         rc = wait_empty(change, until_ms, err);
     if (rc == RC_OK)
-        rc = finish(change, until_ms, err);
+        rc = finish_change(change, until_ms, err);
     if (rc != RC_OK)
         rc = undo_after(change, rc);
     if (rc != RC_OK)
         return rc;
     printf("the number of lanes is %" PRId64 ", it was %" PRId64
-           "; start the writers with api.lane_count = %" PRId64
-           ", and give them their rights on new tables (`tallybox migrate grants`)\n",
+           "; restart the writers with api.lane_count = %" PRId64
+           ", and grant their privileges on new tables (`tallybox migrate grants`)\n",
            change->count, change->lanes.count, change->count);
     return RC_OK;
 }
 
-static enum rc show(struct change *change, struct err *err)
+static enum rc print_lanes(struct change *change, struct err *err)
 {
     const struct lanes *lanes = &change->lanes;
 
     printf("lanes      %" PRId64 "\n", lanes->count);
     if (lanes->next != 0)
-        printf("change     to %" PRId64 " is under way or was ended: `tallybox lanes set %" PRId64
-               "` finishes it, `tallybox lanes set %" PRId64 "` undoes it; no votes are taken\n",
+        printf("change     to %" PRId64
+               " is under way or was interrupted: `tallybox lanes set %" PRId64
+               "` finishes it, `tallybox lanes set %" PRId64 "` undoes it; no votes are accepted\n",
                lanes->next, lanes->next, lanes->count);
-    return say_unserved(change, lanes->count, "", err);
+    return print_unserved(change, lanes->count, "", err);
 }
 
-static int lanes_run(const struct settings *settings, bool shows, int64_t count, int64_t wait_s)
+static int run_command(const struct settings *settings, bool shows, int64_t count, int64_t wait_s)
 {
     struct change change = {.count = count, .wait_ms = wait_s * 1000};
     struct err err = {0};
@@ -279,18 +284,18 @@ static int lanes_run(const struct settings *settings, bool shows, int64_t count,
     if (rc == RC_OK)
         rc = db_open(&change.db, &settings->mysql, &err);
     if (rc == RC_OK) {
-        signals_take();
+        handle_signals();
         rc = lanes_read(change.db, &change.lanes, &err);
     }
     if (rc == RC_OK)
-        rc = shows ? show(&change, &err) : set_number(&change, &err);
+        rc = shows ? print_lanes(&change, &err) : set_lane_count(&change, &err);
     db_close(change.db);
     stop_done(&stop);
     return rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
 }
 
-/* -1: it is fine. */
-static int arguments_check(const struct options *options, bool *shows, int64_t *count,
+/* Returns -1 when the arguments are valid, else the exit code. */
+static int check_arguments(const struct options *options, bool *shows, int64_t *count,
                            int64_t wait_s)
 {
     char **arguments = options->arguments;
@@ -317,17 +322,17 @@ int lanes_command(int argc, char **argv)
     bool shows = false;
     const struct option_entry entries[] = {
         {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
-         "with set: how long the lanes may take to become empty; 60 unless told"},
+         "with set: how long to wait until the lanes are empty; default 60"},
     };
     const struct option_parse parse = {
         .command = "tallybox lanes",
         .arguments = "show | set N",
         .about =
-            "Shows or changes the number of outbox tables that votes are spread over. While it "
-            "is changed writers answer 503, until every lane is empty and acknowledged: the "
-            "order of each key holds. What takes longer than --wait is undone, and the exit "
-            "code is 3. When this command was killed, run it again, or set the old number to "
-            "undo it. Missing tables are made.",
+            "Shows or changes the number of lanes (outbox tables) that votes are distributed over. "
+            "During a change writers answer 503 until every lane is empty and its rows are "
+            "acknowledged: this keeps the order of each key. A change that takes longer than "
+            "--wait is undone, and the exit code is 3. If this command was killed, run it again, "
+            "or set the old number to undo the change. Missing tables are created.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"
@@ -340,12 +345,12 @@ int lanes_command(int argc, char **argv)
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code < 0)
-        code = arguments_check(&options, &shows, &count, wait_s);
+        code = check_arguments(&options, &shows, &count, wait_s);
     if (code < 0)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
-    code = lanes_run(config_settings(config), shows, count, wait_s);
+    code = run_command(config_settings(config), shows, count, wait_s);
     config_free(config);
     return code;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a change of the number of lanes, each of which may be done twice, and stopped after.
- * See outbox/lanes.h for why they keep the order of keys. One thread per db. */
+/* The steps of a change of the number of lanes. Each step may be repeated, and the change may stop
+ * after each of them. outbox/lanes.h explains why they keep the order of keys. One thread per db.
+ *
+ * Errors as db_exec(), unless a comment says otherwise. */
 #ifndef OUTBOX_LANES_MYSQL_H
 #define OUTBOX_LANES_MYSQL_H
 
@@ -12,36 +14,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Counted up to here. */
+/* Rows and tasks are counted up to this number. */
 #define LANES_LEFT_MAX 10000
 
-/* What of a lane is not known to be in its topic. */
+/* The events of a lane that are not known to be in its topic. */
 struct lanes_left {
     int64_t rows;
     int64_t tasks; /* in the retry queue */
 };
 
-/* Makes the lane's table like outbox where it is missing. err names the statement to run when this
- * account may not. */
+/* Creates the lane's table like outbox when it is missing; *made tells whether it did. When the
+ * account lacks the privilege, err contains the statement to run. */
 enum rc lanes_make_table(struct db *db, size_t lane, bool *made, struct err *err);
 
-/* From the COMMIT on no writer appends. *lanes: as it is then. RC_RETRY: nobody knows, or a
- * writer's transaction is open for longer than a second. */
+/* Stores that a change to next is under way: from its COMMIT on no writer appends. *lanes is the
+ * row as written. RC_RETRY: the commit is unknown, or a writer's transaction has held its shared
+ * lock for longer than a second. */
 enum rc lanes_begin(struct db *db, int64_t next, struct lanes *lanes, struct err *err);
 
+/* Counts the rows and tasks of a lane that are not known to be in its topic. */
 enum rc lanes_left(struct db *db, size_t lane, struct lanes_left *left, struct err *err);
 
-/* Stores the number of the change and lets writers go on. RC_REJECT: another change came
- * between. */
+/* Stores the new number and ends the change: writers with that number may append. RC_OK also when
+ * the number was already stored by an earlier attempt. RC_REJECT: another change replaced this one.
+ */
 enum rc lanes_finish(struct db *db, const struct lanes *change, struct err *err);
 
-/* RC_REJECT: err says that another command replaced this one's change, and what the row holds
+/* Returns RC_REJECT and sets err: another command replaced this one's change, and the row holds
  * now. */
 enum rc lanes_fail_replaced(const struct lanes *now, struct err *err);
 
-/* Writers go on with the old number. Changes nothing when the change was finished, undone or
- * replaced meanwhile, also by a statement of this process whose answer was lost. *now: what the row
- * then holds; untouched unless RC_OK. */
+/* Ends the change without storing its number: writers continue with the old one. Changes nothing
+ * when the change was finished, undone or replaced meanwhile, possibly by a statement of this
+ * process whose answer was lost. *now is the row as it is afterwards, and is written only with
+ * RC_OK. */
 enum rc lanes_undo(struct db *db, const struct lanes *change, struct lanes *now, struct err *err);
 
 #endif

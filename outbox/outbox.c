@@ -27,7 +27,7 @@ enum rc outbox_check_header(const char *name, struct err *err)
         return err_fail(err, RC_REJECT, 0, "headers: a name is empty");
     for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
         if (strcmp(name, own_names[i]) == 0)
-            return err_fail(err, RC_REJECT, 0, "headers: \"%s\" is made by the relay", name);
+            return err_fail(err, RC_REJECT, 0, "headers: \"%s\" is reserved for the relay", name);
     }
     return RC_OK;
 }

@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One INSERT is closed at about this many bytes: past it, fewer statements gain nothing. */
+/* Size of one INSERT, about: larger statements were not faster. */
 #define STATEMENT_BYTES ((size_t)1 << 20)
-/* The protocol's own part of a packet, and then some. */
+/* More than the protocol's own part of a packet. */
 #define PACKET_SPARE_BYTES 64
 
-static enum rc text_check(const char *text, const char *name, size_t number, struct err *err)
+static enum rc check_text(const char *text, const char *name, size_t number, struct err *err)
 {
     size_t len = text ? strnlen(text, OUTBOX_TEXT_BYTES_MAX + 1) : 0;
 
@@ -26,8 +26,8 @@ static enum rc text_check(const char *text, const char *name, size_t number, str
     return RC_OK;
 }
 
-/* A relay that cannot read the headers stops the whole key, so nobody may append such a row. */
-static enum rc headers_check(const char *headers, size_t number, struct err *err)
+/* Refuses headers that the relay cannot read: such a row would divert its whole key. */
+static enum rc check_headers(const char *headers, size_t number, struct err *err)
 {
     json_error_t fault;
     json_t *object;
@@ -51,7 +51,7 @@ static enum rc headers_check(const char *headers, size_t number, struct err *err
             break;
         }
         if (!json_is_string(value)) {
-            rc = err_fail(err, RC_REJECT, 0, "outbox event %zu: header \"%s\" is not a text",
+            rc = err_fail(err, RC_REJECT, 0, "outbox event %zu: header \"%s\" is not a string",
                           number, name);
             break;
         }
@@ -61,26 +61,26 @@ out:
     return rc;
 }
 
-static enum rc events_check(const struct outbox_event *events, size_t count, struct err *err)
+static enum rc check_events(const struct outbox_event *events, size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
         const struct outbox_event *event = &events[i];
 
-        rc = text_check(event->aggregate_type, "aggregate_type", i, err);
+        rc = check_text(event->aggregate_type, "aggregate_type", i, err);
         if (rc == RC_OK)
-            rc = text_check(event->aggregate_id, "aggregate_id", i, err);
+            rc = check_text(event->aggregate_id, "aggregate_id", i, err);
         if (rc == RC_OK)
-            rc = text_check(event->type, "type", i, err);
+            rc = check_text(event->type, "type", i, err);
         /* Events of one request share their headers. */
         if (rc == RC_OK && event->headers && (i == 0 || event->headers != events[i - 1].headers))
-            rc = headers_check(event->headers, i, err);
+            rc = check_headers(event->headers, i, err);
     }
     return rc;
 }
 
-static void row_put(struct db *db, struct buf *sql, const struct outbox_event *event)
+static void put_row(struct db *db, struct buf *sql, const struct outbox_event *event)
 {
     char id[ID_TEXT_SIZE];
 
@@ -103,8 +103,8 @@ static void row_put(struct db *db, struct buf *sql, const struct outbox_event *e
     buf_char(sql, ')');
 }
 
-/* Builds one INSERT from events[0...] and says in *taken how many went in, at least one. */
-static enum rc statement_build(struct db *db, struct buf *sql, const char *lane,
+/* Builds one INSERT of the first *taken events, at least one, as many as its size allows. */
+static enum rc build_statement(struct db *db, struct buf *sql, const char *lane,
                                const struct outbox_event *events, size_t count, size_t *taken,
                                struct err *err)
 {
@@ -125,7 +125,7 @@ static enum rc statement_build(struct db *db, struct buf *sql, const char *lane,
 
         if (*taken > 0)
             buf_char(sql, ',');
-        row_put(db, sql, &events[*taken]);
+        put_row(db, sql, &events[*taken]);
         if (sql->failed || sql->len <= limit || *taken == 0)
             continue;
         buf_cut(sql, len);
@@ -136,16 +136,17 @@ static enum rc statement_build(struct db *db, struct buf *sql, const char *lane,
     return RC_OK;
 }
 
-static enum rc statement_check(struct db *db, const struct buf *sql, size_t number, struct err *err)
+static enum rc check_statement(struct db *db, const struct buf *sql, size_t number, struct err *err)
 {
     uint64_t packet = db_packet_bytes_max(db);
 
     if (packet == 0 || sql->len + PACKET_SPARE_BYTES <= packet)
         return RC_OK;
-    return err_fail(err, RC_REJECT, 0,
-                    "outbox event %zu takes %zu bytes as SQL, the server reads at most %llu: make "
-                    "the payload smaller or raise max_allowed_packet",
-                    number, sql->len, (unsigned long long)packet);
+    return err_fail(
+        err, RC_REJECT, 0,
+        "outbox event %zu needs %zu bytes as SQL, but the server reads at most %llu: make "
+        "the payload smaller or raise max_allowed_packet",
+        number, sql->len, (unsigned long long)packet);
 }
 
 enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event *events,
@@ -153,14 +154,14 @@ enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event
 {
     struct buf sql = {0};
     size_t done = 0;
-    enum rc rc = events_check(events, count, err);
+    enum rc rc = check_events(events, count, err);
 
     while (rc == RC_OK && done < count) {
         size_t taken = 0;
 
-        rc = statement_build(db, &sql, lane, events + done, count - done, &taken, err);
+        rc = build_statement(db, &sql, lane, events + done, count - done, &taken, err);
         if (rc == RC_OK && taken == 1)
-            rc = statement_check(db, &sql, done, err);
+            rc = check_statement(db, &sql, done, err);
         if (rc == RC_OK)
             rc = db_exec(db, sql.data, sql.len, NULL, err);
         done += taken;

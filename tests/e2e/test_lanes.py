@@ -62,7 +62,7 @@ class Agreement(Lanes):
     def test_serve_with_another_number_ends_with_2(self):
         self.refused("serve", "api.lane_count = 2", "tallybox lanes set 2", api__lane_count=2)
         self.lanes("set", 2)
-        self.refused("serve", "api.lane_count = 1", "the database says 2", api__lane_count=1)
+        self.refused("serve", "api.lane_count = 1", "the database has 2", api__lane_count=1)
 
     def test_votes_of_the_command_line_with_another_number_are_refused(self):
         for words in (["1", "2"], ["--csv", "-"]):
@@ -109,7 +109,7 @@ class Change(Lanes):
 
     def test_the_table_is_made_and_the_number_stored(self):
         self.stack.sql("DROP TABLE outbox_1")
-        self.assertIn("outbox_1 made", self.lanes("set", 2).stdout)
+        self.assertIn("outbox_1 created", self.lanes("set", 2).stdout)
         self.assertEqual(self.number(), (2, 0))
         self.assertIn("lanes      2", self.lanes("show").stdout)
         self.assertIn("already", self.lanes("set", 2).stdout)
@@ -227,7 +227,7 @@ class Change(Lanes):
             self.assertNotIn("the number of lanes is 2", done.stdout)
             # The change did not begin: writers go on.
             self.assertIn("nothing was changed, the number of lanes is 1", done.stderr)
-            self.assertNotIn("no votes are taken", done.stderr)
+            self.assertNotIn("no votes are accepted", done.stderr)
             self.assertEqual(self.number(), (1, 0))
 
     def test_a_vote_that_has_read_the_number_holds_the_change_up(self):

@@ -160,10 +160,11 @@ static void a_bad_event_is_named_and_nothing_is_written(void **state)
     REFUSED(type, "", "event 1: type is empty");
     REFUSED(headers, "", "event 1: headers are not a JSON object");
     REFUSED(headers, "[]", "event 1: headers are not a JSON object");
-    REFUSED(headers, "{\"a\":1}", "event 1: header \"a\" is not a text");
+    REFUSED(headers, "{\"a\":1}", "event 1: header \"a\" is not a string");
     REFUSED(headers, "{\"a\":\"b\",\"a\":\"c\"}", "event 1: headers are not a JSON object");
     /* The relay refuses these, and the key would wait for ever. */
-    REFUSED(headers, "{\"a\":\"b\",\"id\":\"x\"}", "event 1: headers: \"id\" is made by the relay");
+    REFUSED(headers, "{\"a\":\"b\",\"id\":\"x\"}",
+            "event 1: headers: \"id\" is reserved for the relay");
     REFUSED(headers, "{\"\":\"x\"}", "event 1: headers: a name is empty");
     REFUSED(headers, headers, "event 1: headers are longer than 65535 bytes");
     for (size_t i = 0; i < count; i++) {
@@ -251,7 +252,7 @@ static void an_event_larger_than_the_packet_is_refused_by_name(void **state)
     events[1].payload = payload;
     events[1].payload_len = sizeof(payload);
     assert_int_equal(outbox_append(db, "outbox", events, 2, &err), RC_REJECT);
-    assert_non_null(strstr(err.text, "event 1 takes"));
+    assert_non_null(strstr(err.text, "event 1 needs"));
     assert_non_null(strstr(err.text, "max_allowed_packet"));
 }
 
