@@ -446,7 +446,7 @@ class Status(RetryCase):
         self.assertGreater(found["oldest_due_age_ms"], 10 ** 9)
         self.assertEqual((found["error"], found["paused_scenes"]), (None, ["default/mail"]))
         text = self.stack.tallybox("status").stdout
-        for word in ("2 keys wait for a person", "scene default/mail is paused", "no process"):
+        for word in ("2 keys wait for an operator", "scene default/mail is paused", "no process"):
             self.assertIn(word, text)
 
     def test_one_thread_isolates_nothing(self):

@@ -170,7 +170,7 @@ class Changing(GroupCase):
                 (["group", "set", "shop", "--handlers", "x" * 256], "longer than 255 bytes"),
                 (["group", "enable", "nowhere"], "there is no group nowhere"),
                 (["group", "set", "a b"], "a group's name has"),
-                (["group", "set"], "takes one GROUP"), (["group"], "say what to do"),
+                (["group", "set"], "takes one GROUP"), (["group"], "an action is missing"),
                 (["group", "list", "--topics", "x"], "has no meaning for group list")):
             with self.subTest(arguments=arguments):
                 done = self.command(*arguments, expect=house.USAGE)

@@ -114,7 +114,7 @@ static void put_sentence(struct work *work, const struct task_admin_result *resu
     case TASK_ADMIN_RUNNING:
         buf_text_put(out, work->order.action == TASK_ADMIN_CANCEL
                               ? "is running; --force cancels it nevertheless"
-                              : "runs now");
+                              : "is running");
         break;
     case TASK_ADMIN_UNFIT:
         buf_print(out, "is %s and stays so%s", task_state_name(result->state),
