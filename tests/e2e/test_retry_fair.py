@@ -75,7 +75,7 @@ class Threads(FairCase):
         self.assertGreater(self.left("slow"), 50)
         self.assertLess(sorted(waits)[len(waits) // 2], SLOW_S / 2, waits)
         # Those that are claimed wait for a thread, and it is told.
-        house.wait_for("the age in readiness", lambda: "is due for" in role.why_not_ready())
+        house.wait_for("the age in readiness", lambda: "has been due for" in role.why_not_ready())
         house.wait_for("the age in the metric", lambda: role.metrics().get(
             'tallybox_retry_oldest_due_age_seconds{group="default",scene="slow"}', 0) > 3, 30)
 
@@ -176,7 +176,7 @@ class Deadlines(FairCase):
         for scene in ("slow", "behind", "rare"):
             self.assertGreater(self.stack.number(
                 "SELECT COUNT(*) FROM retry_task_history WHERE scene = %s AND attempts = 0 AND "
-                "reason LIKE 'deadline: it was not begun%%'", [scene]), 10)
+                "reason LIKE 'deadline: it did not begin%%'", [scene]), 10)
         ended = self.stack.number("SELECT COUNT(*) FROM retry_task_history WHERE outcome = 'exhausted'")
         self.assertEqual(self.left("told"), ended)
         self.assertEqual(role.metric("tallybox_retry_exhausted_total"), ended)

@@ -132,7 +132,7 @@ static void the_retry_queue_reports_tasks_that_wait_for_an_operator(void **state
     assert_non_null(strstr(buf_text(&out), "the next is due in 5.0 s"));
     assert_non_null(strstr(buf_text(&out), "no process runs it"));
     assert_non_null(strstr(buf_text(&out), "isolation of scenes is off"));
-    assert_null(strstr(buf_text(&out), "wait for a person"));
+    assert_null(strstr(buf_text(&out), "wait for an operator"));
     buf_done(&out);
     free(status);
 }
