@@ -20,11 +20,12 @@ struct api {
 
 static void answer_no_path(struct http_request *http)
 {
-    struct fault fault;
+    struct request_fault fault;
     char paths[128];
 
     api_routes_list(paths, sizeof(paths));
-    fault_set(&fault, FAULT_NOT_FOUND, "there is no such path; the API has %s", paths);
+    request_fault_set(&fault, REQUEST_FAULT_NOT_FOUND, "there is no such path; the API has %s",
+                      paths);
     api_answer_fault(http, &fault, 0);
 }
 
@@ -38,10 +39,10 @@ static void answer_options(struct http_request *http, const char *allow)
 
 static void answer_other_method(struct http_request *http, const char *allow)
 {
-    struct fault fault;
+    struct request_fault fault;
 
     http_answer_header(http, "Allow", allow);
-    fault_set(&fault, FAULT_METHOD, "this path takes %s", allow);
+    request_fault_set(&fault, REQUEST_FAULT_METHOD, "this path takes %s", allow);
     api_answer_fault(http, &fault, 0);
 }
 
@@ -68,12 +69,14 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_scope sco
 /* False: the token lacks the route's scope, which has been answered. */
 static bool check_scope(const struct api *api, struct http_request *http, enum api_scope scope)
 {
-    struct fault fault;
+    struct request_fault fault;
 
     if (scope == API_SCOPE_TASKS && !tasks_are_on(api->config.settings))
-        fault_set(&fault, FAULT_NO_SCOPE, "tasks over HTTP are off; api.tasks = on allows them");
+        request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE,
+                          "tasks over HTTP are off; api.tasks = on allows them");
     else if (!token_has_scope(http_scopes(http), scope))
-        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope %s", api_scope_name(scope));
+        request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope %s",
+                          api_scope_name(scope));
     else
         return true;
     api_answer_fault(http, &fault, 0);
@@ -84,7 +87,7 @@ struct query {
     const struct api_route *route;
     struct api_call *call;
     bool bad;
-    struct fault fault;
+    struct request_fault fault;
 };
 
 static void on_parameter(void *ctx, const char *name, const char *value)
@@ -103,10 +106,12 @@ static void on_parameter(void *ctx, const char *name, const char *value)
     }
     query->bad = true;
     if (place)
-        fault_set(&query->fault, FAULT_DUPLICATE, "this query parameter is given twice");
+        request_fault_set(&query->fault, REQUEST_FAULT_DUPLICATE,
+                          "this query parameter is given twice");
     else
-        fault_set(&query->fault, FAULT_UNKNOWN, "this path has no such query parameter");
-    fault_at(&query->fault, name);
+        request_fault_set(&query->fault, REQUEST_FAULT_UNKNOWN,
+                          "this path has no such query parameter");
+    request_fault_at(&query->fault, name);
 }
 
 /* False: the query is bad, which has been answered. */
@@ -121,8 +126,9 @@ static bool read_query(const struct api_route *route, struct api_call *call)
         if ((route->required & 1U << i) == 0 || (value && *value))
             continue;
         query.bad = true;
-        fault_set(&query.fault, FAULT_MISSING, "%s is missing", api_parameter_name(i));
-        fault_at(&query.fault, api_parameter_name(i));
+        request_fault_set(&query.fault, REQUEST_FAULT_MISSING, "%s is missing",
+                          api_parameter_name(i));
+        request_fault_at(&query.fault, api_parameter_name(i));
     }
     if (query.bad)
         api_answer_fault(call->http, &query.fault, 0);
@@ -172,20 +178,21 @@ static bool check_body(const struct api *api, const struct api_route *route,
                        struct http_request *http)
 {
     size_t bytes_max = body_bytes_max(api->config.settings, route);
-    struct fault fault;
+    struct request_fault fault;
     size_t len;
 
     http_body(http, &len);
     if (route->body_max_at == 0)
         return true;
     if (!is_json_type(http_header(http, "Content-Type"))) {
-        api_answer_bad(http, FAULT_MEDIA_TYPE, NULL,
+        api_answer_bad(http, REQUEST_FAULT_MEDIA_TYPE, NULL,
                        "the body must be sent as Content-Type: application/json");
         return false;
     }
     if (len <= bytes_max)
         return true;
-    fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %zu bytes", bytes_max);
+    request_fault_set(&fault, REQUEST_FAULT_TOO_LARGE, "the body is larger than %zu bytes",
+                      bytes_max);
     api_answer_fault(http, &fault, 0);
     return false;
 }
@@ -211,25 +218,26 @@ static void on_request(void *ctx, struct http_request *http)
 static void on_refuse(void *ctx, struct http_request *http, int status)
 {
     struct api *api = ctx;
-    struct fault fault;
+    struct request_fault fault;
 
-    if (status == fault_status(FAULT_NO_TOKEN))
-        fault_set(&fault, FAULT_NO_TOKEN,
-                  "the API needs one of its bearer tokens: send the header "
-                  "Authorization: Bearer ...");
-    else if (status == fault_status(FAULT_OTHER_HOST))
-        fault_set(&fault, FAULT_OTHER_HOST,
-                  "this server does not answer for the host \"%.80s\"; api.hosts may name it",
-                  http_header(http, "Host"));
-    else if (status == fault_status(FAULT_TOO_LARGE))
-        fault_set(&fault, FAULT_TOO_LARGE, "the body is larger than %zu bytes",
-                  largest_body(api->config.settings));
-    else if (status == fault_status(FAULT_AWAY))
-        fault_set(&fault, FAULT_AWAY,
-                  "too many bodies are being received; nothing was done: send "
-                  "this request again later");
+    if (status == request_fault_status(REQUEST_FAULT_NO_TOKEN))
+        request_fault_set(&fault, REQUEST_FAULT_NO_TOKEN,
+                          "the API needs one of its bearer tokens: send the header "
+                          "Authorization: Bearer ...");
+    else if (status == request_fault_status(REQUEST_FAULT_OTHER_HOST))
+        request_fault_set(
+            &fault, REQUEST_FAULT_OTHER_HOST,
+            "this server does not answer for the host \"%.80s\"; api.hosts may name it",
+            http_header(http, "Host"));
+    else if (status == request_fault_status(REQUEST_FAULT_TOO_LARGE))
+        request_fault_set(&fault, REQUEST_FAULT_TOO_LARGE, "the body is larger than %zu bytes",
+                          largest_body(api->config.settings));
+    else if (status == request_fault_status(REQUEST_FAULT_AWAY))
+        request_fault_set(&fault, REQUEST_FAULT_AWAY,
+                          "too many bodies are being received; nothing was done: send "
+                          "this request again later");
     else
-        fault_set(&fault, FAULT_BAD_REQUEST, "the request cannot be read as HTTP");
+        request_fault_set(&fault, REQUEST_FAULT_BAD_REQUEST, "the request cannot be read as HTTP");
     api_answer_fault(http, &fault, 0);
 }
 

@@ -4,8 +4,8 @@
  *
  * HEAD works as GET; OPTIONS names the methods of a path. An array is answered with 200 even if all
  * its items are bad: an error stands in the place of each bad item. Every error is JSON
- * (producer/http/fault.h). 429 and 503 carry Retry-After, and the same request may be sent again:
- * voting is idempotent. A 503 with the code "unavailable" means that nothing was done; with
+ * (producer/http/request_fault.h). 429 and 503 carry Retry-After, and the same request may be sent
+ * again: voting is idempotent. A 503 with the code "unavailable" means that nothing was done; with
  * "timeout" the message says whether the votes may have been counted.
  *
  * Handlers run on the server's thread and only put requests into queues; the answers come from the

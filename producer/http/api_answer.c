@@ -46,48 +46,50 @@ static void put_retry_after(struct http_request *http, int64_t wait_ms)
     http_answer_header(http, "Retry-After", text);
 }
 
-void api_answer_fault(struct http_request *http, const struct fault *fault, int64_t wait_ms)
+void api_answer_fault(struct http_request *http, const struct request_fault *fault, int64_t wait_ms)
 {
-    int status = fault_status(fault->code);
+    int status = request_fault_status(fault->code);
     struct buf body = {0};
 
-    if (fault->code == FAULT_FULL || status == STATUS_UNAVAILABLE)
+    if (fault->code == REQUEST_FAULT_FULL || status == STATUS_UNAVAILABLE)
         put_retry_after(http, wait_ms);
-    fault_put(&body, fault);
+    request_fault_put(&body, fault);
     api_answer(http, status, &body);
     buf_done(&body);
 }
 
-void api_answer_bad(struct http_request *http, enum fault_code code, const char *at,
+void api_answer_bad(struct http_request *http, enum request_fault_code code, const char *at,
                     const char *message)
 {
-    struct fault fault;
+    struct request_fault fault;
 
-    fault_set(&fault, code, "%s", message);
+    request_fault_set(&fault, code, "%s", message);
     if (at)
-        fault_at(&fault, at);
+        request_fault_at(&fault, at);
     api_answer_fault(http, &fault, 0);
 }
 
 static void answer_not_taken(struct http_request *http, enum queue_verdict verdict, int64_t wait_ms)
 {
-    struct fault fault;
+    struct request_fault fault;
 
     switch (verdict) {
     case QUEUE_TAKEN:
         return;
     case QUEUE_FULL:
-        fault_set(&fault, FAULT_FULL,
-                  "too many requests are waiting; nothing was done: send this request again later");
+        request_fault_set(
+            &fault, REQUEST_FAULT_FULL,
+            "too many requests are waiting; nothing was done: send this request again later");
         break;
     case QUEUE_AWAY:
-        fault_set(&fault, FAULT_AWAY,
-                  "the database cannot be reached or does not take writes now; nothing was done: "
-                  "send this request again later");
+        request_fault_set(
+            &fault, REQUEST_FAULT_AWAY,
+            "the database cannot be reached or does not take writes now; nothing was done: "
+            "send this request again later");
         break;
     case QUEUE_STOPPING:
-        fault_set(&fault, FAULT_AWAY,
-                  "the server is stopping; nothing was done: send this request again");
+        request_fault_set(&fault, REQUEST_FAULT_AWAY,
+                          "the server is stopping; nothing was done: send this request again");
         wait_ms = WAIT_MS;
         break;
     }
@@ -96,20 +98,20 @@ static void answer_not_taken(struct http_request *http, enum queue_verdict verdi
 
 static void answer_not_done(struct http_request *http, enum queue_end end, const char *unknown)
 {
-    struct fault fault;
+    struct request_fault fault;
 
     if (end == QUEUE_CLOSED) {
         answer_not_taken(http, QUEUE_STOPPING, 0);
         return;
     }
     if (end == QUEUE_UNKNOWN && unknown)
-        fault_set(
-            &fault, FAULT_TIMEOUT,
+        request_fault_set(
+            &fault, REQUEST_FAULT_TIMEOUT,
             "the database gave no clear answer in time: %s, and sending them again is harmless",
             unknown);
     else
-        fault_set(&fault, FAULT_TIMEOUT,
-                  "not done in time; nothing was changed: send this request again later");
+        request_fault_set(&fault, REQUEST_FAULT_TIMEOUT,
+                          "not done in time; nothing was changed: send this request again later");
     api_answer_fault(http, &fault, WAIT_MS);
 }
 

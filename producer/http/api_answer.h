@@ -6,7 +6,7 @@
 #include "common/buf.h"
 #include "common/http/http.h"
 #include "common/metrics.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 #include "producer/queue.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
@@ -19,10 +19,11 @@ void api_answer(struct http_request *http, int status, struct buf *body);
 
 /* Answers with a fault and its status. wait_ms becomes Retry-After, at least 1 s, for 429 and
  * 503. */
-void api_answer_fault(struct http_request *http, const struct fault *fault, int64_t wait_ms);
+void api_answer_fault(struct http_request *http, const struct request_fault *fault,
+                      int64_t wait_ms);
 
 /* The same with a message that needs no format. at: the place, or NULL. */
-void api_answer_bad(struct http_request *http, enum fault_code code, const char *at,
+void api_answer_bad(struct http_request *http, enum request_fault_code code, const char *at,
                     const char *message);
 
 void api_answer_no_memory(struct http_request *http);

@@ -32,7 +32,7 @@ static void answer_tickets(struct task_call *call)
     const struct task_json *tasks = &call->tasks;
     struct http_request *http = call->pending.http;
     struct buf body = {0};
-    struct fault fault;
+    struct request_fault fault;
 
     if (!task_json_answer(tasks, &body, &fault))
         api_answer_fault(http, &fault, FULL_WAIT_MS);
@@ -107,16 +107,17 @@ static void check_items(const struct api_config *config, struct task_call *call)
         if (item->bad)
             continue;
         if (!http_scopes_have_group(&call->scopes, group_of(item))) {
-            fault_set(&item->fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",
-                      group_of(item));
+            request_fault_set(&item->fault, REQUEST_FAULT_NO_SCOPE,
+                              "this token lacks the scope tasks:%.64s", group_of(item));
             field = "group";
         } else if (!task_check_known(config->handlers, item->task.handler)) {
-            fault_set(&item->fault, FAULT_OUT_OF_RANGE, "there is no handler of this name");
+            request_fault_set(&item->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                              "there is no handler of this name");
             field = "handler";
         }
         item->bad = field != NULL;
         if (item->bad)
-            fault_place(&item->fault, tasks->array, i, field);
+            request_fault_place(&item->fault, tasks->array, i, field);
     }
 }
 
@@ -142,7 +143,7 @@ void api_post_tasks(const struct api_config *config, const struct api_call *api_
 {
     struct http_request *http = api_call->http;
     struct task_call *call = make_call(http, TASK_INTAKE_SUBMIT);
-    struct fault fault;
+    struct request_fault fault;
     const char *body;
     size_t len;
     enum rc rc;
@@ -261,7 +262,7 @@ void api_get_tasks(const struct api_config *config, const struct api_call *api_c
 {
     struct http_request *http = api_call->http;
     struct task_call *call = make_call(http, TASK_INTAKE_LIST);
-    struct fault fault;
+    struct request_fault fault;
     const char *bad;
 
     if (!call)
@@ -269,14 +270,15 @@ void api_get_tasks(const struct api_config *config, const struct api_call *api_c
     limit_groups(call);
     bad = read_filter(call, api_call->parameters);
     if (bad) {
-        api_answer_bad(http, FAULT_OUT_OF_RANGE, bad,
+        api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, bad,
                        "state is active, ended, waiting, running, queued, blocked, parked, done, "
                        "exhausted or cancelled; group and scene are names, bizNo has 1 to 64 "
                        "characters, limit is 1 to 200, after an id");
     } else if (api_call->parameters[API_GROUP] &&
                !http_scopes_have_group(&call->scopes, call->group)) {
-        fault_set(&fault, FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s", call->group);
-        fault_at(&fault, "group");
+        request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",
+                          call->group);
+        request_fault_at(&fault, "group");
         api_answer_fault(http, &fault, 0);
     } else {
         put_call(config, call);
@@ -291,7 +293,7 @@ void api_get_task(const struct api_config *config, const struct api_call *api_ca
     int64_t id;
 
     if (!read_number(api_call->id, INT64_MAX, &id) || id == 0) {
-        api_answer_bad(api_call->http, FAULT_OUT_OF_RANGE, NULL,
+        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL,
                        "the id of a task in the path must be a number");
         return;
     }

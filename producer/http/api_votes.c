@@ -60,7 +60,7 @@ static void answer_votes(struct api_pending *pending)
 {
     struct vote_call *call = (struct vote_call *)pending;
     struct buf body = {0};
-    struct fault fault;
+    struct request_fault fault;
 
     if (vote_json_answer(&call->votes, &body, &fault))
         api_answer(pending->http, 200, &body);
@@ -98,7 +98,7 @@ void api_post_votes(const struct api_config *config, const struct api_call *api_
 {
     struct http_request *http = api_call->http;
     struct vote_call *call = api_pending_make(http, &votes_kind, sizeof(*call));
-    struct fault fault;
+    struct request_fault fault;
     const char *body;
     size_t len;
 
@@ -188,7 +188,7 @@ static bool read_voter(const struct api_call *call, int64_t *voter_id)
     *voter_id = 0;
     if (!text || vote_id_parse(text, strlen(text), voter_id))
         return true;
-    api_answer_bad(call->http, FAULT_OUT_OF_RANGE, "voterId",
+    api_answer_bad(call->http, REQUEST_FAULT_OUT_OF_RANGE, "voterId",
                    "voterId must be a number, " VOTE_ID_RANGE);
     return false;
 }
@@ -200,7 +200,7 @@ void api_get_content(const struct api_config *config, const struct api_call *api
     int64_t id;
 
     if (!vote_id_parse(api_call->id, strlen(api_call->id), &id)) {
-        api_answer_bad(api_call->http, FAULT_OUT_OF_RANGE, NULL,
+        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL,
                        "the content id in the path must be a number, " VOTE_ID_RANGE);
         return;
     }
@@ -238,7 +238,7 @@ void api_get_votes(const struct api_config *config, const struct api_call *api_c
         return;
     count = list_count(ids);
     if (count > TOTALS_REQUEST_CONTENTS_MAX) {
-        api_answer_bad(http, FAULT_OUT_OF_RANGE, "contentIds",
+        api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, "contentIds",
                        "contentIds may hold 200 contents at most");
         return;
     }
@@ -251,6 +251,6 @@ void api_get_votes(const struct api_config *config, const struct api_call *api_c
         return;
     }
     api_pending_free(&call->pending);
-    api_answer_bad(http, FAULT_OUT_OF_RANGE, "contentIds",
+    api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, "contentIds",
                    "contentIds must be numbers, " VOTE_ID_RANGE ", separated by commas");
 }

@@ -50,7 +50,7 @@ char json_split_next(struct json_split *split, struct json_piece *piece)
 }
 
 enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
-                         struct fault *fault)
+                         struct request_fault *fault)
 {
     struct json_piece piece;
     char end = ',';
@@ -61,21 +61,22 @@ enum rc json_split_count(struct json_split split, size_t items_max, const char *
             break;
         end = json_split_next(&split, &piece);
         if (end == 0) {
-            fault_set(fault, FAULT_NOT_JSON, "the body ends inside its array");
+            request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "the body ends inside its array");
             return RC_REJECT;
         }
     }
     if (*count == 1 && piece.len == 0)
         *count = 0;
     if (*count == 0 || *count > items_max) {
-        fault_set(fault, FAULT_OUT_OF_RANGE, "an array must hold 1 to %zu %s", items_max, noun);
-        fault_at(fault, "");
+        request_fault_set(fault, REQUEST_FAULT_OUT_OF_RANGE, "an array must hold 1 to %zu %s",
+                          items_max, noun);
+        request_fault_at(fault, "");
         return RC_REJECT;
     }
     json_split_blanks(&split);
     if (split.at < split.len) {
-        fault_set(fault, FAULT_NOT_JSON, "there is something behind the array, at byte %zu",
-                  split.at);
+        request_fault_set(fault, REQUEST_FAULT_NOT_JSON,
+                          "there is something behind the array, at byte %zu", split.at);
         return RC_REJECT;
     }
     return RC_OK;

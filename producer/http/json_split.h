@@ -6,7 +6,7 @@
 #define PRODUCER_HTTP_JSON_SPLIT_H
 
 #include "common/err.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ char json_split_next(struct json_split *split, struct json_piece *piece);
 /* Counts the elements; the split stands behind the '['. RC_REJECT: *fault says what is wrong with
  * the array; noun: what it holds. */
 enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
-                         struct fault *fault);
+                         struct request_fault *fault);
 
 /* Where the value of a member stands in the text of an object, which is well-formed. False: there
  * is none of that name, written plainly. */

@@ -3,7 +3,7 @@
 
 #include "common/options.h"
 #include "producer/http/api_routes.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -225,7 +225,7 @@ static const struct {
 static void put_line(struct buf *out, const char *head, const char *text)
 {
     buf_text_put(out, head);
-    fault_put_text(out, text);
+    request_fault_put_text(out, text);
     buf_char(out, '\n');
 }
 
@@ -254,23 +254,24 @@ static void put_parameters(struct buf *out, const struct api_route *route)
 }
 
 /* Statuses that no condition excludes are those of all routes. */
-static bool route_can_fail(const struct api_route *route, enum fault_code code)
+static bool route_can_fail(const struct api_route *route, enum request_fault_code code)
 {
-    int status = fault_status(code);
+    int status = request_fault_status(code);
 
-    if (code == FAULT_METHOD)
+    if (code == REQUEST_FAULT_METHOD)
         return false; /* answered before a route is chosen */
-    if (code == FAULT_NOT_FOUND)
+    if (code == REQUEST_FAULT_NOT_FOUND)
         return route->may_find_nothing;
-    if (status == fault_status(FAULT_MEDIA_TYPE) || status == fault_status(FAULT_REFUSED))
+    if (status == request_fault_status(REQUEST_FAULT_MEDIA_TYPE) ||
+        status == request_fault_status(REQUEST_FAULT_REFUSED))
         return route->body != NULL;
     return true;
 }
 
 static bool route_can_answer(const struct api_route *route, int status)
 {
-    for (unsigned code = 0; code < FAULT_CODES; code++)
-        if (fault_status(code) == status && route_can_fail(route, code))
+    for (unsigned code = 0; code < REQUEST_FAULT_CODES; code++)
+        if (request_fault_status(code) == status && route_can_fail(route, code))
             return true;
     return false;
 }
@@ -326,10 +327,11 @@ static void put_paths(struct buf *out)
 
 static void put_error_headers(struct buf *out, int status)
 {
-    if (status == fault_status(FAULT_NO_TOKEN))
+    if (status == request_fault_status(REQUEST_FAULT_NO_TOKEN))
         buf_text_put(out, "      headers:\n"
                           "        WWW-Authenticate: {schema: {type: string}, required: true}\n");
-    if (status == fault_status(FAULT_FULL) || status == fault_status(FAULT_AWAY))
+    if (status == request_fault_status(REQUEST_FAULT_FULL) ||
+        status == request_fault_status(REQUEST_FAULT_AWAY))
         buf_text_put(out, "      headers:\n"
                           "        Retry-After:\n"
                           "          description: In seconds.\n"
@@ -343,10 +345,10 @@ static void put_error_responses(struct buf *out)
     for (int status = 400; status < 600; status++) {
         struct buf text = {0};
 
-        for (unsigned code = 0; code < FAULT_CODES; code++)
-            if (fault_status(code) == status && code != FAULT_METHOD)
-                buf_print(&text, "%s`%s`: %s.", text.len > 0 ? " " : "", fault_name(code),
-                          fault_about(code));
+        for (unsigned code = 0; code < REQUEST_FAULT_CODES; code++)
+            if (request_fault_status(code) == status && code != REQUEST_FAULT_METHOD)
+                buf_print(&text, "%s`%s`: %s.", text.len > 0 ? " " : "", request_fault_name(code),
+                          request_fault_about(code));
         if (text.len > 0) {
             buf_print(out, "    Error%d:\n", status);
             put_line(out, "      description: ", buf_text(&text));
@@ -363,8 +365,8 @@ static void put_error_codes(struct buf *out)
     buf_text_put(out, "    ErrorCode:\n      type: string\n"
                       "      description: For programs; a code never changes its meaning.\n"
                       "      enum:\n");
-    for (unsigned code = 0; code < FAULT_CODES; code++)
-        buf_print(out, "        - %s\n", fault_name(code));
+    for (unsigned code = 0; code < REQUEST_FAULT_CODES; code++)
+        buf_print(out, "        - %s\n", request_fault_name(code));
 }
 
 void openapi_put(struct buf *out)

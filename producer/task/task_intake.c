@@ -88,17 +88,17 @@ static enum rc room_find(struct task_intake *intake, const struct task_item *ite
     return rc;
 }
 
-static void item_refuse(struct task_intake_request *request, size_t index, enum fault_code code,
-                        const char *words)
+static void item_refuse(struct task_intake_request *request, size_t index,
+                        enum request_fault_code code, const char *words)
 {
     struct task_item *item = &request->items[index];
     char at[24];
 
     item->bad = true;
-    fault_set(&item->fault, code, "%s", words);
+    request_fault_set(&item->fault, code, "%s", words);
     snprintf(at, sizeof(at), "/%zu", index);
     if (request->count > 1)
-        fault_at(&item->fault, at);
+        request_fault_at(&item->fault, at);
 }
 
 /* May this task be taken? RC_OK also when it may not: it is bad then. */
@@ -117,7 +117,8 @@ static enum rc item_look(struct task_intake *intake, size_t index, struct room *
                     (*room)->has_group ? &(*room)->group_row : NULL, buf_text(&(*room)->options),
                     &fault);
     if (rc == RC_REJECT) {
-        item_refuse(request, index, fault.code == TASK_NOT_ALLOWED ? FAULT_NO_SCOPE : FAULT_REFUSED,
+        item_refuse(request, index,
+                    fault.code == TASK_NOT_ALLOWED ? REQUEST_FAULT_NO_SCOPE : REQUEST_FAULT_REFUSED,
                     fault.text);
     } else if (rc != RC_OK) {
         *err = fault;
@@ -126,7 +127,7 @@ static enum rc item_look(struct task_intake *intake, size_t index, struct room *
         snprintf(words, sizeof(words),
                  "scene %.64s is full: %" PRId64 " of its tasks wait; send this one again later",
                  item->task.scene, (*room)->said.pending);
-        item_refuse(request, index, FAULT_FULL, words);
+        item_refuse(request, index, REQUEST_FAULT_FULL, words);
     } else {
         (*room)->said.pending++;
     }
@@ -247,8 +248,8 @@ static enum rc show(struct task_intake *intake, struct err *err)
         return rc;
     if (putting.rows == 0) {
         request->failed = true;
-        fault_set(&request->fault, FAULT_NOT_FOUND,
-                  "there is no task %" PRId64 " in the groups of this token", request->id);
+        request_fault_set(&request->fault, REQUEST_FAULT_NOT_FOUND,
+                          "there is no task %" PRId64 " in the groups of this token", request->id);
         return RC_OK;
     }
     putting.rows = 0;
@@ -266,15 +267,16 @@ static void request_break(struct task_intake *intake, const struct err *err)
                   "role=serve text=\"the retry queue cannot be asked\"");
     intake->broken = true;
     intake->request->failed = true;
-    fault_set(&intake->request->fault, FAULT_AWAY,
-              "the retry queue cannot be used here, the server's log says why; nothing was done");
+    request_fault_set(
+        &intake->request->fault, REQUEST_FAULT_AWAY,
+        "the retry queue cannot be used here, the server's log says why; nothing was done");
 }
 
 static void request_reject(struct task_intake *intake, const struct err *err)
 {
     intake->request->failed = true;
-    fault_set(&intake->request->fault, FAULT_REFUSED, "%s; nothing was done",
-              err->code == 0 ? err->text : "the database refuses one of the tasks");
+    request_fault_set(&intake->request->fault, REQUEST_FAULT_REFUSED, "%s; nothing was done",
+                      err->code == 0 ? err->text : "the database refuses one of the tasks");
 }
 
 static enum rc hand_attempt(void *ctx, bool *finished, struct err *err)

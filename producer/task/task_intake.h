@@ -35,7 +35,7 @@ struct task_intake_request {
     int64_t id;
     struct buf body; /* what was found, as JSON */
     bool failed;
-    struct fault fault;
+    struct request_fault fault;
 };
 
 struct task_intake_config {

@@ -6,7 +6,7 @@
 
 #include "common/buf.h"
 #include "outbox/retry/retry.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct task_item {
     char *options;
     struct buf params;
     bool bad; /* it will not be taken, for the reason in fault */
-    struct fault fault;
+    struct request_fault fault;
     struct retry_ticket ticket; /* of one that was taken */
 };
 

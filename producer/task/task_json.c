@@ -23,12 +23,12 @@ struct look {
     const char *text; /* of the item */
     size_t len;
     struct task_item *item;
-    struct fault *fault;
+    struct request_fault *fault;
 };
 
 static void place_set(const struct look *look, const char *field)
 {
-    fault_place(look->fault, look->tasks->array, look->index, field);
+    request_fault_place(look->fault, look->tasks->array, look->index, field);
 }
 
 bool task_json_is_name(const char *text, size_t bytes_max)
@@ -58,11 +58,11 @@ static bool name_take(const struct look *look, const char *field, const json_t *
     if (*place && task_json_is_name(*place, bytes_max))
         return true;
     if (*place)
-        fault_set(look->fault, FAULT_OUT_OF_RANGE,
-                  "%s must have 1 to %zu characters of A-Z, a-z, 0-9, _ . : and -", field,
-                  bytes_max);
+        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                          "%s must have 1 to %zu characters of A-Z, a-z, 0-9, _ . : and -", field,
+                          bytes_max);
     else
-        fault_set(look->fault, FAULT_WRONG_TYPE, "%s must be a text", field);
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
     place_set(look, field);
     return false;
 }
@@ -76,10 +76,10 @@ static bool text_take(const struct look *look, const char *field, const json_t *
     if (*place && task_json_is_text(*place, characters_max))
         return true;
     if (*place)
-        fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must have 1 to %zu characters", field,
-                  characters_max);
+        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                          "%s must have 1 to %zu characters", field, characters_max);
     else
-        fault_set(look->fault, FAULT_WRONG_TYPE, "%s must be a text", field);
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
     place_set(look, field);
     return false;
 }
@@ -138,14 +138,14 @@ static bool options_take(const struct look *look, const json_t *value)
     struct task_item *item = look->item;
 
     if (!json_is_object(value)) {
-        fault_set(look->fault, FAULT_WRONG_TYPE, "options must be an object");
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "options must be an object");
     } else {
         item->options = value_text(look, "options", value);
         item->task.options = item->options;
         if (item->options && strlen(item->options) <= RETRY_OPTIONS_BYTES_MAX)
             return true;
-        fault_set(look->fault, FAULT_OUT_OF_RANGE, "options must have %d bytes at most",
-                  RETRY_OPTIONS_BYTES_MAX);
+        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                          "options must have %d bytes at most", RETRY_OPTIONS_BYTES_MAX);
     }
     place_set(look, "options");
     return false;
@@ -160,8 +160,8 @@ static bool params_keep(const struct look *look, const char *field)
         item->task.params_len = item->params.len;
         return true;
     }
-    fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must stand for %zu bytes at most", field,
-              RETRY_PARAMS_BYTES_MAX);
+    request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                      "%s must stand for %zu bytes at most", field, RETRY_PARAMS_BYTES_MAX);
     place_set(look, field);
     return false;
 }
@@ -183,11 +183,12 @@ static bool params_base64_take(const struct look *look, const json_t *value)
     struct task_item *item = look->item;
 
     if (item->task.params) {
-        fault_set(look->fault, FAULT_DUPLICATE, "there may be params or paramsBase64, not both");
+        request_fault_set(look->fault, REQUEST_FAULT_DUPLICATE,
+                          "there may be params or paramsBase64, not both");
     } else if (!json_is_string(value)) {
-        fault_set(look->fault, FAULT_WRONG_TYPE, "paramsBase64 must be a text");
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "paramsBase64 must be a text");
     } else if (!base64_take(&item->params, json_string_value(value), json_string_length(value))) {
-        fault_set(look->fault, FAULT_OUT_OF_RANGE, "paramsBase64 is no base64");
+        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "paramsBase64 is no base64");
     } else {
         if (!item->task.params_type)
             item->task.params_type = BINARY_TYPE;
@@ -208,8 +209,9 @@ static bool params_type_take(const struct look *look, const json_t *value)
         if (!*type)
             return true;
     }
-    fault_set(look->fault, type ? FAULT_OUT_OF_RANGE : FAULT_WRONG_TYPE,
-              "paramsType must be a text of 1 to %d printable ASCII characters", TYPE_BYTES_MAX);
+    request_fault_set(look->fault, type ? REQUEST_FAULT_OUT_OF_RANGE : REQUEST_FAULT_WRONG_TYPE,
+                      "paramsType must be a text of 1 to %d printable ASCII characters",
+                      TYPE_BYTES_MAX);
     place_set(look, "paramsType");
     return false;
 }
@@ -221,8 +223,9 @@ static bool delay_take(const struct look *look, const json_t *value)
     look->item->task.delay_ms = delay;
     if (json_is_integer(value) && delay >= 0 && delay <= DELAY_MS_MAX)
         return true;
-    fault_set(look->fault, json_is_integer(value) ? FAULT_OUT_OF_RANGE : FAULT_WRONG_TYPE,
-              "delayMs must be an integer of 0 to %lld", (long long)DELAY_MS_MAX);
+    request_fault_set(
+        look->fault, json_is_integer(value) ? REQUEST_FAULT_OUT_OF_RANGE : REQUEST_FAULT_WRONG_TYPE,
+        "delayMs must be an integer of 0 to %lld", (long long)DELAY_MS_MAX);
     place_set(look, "delayMs");
     return false;
 }
@@ -259,7 +262,7 @@ static bool fields_known(const struct look *look, json_t *object)
             known |= strcmp(name, fields[i].name) == 0;
         if (known)
             continue;
-        fault_set(look->fault, FAULT_UNKNOWN, "a task has no such field");
+        request_fault_set(look->fault, REQUEST_FAULT_UNKNOWN, "a task has no such field");
         place_set(look, name);
         return false;
     }
@@ -269,7 +272,7 @@ static bool fields_known(const struct look *look, json_t *object)
 static bool item_take(const struct look *look, json_t *object)
 {
     if (!json_is_object(object)) {
-        fault_set(look->fault, FAULT_WRONG_TYPE, "a task must be an object");
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "a task must be an object");
         place_set(look, NULL);
         return false;
     }
@@ -282,7 +285,7 @@ static bool item_take(const struct look *look, json_t *object)
             return false;
         if (value || !fields[i].must)
             continue;
-        fault_set(look->fault, FAULT_MISSING, "%s is missing", fields[i].name);
+        request_fault_set(look->fault, REQUEST_FAULT_MISSING, "%s is missing", fields[i].name);
         place_set(look, fields[i].name);
         return false;
     }
@@ -301,18 +304,19 @@ static enum rc item_parse(const struct look *look, size_t place, bool *broken)
     case json_error_out_of_memory:
         return RC_FATAL;
     case json_error_numeric_overflow:
-        fault_set(look->fault, FAULT_OUT_OF_RANGE, "a number is too large");
+        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "a number is too large");
         place_set(look, NULL);
         return RC_REJECT;
     default:
         *broken = true;
-        fault_set(look->fault, FAULT_NOT_JSON, "not JSON at byte %zu: %s",
-                  place + (size_t)(error.position > 0 ? error.position : 0), error.text);
+        request_fault_set(look->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
+                          place + (size_t)(error.position > 0 ? error.position : 0), error.text);
         return RC_REJECT;
     }
 }
 
-static enum rc items_parse(struct task_json *tasks, struct json_split *split, struct fault *fault)
+static enum rc items_parse(struct task_json *tasks, struct json_split *split,
+                           struct request_fault *fault)
 {
     for (size_t i = 0; i < tasks->count; i++) {
         struct json_piece piece = {0, split->len};
@@ -338,7 +342,8 @@ static enum rc items_parse(struct task_json *tasks, struct json_split *split, st
     return RC_OK;
 }
 
-enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len, struct fault *fault)
+enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len,
+                        struct request_fault *fault)
 {
     struct json_split split = {.body = body, .len = len};
     enum rc rc = RC_OK;
@@ -378,7 +383,7 @@ size_t task_json_good(const struct task_json *tasks)
     return count;
 }
 
-bool task_json_answer(const struct task_json *tasks, struct buf *out, struct fault *fault)
+bool task_json_answer(const struct task_json *tasks, struct buf *out, struct request_fault *fault)
 {
     if (tasks->array)
         buf_char(out, '[');
@@ -392,7 +397,7 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct fau
             return false;
         }
         if (item->bad) {
-            fault_put(out, &item->fault);
+            request_fault_put(out, &item->fault);
             continue;
         }
         buf_text_put(out, "{\"id\":");
@@ -408,7 +413,7 @@ static void text_put(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, ",\"%s\":", name);
     if (text)
-        fault_put_text(out, text);
+        request_fault_put_text(out, text);
     else
         buf_text_put(out, "null");
 }

@@ -6,7 +6,8 @@
  * scene and handler must be there; group, orderingKey, idempotencyKey, bizNo, options (an object),
  * params (any JSON value, kept as its text) or paramsBase64, paramsType and delayMs may be. The
  * answer is {"id":17,"existed":false}, an array for an array, in the same order. In an array a bad
- * item fails alone, and an error (producer/http/fault.h) stands in its place. Pure; any thread. */
+ * item fails alone, and an error (producer/http/request_fault.h) stands in its place. Pure; any
+ * thread. */
 #ifndef PRODUCER_TASK_TASK_JSON_H
 #define PRODUCER_TASK_TASK_JSON_H
 
@@ -26,7 +27,8 @@ struct task_json {
 
 /* Sets up `tasks`, which task_json_done() ends in every case. RC_REJECT: the whole body is refused
  * for the reason in *fault. RC_FATAL: no memory. */
-enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len, struct fault *fault);
+enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len,
+                        struct request_fault *fault);
 void task_json_done(struct task_json *tasks);
 
 /* Whether text is a name of a group, scene or handler; whether it is UTF-8 of 1 to characters_max
@@ -39,7 +41,7 @@ size_t task_json_good(const struct task_json *tasks);
 
 /* Appends the answer, once every good one has its ticket. The fault of a task that came alone is
  * not written: false, and *fault says it. */
-bool task_json_answer(const struct task_json *tasks, struct buf *out, struct fault *fault);
+bool task_json_answer(const struct task_json *tasks, struct buf *out, struct request_fault *fault);
 
 /* Appends a task that was found, without the '}' at its end; whole: with options and params, which
  * is the JSON value if it is one, else paramsBase64. */

@@ -19,12 +19,12 @@
 struct look {
     const struct vote_json *votes;
     size_t index;
-    struct fault *fault;
+    struct request_fault *fault;
 };
 
 static void place_set(const struct look *look, const char *field)
 {
-    fault_place(look->fault, look->votes->array, look->index, field);
+    request_fault_place(look->fault, look->votes->array, look->index, field);
 }
 
 static const char *type_name(const json_t *value)
@@ -55,15 +55,16 @@ static bool field_read(const struct look *look, const json_t *object, const char
     const json_t *value = json_object_get(object, name);
 
     if (!value) {
-        fault_set(look->fault, FAULT_MISSING, "%s is missing", name);
+        request_fault_set(look->fault, REQUEST_FAULT_MISSING, "%s is missing", name);
     } else if (!json_is_integer(value)) {
-        fault_set(look->fault, FAULT_WRONG_TYPE, "%s must be an integer, not %s", name,
-                  type_name(value));
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be an integer, not %s",
+                          name, type_name(value));
     } else if (json_integer_value(value) < low || json_integer_value(value) > high) {
         if (high == 1)
-            fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must be 0 or 1", name);
+            request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 0 or 1", name);
         else
-            fault_set(look->fault, FAULT_OUT_OF_RANGE, "%s must be 1 to 2^63-1", name);
+            request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 1 to 2^63-1",
+                              name);
     } else {
         *number = json_integer_value(value);
         return true;
@@ -85,7 +86,8 @@ static bool fields_known(const struct look *look, json_t *object)
             known |= strcmp(name, names[i]) == 0;
         if (known)
             continue;
-        fault_set(look->fault, FAULT_UNKNOWN, "unknown field; a vote has " FIELD_NAMES);
+        request_fault_set(look->fault, REQUEST_FAULT_UNKNOWN,
+                          "unknown field; a vote has " FIELD_NAMES);
         place_set(look, name);
         return false;
     }
@@ -97,8 +99,8 @@ static bool item_read(const struct look *look, json_t *value, struct vote_item *
     int64_t voting = 0;
 
     if (!json_is_object(value)) {
-        fault_set(look->fault, FAULT_WRONG_TYPE, "a vote must be an object, not %s",
-                  type_name(value));
+        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "a vote must be an object, not %s",
+                          type_name(value));
         place_set(look, NULL);
         return false;
     }
@@ -122,7 +124,8 @@ static void overflow_place(const struct look *look, const char *text, size_t len
     json_t *value;
     double most = 0;
 
-    fault_set(look->fault, FAULT_OUT_OF_RANGE, "a number is too large; ids go from 1 to 2^63-1");
+    request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+                      "a number is too large; ids go from 1 to 2^63-1");
     json_object_foreach(object, name, value) {
         if (json_is_real(value) && fabs(json_real_value(value)) > most) {
             most = fabs(json_real_value(value));
@@ -156,23 +159,24 @@ static enum rc element_parse(const struct look *look, const struct json_split *s
         return RC_REJECT;
     default:
         *broken = true;
-        fault_set(look->fault, FAULT_NOT_JSON, "not JSON at byte %zu: %s",
-                  element->at + (size_t)(error.position > 0 ? error.position : 0), error.text);
+        request_fault_set(look->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
+                          element->at + (size_t)(error.position > 0 ? error.position : 0),
+                          error.text);
         return RC_REJECT;
     }
 }
 
 static void slot_fail(struct vote_json *votes, struct vote_json_slot *slot,
-                      const struct fault *fault)
+                      const struct request_fault *fault)
 {
     slot->bad = true;
     slot->fault_at = votes->faults.len;
-    fault_put(&votes->faults, fault);
+    request_fault_put(&votes->faults, fault);
     slot->fault_len = votes->faults.len - slot->fault_at;
 }
 
 static enum rc elements_parse(struct vote_json *votes, struct json_split *splitter,
-                              struct fault *fault)
+                              struct request_fault *fault)
 {
     for (size_t i = 0; i < votes->count; i++) {
         struct look look = {.votes = votes, .index = i, .fault = fault};
@@ -193,7 +197,8 @@ static enum rc elements_parse(struct vote_json *votes, struct json_split *splitt
     return votes->faults.failed ? RC_FATAL : RC_OK;
 }
 
-enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len, struct fault *fault)
+enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len,
+                        struct request_fault *fault)
 {
     struct json_split splitter = {.body = body, .len = len};
     enum rc rc = RC_OK;
@@ -246,7 +251,7 @@ void vote_json_put(struct buf *out, const struct vote_item *item)
     }
 }
 
-bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct fault *fault)
+bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct request_fault *fault)
 {
     const struct vote_item *item = votes->items;
     struct look look = {.votes = votes, .fault = fault};
@@ -263,12 +268,12 @@ bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct fau
             continue;
         }
         if (item->outcome == VOTE_REFUSED) {
-            fault_set(fault, FAULT_REFUSED,
-                      "the database refuses this vote; the server's log says why");
+            request_fault_set(fault, REQUEST_FAULT_REFUSED,
+                              "the database refuses this vote; the server's log says why");
             place_set(&look, NULL);
             if (!votes->array)
                 return false;
-            fault_put(out, fault);
+            request_fault_put(out, fault);
         } else {
             vote_json_put(out, item);
         }

@@ -10,13 +10,13 @@
  *
  * eventId is the event that made the vote what it is now, so a repeat names the one of the first
  * time; null when there never was one. In an array a bad item fails alone, and an error
- * (producer/http/fault.h) stands in its place. Pure; any thread. */
+ * (producer/http/request_fault.h) stands in its place. Pure; any thread. */
 #ifndef PRODUCER_VOTE_VOTE_JSON_H
 #define PRODUCER_VOTE_VOTE_JSON_H
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 #include "producer/vote/vote_row.h"
 
 #include <stdbool.h>
@@ -43,12 +43,13 @@ struct vote_json {
 /* Sets up `votes`, which vote_json_done() ends in every case. RC_REJECT: the whole body is refused
  * for the reason in *fault. RC_FATAL: no memory. What parsing takes is bounded by the longest
  * single item, not by the whole body. */
-enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len, struct fault *fault);
+enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len,
+                        struct request_fault *fault);
 void vote_json_done(struct vote_json *votes);
 
 /* Appends the answer, once every item has its outcome. A refused vote that came alone is not
  * written: false, and *fault says it. */
-bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct fault *fault);
+bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct request_fault *fault);
 
 /* Appends one vote's answer. */
 void vote_json_put(struct buf *out, const struct vote_item *item);

@@ -247,7 +247,7 @@ static void a_full_scene_refuses_surplus_tasks(void **state)
     submit(4);
     assert_false(fixture.items[1].bad);
     assert_true(fixture.items[2].bad);
-    assert_int_equal(fixture.items[2].fault.code, FAULT_FULL);
+    assert_int_equal(fixture.items[2].fault.code, REQUEST_FAULT_FULL);
     assert_string_equal(fixture.items[2].fault.at, "/2");
     assert_int_equal(fixture.appends, 2);
     submit(1);
@@ -275,7 +275,7 @@ static void assert_forbidden(const char *words)
     fixture.now_ms += TASK_INTAKE_ROOM_MS;
     submit(1);
     assert_true(fixture.items[0].bad);
-    assert_int_equal(fixture.items[0].fault.code, FAULT_NO_SCOPE);
+    assert_int_equal(fixture.items[0].fault.code, REQUEST_FAULT_NO_SCOPE);
     if (!strstr(fixture.items[0].fault.message, words))
         fail_msg("%s is not in: %s", words, fixture.items[0].fault.message);
     assert_int_equal(fixture.appends, 0);
@@ -324,7 +324,7 @@ static void a_task_the_database_refuses_is_the_askers(void **state)
     fixture.append_rc = RC_REJECT;
     submit(1);
     assert_true(fixture.request.failed);
-    assert_int_equal(fixture.request.fault.code, FAULT_REFUSED);
+    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_REFUSED);
     assert_non_null(strstr(fixture.request.fault.message, "the words of the store"));
     fixture.append_rc = RC_REJECT;
     fixture.append_code = 1406;
@@ -339,7 +339,7 @@ static void a_missing_privilege_is_reported_and_stops_nothing(void **state)
     fixture.append_code = 1142;
     submit(1);
     assert_true(fixture.request.failed);
-    assert_int_equal(fixture.request.fault.code, FAULT_AWAY);
+    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_AWAY);
     assert_false(stop_requested(&fixture.stop));
     submit(1);
     assert_false(fixture.request.failed);
@@ -367,7 +367,7 @@ static void one_task_is_shown_or_there_is_none(void **state)
     fixture.request.id = 8;
     work();
     assert_true(fixture.request.failed);
-    assert_int_equal(fixture.request.fault.code, FAULT_NOT_FOUND);
+    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_NOT_FOUND);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include "consumer/apply/date.h"
 #include "consumer/ingest/record.h"
 #include "consumer/restart_request.h"
-#include "producer/http/fault.h"
+#include "producer/http/request_fault.h"
 #include "producer/vote/vote_id.h"
 #include "schema/migrate/sql_token.h"
 #include "tests/fuzz/fuzz.h"
@@ -219,12 +219,12 @@ static void sql_literal(const struct fuzz_input *input)
 static void fault_json(const char *text)
 {
     struct buf out = {0};
-    struct fault fault;
+    struct request_fault fault;
     json_t *root;
 
-    fault_set(&fault, FAULT_UNKNOWN, "%s", text);
-    fault_at(&fault, text);
-    fault_put(&out, &fault);
+    request_fault_set(&fault, REQUEST_FAULT_UNKNOWN, "%s", text);
+    request_fault_at(&fault, text);
+    request_fault_put(&out, &fault);
     root = json_loadb(out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
     fuzz_must(json_is_object(json_object_get(root, "error")), "a fault is JSON");
     json_decref(root);

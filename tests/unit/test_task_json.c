@@ -12,7 +12,7 @@
 #define GOOD "{\"scene\":\"mail\",\"handler\":\"http\"}"
 
 static struct task_json tasks;
-static struct fault fault;
+static struct request_fault fault;
 static struct buf out;
 
 static int teardown(void **state)
@@ -27,11 +27,12 @@ static int teardown(void **state)
 static enum rc parse(const char *body)
 {
     task_json_done(&tasks);
-    fault = (struct fault){0};
+    fault = (struct request_fault){0};
     return task_json_parse(&tasks, body, strlen(body), &fault);
 }
 
-static void assert_fault(const struct fault *is, enum fault_code code, const char *at)
+static void assert_fault(const struct request_fault *is, enum request_fault_code code,
+                         const char *at)
 {
     assert_int_equal(is->code, code);
     assert_int_equal(is->has_at, at != NULL);
@@ -88,32 +89,34 @@ static void binary_params_have_a_type_of_their_own(void **state)
     assert_string_equal(tasks.items[0].task.params_type, "application/octet-stream");
     assert_int_equal(
         parse("{\"scene\":\"a\",\"handler\":\"b\",\"paramsBase64\":\"\",\"params\":1}"), RC_REJECT);
-    assert_fault(&fault, FAULT_DUPLICATE, "/paramsBase64");
+    assert_fault(&fault, REQUEST_FAULT_DUPLICATE, "/paramsBase64");
 }
 
 static void a_bad_task_alone_is_a_bad_request(void **state)
 {
     static const struct {
         const char *body;
-        enum fault_code code;
+        enum request_fault_code code;
         const char *at;
     } cases[] = {
-        {"", FAULT_NOT_JSON, NULL},
-        {"{", FAULT_NOT_JSON, NULL},
-        {GOOD "x", FAULT_NOT_JSON, NULL},
-        {"[" GOOD, FAULT_NOT_JSON, NULL},
-        {"[" GOOD "}", FAULT_NOT_JSON, NULL},
-        {"[]", FAULT_OUT_OF_RANGE, ""},
-        {"1", FAULT_WRONG_TYPE, ""},
-        {"{}", FAULT_MISSING, "/scene"},
-        {"{\"scene\":\"a\"}", FAULT_MISSING, "/handler"},
-        {"{\"scene\":\"a b\",\"handler\":\"x\"}", FAULT_OUT_OF_RANGE, "/scene"},
-        {"{\"scene\":null,\"handler\":\"x\"}", FAULT_WRONG_TYPE, "/scene"},
-        {"{\"scene\":\"a\",\"handler\":\"x\",\"a/~\":1}", FAULT_UNKNOWN, "/a~1~0"},
-        {"{\"scene\":\"a\",\"handler\":\"x\",\"delayMs\":1e3}", FAULT_WRONG_TYPE, "/delayMs"},
-        {"{\"scene\":\"a\",\"handler\":\"x\",\"delayMs\":99999999999999999999}", FAULT_OUT_OF_RANGE,
-         ""},
-        {"{\"scene\":\"a\",\"handler\":\"x\",\"bizNo\":\"\"}", FAULT_OUT_OF_RANGE, "/bizNo"},
+        {"", REQUEST_FAULT_NOT_JSON, NULL},
+        {"{", REQUEST_FAULT_NOT_JSON, NULL},
+        {GOOD "x", REQUEST_FAULT_NOT_JSON, NULL},
+        {"[" GOOD, REQUEST_FAULT_NOT_JSON, NULL},
+        {"[" GOOD "}", REQUEST_FAULT_NOT_JSON, NULL},
+        {"[]", REQUEST_FAULT_OUT_OF_RANGE, ""},
+        {"1", REQUEST_FAULT_WRONG_TYPE, ""},
+        {"{}", REQUEST_FAULT_MISSING, "/scene"},
+        {"{\"scene\":\"a\"}", REQUEST_FAULT_MISSING, "/handler"},
+        {"{\"scene\":\"a b\",\"handler\":\"x\"}", REQUEST_FAULT_OUT_OF_RANGE, "/scene"},
+        {"{\"scene\":null,\"handler\":\"x\"}", REQUEST_FAULT_WRONG_TYPE, "/scene"},
+        {"{\"scene\":\"a\",\"handler\":\"x\",\"a/~\":1}", REQUEST_FAULT_UNKNOWN, "/a~1~0"},
+        {"{\"scene\":\"a\",\"handler\":\"x\",\"delayMs\":1e3}", REQUEST_FAULT_WRONG_TYPE,
+         "/delayMs"},
+        {"{\"scene\":\"a\",\"handler\":\"x\",\"delayMs\":99999999999999999999}",
+         REQUEST_FAULT_OUT_OF_RANGE, ""},
+        {"{\"scene\":\"a\",\"handler\":\"x\",\"bizNo\":\"\"}", REQUEST_FAULT_OUT_OF_RANGE,
+         "/bizNo"},
     };
 
     (void)state;
@@ -129,7 +132,7 @@ static void in_an_array_it_fails_alone(void **state)
     assert_int_equal(parse(" [" GOOD ", {\"scene\":7,\"handler\":\"x\"} ,\n" GOOD "] "), RC_OK);
     assert_int_equal(tasks.count, 3);
     assert_int_equal(task_json_good(&tasks), 2);
-    assert_fault(&tasks.items[1].fault, FAULT_WRONG_TYPE, "/1/scene");
+    assert_fault(&tasks.items[1].fault, REQUEST_FAULT_WRONG_TYPE, "/1/scene");
     tasks.items[0].ticket = (struct retry_ticket){.id = 5};
     tasks.items[2].ticket = (struct retry_ticket){.id = 5, .existed = true};
     assert_true(task_json_answer(&tasks, &out, &fault));

@@ -22,13 +22,13 @@ struct refusal {
 static void check_refusal(const struct refusal *refusal, size_t len)
 {
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
     enum rc rc = vote_json_parse(&votes, refusal->body, len, &fault);
 
     if (rc != RC_REJECT)
         fail_msg("taken: %s", refusal->body);
-    assert_string_equal(fault_name(fault.code), refusal->code);
-    assert_int_equal(fault_status(fault.code), 400);
+    assert_string_equal(request_fault_name(fault.code), refusal->code);
+    assert_int_equal(request_fault_status(fault.code), 400);
     assert_true(strlen(fault.message) > 10);
     if (refusal->at)
         assert_string_equal(fault.has_at ? fault.at : "(none)", refusal->at);
@@ -127,14 +127,14 @@ static void a_place_made_of_a_long_name_is_cut(void **state)
     char body[4096];
     char name[3000];
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
 
     (void)state;
     memset(name, '~', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     snprintf(body, sizeof(body), "{\"%s\":1}", name);
     assert_int_equal(vote_json_parse(&votes, body, strlen(body), &fault), RC_REJECT);
-    assert_string_equal(fault_name(fault.code), "unknown_field");
+    assert_string_equal(request_fault_name(fault.code), "unknown_field");
     assert_true(strlen(fault.at) < sizeof(fault.at));
     assert_memory_equal(fault.at, "/~0~0", 5);
     vote_json_done(&votes);
@@ -145,7 +145,7 @@ static void an_object_gives_one_item(void **state)
     static const char body[] =
         " {\"voting\" : 0, \"contentId\":9223372036854775807,\"voterId\":1} \r\n";
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
 
     (void)state;
     assert_int_equal(vote_json_parse(&votes, body, strlen(body), &fault), RC_OK);
@@ -182,7 +182,7 @@ static void an_array_holds_a_thousand_items_and_no_more(void **state)
     char *full = array_of(VOTE_JSON_ITEMS_MAX);
     char *over = array_of(VOTE_JSON_ITEMS_MAX + 1);
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
 
     (void)state;
     assert_int_equal(vote_json_parse(&votes, full, strlen(full), &fault), RC_OK);
@@ -212,7 +212,7 @@ static void a_bad_item_fails_alone_and_in_place(void **state)
         "{\"error\":{\"code\":\"refused\",\"message\":\"the database refuses this vote; the "
         "server's log says why\",\"at\":\"/5\"}}]";
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
     struct buf out = {0};
 
     (void)state;
@@ -236,27 +236,28 @@ static void a_bad_item_fails_alone_and_in_place(void **state)
 static void a_single_refused_vote_is_a_fault_of_its_own(void **state)
 {
     struct vote_json votes;
-    struct fault fault;
+    struct request_fault fault;
     struct buf out = {0};
 
     (void)state;
     assert_int_equal(vote_json_parse(&votes, GOOD, strlen(GOOD), &fault), RC_OK);
     votes.items[0].outcome = VOTE_REFUSED;
     assert_false(vote_json_answer(&votes, &out, &fault));
-    assert_int_equal(fault_status(fault.code), 422);
+    assert_int_equal(request_fault_status(fault.code), 422);
     buf_done(&out);
     vote_json_done(&votes);
 }
 
 static void a_fault_is_json_for_any_texts(void **state)
 {
-    struct fault fault;
+    struct request_fault fault;
     struct buf out = {0};
 
     (void)state;
-    fault_set(&fault, FAULT_NOT_JSON, "a \"b\" \\ \n \xc3\xa9 \xc3( \xed\xa0\x80 \x7f");
-    fault_at(&fault, "a\n\x7f \"\\ \xff");
-    fault_put(&out, &fault);
+    request_fault_set(&fault, REQUEST_FAULT_NOT_JSON,
+                      "a \"b\" \\ \n \xc3\xa9 \xc3( \xed\xa0\x80 \x7f");
+    request_fault_at(&fault, "a\n\x7f \"\\ \xff");
+    request_fault_put(&out, &fault);
     /* The sentence is for operators; the place is a path in the client's JSON. */
     assert_string_equal(buf_text(&out),
                         "{\"error\":{\"code\":\"not_json\",\"message\":\"a \\\"b\\\" "
