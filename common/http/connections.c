@@ -10,25 +10,25 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define TICKS 8 /* a phase ends later than it should by so small a part of its time */
+#define TICKS 8 /* a phase ends late by at most this fraction of its time */
 #define TICK_MS_MIN 20
 #define TICK_MS_MAX 1000
 
-/* A peer is looked for once a second, and gone when two looks in a row say so: between them the
- * library handles whatever it had read before. */
-#define LOOK_MS 1000
-#define LOOKS_MAX 2000 /* in one step */
+/* Each peer is checked once a second, and its connection is shut down when two checks in a row find
+ * it closed: between them the library handles the bytes that it had read before. */
+#define CHECK_MS 1000
+#define CHECKS_MAX 2000 /* in one step */
 
 struct http_connection {
     int fd;
     struct in6_addr address; /* IPv4 ones are mapped */
     bool has_address;
     bool is_reserved;
-    bool is_shut; /* the library will remove it; it counts no more */
+    bool is_shut; /* it no longer counts; the library will remove it */
     bool peer_closed;
     enum http_phase phase;
     int64_t until_ms; /* when the phase ends; 0: never */
-    int64_t looked_ms;
+    int64_t checked_ms;
     struct http_connection *next;
     struct http_connection *previous;
 };
@@ -118,8 +118,8 @@ static void shut_connection(struct http_connections *all, struct http_connection
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* A probe sends its whole request at once, so a connection that still waits for a part of its
- * request is not one. */
+/* A health probe sends its whole request at once, so a connection whose request is incomplete is
+ * no probe. */
 static bool is_waiting_for_request(const struct http_connection *connection)
 {
     return connection->phase == HTTP_PHASE_HEADER || connection->phase == HTTP_PHASE_BODY;
@@ -141,7 +141,7 @@ static bool make_reserved_room(struct http_connections *all)
     return true;
 }
 
-/* False: there is no room for it. */
+/* False: there is no room for the connection. */
 static bool find_place(struct http_connections *all, struct http_connection *connection)
 {
     bool within_address = is_within_address(all, connection);
@@ -167,8 +167,8 @@ static void add_connection(struct http_connections *all, struct http_connection 
 
 static void remove_connection(struct http_connections *all, struct http_connection *connection)
 {
-    if (all->look == connection)
-        all->look = connection->next;
+    if (all->next_check == connection)
+        all->next_check = connection->next;
     if (connection->next)
         connection->next->previous = connection->previous;
     if (connection->previous)
@@ -206,7 +206,7 @@ static void set_phase(const struct http_connections *all, struct http_connection
 
     connection->phase = phase;
     connection->until_ms = ms > 0 ? now_ms + ms : 0;
-    connection->looked_ms = now_ms;
+    connection->checked_ms = now_ms;
     connection->peer_closed = false;
 }
 
@@ -294,15 +294,14 @@ static bool has_ended(int fd)
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* The answer to what a connection in these phases has sent is sent already, or will never come: a
- * peer that has closed its side has nothing to wait for. */
+/* In these phases every answer has been sent: a peer that closed its side waits for nothing. */
 static void read_peer(struct http_connections *all, struct http_connection *one, int64_t now_ms)
 {
     bool waits = one->phase == HTTP_PHASE_HEADER || one->phase == HTTP_PHASE_IDLE;
 
-    if (one->is_shut || !waits || now_ms - one->looked_ms < LOOK_MS)
+    if (one->is_shut || !waits || now_ms - one->checked_ms < CHECK_MS)
         return;
-    one->looked_ms = now_ms;
+    one->checked_ms = now_ms;
     if (!has_ended(one->fd))
         one->peer_closed = false;
     else if (!one->peer_closed)
@@ -324,10 +323,10 @@ int64_t http_connections_step(void *ctx, int64_t now_ms)
 
     pthread_mutex_lock(&all->lock);
     enforce_ends(all, now_ms);
-    for (size_t i = 0; i < all->count && i < LOOKS_MAX; i++) {
-        struct http_connection *one = all->look ? all->look : all->first;
+    for (size_t i = 0; i < all->count && i < CHECKS_MAX; i++) {
+        struct http_connection *one = all->next_check ? all->next_check : all->first;
 
-        all->look = one->next;
+        all->next_check = one->next;
         read_peer(all, one, now_ms);
     }
     any = all->count > 0;

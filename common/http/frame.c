@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What RFC 9110 lets a name be made of: no blank before the colon. */
+/* The characters of a header's name in RFC 9110; a blank before the colon is none of them. */
 static const char letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
 

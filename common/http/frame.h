@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a request says in one way only where it ends and for which host it is. Where it does not,
- * a proxy in front may see another end or host than we do, and somebody's next request becomes a
- * part of it. Pure; any thread. */
+/* Checks that the headers of a request define its end and its host in one way only. Otherwise a
+ * proxy in front could see another end than this server (request smuggling): the next client's
+ * request would become part of this one. Pure; any thread. */
 #ifndef COMMON_HTTP_FRAME_H
 #define COMMON_HTTP_FRAME_H
 
 #include <stdbool.h>
 
-/* A zeroed one has seen no header. */
+/* Zeroed: no header yet. */
 struct http_frame {
     unsigned hosts;     /* how often Host is there */
     unsigned lengths;   /* how often Content-Length is there */
@@ -15,10 +15,11 @@ struct http_frame {
     bool bad;
 };
 
+/* Takes the next header; value may be NULL. */
 void http_frame_see(struct http_frame *frame, const char *name, const char *value);
 
-/* After all headers: one Host at most, one Content-Length at most, or one Transfer-Encoding, which
- * is chunked, and no name that only some readers take for another one. */
+/* After all headers. True: there is at most one Host, at most one of Content-Length and
+ * Transfer-Encoding, the latter is chunked, and every name is well-formed. */
 bool http_frame_is_clear(const struct http_frame *frame);
 
 #endif

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Guards the list of open guards. Held while their files are read: only opening and closing a
- * server waits for it. */
+/* Guards the list of open guards. It is held while the files are read: only opening and closing a
+ * server wait for it. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct http_guard *open_guards;
 
@@ -47,8 +47,8 @@ static bool is_loopback4(const unsigned char *address)
     return address[0] == 127;
 }
 
-/* Where a socket really is, whatever name was written for it. AF_UNSPEC: nowhere. An IPv4 address
- * of a socket for both families is four. */
+/* The local address of a socket, and its family. AF_UNSPEC: there is none. An IPv4 address that is
+ * mapped into IPv6 counts as IPv4. */
 static int get_place(int fd, struct in_addr *four, struct in6_addr *six)
 {
     struct sockaddr_storage place = {0};
@@ -82,7 +82,7 @@ static bool is_anywhere(int fd)
            (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six));
 }
 
-/* What is neither family can be reached by nobody else. */
+/* Other families, as Unix sockets, cannot be reached from other machines. */
 static bool is_loopback(int fd)
 {
     struct in_addr four;
@@ -109,7 +109,7 @@ static enum rc check_place(const struct http_guard_config *config, int fd, struc
     if (!is_set(config->token_file) && !config->without_token)
         return err_fail(err, RC_REJECT, 0,
                         "other machines can reach this address: set %s.token_file to a file of "
-                        "bearer tokens, or %s.without_token = yes to let everyone in",
+                        "bearer tokens, or %s.without_token = yes to allow requests without one",
                         section, section);
     if (!is_set(config->tls_cert))
         log_event(LOG_WARN, "http_without_tls",
@@ -132,7 +132,7 @@ static enum rc open_tls(struct http_guard *guard, struct err *err)
                          config->tls_key, err);
 }
 
-/* Tokens that open nothing here are a mistake that nobody would find otherwise. */
+/* A file without a single token for these pages is a mistake, so it is refused. */
 static enum rc check_scopes(const struct http_guard_config *config,
                             const struct http_tokens *tokens, struct err *err)
 {
@@ -198,7 +198,7 @@ void http_guard_close(struct http_guard *guard)
     guard->config = NULL;
 }
 
-/* Is it the address that the client came to? */
+/* Whether host is the address that the client connected to. */
 static bool is_place(const struct host *host, int fd)
 {
     char text[INET6_ADDRSTRLEN + 2] = "";
@@ -259,7 +259,7 @@ void http_guards_reload(void)
                       guard->tokens.count);
         else
             log_error(LOG_ERROR, "tokens_reload_failed", &err,
-                      "section=%s hint=\"the old ones stay good\"", guard->config->section);
+                      "section=%s hint=\"the old tokens stay valid\"", guard->config->section);
     }
     pthread_mutex_unlock(&open_lock);
 }

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Beyond all limits, for connections that were shut down and are not removed yet. */
+/* In addition to the limits, for connections that were shut down and are not removed yet. */
 #define CONNECTIONS_EXTRA 16
 
 /* How long http_close() waits for answers that are still being sent. */
@@ -41,21 +41,21 @@ struct http_server {
     struct stop drained; /* requested when closing and no request is left */
     struct http_requests requests;
     struct http_connections connections;
-    struct loop timer; /* ends what takes too long, until ended */
+    struct loop timer; /* shuts down late connections, until ended is requested */
     struct stop ended;
 };
 
-/* False: the connection was shut down, and nothing that came over it counts. */
+/* False: the connection was shut down, and its request is dropped. */
 static bool enter_phase(struct http_request *request, enum http_phase phase)
 {
     return http_connection_enter(&request->server->connections, request->held, phase, os_now_ms());
 }
 
-/* The connection's thread: the answer is there, hand it to the library. */
+/* Gives the answer to the library, on its thread. */
 static enum MHD_Result send_response(struct http_request *request)
 {
     enter_phase(request, HTTP_PHASE_ANSWER);
-    /* Without memory for an answer the connection ends. */
+    /* There was no memory for the answer: the connection ends. */
     if (!request->response)
         return MHD_NO;
     return MHD_queue_response(request->connection, (unsigned)request->status, request->response);
@@ -100,9 +100,10 @@ static void hand_out_request(struct http_request *request)
         refuse_request(request);
 }
 
-/* Hands the request to its handler and parks the connection unless it was answered meanwhile.
- * Invariant: whoever moves the state second resumes, so that no answer is lost between the
- * handler's return and the suspension. */
+/* Calls the handler and suspends the connection unless the request is already answered.
+ * Invariant: http_answer() and this function both change the state, and the second of the two
+ * resumes the connection. So an answer given between the handler's return and the suspension is
+ * not lost. */
 static enum MHD_Result deliver_request(struct http_request *request)
 {
     int handling = HTTP_REQUEST_HANDLING;
@@ -125,7 +126,7 @@ static bool is_for_open_path(const struct http_request *request)
     return open_path && strcmp(request->path, open_path) == 0;
 }
 
-/* Browsers always name a host. */
+/* A request without Host is accepted: browsers always send one. */
 static bool is_for_our_host(struct http_request *request)
 {
     const char *host = http_header(request, MHD_HTTP_HEADER_HOST);
@@ -164,7 +165,7 @@ static bool has_clear_frame(const struct http_request *request)
     return http_frame_is_clear(&frame) && (frame.hosts == 1 || request->is_old);
 }
 
-/* What the headers already say. */
+/* Decides what the headers already tell. */
 static enum MHD_Result begin_request(struct http_request *request)
 {
     size_t body_bytes_max = request->server->config.body_bytes_max;
@@ -174,8 +175,8 @@ static enum MHD_Result begin_request(struct http_request *request)
     if (!enter_phase(request, HTTP_PHASE_BODY))
         return MHD_NO;
     request->is_beyond = !http_connection_admit(&request->server->connections, request->held);
-    /* Answered at once, because the library then closes the connection: nobody knows where the next
-     * request would begin. */
+    /* Answered before the body, because the library then closes the connection: the beginning of
+     * the next request is unknown. */
     if (!has_clear_frame(request)) {
         request->refusal = HTTP_REFUSAL_BAD;
         return deliver_request(request);
@@ -190,14 +191,14 @@ static enum MHD_Result begin_request(struct http_request *request)
         request->refusal = HTTP_REFUSAL_TOO_LARGE;
     else
         return MHD_YES;
-    /* A client that asks first, or would send too much, is answered at once; the library closes
-     * the connection afterwards, unread. */
+    /* A client that sends Expect, or would send too much, is answered before its body; the library
+     * then closes the connection without reading it. */
     if (http_header(request, MHD_HTTP_HEADER_EXPECT) || !http_request_would_gather(len))
         return deliver_request(request);
     return MHD_YES;
 }
 
-/* NULL: it was not let in. */
+/* NULL: the connection was not accepted. */
 static struct http_connection *hold_connection(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -283,8 +284,8 @@ static int read_hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes in place. "%00" stays as it is: decoded it would end the text early, and two different
- * paths would look the same. */
+/* Decodes in place. "%00" stays as it is: decoded it would end the text, and two different paths
+ * would compare as equal. */
 static size_t on_unescape(void *ctx, struct MHD_Connection *connection, char *text)
 {
     char *out = text;
@@ -327,8 +328,8 @@ static bool has_tls(const struct http_server *server)
     return server->guard.cert.len > 0;
 }
 
-/* Where connections are reserved, one too many is taken so that it can be looked at; elsewhere it
- * waits until another one ends. */
+/* Where connections are reserved, a few more are accepted so that their requests can be read;
+ * elsewhere a client waits until another connection ends. */
 static unsigned get_connections_max(const struct http_config *config)
 {
     return config->connections_max + (config->connections_reserved > 0 ? CONNECTIONS_EXTRA : 0);
@@ -336,7 +337,7 @@ static unsigned get_connections_max(const struct http_config *config)
 
 static struct MHD_Daemon *start_daemon(struct http_server *server)
 {
-    /* GnuTLS's own choice of ciphers, with nothing older than TLS 1.2; only read. */
+    /* The ciphers are GnuTLS's default; TLS 1.2 is the oldest version. Only read. */
     static char tls_priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
     const struct http_config *config = &server->config;
     bool tls = has_tls(server);
@@ -356,7 +357,7 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
 
     if (tls)
         flags |= MHD_USE_TLS;
-    /* The logger has to come first; pairs of pointers do not fit into the array. */
+    /* The logger must be the first option; options with two pointers do not fit into the array. */
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
                             on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
                             MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
@@ -448,8 +449,8 @@ void http_quiesce(struct http_server *server)
 {
     if (atomic_exchange(&server->requests.parting, true))
         return;
-    /* The library gives the socket back but may look at it until it is stopped: it is closed then,
-     * and made to refuse connections now. */
+    /* The library may use the socket until it is stopped: the socket is closed then, and refuses
+     * connections from now on. */
     MHD_quiesce_daemon(server->daemon);
     shutdown(server->listen_fd, SHUT_RDWR);
 }

@@ -57,9 +57,9 @@ static int open_socket(const struct addrinfo *place, int *out)
 
     if (fd < 0)
         return errno;
-    /* A restart must not wait for the old connections' last minute. */
+    /* Without it a restart fails while old connections are in TIME_WAIT. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    /* "*" and "[::]" mean both families, whatever the system's default. */
+    /* "*" and "[::]" mean both families; the system's default differs. */
     if (place->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     if (bind(fd, place->ai_addr, place->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
@@ -84,7 +84,8 @@ static int read_port(int fd)
     return (int)strtol(port, NULL, 10);
 }
 
-/* IPv6 comes first for "*": such a socket takes IPv4 as well. */
+/* Opens the first address of this family that works. For "*" IPv6 is tried first: such a socket
+ * accepts IPv4, too. */
 static int try_places(const struct addrinfo *places, int family, int *fd)
 {
     int code = EADDRNOTAVAIL;

@@ -5,8 +5,9 @@
 
 #include "common/err.h"
 
-/* address: a name, an IPv4 address, an IPv6 one in brackets, or * for every address there is.
- * *fd is the caller's; *port is the one it got. RC_FATAL: err says which address and why. */
+/* Opens a listening socket. address: host:port; the host is a name, an IPv4 address, an IPv6
+ * address in brackets, or * for all addresses. The caller owns *fd; *port is the actual port.
+ * RC_FATAL: err names the address and the reason. */
 enum rc http_listen(const char *address, int *fd, int *port, struct err *err);
 
 #endif

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All bodies being received at a time; without it connections_max full bodies could be in
+/* All bodies that are being received; without this limit connections_max full bodies could be in
  * memory. */
 #define BODIES_BYTES_MAX ((size_t)64 << 20)
 
-/* Of a body that is too large this much is read and dropped, so that the client, which sends before
- * it reads, sees the answer. What is larger ends with its connection. */
+/* This much of a body that is too large is read and dropped, so that a client that sends its whole
+ * body before it reads gets the answer. Beyond that the connection ends. */
 #define DROP_BYTES_MAX ((size_t)4 << 20)
 
 /* A larger body's memory is not kept for the next request. */
@@ -72,7 +72,6 @@ static void drop_body(struct http_request *request)
     buf_init(&request->body, request->all->body_bytes_max);
 }
 
-/* Keeps the request and its memory for the next one. */
 bool http_request_give_back(struct http_request *request)
 {
     struct http_requests *all = request->all;
@@ -187,7 +186,7 @@ static void on_one_argument(void *ctx, const char *name, const char *value)
         one->value = value;
 }
 
-/* The library's own look-up takes either case. */
+/* The library's own function ignores the case of the name. */
 const char *http_argument(struct http_request *request, const char *name)
 {
     struct one_argument one = {.name = name};
@@ -202,12 +201,12 @@ void http_answer_header(struct http_request *request, const char *name, const ch
 
     buf_put(&request->headers, name, strlen(name) + 1);
     buf_put(&request->headers, value, strlen(value) + 1);
-    /* Without memory for a header it is whole or not there. */
+    /* Without memory the header is left out as a whole. */
     if (request->headers.failed)
         buf_cut(&request->headers, len);
 }
 
-/* A header the library refuses (empty, or with a line end in it) is left out: the answer counts. */
+/* A header that the library refuses (empty, or with a line end) is left out. */
 static void add_headers(struct http_request *request, struct MHD_Response *response,
                         const char *content_type)
 {
@@ -222,7 +221,7 @@ static void add_headers(struct http_request *request, struct MHD_Response *respo
         MHD_add_response_header(response, at, value);
         at = value + strlen(value) + 1;
     }
-    /* A server that is about to go asks its clients to go as well. */
+    /* A server that is stopping asks its clients to close their connections. */
     if (request->is_beyond || atomic_load(&request->all->parting))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
@@ -231,7 +230,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
                  const void *body, size_t len)
 {
     struct MHD_Connection *connection = request->connection;
-    /* The library's parameter is not const, but it only copies from it. */
+    /* The parameter is not const, but the library only copies from it. */
     void *bytes = (void *)(uintptr_t)body;
     struct MHD_Response *response =
         MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);

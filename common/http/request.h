@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One request between the library and its handler: its body as it comes in, within bounds, and its
- * answer. For common/http/http.c; a handler sees it through common/http/http.h. A request belongs
- * to the server's thread, except between the handler's call and http_answer(). */
+/* One request between the library and its handler: its body, within limits, and its answer. For
+ * common/http/http.c; a handler uses common/http/http.h. A request belongs to the server's thread,
+ * except between the call of the handler and http_answer(). */
 #ifndef COMMON_HTTP_REQUEST_H
 #define COMMON_HTTP_REQUEST_H
 
@@ -23,7 +23,7 @@ enum http_request_state {
     HTTP_REQUEST_ANSWERED,  /* http_answer() was called */
 };
 
-/* Why a request is refused before a handler sees it: the status. */
+/* Why a request is refused before the handler: the status of the answer. */
 enum http_refusal {
     HTTP_REFUSAL_NONE,
     HTTP_REFUSAL_BAD = 400,
@@ -33,8 +33,8 @@ enum http_refusal {
     HTTP_REFUSAL_BUSY = 503,
 };
 
-/* The memory of a server's requests, kept for the next ones. Of the server's thread only, but for
- * what is atomic. */
+/* The memory of a server's requests, kept for the next ones. Only the server's thread may use it,
+ * except for the atomic fields. */
 struct http_requests {
     size_t body_bytes_max;
     size_t bodies_bytes; /* of all bodies being received */
@@ -47,11 +47,11 @@ struct http_request {
     struct http_requests *all;
     struct http_server *server;
     struct MHD_Connection *connection;
-    struct http_connection *held; /* what counts its time */
+    struct http_connection *held; /* its connection: place and deadlines */
     const char *method;
     const char *path;
-    bool is_old;    /* HTTP/1.0, where Host may be left out */
-    bool is_beyond; /* its connection is one too many, and ends with the answer */
+    bool is_old;    /* HTTP/1.0, where Host may be missing */
+    bool is_beyond; /* its connection is beyond the limit and ends with the answer */
     struct buf body;
     size_t dropped_bytes;
     enum http_refusal refusal;
@@ -66,18 +66,18 @@ struct http_request {
 void http_requests_init(struct http_requests *all, size_t body_bytes_max);
 void http_requests_done(struct http_requests *all);
 
-/* A request of the connection; NULL: there is no memory. */
+/* A new request of the connection. NULL: there is no memory. */
 struct http_request *http_request_take(struct http_requests *all, struct http_server *server,
                                        struct MHD_Connection *connection);
 
-/* The request has come to its end. True when it was the last one that was open. */
+/* Ends a request and keeps its memory for the next one. True: it was the last open one. */
 bool http_request_give_back(struct http_request *request);
 
-/* Takes more of the body. What is too much is dropped, and makes refusal say so. False: the client
- * sends on without an end, or there is no memory; the connection has to end. */
+/* Takes more of the body. A body beyond a limit is dropped, and refusal is set. False: the client
+ * keeps sending beyond all limits, or there is no memory; the connection must end. */
 bool http_request_gather(struct http_request *request, const char *bytes, size_t len);
 
-/* Would a body of that length be read to its end? */
+/* Whether a body of that length is read to its end, kept or dropped. */
 bool http_request_would_gather(size_t len);
 
 #endif

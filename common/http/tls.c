@@ -8,7 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-/* Without it the library would ask the terminal. */
+/* Refuses keys with a password; by default the library would ask on the terminal. */
 static int refuse_password(char *out, int size, int writing, void *ctx)
 {
     (void)out;
@@ -77,7 +77,7 @@ enum rc http_tls_read(struct buf *cert, struct buf *key, const char *section, co
         return rc;
     }
     rc = check_pair(cert, key, section, cert_file, key_file, err);
-    /* The HTTP library takes C strings. */
+    /* The HTTP library expects C strings. */
     buf_text(cert);
     buf_text(key);
     return rc;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What RFC 6750 lets a token be made of. */
+/* The characters of a token in RFC 6750. */
 static const char letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
 
@@ -63,13 +63,13 @@ static enum rc take_group(struct http_scopes *scopes, const char *group, size_t 
     if (http_scopes_have_group(scopes, name))
         return RC_OK;
     if (scopes->group_count == HTTP_SCOPE_GROUPS_MAX)
-        return err_fail(err, RC_REJECT, 0, "has a scope tasks:GROUP too many; expected %d at most",
+        return err_fail(err, RC_REJECT, 0, "has too many scopes tasks:GROUP; expected %d at most",
                         HTTP_SCOPE_GROUPS_MAX);
     memcpy(scopes->groups[scopes->group_count++], name, len + 1);
     return RC_OK;
 }
 
-/* The word is not named: it may be a second token by mistake. */
+/* The error does not quote the word: it may be a second token by mistake. */
 static enum rc take_scope(struct http_scopes *scopes, const char *word, size_t len, struct err *err)
 {
     static const char tasks[] = "tasks:";
@@ -82,7 +82,7 @@ static enum rc take_scope(struct http_scopes *scopes, const char *word, size_t l
             return RC_OK;
         }
     return err_fail(err, RC_REJECT, 0,
-                    "has an unknown scope behind its token; expected votes, read, operate or "
+                    "has an unknown scope after its token; expected votes, read, operate or "
                     "tasks:GROUP, separated by blanks");
 }
 
@@ -92,19 +92,20 @@ static enum rc take_token(struct http_tokens *tokens, const char *token, size_t 
     size_t place;
 
     if (strspn(token, letters) < len)
-        return err_fail(err, RC_REJECT, 0,
-                        "has a character no token may have; expected letters, digits and -._~+/=");
+        return err_fail(
+            err, RC_REJECT, 0,
+            "has a character that is not allowed in a token; expected letters, digits and -._~+/=");
     if (len < HTTP_TOKEN_BYTES_MIN || len > HTTP_TOKEN_BYTES_MAX)
         return err_fail(err, RC_REJECT, 0,
                         "has a token of %zu characters; expected %d to %d, e.g. from `openssl "
                         "rand -hex 32`",
                         len, HTTP_TOKEN_BYTES_MIN, HTTP_TOKEN_BYTES_MAX);
     if (tokens->count == HTTP_TOKENS_MAX)
-        return err_fail(err, RC_REJECT, 0, "has one token too many; expected %d at most",
+        return err_fail(err, RC_REJECT, 0, "has too many tokens; expected %d at most",
                         HTTP_TOKENS_MAX);
     compute_digest(token, len, tokens->digests[tokens->count]);
     if (http_tokens_match(tokens, tokens->digests[tokens->count], &place))
-        return err_fail(err, RC_REJECT, 0, "has a token that an earlier line has, too");
+        return err_fail(err, RC_REJECT, 0, "has the same token as an earlier line");
     tokens->scopes[tokens->count++] = (struct http_scopes){.bits = 0};
     return RC_OK;
 }
@@ -182,7 +183,7 @@ bool http_tokens_match(const struct http_tokens *tokens,
     unsigned found = 0;
     size_t at_place = 0;
 
-    /* Volatile: nothing may be left out because the answer is known before the end. */
+    /* Volatile, so that the compiler cannot end the comparison early. */
     for (size_t i = 0; i < tokens->count; i++) {
         const volatile unsigned char *one = tokens->digests[i];
         unsigned differ = 0;
@@ -193,7 +194,7 @@ bool http_tokens_match(const struct http_tokens *tokens,
         /* 1 where differ is 0, without a branch: differ is at most 255. */
         same = (differ - 1U) >> 31;
         found |= same;
-        at_place |= i & (0 - (size_t)same); /* no token stands there twice */
+        at_place |= i & (0 - (size_t)same); /* no token is in the list twice */
     }
     *place = at_place;
     return found != 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bearer tokens: which are good, what each of them may do, and whether what a client shows is one
- * of them. A token is kept as its SHA-256 only. Reading: any thread on tokens of its own; looking:
- * any thread. */
+/* Bearer tokens and their scopes. A token is kept as its SHA-256 only. Any thread may read a file
+ * into tokens of its own, and any thread may compare. */
 #ifndef COMMON_HTTP_TOKENS_H
 #define COMMON_HTTP_TOKENS_H
 
@@ -26,7 +25,7 @@ enum http_scope {
     HTTP_SCOPE_OPERATE = 4, /* "operate" */
 };
 
-/* What a token may do. */
+/* The scopes of a token. */
 struct http_scopes {
     unsigned bits; /* of enum http_scope */
     size_t group_count;
@@ -39,19 +38,20 @@ struct http_tokens {
     size_t count;
 };
 
-/* Reads a file of tokens, one a line: TOKEN [SCOPE ...], separated by blanks. The scopes are votes,
- * read, operate and tasks:GROUP; a line without any has votes and read. Empty lines and lines that
- * begin with # are skipped. RC_REJECT: err names the file and the line, never a token or what
- * stands in its place; *tokens is as before. A file that accounts beside its owner and group can
- * read is refused. */
+/* Reads a file with one token per line: TOKEN [SCOPE ...], separated by blanks. The scopes are
+ * votes, read, operate and tasks:GROUP; a token without scopes has votes and read. Empty lines and
+ * lines that begin with # are skipped. RC_REJECT: err names the file and the line, but quotes
+ * nothing of it; *tokens is unchanged. A file that others than its owner and group can read is
+ * refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);
 
-/* Takes the same steps whatever the digest is and wherever it stands. *place: which token it is. */
+/* Whether the digest is one of the tokens; *place: its index. Takes the same time for every digest
+ * and every index. */
 bool http_tokens_match(const struct http_tokens *tokens,
                        const unsigned char digest[HTTP_TOKEN_DIGEST_SIZE], size_t *place);
 
-/* header: the value of Authorization, or NULL. True for "Bearer <one of the tokens>"; *scopes is
- * what that token may do. */
+/* header: the value of Authorization, or NULL. True: it is "Bearer " and one of the tokens, whose
+ * scopes are *scopes. */
 bool http_tokens_allow(const struct http_tokens *tokens, const char *header,
                        struct http_scopes *scopes);
 

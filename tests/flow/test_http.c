@@ -242,7 +242,8 @@ static void a_busy_port_is_named(void **state)
     char want[64];
 
     snprintf(listen, sizeof(listen), "127.0.0.1:%d", http_port(fixture->server));
-    snprintf(want, sizeof(want), "cannot listen on %s: another process listens there", listen);
+    snprintf(want, sizeof(want), "cannot listen on %s: another process listens on this address",
+             listen);
     config.listen = listen;
     assert_int_equal(http_open(&other, &config, on_request, NULL, NULL, &err), RC_FATAL);
     assert_memory_equal(err.text, want, strlen(want));

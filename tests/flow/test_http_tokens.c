@@ -96,16 +96,16 @@ static void a_bad_file_is_named_and_its_tokens_are_not(void **state)
         {"\n#\n", 0600, ": has no token"},
         {"", 0600, ": has no token"},
         {FIRST "\nshort-token-1234567\n", 0600, ":2: has a token of 19 characters"},
-        {"first-token! 0123456789\n", 0600, ":1: has a character no token may have"},
-        {FIRST "\n" FIRST " read\n", 0600, ":2: has a token that an earlier line has, too"},
-        {FIRST " votes\n" SECOND " vote\n", 0600, ":2: has an unknown scope behind its token"},
-        {FIRST " " SECOND "\n", 0600, ":1: has an unknown scope behind its token"},
+        {"first-token! 0123456789\n", 0600, ":1: has a character that is not allowed"},
+        {FIRST "\n" FIRST " read\n", 0600, ":2: has the same token as an earlier line"},
+        {FIRST " votes\n" SECOND " vote\n", 0600, ":2: has an unknown scope after its token"},
+        {FIRST " " SECOND "\n", 0600, ":1: has an unknown scope after its token"},
         {FIRST " read,votes\n", 0600, "expected votes, read, operate or tasks:GROUP"},
         {FIRST " tasks:\n", 0600, ":1: has a scope tasks:GROUP whose group is not 1 to 64"},
         {FIRST " tasks:a/b\n", 0600, ":1: has a scope tasks:GROUP whose group is not 1 to 64"},
         {FIRST " tasks:a tasks:b tasks:c tasks:d tasks:e tasks:f tasks:g tasks:h tasks:i tasks:j "
                "tasks:k tasks:l tasks:m tasks:n tasks:o tasks:p tasks:q\n",
-         0600, ":1: has a scope tasks:GROUP too many; expected 16 at most"},
+         0600, ":1: has too many scopes tasks:GROUP; expected 16 at most"},
     };
     struct http_tokens tokens = {.count = 7};
     struct err err = {0};
@@ -194,7 +194,7 @@ static void one_token_too_many_is_reported(void **state)
     assert_true(http_tokens_allow(&tokens, "Bearer token-number-00000000000000063", &scopes));
     file_write(text, len, 0600);
     assert_int_equal(http_tokens_read(&tokens, path, &err), RC_REJECT);
-    assert_non_null(strstr(err.text, "one token too many"));
+    assert_non_null(strstr(err.text, "has too many tokens"));
 }
 
 /* A child that stops, looks for the digest, and stops again. */
