@@ -33,8 +33,7 @@ struct http_config {
 typedef void (*http_handler)(void *ctx, struct http_request *request);
 
 /* Answers a request that the server refuses before the handler (no token, too large, malformed)
- * with http_answer() and this status (401, 413, ...). NULL: the server answers plain text.
- */
+ * with http_answer() and this status, as 401 or 413. NULL: the server answers plain text. */
 typedef void (*http_on_refuse)(void *ctx, struct http_request *request, int status);
 
 /* Listens and serves at once; config is copied, its texts are borrowed until the close. RC_FATAL:

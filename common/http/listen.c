@@ -36,7 +36,7 @@ static const char *explain_error(int code)
 {
     switch (code) {
     case EADDRINUSE:
-        return "another process listens there; stop it or choose another port";
+        return "another process listens on this address; stop it or choose another port";
     case EADDRNOTAVAIL:
         return "this machine does not have that address";
     case EACCES:

@@ -3,26 +3,26 @@
 
 #include <string.h>
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 void json_split_blanks(struct json_split *split)
 {
-    while (split->at < split->len && blank(split->body[split->at]))
+    while (split->at < split->len && is_blank(split->body[split->at]))
         split->at++;
 }
 
-/* Behind the closing quote, or the end. */
-static size_t string_end(const struct json_split *split, size_t at)
+/* The position after the closing quote, or the end of the body. */
+static size_t find_string_end(const struct json_split *split, size_t at)
 {
     for (at++; at < split->len && split->body[at] != '"'; at++)
         at += split->body[at] == '\\';
     return at + 1;
 }
 
-static char next(struct json_split *split, char close, struct json_piece *piece)
+static char find_next(struct json_split *split, char close, struct json_piece *piece)
 {
     size_t depth = 0;
     size_t at = split->at;
@@ -39,14 +39,14 @@ static char next(struct json_split *split, char close, struct json_piece *piece)
             depth++;
         else if ((c == '}' || c == ']') && depth > 0)
             depth--;
-        at = c == '"' ? string_end(split, at) : at + 1;
+        at = c == '"' ? find_string_end(split, at) : at + 1;
     }
     return 0;
 }
 
 char json_split_next(struct json_split *split, struct json_piece *piece)
 {
-    return next(split, ']', piece);
+    return find_next(split, ']', piece);
 }
 
 enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
@@ -76,7 +76,7 @@ enum rc json_split_count(struct json_split split, size_t items_max, const char *
     json_split_blanks(&split);
     if (split.at < split.len) {
         request_fault_set(fault, REQUEST_FAULT_NOT_JSON,
-                          "there is something behind the array, at byte %zu", split.at);
+                          "the body continues after the array, at byte %zu", split.at);
         return RC_REJECT;
     }
     return RC_OK;
@@ -94,10 +94,10 @@ bool json_split_member(const char *object, size_t len, const char *name, struct 
         size_t behind;
 
         json_split_blanks(&split);
-        end = next(&split, '}', &member);
+        end = find_next(&split, '}', &member);
         if (end == 0 || member.len < strlen(name) + 2)
             continue;
-        behind = string_end(&split, member.at);
+        behind = find_string_end(&split, member.at);
         if (behind - member.at != strlen(name) + 2 ||
             memcmp(object + member.at + 1, name, strlen(name)) != 0)
             continue;
@@ -107,7 +107,7 @@ bool json_split_member(const char *object, size_t len, const char *name, struct 
         json_split_blanks(&split);
         value->at = split.at;
         value->len = member.at + member.len - split.at;
-        while (value->len > 0 && blank(object[value->at + value->len - 1]))
+        while (value->len > 0 && is_blank(object[value->at + value->len - 1]))
             value->len--;
         return true;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The elements of a JSON array one after the other, so that only one at a time is in memory as a
- * tree. It looks no closer than at strings, brackets and commas: each element is parsed afterwards,
- * and what is wrong inside it is found there. Pure; any thread. */
+/* Splits a JSON array into its elements, so that only one of them at a time is in memory as a tree.
+ * It recognizes strings, brackets and commas only: each element is parsed afterwards, which finds
+ * the errors inside it. Pure; any thread. */
 #ifndef PRODUCER_HTTP_JSON_SPLIT_H
 #define PRODUCER_HTTP_JSON_SPLIT_H
 
@@ -22,18 +22,19 @@ struct json_piece {
     size_t len;
 };
 
+/* Skips blanks. */
 void json_split_blanks(struct json_split *split);
 
-/* The next element and the ',' or ']' behind it, which is taken. 0: the body ended before. */
+/* Takes the next element and returns the ',' or ']' after it. 0: the body ends before it. */
 char json_split_next(struct json_split *split, struct json_piece *piece);
 
-/* Counts the elements; the split stands behind the '['. RC_REJECT: *fault says what is wrong with
- * the array; noun: what it holds. */
+/* Counts the elements of an array; split.at is the position after its '['. noun: what it holds, for
+ * messages. RC_REJECT: the array is bad for the reason in *fault. */
 enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
                          struct request_fault *fault);
 
-/* Where the value of a member stands in the text of an object, which is well-formed. False: there
- * is none of that name, written plainly. */
+/* The position of a member's value in the text of a well-formed object. False: no member has this
+ * name, spelled without escapes. */
 bool json_split_member(const char *object, size_t len, const char *name, struct json_piece *value);
 
 #endif

@@ -12,16 +12,16 @@ struct committer {
     struct commit_config config;
     struct worker worker;
     struct vote_engine *engine;
-    struct vote_item **items; /* of the hand, those without an outcome */
+    struct vote_item **items; /* of the requests: those without an outcome */
     size_t items_max;
-    struct queue_entry **entries; /* the hand */
+    struct queue_entry **entries; /* the requests */
     size_t entry_count;
     struct vote_batch batch;
 };
 
-/* The hand keeps what it has: items that are done stay done, and an item whose COMMIT was lost
- * remembers it. */
-static void hand_set(void *ctx, struct queue_entry **entries, size_t count)
+/* Items keep their state between the calls: done items stay done, and an item whose COMMIT was lost
+ * keeps the number of that transaction. */
+static void set_requests(void *ctx, struct queue_entry **entries, size_t count)
 {
     struct committer *committer = ctx;
     size_t open = 0;
@@ -44,7 +44,7 @@ static void hand_set(void *ctx, struct queue_entry **entries, size_t count)
         committer->batch = (struct vote_batch){0};
 }
 
-static enum rc hand_attempt(void *ctx, bool *finished, struct err *err)
+static enum rc try_commit(void *ctx, bool *finished, struct err *err)
 {
     struct committer *committer = ctx;
     int64_t start_us = committer->config.clock_us();
@@ -58,7 +58,7 @@ static enum rc hand_attempt(void *ctx, bool *finished, struct err *err)
     return rc;
 }
 
-static void hand_finished(void *ctx)
+static void count_outcomes(void *ctx)
 {
     struct committer *committer = ctx;
     int64_t changed = 0;
@@ -81,14 +81,14 @@ static void hand_finished(void *ctx)
     metric_add(&serve_votes_failed, refused);
 }
 
-static enum rc database_ping(void *ctx, struct err *err)
+static enum rc ping_database(void *ctx, struct err *err)
 {
     const struct vote_store *store = ((struct committer *)ctx)->config.store;
 
     return store->ping(store->ctx, err);
 }
 
-static bool database_collided(void *ctx, const struct err *err)
+static bool has_collided(void *ctx, const struct err *err)
 {
     const struct vote_store *store = ((struct committer *)ctx)->config.store;
 
@@ -96,14 +96,14 @@ static bool database_collided(void *ctx, const struct err *err)
 }
 
 static const struct worker_ops ops = {
-    .set = hand_set,
-    .attempt = hand_attempt,
-    .finished = hand_finished,
-    .ping = database_ping,
-    .collided = database_collided,
+    .set = set_requests,
+    .attempt = try_commit,
+    .finished = count_outcomes,
+    .ping = ping_database,
+    .collided = has_collided,
 };
 
-static enum rc parts_open(struct committer *committer, struct err *err)
+static enum rc open_parts(struct committer *committer, struct err *err)
 {
     const struct commit_config *config = &committer->config;
     struct vote_engine_config engine = {
@@ -144,7 +144,7 @@ enum rc committer_open(struct committer **out, const struct commit_config *confi
     committer->items_max = config->batch_votes_max > COMMIT_REQUEST_VOTES_MAX
                                ? config->batch_votes_max
                                : COMMIT_REQUEST_VOTES_MAX;
-    rc = parts_open(committer, err);
+    rc = open_parts(committer, err);
     if (rc != RC_OK)
         committer_close(committer);
     else
@@ -170,8 +170,8 @@ int64_t committer_step(void *arg, int64_t now_ms)
     return worker_step(&committer->worker, now_ms);
 }
 
-/* The finalizer of MurmurHash3: neighbours in, anything out. */
-static uint64_t content_mix(uint64_t value)
+/* The finalizer of MurmurHash3, so that consecutive ids spread over the shards. */
+static uint64_t mix_content(uint64_t value)
 {
     value = (value ^ value >> 33) * UINT64_C(0xff51afd7ed558ccd);
     value = (value ^ value >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -184,5 +184,5 @@ size_t commit_shard_of(const struct vote_item *items, size_t count, size_t shard
         if (items[i].content_id != items[0].content_id)
             return SIZE_MAX;
     }
-    return (size_t)(content_mix((uint64_t)items[0].content_id) % shard_count);
+    return (size_t)(mix_content((uint64_t)items[0].content_id) % shard_count);
 }

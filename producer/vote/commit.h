@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Group commit: votes that wait at the same time share one transaction, and nobody is answered
- * before its COMMIT. A committer is one worker of the vote queue with a vote engine; several of
- * them share the queue by shards. Requests belong to any thread until they are queued. */
+/* Group commit: votes that wait at the same time share one transaction, and each is answered after
+ * its COMMIT. A committer is one worker of the vote queue with a vote engine; several committers
+ * share the queue by shards. A request belongs to the thread that makes it until it is queued. */
 #ifndef PRODUCER_VOTE_COMMIT_H
 #define PRODUCER_VOTE_COMMIT_H
 
@@ -46,9 +46,9 @@ void committer_close(struct committer *committer);
 /* A loop_step. */
 int64_t committer_step(void *committer, int64_t now_ms);
 
-/* Which of shard_count shards a request goes to. All votes for one content that come one by one
- * meet in the same committer and share its transactions instead of waiting for each other's row
- * lock; SIZE_MAX: many contents, wherever the least waits. */
+/* The shard, of shard_count, of a request. Single votes for one content go to the same committer
+ * and share its transactions instead of waiting for each other's row lock. SIZE_MAX: the votes are
+ * for several contents, and any shard will do. */
 size_t commit_shard_of(const struct vote_item *items, size_t count, size_t shard_count);
 
 #endif

@@ -74,30 +74,31 @@ void vote_engine_close(struct vote_engine *engine)
     free(engine);
 }
 
-static int number_order(int64_t a, int64_t b)
+static int compare_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int count_order(const void *a, const void *b)
+static int compare_counts(const void *a, const void *b)
 {
     const struct vote_count_row *one = a;
     const struct vote_count_row *two = b;
 
-    return number_order(one->content_id, two->content_id);
+    return compare_numbers(one->content_id, two->content_id);
 }
 
-static int state_order(const void *a, const void *b)
+static int compare_states(const void *a, const void *b)
 {
     const struct vote_state_row *one = a;
     const struct vote_state_row *two = b;
-    int order = number_order(one->voter_id, two->voter_id);
+    int order = compare_numbers(one->voter_id, two->voter_id);
 
-    return order ? order : number_order(one->content_id, two->content_id);
+    return order ? order : compare_numbers(one->content_id, two->content_id);
 }
 
-/* Every content and every pair of the window once, in the order in which all writers lock them. */
-static void rows_collect(struct vote_engine *engine, struct vote_item **items, size_t count)
+/* Lists each content and each pair of the window once, in the order in which all writers lock
+ * them. */
+static void collect_rows(struct vote_engine *engine, struct vote_item **items, size_t count)
 {
     size_t kept = 0;
 
@@ -107,9 +108,9 @@ static void rows_collect(struct vote_engine *engine, struct vote_item **items, s
         engine->states[i] = (struct vote_state_row){.voter_id = items[i]->voter_id,
                                                     .content_id = items[i]->content_id};
     }
-    qsort(engine->counts, count, sizeof(*engine->counts), count_order);
+    qsort(engine->counts, count, sizeof(*engine->counts), compare_counts);
     for (size_t i = 1; i < count; i++) {
-        if (count_order(&engine->counts[kept], &engine->counts[i]) == 0)
+        if (compare_counts(&engine->counts[kept], &engine->counts[i]) == 0)
             engine->counts[kept].wanted |= engine->counts[i].wanted;
         else
             engine->counts[++kept] = engine->counts[i];
@@ -117,29 +118,29 @@ static void rows_collect(struct vote_engine *engine, struct vote_item **items, s
     engine->count_count = kept + 1;
 
     kept = 0;
-    qsort(engine->states, count, sizeof(*engine->states), state_order);
+    qsort(engine->states, count, sizeof(*engine->states), compare_states);
     for (size_t i = 1; i < count; i++) {
-        if (state_order(&engine->states[kept], &engine->states[i]) != 0)
+        if (compare_states(&engine->states[kept], &engine->states[i]) != 0)
             engine->states[++kept] = engine->states[i];
     }
     engine->state_count = kept + 1;
 }
 
-static struct vote_count_row *count_of(struct vote_engine *engine, const struct vote_item *item)
+static struct vote_count_row *find_count(struct vote_engine *engine, const struct vote_item *item)
 {
     struct vote_count_row key = {.content_id = item->content_id};
 
-    return bsearch(&key, engine->counts, engine->count_count, sizeof(key), count_order);
+    return bsearch(&key, engine->counts, engine->count_count, sizeof(key), compare_counts);
 }
 
-static struct vote_state_row *state_of(struct vote_engine *engine, const struct vote_item *item)
+static struct vote_state_row *find_state(struct vote_engine *engine, const struct vote_item *item)
 {
     struct vote_state_row key = {.voter_id = item->voter_id, .content_id = item->content_id};
 
-    return bsearch(&key, engine->states, engine->state_count, sizeof(key), state_order);
+    return bsearch(&key, engine->states, engine->state_count, sizeof(key), compare_states);
 }
 
-static bool counts_complete(const struct vote_engine *engine)
+static bool are_counts_complete(const struct vote_engine *engine)
 {
     for (size_t i = 0; i < engine->count_count; i++) {
         if (engine->counts[i].wanted && !engine->counts[i].found)
@@ -148,15 +149,15 @@ static bool counts_complete(const struct vote_engine *engine)
     return true;
 }
 
-/* The rows of known contents cost one locking read. New ones are made in a fresh transaction that
- * locks everything in key order from the start: made in this one, a low key would be locked after
- * a high one, and two writers could wait for each other. */
-static enum rc counts_lock(struct vote_engine *engine, struct err *err)
+/* One locking read suffices if all contents have rows. New rows are made in a new transaction that
+ * locks everything in key order from the beginning: in this one a low key would be locked after a
+ * high one, and two writers could deadlock. */
+static enum rc lock_counts_in_order(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
     enum rc rc = store->lock_counts(store->ctx, engine->counts, engine->count_count, err);
 
-    if (rc != RC_OK || counts_complete(engine))
+    if (rc != RC_OK || are_counts_complete(engine))
         return rc;
     store->rollback(store->ctx);
     rc = store->begin(store->ctx, err);
@@ -164,21 +165,22 @@ static enum rc counts_lock(struct vote_engine *engine, struct err *err)
         rc = store->make_counts(store->ctx, engine->counts, engine->count_count, err);
     if (rc == RC_OK)
         rc = store->lock_counts(store->ctx, engine->counts, engine->count_count, err);
-    if (rc == RC_OK && !counts_complete(engine))
+    if (rc == RC_OK && !are_counts_complete(engine))
         rc = err_fail(err, RC_RETRY, 0, "a row of vote_count vanished right after it was made");
     return rc;
 }
 
-/* Did an earlier transaction with a lost COMMIT happen after all? Its locks are gone, for we hold
- * them, so it is over; if any of its event ids is there, all of it is. Its number, or 0. */
-static uint64_t unknown_found(struct vote_engine *engine, struct vote_item **items, size_t count)
+/* The number of an earlier transaction that was committed although the answer to its COMMIT was
+ * lost, or 0. That transaction has ended, because this one holds its locks; if one of its event ids
+ * is in the table, all of its rows are. */
+static uint64_t find_unknown(struct vote_engine *engine, struct vote_item **items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct vote_state_row *state;
 
         if (items[i]->unknown == 0 || !items[i]->changed)
             continue;
-        state = state_of(engine, items[i]);
+        state = find_state(engine, items[i]);
         if (state->found &&
             memcmp(&state->event_id, &items[i]->event_id, sizeof(state->event_id)) == 0)
             return items[i]->unknown;
@@ -186,7 +188,7 @@ static uint64_t unknown_found(struct vote_engine *engine, struct vote_item **ite
     return 0;
 }
 
-static void event_add(struct vote_engine *engine, const struct vote_item *item, int64_t now_ms)
+static void add_event(struct vote_engine *engine, const struct vote_item *item, int64_t now_ms)
 {
     size_t n = engine->event_count++;
     struct vote_event event = {
@@ -210,10 +212,10 @@ static void event_add(struct vote_engine *engine, const struct vote_item *item, 
     };
 }
 
-static void item_apply(struct vote_engine *engine, struct vote_item *item, int64_t now_ms)
+static void apply_item(struct vote_engine *engine, struct vote_item *item, int64_t now_ms)
 {
-    struct vote_count_row *count = count_of(engine, item);
-    struct vote_state_row *state = state_of(engine, item);
+    struct vote_count_row *count = find_count(engine, item);
+    struct vote_state_row *state = find_state(engine, item);
     bool was = state->found && state->voting == 1;
 
     item->unknown = 0;
@@ -232,12 +234,12 @@ static void item_apply(struct vote_engine *engine, struct vote_item *item, int64
     item->has_event = state->found;
     item->event_id = state->event_id;
     if (item->changed)
-        event_add(engine, item, now_ms);
+        add_event(engine, item, now_ms);
 }
 
-/* Ids are always new, also for a second try: had the first one been committed and had somebody
- * changed every row of it since, an id used again would stand for two changes. */
-static enum rc items_apply(struct vote_engine *engine, struct vote_item **items, size_t count,
+/* Ids are new for each attempt: if the first attempt was committed and every row of it has changed
+ * since, an id that is used again would name two changes. */
+static enum rc apply_items(struct vote_engine *engine, struct vote_item **items, size_t count,
                            int64_t now_ms, struct err *err)
 {
     size_t begin = 0;
@@ -246,7 +248,7 @@ static enum rc items_apply(struct vote_engine *engine, struct vote_item **items,
     buf_reset(&engine->payloads);
     engine->config.rng_bytes(engine->random_bytes, count * RANDOM_BYTES);
     for (size_t i = 0; i < count; i++)
-        item_apply(engine, items[i], now_ms);
+        apply_item(engine, items[i], now_ms);
     if (engine->payloads.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for the events of %zu votes", count);
     for (size_t n = 0; n < engine->event_count; n++) {
@@ -257,7 +259,7 @@ static enum rc items_apply(struct vote_engine *engine, struct vote_item **items,
     return RC_OK;
 }
 
-static enum rc lane_append(struct vote_engine *engine, size_t lane, struct err *err)
+static enum rc append_to_lane(struct vote_engine *engine, size_t lane, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
     char name[OUTBOX_LANE_NAME_SIZE];
@@ -273,7 +275,7 @@ static enum rc lane_append(struct vote_engine *engine, size_t lane, struct err *
     return store->append(store->ctx, name, engine->lane_events, count, err);
 }
 
-static enum rc rows_write(struct vote_engine *engine, struct err *err)
+static enum rc write_rows(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
     enum rc rc = store->write_states(store->ctx, engine->states, engine->state_count, err);
@@ -281,18 +283,18 @@ static enum rc rows_write(struct vote_engine *engine, struct err *err)
     if (rc == RC_OK)
         rc = store->write_counts(store->ctx, engine->counts, engine->count_count, err);
     for (size_t lane = 0; rc == RC_OK && lane < engine->config.lane_count; lane++)
-        rc = lane_append(engine, lane, err);
+        rc = append_to_lane(engine, lane, err);
     return rc;
 }
 
-static void items_done(struct vote_item **items, size_t count)
+static void finish_items(struct vote_item **items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         items[i]->outcome = VOTE_DONE;
 }
 
-/* What transaction `number` had computed stands. */
-static void unknown_done(struct vote_item **items, size_t count, uint64_t number)
+/* Finishes the items with what transaction `number` had computed. */
+static void finish_unknown(struct vote_item **items, size_t count, uint64_t number)
 {
     for (size_t i = 0; i < count; i++) {
         if (items[i]->unknown != number)
@@ -302,7 +304,7 @@ static void unknown_done(struct vote_item **items, size_t count, uint64_t number
     }
 }
 
-static enum rc items_commit(struct vote_engine *engine, struct vote_item **items, size_t count,
+static enum rc commit_items(struct vote_engine *engine, struct vote_item **items, size_t count,
                             struct err *err)
 {
     const struct vote_store *store = engine->config.store;
@@ -311,12 +313,12 @@ static enum rc items_commit(struct vote_engine *engine, struct vote_item **items
     for (size_t i = 0; rc == RC_RETRY && i < count; i++)
         items[i]->unknown = engine->tries;
     if (rc == RC_OK)
-        items_done(items, count);
+        finish_items(items, count);
     return rc;
 }
 
-/* One transaction over the window. It is left open only when something in it failed. */
-static enum rc window_try(struct vote_engine *engine, const struct vote_batch *batch,
+/* Runs one transaction over the window. It stays open only after a failure. */
+static enum rc try_window(struct vote_engine *engine, const struct vote_batch *batch,
                           struct err *err)
 {
     const struct vote_store *store = engine->config.store;
@@ -328,28 +330,28 @@ static enum rc window_try(struct vote_engine *engine, const struct vote_batch *b
     if (rc != RC_OK)
         return rc;
     engine->tries++;
-    rows_collect(engine, items, batch->window);
-    rc = counts_lock(engine, err);
+    collect_rows(engine, items, batch->window);
+    rc = lock_counts_in_order(engine, err);
     if (rc == RC_OK)
         rc = store->read_states(store->ctx, engine->states, engine->state_count, &now_ms, err);
     if (rc != RC_OK)
         return rc;
-    number = unknown_found(engine, items, batch->window);
+    number = find_unknown(engine, items, batch->window);
     if (number != 0) {
-        unknown_done(items, batch->count - batch->done, number);
+        finish_unknown(items, batch->count - batch->done, number);
         store->rollback(store->ctx);
         return RC_OK;
     }
-    rc = items_apply(engine, items, batch->window, now_ms, err);
+    rc = apply_items(engine, items, batch->window, now_ms, err);
     if (rc == RC_OK && engine->event_count == 0) {
-        items_done(items, batch->window);
+        finish_items(items, batch->window);
         store->rollback(store->ctx);
         return RC_OK;
     }
     if (rc == RC_OK)
-        rc = rows_write(engine, err);
+        rc = write_rows(engine, err);
     if (rc == RC_OK)
-        rc = items_commit(engine, items, batch->window, err);
+        rc = commit_items(engine, items, batch->window, err);
     return rc;
 }
 
@@ -364,9 +366,9 @@ bool vote_batch_finished(const struct vote_batch *batch)
     return batch->done == batch->count;
 }
 
-/* Passes what has its outcome and opens the window as far as it may reach: not over an item that
- * a transaction found again has already answered. */
-static void window_move(struct vote_batch *batch, size_t window_max)
+/* Skips the items that have their outcome and opens the window up to window_max items, but not
+ * beyond an item that a recovered transaction has already answered. */
+static void move_window(struct vote_batch *batch, size_t window_max)
 {
     struct vote_item **items = batch->items;
 
@@ -378,10 +380,9 @@ static void window_move(struct vote_batch *batch, size_t window_max)
         batch->window++;
 }
 
-/* Cuts the window until the refused vote stands alone in it, then goes on behind that one with
- * windows that grow again: one bad vote costs a few transactions, not one for each of its
- * neighbours. */
-static void window_refuse(struct vote_batch *batch, const struct err *err)
+/* Halves the window until it holds only the refused vote, then continues after that vote with
+ * windows that grow again: one bad vote costs a few transactions, not one for each other vote. */
+static void refuse_window(struct vote_batch *batch, const struct err *err)
 {
     struct vote_item *item = batch->items[batch->done];
 
@@ -393,7 +394,7 @@ static void window_refuse(struct vote_batch *batch, const struct err *err)
     item->unknown = 0;
     log_error(LOG_ERROR, "vote_refused", err, "voter=%" PRId64 " content=%" PRId64, item->voter_id,
               item->content_id);
-    window_move(batch, 1);
+    move_window(batch, 1);
 }
 
 enum rc vote_engine_step(struct vote_engine *engine, struct vote_batch *batch, struct err *err)
@@ -402,14 +403,14 @@ enum rc vote_engine_step(struct vote_engine *engine, struct vote_batch *batch, s
     enum rc rc;
 
     assert(batch->window > 0 && batch->window <= engine->config.items_max);
-    rc = window_try(engine, batch, err);
+    rc = try_window(engine, batch, err);
     switch (rc) {
     case RC_OK:
-        window_move(batch, batch->window * 2);
+        move_window(batch, batch->window * 2);
         return RC_OK;
     case RC_REJECT:
         store->rollback(store->ctx);
-        window_refuse(batch, err);
+        refuse_window(batch, err);
         return RC_OK;
     case RC_RETRY:
     case RC_FATAL:

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct wish {
+struct request {
     bool undo;
     bool json;
     const char *csv;
@@ -21,7 +21,7 @@ struct wish {
     int64_t content_id;
 };
 
-__attribute__((format(printf, 1, 2))) static int usage_fail(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int fail_usage(const char *format, ...)
 {
     va_list args;
 
@@ -33,26 +33,27 @@ __attribute__((format(printf, 1, 2))) static int usage_fail(const char *format, 
     return EXIT_USAGE;
 }
 
-static int arguments_check(const struct options *options, struct wish *wish)
+static int check_arguments(const struct options *options, struct request *request)
 {
     char **arguments = options->arguments;
 
-    if (wish->csv && options->argument_count > 0)
-        return usage_fail("--csv and \"%s\" exclude each other", arguments[0]);
-    if (wish->csv && wish->undo)
-        return usage_fail("with --csv the column voting takes votes back, not --undo");
-    if (wish->csv)
+    if (request->csv && options->argument_count > 0)
+        return fail_usage("--csv cannot be combined with \"%s\"", arguments[0]);
+    if (request->csv && request->undo)
+        return fail_usage(
+            "--csv cannot be combined with --undo; the column voting takes votes back");
+    if (request->csv)
         return -1;
     if (options->argument_count != 2)
-        return usage_fail("expected VOTER and CONTENT, or --csv FILE");
-    if (!vote_id_parse(arguments[0], strlen(arguments[0]), &wish->voter_id))
-        return usage_fail("VOTER must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[0]);
-    if (!vote_id_parse(arguments[1], strlen(arguments[1]), &wish->content_id))
-        return usage_fail("CONTENT must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[1]);
+        return fail_usage("expected VOTER and CONTENT, or --csv FILE");
+    if (!vote_id_parse(arguments[0], strlen(arguments[0]), &request->voter_id))
+        return fail_usage("VOTER must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[0]);
+    if (!vote_id_parse(arguments[1], strlen(arguments[1]), &request->content_id))
+        return fail_usage("CONTENT must be a number, " VOTE_ID_RANGE ", not \"%s\"", arguments[1]);
     return -1;
 }
 
-static void item_print(const struct vote_item *item, bool json)
+static void print_item(const struct vote_item *item, bool json)
 {
     struct buf out = {0};
 
@@ -67,10 +68,11 @@ static void item_print(const struct vote_item *item, bool json)
            item->changed ? "" : ", as before", item->votes, item->votes == 1 ? "" : "s");
 }
 
-static int vote_one(const struct settings *settings, const struct wish *wish)
+static int run_one_vote(const struct settings *settings, const struct request *request)
 {
-    struct vote_item item = {
-        .voter_id = wish->voter_id, .content_id = wish->content_id, .voting = wish->undo ? 0 : 1};
+    struct vote_item item = {.voter_id = request->voter_id,
+                             .content_id = request->content_id,
+                             .voting = request->undo ? 0 : 1};
     struct vote_run run;
     struct err err = {0};
     enum rc rc = vote_run_open(&run, settings, &err);
@@ -81,27 +83,27 @@ static int vote_one(const struct settings *settings, const struct wish *wish)
     if (rc != RC_OK)
         return vote_run_fail(rc, &err);
     if (item.outcome == VOTE_REFUSED)
-        return EXIT_FAILED; /* the engine has said why */
-    item_print(&item, wish->json);
+        return EXIT_FAILED; /* the engine has logged the reason */
+    print_item(&item, request->json);
     return EXIT_DONE;
 }
 
 int vote_command(int argc, char **argv)
 {
-    struct wish wish = {0};
+    struct request request = {0};
     const struct option_entry entries[] = {
-        {"undo", OPTION_FLAG, &wish.undo, NULL, "take the vote back"},
-        {"csv", OPTION_TEXT, &wish.csv, "FILE",
-         "vote line by line; \"-\" is standard input, gzip is fine"},
-        {"json", OPTION_FLAG, &wish.json, NULL, "print the outcome as JSON"},
+        {"undo", OPTION_FLAG, &request.undo, NULL, "take the vote back"},
+        {"csv", OPTION_TEXT, &request.csv, "FILE",
+         "vote for each line; \"-\" is standard input, gzip is unpacked"},
+        {"json", OPTION_FLAG, &request.json, NULL, "print the outcome as JSON"},
     };
     const struct option_parse parse = {
         .command = "tallybox vote",
         .arguments = "VOTER CONTENT | --csv FILE",
         .about = "Votes for a content, or takes a vote back, in the database of [mysql]. Voting is "
                  "idempotent: a repeat changes nothing and makes no event. A CSV file names its "
-                 "columns in the first line: voter_id, content_id and, if it is there, voting (0 "
-                 "or 1). Bad lines are named and left out; the exit code is then 1.",
+                 "columns in the first line: voter_id, content_id and optionally voting (0 or "
+                 "1). Bad lines are reported and skipped; the exit code is then 1.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"
@@ -114,13 +116,13 @@ int vote_command(int argc, char **argv)
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code < 0)
-        code = arguments_check(&options, &wish);
+        code = check_arguments(&options, &request);
     if (code < 0)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
-    code = wish.csv ? vote_csv_run(config_settings(config), wish.csv, wish.json)
-                    : vote_one(config_settings(config), &wish);
+    code = request.csv ? vote_csv_run(config_settings(config), request.csv, request.json)
+                       : run_one_vote(config_settings(config), &request);
     config_free(config);
     return code;
 }

@@ -26,21 +26,20 @@ void vote_csv_init(struct vote_csv *csv)
     memset(csv, 0, sizeof(*csv));
 }
 
-__attribute__((format(printf, 3, 4))) static enum vote_csv_found fail(struct vote_csv *csv,
-                                                                      enum vote_csv_found found,
-                                                                      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static enum vote_csv_found fail_line(
+    struct vote_csv *csv, enum vote_csv_found found, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     vsnprintf(csv->reason, sizeof(csv->reason), format, args);
     va_end(args);
-    /* The input's own bytes go to a terminal or a log. */
+    /* The reason quotes the input and goes to a terminal or a log. */
     utf8_clean(csv->reason);
     return found;
 }
 
-static struct field trimmed(char *text, size_t len)
+static struct field trim_field(char *text, size_t len)
 {
     while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
         len--;
@@ -51,9 +50,9 @@ static struct field trimmed(char *text, size_t len)
     return (struct field){text, len};
 }
 
-/* A value in quotes, "" inside stands for one; it is unquoted where it stands. *at is left on the
- * comma or the end behind it. */
-static bool quoted_split(struct vote_csv *csv, size_t *at, struct field *field)
+/* Reads a quoted value, in which "" is one quote, and unquotes it in place. *at becomes the
+ * position of the comma or the end after it. */
+static bool split_quoted(struct vote_csv *csv, size_t *at, struct field *field)
 {
     char *out = csv->text + *at;
     bool closed = false;
@@ -74,9 +73,9 @@ static bool quoted_split(struct vote_csv *csv, size_t *at, struct field *field)
     return closed && (*at == csv->len || csv->text[*at] == ',');
 }
 
-/* How many fields the line has, VOTE_CSV_COLUMNS_MAX + 1 for more than there can be, 0 when its
- * quotes are wrong. */
-static size_t fields_split(struct vote_csv *csv, struct field fields[VOTE_CSV_COLUMNS_MAX + 1])
+/* The number of fields of the line; VOTE_CSV_COLUMNS_MAX + 1 if it has too many, 0 if its quotes
+ * are wrong. */
+static size_t split_fields(struct vote_csv *csv, struct field fields[VOTE_CSV_COLUMNS_MAX + 1])
 {
     size_t count = 0;
     size_t at = 0;
@@ -88,12 +87,12 @@ static size_t fields_split(struct vote_csv *csv, struct field fields[VOTE_CSV_CO
             at++;
         begin = at;
         if (at < csv->len && csv->text[at] == '"') {
-            if (!quoted_split(csv, &at, &fields[count]))
+            if (!split_quoted(csv, &at, &fields[count]))
                 return 0;
         } else {
             while (at < csv->len && csv->text[at] != ',')
                 at++;
-            fields[count] = trimmed(csv->text + begin, at - begin);
+            fields[count] = trim_field(csv->text + begin, at - begin);
         }
         if (++count > VOTE_CSV_COLUMNS_MAX || at == csv->len)
             return count;
@@ -101,7 +100,7 @@ static size_t fields_split(struct vote_csv *csv, struct field fields[VOTE_CSV_CO
     }
 }
 
-static int shown_len(const struct field *field)
+static int limit_shown(const struct field *field)
 {
     return (int)(field->len < SHOWN_BYTES ? field->len : SHOWN_BYTES);
 }
@@ -114,7 +113,7 @@ static bool has_column(const struct vote_csv *csv, enum vote_csv_column column)
     return false;
 }
 
-static bool column_add(struct vote_csv *csv, const struct field *field)
+static bool add_column(struct vote_csv *csv, const struct field *field)
 {
     for (size_t i = 0; i < VOTE_CSV_COLUMNS_MAX; i++) {
         enum vote_csv_column column = (enum vote_csv_column)i;
@@ -129,8 +128,8 @@ static bool column_add(struct vote_csv *csv, const struct field *field)
     return false;
 }
 
-/* Spreadsheets put U+FEFF in front of UTF-8. */
-static void mark_skip(struct vote_csv *csv)
+/* Skips U+FEFF, which spreadsheets write before UTF-8. */
+static void skip_mark(struct vote_csv *csv)
 {
     if (csv->len < 3 || memcmp(csv->text, "\xef\xbb\xbf", 3) != 0)
         return;
@@ -138,26 +137,27 @@ static void mark_skip(struct vote_csv *csv)
     memmove(csv->text, csv->text + 3, csv->len);
 }
 
-static enum vote_csv_found header_read(struct vote_csv *csv)
+static enum vote_csv_found read_header(struct vote_csv *csv)
 {
     struct field fields[VOTE_CSV_COLUMNS_MAX + 1];
     size_t count;
     bool good;
 
-    mark_skip(csv);
-    count = fields_split(csv, fields);
+    skip_mark(csv);
+    count = split_fields(csv, fields);
     good = !csv->long_line && count > 0 && count <= VOTE_CSV_COLUMNS_MAX;
     for (size_t i = 0; good && i < count; i++)
-        good = column_add(csv, &fields[i]);
+        good = add_column(csv, &fields[i]);
     if (good && has_column(csv, VOTE_CSV_VOTER) && has_column(csv, VOTE_CSV_CONTENT))
         return VOTE_CSV_MORE;
-    return fail(csv, VOTE_CSV_NO_HEADER,
-                "the first line must name the columns voter_id, content_id and, if it is there, "
-                "voting; it is \"%.*s\"",
-                (int)(csv->len < SHOWN_BYTES ? csv->len : SHOWN_BYTES), csv->text);
+    return fail_line(
+        csv, VOTE_CSV_NO_HEADER,
+        "the first line must name the columns voter_id, content_id and optionally voting; "
+        "it is \"%.*s\"",
+        (int)(csv->len < SHOWN_BYTES ? csv->len : SHOWN_BYTES), csv->text);
 }
 
-static bool value_read(enum vote_csv_column column, const struct field *field, int64_t *value)
+static bool read_value(enum vote_csv_column column, const struct field *field, int64_t *value)
 {
     if (column != VOTE_CSV_VOTING)
         return vote_id_parse(field->text, field->len, value);
@@ -167,25 +167,26 @@ static bool value_read(enum vote_csv_column column, const struct field *field, i
     return true;
 }
 
-static enum vote_csv_found vote_read(struct vote_csv *csv, struct vote_csv_vote *vote)
+static enum vote_csv_found read_vote(struct vote_csv *csv, struct vote_csv_vote *vote)
 {
     struct field fields[VOTE_CSV_COLUMNS_MAX + 1];
     int64_t values[VOTE_CSV_COLUMNS_MAX] = {[VOTE_CSV_VOTING] = 1};
-    size_t count = fields_split(csv, fields);
+    size_t count = split_fields(csv, fields);
 
     if (count == 0)
-        return fail(csv, VOTE_CSV_BAD, "a quoted value does not end where it should");
+        return fail_line(csv, VOTE_CSV_BAD,
+                         "a quoted value has no closing quote before the end or the comma");
     if (count != csv->column_count)
-        return fail(csv, VOTE_CSV_BAD, "%zu columns expected, %zu%s found", csv->column_count,
-                    count, count > VOTE_CSV_COLUMNS_MAX ? " or more" : "");
+        return fail_line(csv, VOTE_CSV_BAD, "expected %zu columns, found %zu%s", csv->column_count,
+                         count, count > VOTE_CSV_COLUMNS_MAX ? " or more" : "");
     for (size_t i = 0; i < count; i++) {
         enum vote_csv_column column = csv->columns[i];
 
-        if (value_read(column, &fields[i], &values[column]))
+        if (read_value(column, &fields[i], &values[column]))
             continue;
-        return fail(csv, VOTE_CSV_BAD, "%s must be %s, not \"%.*s\"", names[column],
-                    column == VOTE_CSV_VOTING ? "0 or 1" : "a number, " VOTE_ID_RANGE,
-                    shown_len(&fields[i]), fields[i].text);
+        return fail_line(csv, VOTE_CSV_BAD, "%s must be %s, not \"%.*s\"", names[column],
+                         column == VOTE_CSV_VOTING ? "0 or 1" : "a number, " VOTE_ID_RANGE,
+                         limit_shown(&fields[i]), fields[i].text);
     }
     *vote = (struct vote_csv_vote){
         .voter_id = values[VOTE_CSV_VOTER],
@@ -195,23 +196,23 @@ static enum vote_csv_found vote_read(struct vote_csv *csv, struct vote_csv_vote 
     return VOTE_CSV_VOTE;
 }
 
-/* The line is whole, without its end. */
-static enum vote_csv_found line_read(struct vote_csv *csv, struct vote_csv_vote *vote)
+/* Reads the line in csv->text, which is complete and has no end of line. */
+static enum vote_csv_found read_line(struct vote_csv *csv, struct vote_csv_vote *vote)
 {
     csv->line++;
     if (csv->len > 0 && csv->text[csv->len - 1] == '\r')
         csv->len--;
     if (csv->column_count == 0)
-        return header_read(csv);
+        return read_header(csv);
     if (csv->long_line)
-        return fail(csv, VOTE_CSV_BAD, "longer than %d bytes", VOTE_CSV_LINE_BYTES_MAX);
-    if (trimmed(csv->text, csv->len).len == 0)
+        return fail_line(csv, VOTE_CSV_BAD, "longer than %d bytes", VOTE_CSV_LINE_BYTES_MAX);
+    if (trim_field(csv->text, csv->len).len == 0)
         return VOTE_CSV_MORE;
-    return vote_read(csv, vote);
+    return read_vote(csv, vote);
 }
 
-/* A long line is remembered by its beginning only. */
-static void line_add(struct vote_csv *csv, const char *bytes, size_t len)
+/* Only the beginning of a long line is kept. */
+static void add_to_line(struct vote_csv *csv, const char *bytes, size_t len)
 {
     size_t room = VOTE_CSV_LINE_BYTES_MAX - csv->len;
 
@@ -221,7 +222,7 @@ static void line_add(struct vote_csv *csv, const char *bytes, size_t len)
     csv->len += len;
 }
 
-static void line_reset(struct vote_csv *csv)
+static void reset_line(struct vote_csv *csv)
 {
     csv->len = 0;
     csv->long_line = false;
@@ -237,13 +238,13 @@ enum vote_csv_found vote_csv_feed(struct vote_csv *csv, const char *bytes, size_
         size_t more = end ? (size_t)(end - (bytes + at)) : len - at;
         enum vote_csv_found found;
 
-        line_add(csv, bytes + at, more);
+        add_to_line(csv, bytes + at, more);
         at += more;
         if (!end)
             break;
         at++;
-        found = line_read(csv, vote);
-        line_reset(csv);
+        found = read_line(csv, vote);
+        reset_line(csv);
         if (found == VOTE_CSV_MORE)
             continue;
         *used = at;
@@ -258,7 +259,7 @@ enum vote_csv_found vote_csv_end(struct vote_csv *csv, struct vote_csv_vote *vot
     enum vote_csv_found found = VOTE_CSV_MORE;
 
     if (csv->len > 0 || csv->long_line || csv->line == 0)
-        found = line_read(csv, vote);
-    line_reset(csv);
+        found = read_line(csv, vote);
+    reset_line(csv);
     return found;
 }

@@ -19,41 +19,42 @@
 #define READ_BYTES 65536
 #define BAD_SHOWN_MAX 20
 
-/* One file on its way. */
+/* The import of one file. */
 struct import {
-    const char *name; /* of the file, for people */
+    const char *name; /* of the file, for messages */
     gzFile file;
-    off_t bytes; /* of the file, packed as it is; 0: unknown */
+    off_t bytes; /* size of the file as stored; 0: unknown */
     struct vote_run run;
     struct vote_csv csv;
     struct progress progress;
     char chunk[READ_BYTES];
     struct vote_item items[VOTE_RUN_ITEMS_MAX];
-    uint64_t lines[VOTE_RUN_ITEMS_MAX]; /* where each item stood */
+    uint64_t lines[VOTE_RUN_ITEMS_MAX]; /* the line of each item */
     size_t count;
     uint64_t changed;
     uint64_t unchanged;
     uint64_t bad;
-    uint64_t committed_line; /* everything up to here has its outcome */
+    uint64_t committed_line; /* all lines up to this one have their outcome */
 };
 
-static void say_bad(struct import *import, uint64_t line, const char *reason)
+static void report_bad_line(struct import *import, uint64_t line, const char *reason)
 {
     if (import->bad++ >= BAD_SHOWN_MAX)
         return;
     progress_clear(&import->progress);
     fprintf(stderr, "tallybox: %s, line %" PRIu64 ": %s\n", import->name, line, reason);
     if (import->bad == BAD_SHOWN_MAX)
-        fprintf(stderr, "tallybox: %s: more bad lines are only counted\n", import->name);
+        fprintf(stderr, "tallybox: %s: further bad lines are counted but not shown\n",
+                import->name);
 }
 
-static void items_count(struct import *import)
+static void count_items(struct import *import)
 {
     for (size_t i = 0; i < import->count; i++) {
         const struct vote_item *item = &import->items[i];
 
         if (item->outcome == VOTE_REFUSED)
-            say_bad(import, import->lines[i], "refused by the database");
+            report_bad_line(import, import->lines[i], "refused by the database");
         else if (item->changed)
             import->changed++;
         else
@@ -61,7 +62,7 @@ static void items_count(struct import *import)
     }
 }
 
-static enum rc batch_run(struct import *import, struct err *err)
+static enum rc run_batch(struct import *import, struct err *err)
 {
     enum rc rc;
 
@@ -70,7 +71,7 @@ static enum rc batch_run(struct import *import, struct err *err)
     rc = vote_run_items(&import->run, import->items, import->count, err);
     if (rc != RC_OK)
         return rc;
-    items_count(import);
+    count_items(import);
     if (import->bytes > 0)
         progress_share(&import->progress, (double)gzoffset(import->file) / (double)import->bytes);
     progress_step(&import->progress, import->count, os_now_ms());
@@ -79,7 +80,7 @@ static enum rc batch_run(struct import *import, struct err *err)
     return RC_OK;
 }
 
-static enum rc found_take(struct import *import, enum vote_csv_found found,
+static enum rc take_found(struct import *import, enum vote_csv_found found,
                           const struct vote_csv_vote *vote, struct err *err)
 {
     switch (found) {
@@ -89,9 +90,9 @@ static enum rc found_take(struct import *import, enum vote_csv_found found,
         import->items[import->count] = (struct vote_item){
             .voter_id = vote->voter_id, .content_id = vote->content_id, .voting = vote->voting};
         import->lines[import->count++] = import->csv.line;
-        return import->count == VOTE_RUN_ITEMS_MAX ? batch_run(import, err) : RC_OK;
+        return import->count == VOTE_RUN_ITEMS_MAX ? run_batch(import, err) : RC_OK;
     case VOTE_CSV_BAD:
-        say_bad(import, import->csv.line, import->csv.reason);
+        report_bad_line(import, import->csv.line, import->csv.reason);
         return RC_OK;
     case VOTE_CSV_NO_HEADER:
         return err_fail(err, RC_FATAL, 0, "%s: %s", import->name, import->csv.reason);
@@ -99,7 +100,7 @@ static enum rc found_take(struct import *import, enum vote_csv_found found,
     return RC_FATAL;
 }
 
-static enum rc chunk_take(struct import *import, size_t len, struct err *err)
+static enum rc take_chunk(struct import *import, size_t len, struct err *err)
 {
     struct vote_csv_vote vote;
     size_t at = 0;
@@ -108,7 +109,7 @@ static enum rc chunk_take(struct import *import, size_t len, struct err *err)
         size_t used = 0;
         enum vote_csv_found found =
             vote_csv_feed(&import->csv, import->chunk + at, len - at, &used, &vote);
-        enum rc rc = found_take(import, found, &vote, err);
+        enum rc rc = take_found(import, found, &vote, err);
 
         if (rc != RC_OK)
             return rc;
@@ -117,7 +118,7 @@ static enum rc chunk_take(struct import *import, size_t len, struct err *err)
     return RC_OK;
 }
 
-static enum rc read_failed(struct import *import, struct err *err)
+static enum rc fail_read(struct import *import, struct err *err)
 {
     int code = Z_OK;
     const char *text = gzerror(import->file, &code);
@@ -125,12 +126,12 @@ static enum rc read_failed(struct import *import, struct err *err)
     if (code == Z_ERRNO)
         text = strerror(errno);
     else if (code == Z_BUF_ERROR)
-        text = "the gzip data ends too early";
-    return err_fail(err, RC_FATAL, 0, "%s: cannot be read on after line %" PRIu64 ": %s",
-                    import->name, import->csv.line, text);
+        text = "the gzip data is incomplete";
+    return err_fail(err, RC_FATAL, 0, "%s: cannot be read after line %" PRIu64 ": %s", import->name,
+                    import->csv.line, text);
 }
 
-static enum rc file_read(struct import *import, struct err *err)
+static enum rc read_file(struct import *import, struct err *err)
 {
     struct vote_csv_vote vote;
     int code = Z_OK;
@@ -138,22 +139,22 @@ static enum rc file_read(struct import *import, struct err *err)
     enum rc rc;
 
     while ((len = gzread(import->file, import->chunk, READ_BYTES)) > 0) {
-        rc = chunk_take(import, (size_t)len, err);
+        rc = take_chunk(import, (size_t)len, err);
         if (rc != RC_OK)
             return rc;
     }
     gzerror(import->file, &code);
     if (len < 0 || code != Z_OK) {
-        /* What was read whole still counts; the broken line does not. */
-        rc = batch_run(import, err);
-        return rc == RC_OK ? read_failed(import, err) : rc;
+        /* Complete lines count, the incomplete one does not. */
+        rc = run_batch(import, err);
+        return rc == RC_OK ? fail_read(import, err) : rc;
     }
-    rc = found_take(import, vote_csv_end(&import->csv, &vote), &vote, err);
-    return rc == RC_OK ? batch_run(import, err) : rc;
+    rc = take_found(import, vote_csv_end(&import->csv, &vote), &vote, err);
+    return rc == RC_OK ? run_batch(import, err) : rc;
 }
 
-/* False: there is no such file, and that was said. */
-static bool file_open(struct import *import, const char *path)
+/* False: the file cannot be opened, which has been reported. */
+static bool open_file(struct import *import, const char *path)
 {
     bool piped = strcmp(path, "-") == 0;
     struct stat about;
@@ -177,7 +178,7 @@ static bool file_open(struct import *import, const char *path)
     return true;
 }
 
-static void summary_print(const struct import *import, int64_t spent_ms, bool json)
+static void print_summary(const struct import *import, int64_t spent_ms, bool json)
 {
     uint64_t votes = import->changed + import->unchanged;
     double seconds = (double)(spent_ms > 0 ? spent_ms : 1) / 1000;
@@ -196,7 +197,7 @@ static void summary_print(const struct import *import, int64_t spent_ms, bool js
                import->bad, seconds, rate);
 }
 
-static int import_run(struct import *import, const struct settings *settings, bool json)
+static int run_import(struct import *import, const struct settings *settings, bool json)
 {
     struct err err = {0};
     int64_t start_ms = os_now_ms();
@@ -204,13 +205,13 @@ static int import_run(struct import *import, const struct settings *settings, bo
 
     progress_open(&import->progress, "votes", 0, start_ms);
     if (rc == RC_OK)
-        rc = file_read(import, &err);
+        rc = read_file(import, &err);
     progress_close(&import->progress, os_now_ms());
     if (import->csv.column_count > 0)
-        summary_print(import, os_now_ms() - start_ms, json);
+        print_summary(import, os_now_ms() - start_ms, json);
     if (rc != RC_OK && import->count > 0)
         fprintf(stderr,
-                "tallybox: %s: up to line %" PRIu64 " everything was counted; giving the "
+                "tallybox: %s: all votes up to line %" PRIu64 " were counted; importing the "
                 "whole file again is harmless\n",
                 import->name, import->committed_line);
     if (rc != RC_OK)
@@ -229,8 +230,8 @@ int vote_csv_run(const struct settings *settings, const char *path, bool json)
         return options_fail(RC_FATAL, &err);
     }
     vote_csv_init(&import->csv);
-    if (file_open(import, path)) {
-        code = import_run(import, settings, json);
+    if (open_file(import, path)) {
+        code = run_import(import, settings, json);
         gzclose_r(import->file);
         vote_run_close(&import->run);
     }

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-/* path "-": standard input. Returns an enum exit_code, after a summary on stdout, as JSON if
- * asked to. */
+/* Imports the file at path; "-" is standard input. Prints a summary on stdout, as JSON if json is
+ * set, and returns an enum exit_code. */
 int vote_csv_run(const struct settings *settings, const char *path, bool json);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids of voters and contents as people and programs write them. Pure; any thread. */
+/* Ids of voters and contents as text. Pure; any thread. */
 #ifndef PRODUCER_VOTE_VOTE_ID_H
 #define PRODUCER_VOTE_VOTE_ID_H
 
@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an id must be, for error sentences. */
+/* The range of an id, for error texts. */
 #define VOTE_ID_RANGE "1 to 2^63-1"
 
-/* Takes plain digits in that range, without sign or blanks; zeros in front are fine. */
+/* Reads decimal digits in that range, without sign or blanks; leading zeros are allowed. False: the
+ * text is no such id, and *id is undefined. */
 bool vote_id_parse(const char *text, size_t len, int64_t *id);
 
 #endif

@@ -15,19 +15,19 @@
 #define FIELDS 3
 #define FIELD_NAMES "voterId, contentId and voting"
 
-/* One item under inspection. */
-struct look {
+/* The item that is being checked. */
+struct item_check {
     const struct vote_json *votes;
     size_t index;
     struct request_fault *fault;
 };
 
-static void place_set(const struct look *look, const char *field)
+static void set_place(const struct item_check *check, const char *field)
 {
-    request_fault_place(look->fault, look->votes->array, look->index, field);
+    request_fault_place(check->fault, check->votes->array, check->index, field);
 }
 
-static const char *type_name(const json_t *value)
+static const char *name_type(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -49,31 +49,31 @@ static const char *type_name(const json_t *value)
     return "something else";
 }
 
-static bool field_read(const struct look *look, const json_t *object, const char *name, int64_t low,
-                       int64_t high, int64_t *number)
+static bool read_field(const struct item_check *check, const json_t *object, const char *name,
+                       int64_t low, int64_t high, int64_t *number)
 {
     const json_t *value = json_object_get(object, name);
 
     if (!value) {
-        request_fault_set(look->fault, REQUEST_FAULT_MISSING, "%s is missing", name);
+        request_fault_set(check->fault, REQUEST_FAULT_MISSING, "%s is missing", name);
     } else if (!json_is_integer(value)) {
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be an integer, not %s",
-                          name, type_name(value));
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be an integer, not %s",
+                          name, name_type(value));
     } else if (json_integer_value(value) < low || json_integer_value(value) > high) {
         if (high == 1)
-            request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 0 or 1", name);
+            request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 0 or 1", name);
         else
-            request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 1 to 2^63-1",
+            request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s must be 1 to 2^63-1",
                               name);
     } else {
         *number = json_integer_value(value);
         return true;
     }
-    place_set(look, name);
+    set_place(check, name);
     return false;
 }
 
-static bool fields_known(const struct look *look, json_t *object)
+static bool check_fields(const struct item_check *check, json_t *object)
 {
     static const char *const names[FIELDS] = {"voterId", "contentId", "voting"};
     const char *name;
@@ -86,37 +86,37 @@ static bool fields_known(const struct look *look, json_t *object)
             known |= strcmp(name, names[i]) == 0;
         if (known)
             continue;
-        request_fault_set(look->fault, REQUEST_FAULT_UNKNOWN,
+        request_fault_set(check->fault, REQUEST_FAULT_UNKNOWN,
                           "unknown field; a vote has " FIELD_NAMES);
-        place_set(look, name);
+        set_place(check, name);
         return false;
     }
     return true;
 }
 
-static bool item_read(const struct look *look, json_t *value, struct vote_item *item)
+static bool read_item(const struct item_check *check, json_t *value, struct vote_item *item)
 {
     int64_t voting = 0;
 
     if (!json_is_object(value)) {
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "a vote must be an object, not %s",
-                          type_name(value));
-        place_set(look, NULL);
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE,
+                          "a vote must be an object, not %s", name_type(value));
+        set_place(check, NULL);
         return false;
     }
     *item = (struct vote_item){0};
-    if (!fields_known(look, value) ||
-        !field_read(look, value, "voterId", 1, INT64_MAX, &item->voter_id) ||
-        !field_read(look, value, "contentId", 1, INT64_MAX, &item->content_id) ||
-        !field_read(look, value, "voting", 0, 1, &voting))
+    if (!check_fields(check, value) ||
+        !read_field(check, value, "voterId", 1, INT64_MAX, &item->voter_id) ||
+        !read_field(check, value, "contentId", 1, INT64_MAX, &item->content_id) ||
+        !read_field(check, value, "voting", 0, 1, &voting))
         return false;
     item->voting = (uint8_t)voting;
     return true;
 }
 
-/* The parser holds no integer beyond 64 bits and says only that there is one. Read again as
- * approximate numbers, the item's largest one is it. */
-static void overflow_place(const struct look *look, const char *text, size_t len)
+/* The parser reports an integer beyond 64 bits without its place. The item is parsed again with
+ * approximate numbers: the largest number is the one. */
+static void find_overflow(const struct item_check *check, const char *text, size_t len)
 {
     json_t *object = json_loadb(text, len, PARSE_FLAGS | JSON_DECODE_INT_AS_REAL, NULL);
     const char *largest = NULL;
@@ -124,7 +124,7 @@ static void overflow_place(const struct look *look, const char *text, size_t len
     json_t *value;
     double most = 0;
 
-    request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+    request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE,
                       "a number is too large; ids go from 1 to 2^63-1");
     json_object_foreach(object, name, value) {
         if (json_is_real(value) && fabs(json_real_value(value)) > most) {
@@ -132,13 +132,12 @@ static void overflow_place(const struct look *look, const char *text, size_t len
             largest = name;
         }
     }
-    place_set(look, largest);
+    set_place(check, largest);
     json_decref(object);
 }
 
-/* RC_OK: the item is good, RC_REJECT: *fault is its fault; *broken: not its alone, for the whole
- * body is no JSON. */
-static enum rc element_parse(const struct look *look, const struct json_split *splitter,
+/* RC_REJECT: the item is bad for the reason in *fault; *broken: the whole body is not JSON. */
+static enum rc parse_element(const struct item_check *check, const struct json_split *splitter,
                              const struct json_piece *element, struct vote_item *item, bool *broken)
 {
     const char *text = splitter->body + element->at;
@@ -147,7 +146,7 @@ static enum rc element_parse(const struct look *look, const struct json_split *s
     bool good;
 
     if (value) {
-        good = item_read(look, value, item);
+        good = read_item(check, value, item);
         json_decref(value);
         return good ? RC_OK : RC_REJECT;
     }
@@ -155,18 +154,18 @@ static enum rc element_parse(const struct look *look, const struct json_split *s
     case json_error_out_of_memory:
         return RC_FATAL;
     case json_error_numeric_overflow:
-        overflow_place(look, text, element->len);
+        find_overflow(check, text, element->len);
         return RC_REJECT;
     default:
         *broken = true;
-        request_fault_set(look->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
+        request_fault_set(check->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
                           element->at + (size_t)(error.position > 0 ? error.position : 0),
                           error.text);
         return RC_REJECT;
     }
 }
 
-static void slot_fail(struct vote_json *votes, struct vote_json_slot *slot,
+static void fail_slot(struct vote_json *votes, struct vote_json_slot *slot,
                       const struct request_fault *fault)
 {
     slot->bad = true;
@@ -175,24 +174,24 @@ static void slot_fail(struct vote_json *votes, struct vote_json_slot *slot,
     slot->fault_len = votes->faults.len - slot->fault_at;
 }
 
-static enum rc elements_parse(struct vote_json *votes, struct json_split *splitter,
+static enum rc parse_elements(struct vote_json *votes, struct json_split *splitter,
                               struct request_fault *fault)
 {
     for (size_t i = 0; i < votes->count; i++) {
-        struct look look = {.votes = votes, .index = i, .fault = fault};
+        struct item_check check = {.votes = votes, .index = i, .fault = fault};
         struct json_piece element = {0, splitter->len};
         bool broken = false;
         enum rc rc;
 
         if (votes->array)
             json_split_next(splitter, &element);
-        rc = element_parse(&look, splitter, &element, &votes->items[votes->item_count], &broken);
+        rc = parse_element(&check, splitter, &element, &votes->items[votes->item_count], &broken);
         if (rc == RC_OK)
             votes->item_count++;
         else if (rc == RC_FATAL || broken || !votes->array)
             return rc;
         else
-            slot_fail(votes, &votes->slots[i], fault);
+            fail_slot(votes, &votes->slots[i], fault);
     }
     return votes->faults.failed ? RC_FATAL : RC_OK;
 }
@@ -216,7 +215,7 @@ enum rc vote_json_parse(struct vote_json *votes, const char *body, size_t len,
     votes->items = calloc(votes->count, sizeof(*votes->items));
     if (!votes->slots || !votes->items)
         return RC_FATAL;
-    return elements_parse(votes, &splitter, fault);
+    return parse_elements(votes, &splitter, fault);
 }
 
 void vote_json_done(struct vote_json *votes)
@@ -254,23 +253,24 @@ void vote_json_put(struct buf *out, const struct vote_item *item)
 bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct request_fault *fault)
 {
     const struct vote_item *item = votes->items;
-    struct look look = {.votes = votes, .fault = fault};
+    struct item_check check = {.votes = votes, .fault = fault};
 
     if (votes->array)
         buf_char(out, '[');
-    for (; look.index < votes->count; look.index++) {
-        const struct vote_json_slot *slot = &votes->slots[look.index];
+    for (; check.index < votes->count; check.index++) {
+        const struct vote_json_slot *slot = &votes->slots[check.index];
 
-        if (look.index > 0)
+        if (check.index > 0)
             buf_char(out, ',');
         if (slot->bad) {
             buf_put(out, votes->faults.data + slot->fault_at, slot->fault_len);
             continue;
         }
         if (item->outcome == VOTE_REFUSED) {
-            request_fault_set(fault, REQUEST_FAULT_REFUSED,
-                              "the database refuses this vote; the server's log says why");
-            place_set(&look, NULL);
+            request_fault_set(
+                fault, REQUEST_FAULT_REFUSED,
+                "the database refuses this vote; the log of the server has the reason");
+            set_place(&check, NULL);
             if (!votes->array)
                 return false;
             request_fault_put(out, fault);

@@ -25,29 +25,29 @@ struct vote_mysql {
     uint64_t session; /* the one that knows lock_wait_seconds */
 };
 
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static enum rc sql_run(struct vote_mysql *store, struct err *err)
+static enum rc run_sql(struct vote_mysql *store, struct err *err)
 {
     return db_exec_buf(store->db, &store->sql, NULL, err);
 }
 
-static enum rc sql_query(struct vote_mysql *store, db_on_row on_row, void *ctx, struct err *err)
+static enum rc query_sql(struct vote_mysql *store, db_on_row on_row, void *ctx, struct err *err)
 {
     return db_query_buf(store->db, &store->sql, on_row, ctx, err);
 }
 
-/* To the engine RC_REJECT would be the fault of one vote. */
-static enum rc number_check(const struct vote_mysql *store, const struct lanes *lanes,
-                            struct err *err)
+/* Never RC_REJECT, which would make the engine refuse one vote. */
+static enum rc check_lanes(const struct vote_mysql *store, const struct lanes *lanes,
+                           struct err *err)
 {
     return lanes_check(lanes, store->lane_count, err) == RC_OK ? RC_OK : RC_RETRY;
 }
 
-/* A write that touches nothing: it also fails where votes could not be written. */
+/* A write that changes no row also fails where votes cannot be written. */
 static enum rc store_ping(void *ctx, struct err *err)
 {
     struct vote_mysql *store = ctx;
@@ -56,10 +56,10 @@ static enum rc store_ping(void *ctx, struct err *err)
 
     if (rc == RC_OK)
         rc = lanes_read(store->db, &lanes, err);
-    return rc == RC_OK ? number_check(store, &lanes, err) : rc;
+    return rc == RC_OK ? check_lanes(store, &lanes, err) : rc;
 }
 
-static enum rc session_set_up(struct vote_mysql *store, struct err *err)
+static enum rc set_up_session(struct vote_mysql *store, struct err *err)
 {
     buf_reset(&store->sql);
     buf_text_put(&store->sql, "SET SESSION innodb_lock_wait_timeout = ");
@@ -72,7 +72,7 @@ static enum rc session_set_up(struct vote_mysql *store, struct err *err)
 static enum rc store_begin(void *ctx, struct err *err)
 {
     struct vote_mysql *store = ctx;
-    enum rc rc = session_set_up(store, err);
+    enum rc rc = set_up_session(store, err);
 
     return rc == RC_OK ? db_begin(store->db, err) : rc;
 }
@@ -83,7 +83,7 @@ struct count_reading {
     size_t at; /* rows come in the order of counts */
 };
 
-static enum rc count_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_count_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct count_reading *reading = ctx;
     int64_t content_id = db_column_i64(row, 0);
@@ -97,7 +97,7 @@ static enum rc count_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static enum rc counts_lock_some(struct vote_mysql *store, struct vote_count_row *counts,
+static enum rc lock_some_counts(struct vote_mysql *store, struct vote_count_row *counts,
                                 size_t count, struct err *err)
 {
     struct count_reading reading = {.counts = counts, .count = count};
@@ -111,7 +111,7 @@ static enum rc counts_lock_some(struct vote_mysql *store, struct vote_count_row 
         buf_i64(&store->sql, counts[i].content_id);
     }
     buf_text_put(&store->sql, ") ORDER BY content_id FOR UPDATE");
-    return sql_query(store, count_on_row, &reading, err);
+    return query_sql(store, on_count_row, &reading, err);
 }
 
 static enum rc store_lock_counts(void *ctx, struct vote_count_row *counts, size_t count,
@@ -120,14 +120,14 @@ static enum rc store_lock_counts(void *ctx, struct vote_count_row *counts, size_
     enum rc rc = RC_OK;
 
     for (size_t at = 0; rc == RC_OK && at < count; at += ROWS_MAX)
-        rc = counts_lock_some(ctx, counts + at, least(count - at, ROWS_MAX), err);
+        rc = lock_some_counts(ctx, counts + at, min_size(count - at, ROWS_MAX), err);
     return rc;
 }
 
 enum count_choice { COUNTS_WANTED, COUNTS_CHANGED };
 
-/* One upsert per ROWS_MAX chosen rows. `update` is what happens to a row that exists. */
-static enum rc counts_upsert(struct vote_mysql *store, const struct vote_count_row *counts,
+/* Runs one upsert per ROWS_MAX chosen rows; `update` is the clause for rows that exist. */
+static enum rc upsert_counts(struct vote_mysql *store, const struct vote_count_row *counts,
                              size_t count, enum count_choice choice, const char *update,
                              struct err *err)
 {
@@ -152,26 +152,26 @@ static enum rc counts_upsert(struct vote_mysql *store, const struct vote_count_r
         if (rows == 0)
             break;
         buf_text_put(&store->sql, update);
-        rc = sql_run(store, err);
+        rc = run_sql(store, err);
         if (rc != RC_OK)
             return rc;
     }
     return RC_OK;
 }
 
-/* INSERT IGNORE would lock a row that exists in shared mode, and two writers that did so could
- * never both go on to write it. This takes the lock to write from the start. */
+/* INSERT IGNORE would lock an existing row in shared mode, and two writers that hold such a lock
+ * deadlock when they write. This statement takes the exclusive lock at once. */
 static enum rc store_make_counts(void *ctx, const struct vote_count_row *counts, size_t count,
                                  struct err *err)
 {
-    return counts_upsert(ctx, counts, count, COUNTS_WANTED,
+    return upsert_counts(ctx, counts, count, COUNTS_WANTED,
                          " ON DUPLICATE KEY UPDATE votes = vote_count.votes", err);
 }
 
 static enum rc store_write_counts(void *ctx, const struct vote_count_row *counts, size_t count,
                                   struct err *err)
 {
-    return counts_upsert(ctx, counts, count, COUNTS_CHANGED,
+    return upsert_counts(ctx, counts, count, COUNTS_CHANGED,
                          " ON DUPLICATE KEY UPDATE votes = VALUES(votes)", err);
 }
 
@@ -183,7 +183,7 @@ struct state_reading {
     bool has_lanes;
 };
 
-static int state_order(const void *a, const void *b)
+static int compare_states(const void *a, const void *b)
 {
     const struct vote_state_row *one = a;
     const struct vote_state_row *two = b;
@@ -193,7 +193,7 @@ static int state_order(const void *a, const void *b)
     return (one->content_id > two->content_id) - (one->content_id < two->content_id);
 }
 
-static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc on_state_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct state_reading *reading = ctx;
     struct vote_state_row key = {.voter_id = db_column_i64(row, 1),
@@ -207,7 +207,7 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
         reading->has_lanes = true;
         return RC_OK;
     }
-    state = bsearch(&key, reading->states, reading->count, sizeof(key), state_order);
+    state = bsearch(&key, reading->states, reading->count, sizeof(key), compare_states);
     assert(state);
     if (row->lengths[5] != ID_BYTES)
         return err_fail(err, RC_REJECT, 0, "vote_state.event_id holds %zu bytes instead of %d",
@@ -219,13 +219,14 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-/* A plain read sees what is committed when it begins, and the locks on the totals keep it so. The
- * clock comes along in a row of its own: read after the locks, it does not run backwards within a
- * content.
+/* A read without locks sees the rows that are committed when it begins, and the locks on the totals
+ * prevent further changes. The first row carries the clock of the database: it is read after the
+ * locks, so that times do not decrease within a content.
  *
- * Invariant: that row is the one of outbox_lanes, locked until COMMIT: nobody changes the number of
- * lanes between this look and the events that this transaction appends (outbox/lanes.h). */
-static enum rc states_read_some(struct vote_mysql *store, struct vote_state_row *states,
+ * Invariant: the first row is the one of outbox_lanes, locked until COMMIT, so that the number of
+ * lanes cannot change between this read and the events that the transaction appends
+ * (outbox/lanes.h). */
+static enum rc read_some_states(struct vote_mysql *store, struct vote_state_row *states,
                                 size_t count, int64_t *now_ms, struct err *err)
 {
     struct state_reading reading = {.states = states, .count = count, .now_ms = now_ms};
@@ -248,10 +249,10 @@ static enum rc states_read_some(struct vote_mysql *store, struct vote_state_row 
         buf_char(&store->sql, ')');
     }
     buf_char(&store->sql, ')');
-    rc = sql_query(store, state_on_row, &reading, err);
+    rc = query_sql(store, on_state_row, &reading, err);
     if (rc == RC_OK && !reading.has_lanes)
         rc = lanes_read(store->db, &reading.lanes, err);
-    return rc == RC_OK ? number_check(store, &reading.lanes, err) : rc;
+    return rc == RC_OK ? check_lanes(store, &reading.lanes, err) : rc;
 }
 
 static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_t count,
@@ -260,11 +261,11 @@ static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_
     enum rc rc = RC_OK;
 
     for (size_t at = 0; rc == RC_OK && at < count; at += ROWS_MAX)
-        rc = states_read_some(ctx, states + at, least(count - at, ROWS_MAX), now_ms, err);
+        rc = read_some_states(ctx, states + at, min_size(count - at, ROWS_MAX), now_ms, err);
     return rc;
 }
 
-static void state_put(struct vote_mysql *store, const struct vote_state_row *state)
+static void put_state(struct vote_mysql *store, const struct vote_state_row *state)
 {
     struct buf *sql = &store->sql;
 
@@ -296,14 +297,14 @@ static enum rc store_write_states(void *ctx, const struct vote_state_row *states
             if (!states[at].changed)
                 continue;
             buf_text_put(&store->sql, rows++ > 0 ? ",(" : "(");
-            state_put(store, &states[at]);
+            put_state(store, &states[at]);
             buf_char(&store->sql, ')');
         }
         if (rows == 0)
             break;
         buf_text_put(&store->sql, " ON DUPLICATE KEY UPDATE voting = VALUES(voting), "
                                   "version = VALUES(version), event_id = VALUES(event_id)");
-        rc = sql_run(store, err);
+        rc = run_sql(store, err);
         if (rc != RC_OK)
             return rc;
     }

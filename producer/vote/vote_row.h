@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the producer knows of votes: the rows of its two tables, and a vote on its way through. */
+/* The rows of the producer's two tables, and a vote with its answer. Pure data. */
 #ifndef PRODUCER_VOTE_VOTE_ROW_H
 #define PRODUCER_VOTE_VOTE_ROW_H
 
@@ -13,7 +13,7 @@ struct vote_count_row {
     int64_t content_id;
     int64_t votes; /* 0 when not found */
     bool found;
-    bool wanted;  /* must exist: somebody votes for it in this batch */
+    bool wanted;  /* must exist: the batch holds a vote for it */
     bool changed; /* by this batch, and must be written */
 };
 
@@ -30,11 +30,11 @@ struct vote_state_row {
 
 enum vote_outcome {
     VOTE_OPEN,    /* nothing is known to be committed */
-    VOTE_DONE,    /* the answer stands, on disk */
-    VOTE_REFUSED, /* the database refuses exactly this vote; nothing of it was written */
+    VOTE_DONE,    /* committed; the answer is final */
+    VOTE_REFUSED, /* the database refuses this vote; nothing of it was written */
 };
 
-/* One vote, as a caller asks for it and as it is answered. */
+/* One vote and its answer. */
 struct vote_item {
     int64_t voter_id;    /* 1..2^63-1, as content_id */
     int64_t content_id;  /* the event's key */
@@ -43,13 +43,13 @@ struct vote_item {
 
     /* The answer, once the outcome is VOTE_DONE. */
     enum vote_outcome outcome;
-    bool changed;       /* false: the vote was so already, and there is no new event */
-    bool has_event;     /* false: never voted, and took it back */
-    struct id event_id; /* the event that made the state what it is */
+    bool changed;       /* false: the vote was the same already, and there is no new event */
+    bool has_event;     /* false: a vote that never existed was taken back */
+    struct id event_id; /* the event of the last change */
     int64_t votes;      /* exact total of the content right after this vote */
 
-    /* Not 0: the transaction of this number was to commit the answer above, and its fate is not
-     * known. For the engine alone. */
+    /* Not 0: the transaction of this number should have committed the answer above, and its outcome
+     * is unknown. Only for the engine. */
     uint64_t unknown;
 };
 

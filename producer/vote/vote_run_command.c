@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define AWAY_MS_MAX 30000
-#define SAY_MS 1000 /* shorter trouble is nobody's business */
+#define REPORT_MS 1000 /* a shorter interruption is not reported */
 #define WAIT_BASE_MS 50
 #define WAIT_CAP_MS 2000
 
@@ -49,7 +49,7 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
     struct backoff backoff = {.base_ms = WAIT_BASE_MS, .cap_ms = WAIT_CAP_MS};
     int64_t worked_ms = os_now_ms();
     struct vote_batch batch;
-    bool said = false;
+    bool reported = false;
 
     assert(count <= VOTE_RUN_ITEMS_MAX);
     for (size_t i = 0; i < count; i++)
@@ -67,8 +67,8 @@ enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t cou
             return RC_REJECT;
         if (rc != RC_RETRY || os_now_ms() - worked_ms > AWAY_MS_MAX)
             return rc;
-        if (!said && os_now_ms() - worked_ms > SAY_MS) {
-            said = true;
+        if (!reported && os_now_ms() - worked_ms > REPORT_MS) {
+            reported = true;
             fprintf(stderr, "tallybox: %s; trying again for up to %d s\n", err->text,
                     AWAY_MS_MAX / 1000);
         }

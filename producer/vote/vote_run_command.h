@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes votes of a command line through the engine, with patience while the database is away. One
- * thread. */
+/* Runs votes of the command line through the engine and waits while the database cannot be reached.
+ * One thread. */
 #ifndef PRODUCER_VOTE_VOTE_RUN_COMMAND_H
 #define PRODUCER_VOTE_VOTE_RUN_COMMAND_H
 
@@ -18,20 +18,20 @@
 struct vote_run {
     struct vote_mysql *store;
     struct vote_engine *engine;
-    struct stop stop; /* only slept on */
+    struct stop stop; /* only for waiting */
 };
 
 /* settings are borrowed until the close. */
 enum rc vote_run_open(struct vote_run *run, const struct settings *settings, struct err *err);
 void vote_run_close(struct vote_run *run);
 
-/* Until every item has its outcome. RC_RETRY: the database was away, or the number of lanes was
- * being changed, for too long; RC_REJECT: api.lane_count is not the number of lanes; RC_FATAL:
- * people must act. What has no outcome then may be tried again by a later run: it is harmless. */
+/* Returns RC_OK when every item has its outcome. RC_RETRY: for too long the database could not be
+ * reached or the number of lanes was being changed. RC_REJECT: api.lane_count is not the number of
+ * lanes. RC_FATAL: an operator must act. A later run may repeat items without an outcome. */
 enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t count,
                        struct err *err);
 
-/* Says err on stderr and returns the exit code fit for what the functions above returned. */
+/* Prints err on stderr and returns the exit code for rc, a result of the functions above. */
 int vote_run_fail(enum rc rc, const struct err *err);
 
 #endif

@@ -210,7 +210,7 @@ static void a_bad_item_fails_alone_and_in_place(void **state)
         "{\"error\":{\"code\":\"wrong_type\",\"message\":\"contentId must be an integer, not a "
         "text\",\"at\":\"/4/contentId\"}},"
         "{\"error\":{\"code\":\"refused\",\"message\":\"the database refuses this vote; the "
-        "server's log says why\",\"at\":\"/5\"}}]";
+        "log of the server has the reason\",\"at\":\"/5\"}}]";
     struct vote_json votes;
     struct request_fault fault;
     struct buf out = {0};
